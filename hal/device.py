@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from neurald.hal.errors import BadData, MissedDeadlineTransient
 from neurald.hal.memory.pool import Memory
@@ -29,9 +29,6 @@ from neurald.hal.model.types import (
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.deadline import deadline_in
 from neurald.hal.sync.fence import Fence
-
-if TYPE_CHECKING:
-    from neurald.hal.compiling.contract import Compiler
 
 #: WHILE stops after this many seconds unless the execution says otherwise; longer ones are cut to the maximum.
 LOOP_TIMEOUT_DEFAULT_S = 2.0
@@ -125,6 +122,65 @@ class Variants(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Artifact:
+    """What a device has compiled, as it is kept in a cache: as many memories as `Device.cache_files_needed` says.
+
+    Attributes:
+        model: what decides about what is executed, machine code for example.
+        data: what only decides about values, packed weights for example.
+        seal: what a driver daemon proves with that it made them; devices in this process have none.
+    """
+
+    model: tuple[Memory, ...] = ()
+    data: tuple[Memory, ...] = ()
+    seal: bytes = b""
+
+
+#: Shapes of inputs, by operand, where a model leaves them open.
+InputShapes = Mapping[int, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compiled:
+    """What `neurald.hal.compiling.contract.CompilesApart.compile` has made.
+
+    Attributes:
+        note: what the driver tells itself about it.
+        artifact: None where nothing is compiled.
+    """
+
+    note: str = ""
+    artifact: Artifact | None = None
+
+
+class Compiler(Protocol):
+    """Compiles one model in another process. Thread-safe."""
+
+    def compile(
+        self,
+        shapes: InputShapes | None = None,
+        *,
+        deadline_s: float | None = None,
+        cancellation: Cancellation | None = None,
+    ) -> Compiled:
+        """What `CompilesApart.compile` makes of the model.
+
+        Args:
+            shapes: of inputs, by operand, where the model leaves them open.
+            deadline_s: on the clock of `time.monotonic()`; None for no limit.
+            cancellation: ends the wait and the other process.
+
+        Raises:
+            MissedDeadlineTransient: the deadline passed; the other process is ended.
+            Cancelled: it was cancelled, or the client is gone; likewise.
+            ResourceExhaustedPersistent: compiling takes more time or memory than it may; the message says which.
+            OpFailed: the other process has died of the model.
+            Error: what `CompilesApart.compile` raises.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PrepareOptions:
     """How to prepare a model.
 
@@ -149,7 +205,7 @@ class PrepareOptions:
     variants: Variants | None = None
     attributes: tuple[AttributeValue, ...] = ()
     cancellation: Cancellation | None = None
-    compiler: "Compiler | None" = None
+    compiler: Compiler | None = None
 
     def require_wanted(self, where: str) -> None:
         """Raises if the preparation is not to go on. Drivers call it between kernels, for example.
@@ -307,21 +363,6 @@ class ExecutionResult:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "is_sufficient", all(shape.sufficient for shape in self.output_shapes))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Artifact:
-    """What a device has compiled, as it is kept in a cache: as many memories as `Device.cache_files_needed` says.
-
-    Attributes:
-        model: what decides about what is executed, machine code for example.
-        data: what only decides about values, packed weights for example.
-        seal: what a driver daemon proves with that it made them; devices in this process have none.
-    """
-
-    model: tuple[Memory, ...] = ()
-    data: tuple[Memory, ...] = ()
-    seal: bytes = b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -498,7 +539,12 @@ class Device(Protocol):
 
     @property
     def version(self) -> str:
-        """Differs between any two drivers whose compiled artefacts or results differ."""
+        """Differs between any two drivers whose compiled artifacts or results differ."""
+        ...
+
+    @property
+    def is_remote(self) -> bool:
+        """True if it is in another process, which takes only shared memory without a copy."""
         ...
 
     @property

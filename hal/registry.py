@@ -27,7 +27,7 @@ GROUP = "neurald.drivers"
 BUILT_IN = {
     "cpu": "neurald.drivers.cpu.device:create",
     "opencl": "neurald.drivers.opencl.device:create",
-    "reference": "neurald.drivers.cpu.device:create_reference",
+    "reference": "neurald.drivers.reference.device:create",
     "sample-float-fast": "neurald.drivers.sample.device:create_float_fast",
     "sample-float-slow": "neurald.drivers.sample.device:create_float_slow",
     "sample-quant": "neurald.drivers.sample.device:create_quant",

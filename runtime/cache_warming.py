@@ -1,4 +1,4 @@
-"""Fills the compilation cache ahead of time, and tells whether that did any good."""
+"""Fills the compilation cache ahead of time and reports how much time that saves."""
 
 import time
 from collections.abc import Sequence
@@ -15,16 +15,17 @@ from neurald.runtime.plan.preparer import CacheOutcome, PreparationReport
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarmedStep:
-    """What the cache does for one step of a compilation from now on.
+    """What the cache will do for one step of a compilation.
 
     Attributes:
-        device: its name.
-        operations: how many of the model's the step has.
-        cache: what the cache had for it when it was warmed.
-        reason: why it had nothing, or why it will have nothing.
-        cold_ms: how long compiling takes.
-        warm_ms: how long the cache takes in its place; None where it has nothing.
-        key: of the entry, in hexadecimal.
+        device: name of the step's device.
+        operations: number of the model's operations in the step.
+        cache: what the cache held for the step before warming.
+        reason: why the cache held nothing, or why nothing was stored.
+        cold_ms: time to compile, in milliseconds.
+        warm_ms: time to load from the cache instead, in milliseconds; None if the cache has no
+            entry.
+        key: of the cache entry, in hexadecimal.
     """
 
     device: str
@@ -48,10 +49,11 @@ def warm(
     token: bytes = b"",
     inputs: Sequence[Any] | None = None,
 ) -> tuple[WarmedStep, ...]:
-    """Compiles a model so that compiling it in the same way later takes its steps from the cache.
+    """Compiles a model so that later compilations take its steps from the cache.
 
-    All arguments but `inputs` are a part of what entries of the cache are found by: they must be those of the application. What was
-    not there is compiled, and then taken from the cache once: it is known to be of use, and how much.
+    Every argument except `inputs` is part of the cache key, so the values must be those that the
+    application uses. Whatever was not cached is compiled, then loaded from the cache once to
+    confirm the entry and to measure the saving.
 
     Args:
         model, devices, threads: as for `CompilationBuilder`.
@@ -59,12 +61,13 @@ def warm(
         attributes: as for `CompilationBuilder.add_extension_attribute`, one after another.
         directory: as for `CompilationBuilder.set_caching`; None for the user's own cache.
         token: of 32 bytes, or none; needed with a directory.
-        inputs: as for `Compilation.run`, for models whose inputs have unspecified dimensions: the model is run with them, so
-            that the cache has what is compiled for their shapes. The times are those of the whole run then.
+        inputs: as for `Compilation.run`, for models whose inputs have unspecified dimensions. The
+            model is run with them, so that the cache gets entries for their shapes. The reported
+            times are then those of the whole run.
 
     Raises:
         BadData: an argument is refused by `CompilationBuilder`, or inputs do not fit.
-        Error: it does not compile or run.
+        Error: the model does not compile or does not run.
     """
 
     def compiled() -> _Compiled:
@@ -83,7 +86,7 @@ def warm(
 
     first = compiled()
     again = compiled() if _is_new(first, has_run=inputs is not None) else first
-    # The same model is split in the same way, but for a device that fails meanwhile.
+    # Both compilations partition the model in the same way, unless a device failed in between.
     later = {report.key: report for report in again.compilation.report.steps}
     return tuple(
         _step_of_shapes(len(step.operations), report, later.get(report.key, report), first, again)
@@ -95,14 +98,14 @@ def warm(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Compiled:
-    """A compilation, and how long its first run took, where it ran."""
+    """A compilation, and the duration of its first run if it was run."""
 
     compilation: Compilation
     run_ms: float
 
 
 def _is_new(compiled: _Compiled, *, has_run: bool) -> bool:
-    """Whether the cache has something for the next compilation that it had not for this one."""
+    """Returns True if this compilation added entries that the next one can load."""
     return any(
         report.cache is CacheOutcome.MISS and (report.is_stored or (has_run and report.is_later))
         for report in compiled.compilation.report.steps
@@ -128,9 +131,9 @@ def _step(operations: int, report: PreparationReport, later: PreparationReport) 
 def _step_of_shapes(
     operations: int, report: PreparationReport, later: PreparationReport, first: _Compiled, again: _Compiled
 ) -> WarmedStep:
-    """What the cache does for a step that was compiled for the shapes of a run."""
+    """Describes a step that was compiled for the shapes of a run."""
     if report.variants is None:
-        # In a daemon, which does not tell. What it keeps is its own business, and what that saves is in the times.
+        # A daemon does not report its variants; the saving shows in the run times.
         kept, reason = None, "its daemon keeps what it compiles for shapes"
     else:
         kept = report.variants.kept

@@ -1,4 +1,4 @@
-"""CompilationBuilder and Compilation: from a model and devices to a plan that can be executed."""
+"""CompilationBuilder and Compilation: turn a model and devices into an executable plan."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -25,8 +25,9 @@ from neurald.runtime.execution.executor import plan_executor
 from neurald.runtime.execution.fallback import Recovery
 from neurald.runtime.execution.profile import StepProfile, profile
 from neurald.runtime.execution.state import State
+from neurald.runtime.model.branches import MAIN
 from neurald.runtime.partitioning.candidates import find_candidates
-from neurald.runtime.partitioning.groups import MAIN, StepGroup
+from neurald.runtime.partitioning.groups import StepGroup
 from neurald.runtime.partitioning.options import Partitioning, PartitioningMode
 from neurald.runtime.partitioning.partitioner import PartitionResult, partition
 from neurald.runtime.partitioning.placement import Candidate, Placement
@@ -35,35 +36,38 @@ from neurald.runtime.plan.preparer import Caching, Preparer
 from neurald.runtime.plan.report import CompilationReport
 
 if TYPE_CHECKING:
-    # Only who asks for an explanation needs one.
+    # Imported on demand: most programs never ask for an explanation.
     from neurald.runtime.explain.explanation import Explanation
 
 CACHE_TOKEN_BYTES = 32
 
-#: How many combinations of input shapes keep their output shapes.
+#: Number of input shape combinations whose output shapes are cached.
 _SHAPES_KEPT = 256
 
-#: Asking devices may take this part of the time for compiling; those that have not answered by then are left out.
+#: Share of the compile timeout that may go to querying devices. Devices that have not answered by
+#: then are left out.
 _ASKING_SHARE = 0.5
 
-#: How often `run` enlarges the outputs of a model whose shapes depend on its data.
+#: How many times `run` enlarges the outputs of a model whose output shapes depend on its data.
 _GROWTH_LIMIT = 8
 
 
 class CompilationBuilder:
-    """Chooses how a model is to be compiled. Not thread-safe.
+    """Collects the options for compiling a model. Not thread-safe.
 
     Args:
         model: a finished model.
-        devices: exactly these may be used, and an error of theirs is the caller's; None lets every device take
-            part, and the CPU device stand in for one that fails.
-        threads: how many CPU threads one execution may use; None leaves it to the driver.
-        strict: keep Android's rule that time limits and timing need exactly one device in the list.
+        devices: exactly these may be used, and their errors are raised to the caller. None allows
+            every device, and the CPU device takes over from one that fails.
+        threads: number of CPU threads that one execution may use; None leaves it to the driver.
+        strict: enforce Android's rule that time limits and timing need exactly one device in the
+            list.
 
     Raises:
-        UnexpectedNull: there is no model.
+        UnexpectedNull: `model` is None.
         BadState: the model is not finished.
-        BadData: the list of devices is empty or names a device twice, or `threads` is not in 1 to 1024.
+        BadData: the list of devices is empty or contains a device twice, or `threads` is not in 1
+            to 1024.
     """
 
     def __init__(
@@ -97,27 +101,27 @@ class CompilationBuilder:
         self._finished = False
 
     def set_preference(self, preference: Preference) -> None:
-        """What to optimise for.
+        """Sets what to optimise for.
 
         Raises:
-            BadData: there is no such preference.
+            BadData: the value is not a preference.
             BadState: the compilation is finished.
         """
         self._require_open()
         self._preference = member(preference, Preference, "the preference")
 
     def set_priority(self, priority: Priority) -> None:
-        """The rank of its executions among those of the same user.
+        """Sets the rank of this compilation's executions among those of the same user.
 
         Raises:
-            BadData: there is no such priority.
+            BadData: the value is not a priority.
             BadState: the compilation is finished.
         """
         self._require_open()
         self._priority = member(priority, Priority, "the priority")
 
     def set_timeout(self, seconds: float | None) -> None:
-        """How long compiling may take, all steps together; None or 0 for no limit.
+        """Limits the compile time of all steps together, in seconds; None or 0 for no limit.
 
         Raises:
             BadData: the time is negative, or strict mode forbids it.
@@ -129,13 +133,13 @@ class CompilationBuilder:
         self._timeout_s = time_limit(seconds, "the timeout")
 
     def set_caching(self, cache_dir: str | Path | None, token: bytes = b"") -> None:
-        """Where compiled artefacts are kept, under a token of 32 bytes; None keeps none.
+        """Sets the directory for compiled artifacts and a token of 32 bytes; None disables caching.
 
-        Without this call they are kept in the user's own cache. The content of the model is part of what they are found
-        by in any case. Devices that need no cache files never write there.
+        Without this call artifacts are kept in the user's own cache. The cache key always includes
+        the content of the model. Devices that need no cache files write none.
 
         Raises:
-            BadData: the token has another length, or no directory can have that name.
+            BadData: the token has another length, or the directory name is not valid.
             BadState: the compilation is finished.
         """
         self._require_open()
@@ -148,18 +152,18 @@ class CompilationBuilder:
         self._caches_by_default = False
 
     def add_extension_attribute(self, extension: str, attribute: int, value: bytes) -> None:
-        """Gives the compilation a value for an attribute of a vendor's extension, for which the device has a meaning.
+        """Sets a compilation attribute of a vendor's extension.
 
-        What is compiled with one value is never taken from the cache for another.
+        Artifacts compiled with one value are never taken from the cache for another.
 
         Args:
             extension: name of the extension.
-            attribute: its code inside of the extension, among the compilation attributes.
-            value: at most 65,536 bytes, all attributes together.
+            attribute: its code within the extension, among the compilation attributes.
+            value: the bytes; all attributes together may have at most 65,536.
 
         Raises:
-            BadData: the list of devices does not have exactly one, or that does not declare the attribute, or it has a value
-                already.
+            BadData: the list of devices does not have exactly one entry, that device does not
+                declare the attribute, or the attribute already has a value.
             BadState: the compilation is finished.
         """
         self._require_open()
@@ -169,10 +173,11 @@ class CompilationBuilder:
         )
 
     def set_partitioning(self, partitioning: Partitioning | PartitioningMode | int | str) -> None:
-        """How the model is split over devices.
+        """Sets how the model is split over devices.
 
         Args:
-            partitioning: all of it, or a mode (0, 1 or 2), or the name of a policy, with the defaults for the rest.
+            partitioning: complete options, or a mode (0, 1 or 2), or the name of a policy with the
+                defaults for the rest.
 
         Raises:
             BadData: there is no such mode or policy.
@@ -182,24 +187,26 @@ class CompilationBuilder:
         self._partitioning = _partitioning(partitioning)
 
     def share_state(self, other: "Compilation") -> None:
-        """Keeps variables where another compilation keeps its own of the same names.
+        """Shares variables of the same names with another compilation.
 
-        So what one assigns, the other reads, as the signatures of a `.tflite` file do in one interpreter of TFLite:
+        What one compilation assigns, the other reads, as the signatures of a `.tflite` file do in
+        one TFLite interpreter:
 
             train = CompilationBuilder(load_tflite(path, "train")).finish()
             builder = CompilationBuilder(load_tflite(path, "infer"))
             builder.share_state(train)
             infer = builder.finish()
 
-        Executions of both run one after another.
+        Executions of both compilations run one after another.
 
         Args:
-            other: of another signature of the same file; it may itself share the state of a third.
+            other: for another signature of the same file; it may itself share the state of a third.
 
         Raises:
-            BadData: variables of one name do not begin with the same value, or names are not unique.
+            BadData: variables of the same name have different initial values, or names are not
+            unique.
             BadState: the compilation is finished.
-            UnexpectedNull: there is no other compilation.
+            UnexpectedNull: `other` is None.
         """
         self._require_open()
         if other is None:
@@ -208,12 +215,12 @@ class CompilationBuilder:
         self._shared = other.state
 
     def finish(self) -> "Compilation":
-        """Places every operation, has the devices prepare their steps, and returns the compilation.
+        """Chooses a device for every operation and has the devices prepare their steps.
 
         Raises:
             BadData: no device can run an operation.
-            BadState: the compilation is finished already.
-            Error: what a device of an explicit list said.
+            BadState: the compilation is already finished.
+            Error: raised by a device of an explicit list.
         """
         self._require_open()
         options = PrepareOptions(
@@ -263,10 +270,13 @@ def _partitioning(wanted: Partitioning | PartitioningMode | int | str) -> Partit
 
 
 def require_one_device(explicit_devices: Sequence[Device] | None, what: str, when: str = "") -> tuple[Device]:
-    """Returns the one device that was listed, on which Android insists for some things.
+    """Returns the only listed device.
+
+    Android requires an explicit list of one device for some features.
 
     Raises:
-        BadData: none was listed, or several; `when` says in which case that matters.
+        BadData: no list was given, or it has several devices; `when` names the condition in which
+            that matters.
     """
     if explicit_devices is not None and len(explicit_devices) == 1:
         return (explicit_devices[0],)
@@ -276,18 +286,18 @@ def require_one_device(explicit_devices: Sequence[Device] | None, what: str, whe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Partitioned:
-    """What a model was partitioned for, and into what."""
+    """A partitioned model: the devices that were considered, and the result."""
 
     candidates: tuple[Candidate, ...]
     result: PartitionResult
 
     def explain(self, model: Model, fallback: str, notes: Iterable[str]) -> "Explanation":
-        """Why each operation runs where it does.
+        """Explains the device choice for every operation.
 
         Args:
-            model: that was partitioned.
-            fallback: why all of it went to the CPU device; empty if it did not.
-            notes: what happened since.
+            model: the model that was partitioned.
+            fallback: why the whole model went to the CPU device; empty if it did not.
+            notes: what happened since compilation.
         """
         result = self._on_cpu(model, fallback) if fallback else self.result
         from neurald.runtime.explain.explanation import explain
@@ -307,14 +317,14 @@ class _Partitioned:
 
 
 class Compilation:
-    """A model that is ready to run. Thread-safe: several executions of it may run at once.
+    """A compiled model, ready to run. Thread-safe: several executions may run at once.
 
     Attributes:
-        model: what was compiled.
+        model: the compiled model.
         plan: which device runs which operations.
         state: the variables of a stateful model.
         executor: runs the plan.
-        recovery: what stands in for devices that fail.
+        recovery: handles devices that fail.
         has_explicit_devices: whether the application has chosen the devices.
     """
 
@@ -338,7 +348,8 @@ class Compilation:
         self._partitioned = partitioned
         self._explicit_devices = explicit_devices
         self._strict = strict
-        # Nothing here may refer to the compilation itself: what devices hold for it goes with the last reference.
+        # Must not capture the compilation: its devices release their resources with the last
+        # reference to it.
         self._output_shapes = _output_shapes_of(model)
 
     def __repr__(self) -> str:
@@ -350,28 +361,31 @@ class Compilation:
 
     @property
     def report(self) -> CompilationReport:
-        """How its steps came to be, whether the CPU device had to stand in, and which devices have failed since."""
+        """How its steps were compiled, whether the CPU took over, and which devices have failed."""
         return replace(self._report, failures=self.recovery.failures)
 
     @property
     def has_explicit_devices(self) -> bool:
-        """Whether the application chose the devices, so that nothing may stand in for them."""
+        """True if the application chose the devices, so that no other device may replace them."""
         return self._explicit_devices is not None
 
     def require_one_device(self, what: str) -> None:
-        """In strict mode raises BadData unless the application listed exactly one device, as Android demands."""
+        """Raises BadData in strict mode unless the application listed exactly one device."""
         if self._strict:
             require_one_device(self._explicit_devices, what, " in strict mode")
 
     def with_attribute(
         self, values: tuple[AttributeValue, ...], extension: str, attribute: int, value: bytes
     ) -> tuple[AttributeValue, ...]:
-        """The attributes of an execution with one more; see `Execution.add_extension_attribute`."""
+        """Adds an attribute to those of an execution; see `Execution.add_extension_attribute`."""
         (device,) = require_one_device(self._explicit_devices, "an attribute of an extension")
         return with_attribute(values, AttributeUse.EXECUTION, extension, attribute, value, [device])
 
     def explain(self) -> "Explanation":
-        """Why each operation runs where it does, and which steps run elsewhere for now; `str()` makes text of it."""
+        """Explains the device choice for every operation, and lists steps in fallback.
+
+        `str()` formats the explanation as text.
+        """
         notes = [
             f"step {state.step} of {state.device} runs on the CPU device for now: {state.reason}"
             for state in self.recovery.fallbacks
@@ -379,20 +393,24 @@ class Compilation:
         return self._partitioned.explain(self.model, self._report.fallback, notes)
 
     def profile(self) -> tuple[StepProfile, ...]:
-        """How long each kernel of each step runs, one after another, with the operations of the model that it computes.
+        """Measures each kernel of each step and the operations of the model that it computes.
 
-        Execute first: with unspecified dimensions it is the last execution that tells the shapes. Kernels are timed one by one,
-        on data of no meaning, so that their sum is not the time of an execution, which moves data too, and may run them all at
-        once. A step whose device cannot tell has no kernels, and says why.
+        Execute the compilation first: the kernels of unspecified dimensions use the shapes of the
+        last execution. Kernels are timed one by one on meaningless data, so their sum is not the
+        time of an execution, which also moves data and may run them all at once. A step whose
+        device reports no times has no kernels and gives the reason.
         """
         return profile(self.plan.steps, self.recovery)
 
     def create_burst(self) -> Burst:
-        """A burst for executions of this compilation, one at a time; to be used as a context manager, or closed."""
+        """Creates a burst for executions of this compilation, one at a time.
+
+        Use it as a context manager, or close it.
+        """
         return Burst(self)
 
     def preferred_memory_alignment_for_input(self, index: int) -> int:
-        """What an input's offset in its memory had best be a multiple of, in bytes.
+        """Returns the preferred alignment of an input's offset in its memory, in bytes.
 
         Raises:
             BadData: there is no such input.
@@ -400,7 +418,7 @@ class Compilation:
         return self.plan.preferred_memory_of_input(index).alignment
 
     def preferred_memory_padding_for_input(self, index: int) -> int:
-        """What the length of an input's memory had best be a multiple of, in bytes.
+        """Returns the multiple, in bytes, that the length of an input's memory should have.
 
         `Execution.enable_input_and_output_padding` allows such lengths.
 
@@ -410,22 +428,25 @@ class Compilation:
         return self.plan.preferred_memory_of_input(index).padding
 
     def preferred_memory_alignment_for_output(self, index: int) -> int:
-        """The same as `preferred_memory_alignment_for_input` for an output."""
+        """Returns the preferred alignment for an output.
+
+        See `preferred_memory_alignment_for_input`.
+        """
         return self.plan.preferred_memory_of_output(index).alignment
 
     def preferred_memory_padding_for_output(self, index: int) -> int:
-        """The same as `preferred_memory_padding_for_input` for an output."""
+        """Returns the preferred padding for an output; see `preferred_memory_padding_for_input`."""
         return self.plan.preferred_memory_of_output(index).padding
 
     def run(self, *arrays: Any) -> list[np.ndarray[Any, Any]]:
         """Runs the model once.
 
         Args:
-            arrays: one for each model input, in order; None omits an optional one. Their type must be the
-                operand's; what is no array is converted.
+            arrays: one for each model input, in order; None omits an optional one. An array must
+                have the operand's type; any other value is converted.
 
         Returns:
-            The outputs in order, with their real shapes.
+            The outputs in order, with their actual shapes.
 
         Raises:
             BadData: the number of arrays, a type or a shape is wrong.
@@ -467,7 +488,7 @@ _Shapes: TypeAlias = tuple[Dimensions, ...]
 
 
 def _output_shapes_of(model: Model) -> Callable[[tuple[tuple[int, ...] | None, ...]], _Shapes]:
-    """Returns what gives the shapes of a model's outputs for those of its inputs, as far as they follow without running."""
+    """Returns a function that infers output shapes from input shapes, as far as possible."""
     graph = model.main
     bindings = bind_operations(graph)
 
@@ -481,7 +502,10 @@ def _output_shapes_of(model: Model) -> Callable[[tuple[tuple[int, ...] | None, .
 
 
 def _contiguous(value: Any, kind: OperandType, position: int) -> np.ndarray[Any, Any]:
-    """`value` as a C-contiguous array; its type is only chosen where it had none."""
+    """Converts `value` to a C-contiguous array.
+
+    The operand's type is used only for a value that has no dtype.
+    """
     dtype = kind.dtype
     try:
         array = np.asarray(value, None if isinstance(value, np.ndarray | np.generic) else dtype)

@@ -1,4 +1,4 @@
-"""MemoryDesc: what a memory will be used for, so that a device can keep it where it computes."""
+"""MemoryDesc: declares the future uses of a memory, so that a device can keep it local."""
 
 import logging
 from dataclasses import dataclass
@@ -27,17 +27,22 @@ class _DeclaredRole:
     probability: float
 
     def buffer_role(self, step_role: StepRole) -> BufferRole:
-        """The same role for the device of a step, which may have prepared its model anew meanwhile."""
+        """Returns the role for the device of a step.
+
+        The step may have been prepared again in the meantime.
+        """
         step, index = step_role
         prepared_model = self.compilation.recovery.step(step).usable() or step.prepared_model
         return BufferRole(prepared_model=prepared_model, index=index, probability=self.probability)
 
 
 class MemoryDesc:
-    """Describes a memory by the inputs and outputs of compilations that it will be. Not thread-safe.
+    """Describes a memory by its roles: the inputs and outputs of compilations that will use it.
 
-    Calls return the description itself, so that they chain:
-    `MemoryDesc().add_output_role(first, 0).add_input_role(second, 1).finish().allocate()`.
+    Not thread-safe.
+
+    Methods return the description itself, so that calls chain: `MemoryDesc().add_output_role(first,
+    0).add_input_role(second, 1).finish().allocate()`.
     """
 
     def __init__(self) -> None:
@@ -46,23 +51,26 @@ class MemoryDesc:
         self._operand: Operand | None = None
 
     def add_input_role(self, compilation: Compilation, index: int, probability: float = 1.0) -> Self:
-        """The memory will be an input of executions of a compilation.
+        """Declares that executions of a compilation will use the memory as an input.
 
         Args:
-            compilation: a finished one.
+            compilation: a finished compilation.
             index: of the input.
-            probability: how likely that is, in (0, 1].
+            probability: likelihood of that use, in (0, 1].
 
         Raises:
-            UnexpectedNull: there is no compilation.
-            BadState: the compilation or the description itself is unfinished or finished, respectively.
-            BadData: no such input, the role is listed already, it differs from the others in type, quantisation or
-                dimensions, or the probability is not in (0, 1].
+            UnexpectedNull: `compilation` is None.
+            BadState: the compilation is not finished, or the description already is.
+            BadData: there is no such input, the role is already listed, it differs from the others
+                in type, quantisation or dimensions, or the probability is not in (0, 1].
         """
         return self._add(compilation, index, probability, is_output=False)
 
     def add_output_role(self, compilation: Compilation, index: int, probability: float = 1.0) -> Self:
-        """The memory will be an output of executions of a compilation; see `add_input_role`."""
+        """Declares that executions of a compilation will use the memory as an output.
+
+        See `add_input_role`.
+        """
         return self._add(compilation, index, probability, is_output=True)
 
     def _add(self, compilation: Compilation, index: int, probability: float, *, is_output: bool) -> Self:
@@ -87,14 +95,15 @@ class MemoryDesc:
         return self
 
     def set_dimensions(self, dimensions: Dimensions) -> Self:
-        """What the memory's values are like where the roles leave that open.
+        """Sets the shape of the memory's values where the roles leave it open.
 
         Args:
-            dimensions: 0 for one that stays open; empty or None for an open rank.
+            dimensions: 0 for an open dimension; empty or None for an open rank.
 
         Raises:
             BadState: the description is finished.
-            BadData: they contradict those of a role or of an earlier call, or the memory is for a scalar.
+            BadData: the shape contradicts that of a role or of an earlier call, or the memory is
+                for a scalar.
         """
         self._require_open()
         merged = merge_dimensions(
@@ -106,10 +115,10 @@ class MemoryDesc:
         return self
 
     def finish(self) -> Self:
-        """Ends the description; memories can then be allocated, any number of them.
+        """Ends the description. Any number of memories can then be allocated.
 
         Raises:
-            BadState: it is finished already.
+            BadState: it is already finished.
             BadData: it has no role.
         """
         self._require_open()
@@ -119,14 +128,14 @@ class MemoryDesc:
         return self
 
     def allocate(self) -> DeviceMemory:
-        """A memory for the roles: of the device that all of them lie on, or else of the host.
+        """Allocates memory on the device that all roles lie on, otherwise on the host.
 
-        The host stands in only where the devices were not chosen by the application and the size is known.
+        The host is used only if the application did not choose the devices and the size is known.
 
         Raises:
             BadState: the description is not finished.
-            OpFailed: no device has such a memory, and the host may not stand in.
-            OutOfMemory: the host has none.
+            OpFailed: no device has such memory, and the host may not be used.
+            OutOfMemory: the host has not enough memory.
         """
         operand = self._operand
         if operand is None:
@@ -141,12 +150,15 @@ class MemoryDesc:
         return DeviceMemory(memory, operand, frozenset(self._roles), self._renewed)
 
     def _renewed(self) -> Memory:
-        """Memory in place of one that is lost: the host may stand in then, whoever chose the devices."""
+        """Allocates a replacement for lost memory.
+
+        The host may be used even if the application chose the devices.
+        """
         assert self._operand is not None  # noqa: S101 - something was allocated
         return self._device_memory(self._operand) or _host_memory(self._operand)
 
     def _device_memory(self, operand: Operand) -> Memory | None:
-        """Memory of the one device that all roles lie on; None if there is none."""
+        """Allocates memory on the device that all roles lie on; None if there is no single one."""
         inputs: list[BufferRole] = []
         outputs: list[BufferRole] = []
         devices: dict[int, Device] = {}
@@ -185,7 +197,7 @@ def _uses(roles: dict[Role, _DeclaredRole]) -> list[tuple[str, Operand]]:
 
 
 def _is_interpreted(plan: ExecutionPlan, index: int, *, is_output: bool) -> bool:
-    """Whether the plan itself reads or writes an input or output of its model, to decide a branch or to begin or end a loop."""
+    """Returns True if a branch or loop of the plan itself uses a model input or output."""
     if not isinstance(plan.body, CompoundBody):
         return False
     used: set[int] = set()
@@ -206,7 +218,7 @@ def _host_memory(operand: Operand) -> Memory:
 
 
 def _allocated(device: Device, description: BufferDescription) -> Memory | None:
-    """What a device allocates, None where it does not."""
+    """Allocates memory on a device; None if the device refuses."""
     try:
         with faults_of(device.name):
             return checked(device.allocate(description), Memory, device.name, "allocate()")

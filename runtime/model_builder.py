@@ -1,9 +1,9 @@
-"""ModelBuilder: Android NN's calls that make a model, one after another.
+"""ModelBuilder: builds a model with the sequence of calls that Android NN defines.
 
-Rules. Operands and operations are added in any order; `finish` sorts the operations. A call that fails changes nothing
-and can be repeated with better arguments, with one exception, Android's: a graph that cannot be put in order (a
-cycle, an operand that nobody writes or that is written twice) makes the builder unusable. After `finish` has succeeded,
-every further call is a BadState.
+Operands and operations may be added in any order; `finish` sorts the operations. A call that fails
+changes nothing and can be repeated with better arguments. The one exception, as in Android: a graph
+that cannot be sorted (a cycle, or an operand that is never written or written twice) makes the
+builder unusable. After `finish` has succeeded, every further call raises BadState.
 """
 
 import math
@@ -18,7 +18,7 @@ from neurald.hal.device import Device
 from neurald.hal.errors import BadData, BadState, UnexpectedNull
 from neurald.hal.memory.pool import HostMemory, Memory, align, checked_range
 from neurald.hal.model.device_buffer import DeviceBuffer
-from neurald.hal.model.extension import extension_of
+from neurald.hal.model.extension import Extension, check_extension_name, extension_of
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.strings import as_strings, encode_strings
 from neurald.hal.model.types import (
@@ -35,11 +35,12 @@ from neurald.hal.model.types import (
 )
 from neurald.hal.operations.vendor import definition_of
 from neurald.hal.validation.validate import validate_model, validate_operand_type
+from neurald.runtime.devices.discovery import devices
 from neurald.runtime.devices.extensions import find_extension
 from neurald.runtime.model.defaults import without_defaults
 from neurald.runtime.model.topological_order import execution_order
 
-#: Constants of at most so many bytes are copied at once, larger ones when the model is finished.
+#: Constants up to this size are copied immediately, larger ones when the model is finished.
 SMALL_CONSTANT_BYTES = 128
 
 
@@ -47,7 +48,8 @@ class ModelBuilder:
     """Builds one model. Not thread-safe.
 
     Args:
-        devices: whose vendors' extensions the model may use; None: all that `neurald.devices()` lists when they are asked for.
+        devices: devices whose vendor extensions the model may use; None for all that
+            `neurald.devices()` lists at the time of use.
     """
 
     def __init__(self, devices: Sequence[Device] | None = None) -> None:
@@ -76,13 +78,13 @@ class ModelBuilder:
 
         Args:
             operand_type: its type.
-            dimensions: its shape; 0 for a dimension that is not known yet, empty for a tensor of unknown rank.
-            scale, zero_point: real value = (stored - zero_point) * scale.
+            dimensions: its shape; 0 for an unknown dimension, empty for a tensor of unknown rank.
+            scale, zero_point: real value = (quantised value - zero_point) * scale.
             channel_quant: for TENSOR_QUANT8_SYMM_PER_CHANNEL, the channel dimension and its scales.
-            name: of an input or output, for `.npz` files and messages.
+            name: name of an input or output, for `.npz` files and messages.
 
         Raises:
-            BadData: type, dimensions, scale or zero point do not go together.
+            BadData: type, dimensions, scale and zero point are inconsistent.
             BadState: the model is finished.
         """
         self._require_open()
@@ -102,26 +104,35 @@ class ModelBuilder:
         return index
 
     def extension_operand_type(self, extension: str, code: int) -> OperandType:
-        """The operand type of a vendor's extension, by its name and the code inside of it, for `add_operand`.
+        """Returns the operand type of a vendor's extension by its code, for `add_operand`.
 
         Raises:
-            BadData: no device lists the extension, or two declare it differently, or it has no such type.
+            BadData: no device lists the extension, two devices declare it differently, or it has no
+                such type.
         """
-        return find_extension(extension, self._devices).operand_type(integer(code, "the code"))
+        return self._extension(extension).operand_type(integer(code, "the code"))
 
     def extension_operation_type(self, extension: str, code: int) -> OperationType:
-        """The operation of a vendor's extension, by its name and the code inside of it, for `add_operation`.
+        """Returns an operation of a vendor's extension by its code, for `add_operation`.
 
         Raises:
-            BadData: no device lists the extension, or two declare it differently, or it has no such operation.
+            BadData: no device lists the extension, two devices declare it differently, or it has no
+                such operation.
         """
-        return find_extension(extension, self._devices).operation_type(integer(code, "the code"))
+        return self._extension(extension).operation_type(integer(code, "the code"))
+
+    def _extension(self, name: str) -> Extension:
+        check_extension_name(name)
+        return find_extension(name, devices() if self._devices is None else self._devices)
 
     def set_operand_extension_data(self, index: int, data: bytes | None) -> None:
-        """Gives an operand of a vendor's type bytes that mean something to its devices; None takes them away.
+        """Attaches the vendor's type parameters to an operand of an extension type.
+
+        None removes them.
 
         Raises:
-            BadData: no such operand, one of another type, or too many bytes.
+            BadData: there is no such operand, it has no extension type, or there are too many
+                bytes.
             BadState: the model is finished.
         """
         self._require_open()
@@ -137,7 +148,7 @@ class ModelBuilder:
         self._operands[checked] = operand
 
     def set_operand_value(self, index: int, value: Any) -> None:
-        """Makes an operand a constant, or, with None, an omitted optional argument.
+        """Makes an operand a constant, or an omitted optional argument if `value` is None.
 
         Args:
             index: of the operand.
@@ -145,7 +156,8 @@ class ModelBuilder:
                 At most 128 bytes are copied now; a larger array must stay unchanged until `finish`.
 
         Raises:
-            BadData: no such operand, not fully specified, an input or output, or another type or size than the operand's.
+            BadData: there is no such operand, it is not fully specified, it is an input or output,
+                or the value has another type or size.
             BadState: the model is finished.
         """
         self._require_open()
@@ -166,10 +178,11 @@ class ModelBuilder:
             self._large[index] = array
 
     def set_operand_value_from_memory(self, index: int, memory: Memory, offset: int, length: int) -> None:
-        """Makes an operand a constant whose bytes lie in `memory`, which is never copied.
+        """Makes an operand a constant whose bytes lie in `memory`. They are never copied.
 
         Raises:
-            BadData: no such operand, the range is not inside the memory, or its length is not the operand's size.
+            BadData: there is no such operand, the range is outside the memory, or its length is not
+                the operand's size.
             BadState: the model is finished.
             UnexpectedNull: `memory` is None.
         """
@@ -198,7 +211,7 @@ class ModelBuilder:
         """Makes an operand of type MODEL refer to a finished model, for IF and WHILE.
 
         Raises:
-            BadData: no such operand, or one of another type.
+            BadData: there is no such operand, or it is not of type MODEL.
             BadState: this model is finished, or the other one is not.
             UnexpectedNull: `model` is None.
         """
@@ -220,7 +233,8 @@ class ModelBuilder:
         """Adds an operation that reads and writes the operands with those indexes.
 
         Raises:
-            BadData: the operation or an operand is unknown, or the operands do not match the operation's signature.
+            BadData: the operation or an operand is unknown, or the operands do not match the
+                operation's signature.
             BadState: the model is finished.
         """
         self._require_open()
@@ -235,7 +249,7 @@ class ModelBuilder:
         self._operations.append(operation)
 
     def identify_inputs_and_outputs(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
-        """Says which operands an execution is given and which it gives back, in order.
+        """Declares the inputs and outputs of the model, in order.
 
         Raises:
             BadData: an operand is unknown, a constant, listed twice, or already an input or output.
@@ -273,8 +287,8 @@ class ModelBuilder:
         """Sorts the operations, validates everything and returns the model.
 
         Raises:
-            BadData: the model is invalid; see the class for when it can still be mended.
-            BadState: the model is finished, or can never be.
+            BadData: the model is invalid; the class says when the builder remains usable.
+            BadState: the model is finished, or the builder is unusable.
         """
         self._require_open()
         if not self._operands or not self._operations:
@@ -293,7 +307,7 @@ class ModelBuilder:
         return model
 
     def _assemble(self, operations: Sequence[Operation]) -> Model:
-        """The model with large constants in one pool, and without operands that nothing refers to."""
+        """Builds the model; gathers large constants in one pool, drops unused operands."""
         used = {i for operation in operations for i in (*operation.inputs, *operation.outputs)}
         used.update(self._inputs, self._outputs)
         kept = sorted(used)
@@ -333,7 +347,7 @@ class ModelBuilder:
         )
 
     def _gather_large(self, used: set[int]) -> tuple[tuple[Memory, ...], dict[int, Location]]:
-        """The model's pools, and where in the last of them each large constant now lies."""
+        """Returns the model's pools and the location of each large constant in the last one."""
         offset = 0
         places: dict[int, Location] = {}
         for index, array in self._large.items():
@@ -353,7 +367,7 @@ class ModelBuilder:
     def _gather_referenced(
         self, used: set[int], pools: tuple[Memory, ...]
     ) -> tuple[tuple[Subgraph, ...], tuple[Memory, ...], dict[int, int]]:
-        """All graphs of the models that operands refer to, the pools with theirs, and each operand's graph."""
+        """Returns the graphs of referenced models, all pools, and each operand's graph."""
         graphs: list[Subgraph] = []
         first_graph: dict[int, int] = {}
         graph_of: dict[int, int] = {}
@@ -362,7 +376,8 @@ class ModelBuilder:
                 continue
             if id(model) not in first_graph:
                 first_graph[id(model)] = len(graphs)
-                # A model's own references count from its first referenced graph, which comes after its main one.
+                # The references of a model count from its first referenced graph, which follows its
+                # main graph here.
                 shift = len(graphs) + 1
                 for graph in (model.main, *model.referenced):
                     graphs.append(_shifted(graph, graphs=shift, pools=len(pools)))
@@ -425,7 +440,7 @@ class ModelBuilder:
 
 
 def _shifted(graph: Subgraph, *, graphs: int, pools: int) -> Subgraph:
-    """A graph of another model, once that model's graphs and pools have moved to higher indexes."""
+    """Renumbers the graphs and pools of another model for their positions in this one."""
     return replace(
         graph,
         number=0,
@@ -441,7 +456,7 @@ def _shifted(graph: Subgraph, *, graphs: int, pools: int) -> Subgraph:
 
 
 def _converted(value: Any, dtype: "np.dtype[Any]", what: str) -> np.ndarray[Any, Any]:
-    """Python numbers as an array; integers and bools must be representable exactly."""
+    """Converts Python numbers to an array. Integers and bools must be representable exactly."""
     try:
         given = np.asarray(value)
         if given.dtype.kind == "c" and dtype.kind != "c":
@@ -456,7 +471,7 @@ def _converted(value: Any, dtype: "np.dtype[Any]", what: str) -> np.ndarray[Any,
 
 
 def _stored_strings(value: Any, operand: Operand, what: str) -> np.ndarray[Any, Any]:
-    """The buffer of strings that are given as an array, or as nested lists of bytes or text."""
+    """Encodes strings given as an array, or as nested lists of bytes or text."""
     array = as_strings(np.asarray(value, None if isinstance(value, np.ndarray) else object), what)
     if array.size != math.prod(operand.dimensions or ()):
         raise BadData(
@@ -481,6 +496,6 @@ def _channel_quant(given: tuple[int, Sequence[float]], index: int) -> ChannelQua
 
 
 def _scale(value: object, what: str) -> float:
-    """A scale in the precision of float32, in which all scales are stored."""
+    """Rounds a scale to float32, the precision in which all scales are stored."""
     with np.errstate(over="ignore"):
         return float(np.float32(number(value, what)))

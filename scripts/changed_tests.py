@@ -34,7 +34,7 @@ def changed_files() -> list[str]:
 
 
 def module_of(path: str) -> str | None:
-    """Returns a file's module name: `neurald.hal.device`, or `support.models` for test helpers."""
+    """Returns a file's module name, such as `neurald.hal.device` or `support.models.small`."""
     if not path.endswith(".py"):
         return None
     parts = path.removesuffix(".py").split("/")

@@ -8,7 +8,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
-from support.tflite_builder import TfliteGraph, TfliteModel
+from support.tflite.builder import TfliteGraph, TfliteModel
 
 from .network import Layer, Network
 from .quantization import Quantized, quantized_activations, quantized_bias, quantized_weights

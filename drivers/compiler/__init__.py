@@ -1,1 +1,1 @@
-"""What the kernel compilers share: the graph of a step model, what its operations compute, transformations and fusion."""
+"""Kernel compiler shared by the drivers: graph, lowerings, transformations and fusion."""

@@ -1,1 +1,1 @@
-"""The CPU device, which runs in the application's process and can do everything."""
+"""CPU device, which runs in the application's process and supports every operation."""

@@ -1,4 +1,7 @@
-"""What another process compiles for the CPU device of this one, see `neurald.hal.compiling.contract`: how it is given, and how it is taken."""
+"""Exchange of models that another process compiles for the CPU device.
+
+See `neurald.hal.compiling.contract`.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,28 +10,27 @@ from enum import Enum
 from neurald.drivers.cpu.artifact import write_artifact
 from neurald.drivers.cpu.parts import read_parts, write_parts
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
-from neurald.drivers.cpu.reference_model import ReferenceModel
 from neurald.drivers.cpu.variants import Restore
-from neurald.hal.compiling.contract import Compiled, Compiler
-from neurald.hal.device import ExecuteOptions
+from neurald.hal.device import Compiled, Compiler, ExecuteOptions
 from neurald.hal.errors import OpFailed
+from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.model.types import Model
 from neurald.hal.operations.machinery.call import Shape
 from neurald.hal.sync.cancellation import Cancellation
 
 
 class _Kind(Enum):
-    """What has become of a model."""
+    """Form of a compiled model."""
 
     WHOLE = "whole"
-    #: Compiled as a whole, but executions may leave out inputs, and then run on references.
+    #: Compiled as a whole, but executions may omit inputs and then run on references.
     WHOLE_BESIDE_REFERENCES = "whole, beside references"
     PARTS = "parts"
     REFERENCES = "references"
 
 
-def give(prepared: CpuPreparedModel | ReferenceModel) -> Compiled:
-    """What `take` takes.
+def to_compiled(prepared: CpuPreparedModel | ReferenceModel) -> Compiled:
+    """Converts a prepared model to the message that `ApartPreparation` reads.
 
     Args:
         prepared: with an artifact, if it can have one.
@@ -43,12 +45,12 @@ def give(prepared: CpuPreparedModel | ReferenceModel) -> Compiled:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ApartPreparation:
-    """Prepares a model from what another process compiles.
+    """Prepares models that another process compiles.
 
     Attributes:
         compiler: of the model.
-        restore: makes a compiled model of its artifact.
-        keeps_artifact: whether `PreparedModel.artifact` will be asked for.
+        restore: restores a compiled model from its artifact.
+        keeps_artifact: True if `PreparedModel.artifact` will be called.
         deadline_s, cancellation: of the preparation of the model.
     """
 
@@ -75,7 +77,7 @@ class ApartPreparation:
         if kind is _Kind.REFERENCES:
             return ReferenceModel(model)
         if kind is None or artifact is None:
-            raise OpFailed(f"the process that compiles gave {compiled.note!r}, and no artifact with it")
+            raise OpFailed(f"the compiling process replied {compiled.note!r} without an artifact")
         if kind is _Kind.PARTS:
             return ReferenceModel(model, read_parts(artifact, model, self.restore))
         return CpuPreparedModel(

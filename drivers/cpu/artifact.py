@@ -1,7 +1,8 @@
-"""What the CPU device keeps in a cache: the executable with its object code, and the constants.
+"""Cache artifacts of the CPU device: the executable with its object code, and the constants.
 
-Two memories: how to run and the machine code, which decide what is executed, as MessagePack; and the constants, as they lie in
-their buffer, which is used in place. The first has a digest, because code that is damaged would end the process, or do worse.
+The first file holds the executable and machine code as MessagePack, with a digest, because running
+damaged code could crash the process or worse. The second file holds the constants buffer, which is
+used in place.
 """
 
 import hashlib
@@ -29,11 +30,11 @@ class _Stored(msgspec.Struct, frozen=True, array_like=True):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Read:
-    """What an artifact holds.
+    """Contents of an artifact.
 
     Attributes:
-        codes: the code of the kernels, as `neurald.drivers.cpu.native.llvm.LoadedCode` takes it.
-        runtime: that of the runtime.
+        codes: object code of the kernels, for `neurald.drivers.cpu.native.llvm.LoadedCode`.
+        runtime: object code of the thread pool.
     """
 
     executable: Executable
@@ -43,7 +44,7 @@ class Read:
 
 
 def write_artifact(native: NativeModel) -> Artifact:
-    """What `read_artifact` takes."""
+    """Writes an artifact for `read_artifact`."""
     stored = _Stored(executable=native.executable, codes=native.codes, runtime=native.team.runtime.code)
     content = msgspec.msgpack.encode(stored)
     return Artifact(
@@ -53,24 +54,24 @@ def write_artifact(native: NativeModel) -> Artifact:
 
 
 def read_artifact(artifact: Artifact) -> Read:
-    """What an artifact holds, none of which has become executable yet.
+    """Reads an artifact. Nothing in it has been made executable yet.
 
     Raises:
-        BadData: it is no artifact of this driver, or its parts contradict each other.
+        BadData: it is not an artifact of this driver, or it is inconsistent.
     """
     if len(artifact.model) != 1 or len(artifact.data) != 1:
         raise BadData(
-            f"{len(artifact.model)} and {len(artifact.data)} cache files; one of each kind is expected"
+            f"expected one model and one data cache file, got {len(artifact.model)} and {len(artifact.data)}"
         )
     memory = artifact.model[0].view()
     start = len(_MAGIC) + _DIGEST_BYTES
     digest, content = memory[len(_MAGIC) : start], memory[start:]
     if memory[: len(_MAGIC)] != _MAGIC or digest != _digest(content):
-        raise BadData("these cache files are not of the CPU driver, or damaged")
+        raise BadData("these cache files are damaged or not from the CPU driver")
     try:
         stored = msgspec.msgpack.decode(content, type=_Stored)
     except msgspec.DecodeError as error:
-        raise BadData(f"these cache files are not of the CPU driver: {error}") from None
+        raise BadData(f"these cache files are not from the CPU driver: {error}") from None
     constants = np.frombuffer(artifact.data[0].view(), np.uint8)
     _check(stored.executable, constants.nbytes)
     return Read(executable=stored.executable, codes=stored.codes, runtime=stored.runtime, constants=constants)
@@ -81,20 +82,22 @@ def _digest(content: bytes | memoryview) -> bytes:
 
 
 def _check(executable: Executable, constants_bytes: int) -> None:
-    """Every place lies in its buffer, and every argument that is an input or output is there."""
+    """Checks that locations are inside their buffers and that argument numbers are valid."""
     sizes = {Base.ARENA: executable.arena_bytes, Base.CONSTANTS: executable.constants_bytes}
     if constants_bytes != executable.constants_bytes:
-        raise BadData(f"{constants_bytes} bytes of constants; {executable.constants_bytes} are expected")
+        raise BadData(f"expected {executable.constants_bytes} bytes of constants, got {constants_bytes}")
     if min(executable.arena_bytes, executable.scratch_bytes) < 0:
-        raise BadData("a buffer has less than no bytes")
+        raise BadData("a buffer has a negative size")
     for call in executable.calls:
-        for place in call.places:
-            if not 0 <= place.offset <= sizes[place.base]:
+        for location in call.places:
+            if not 0 <= location.offset <= sizes[location.base]:
                 raise BadData(
-                    f"an argument of {call.function} begins at {place.offset}, outside of its buffer"
+                    f"an argument of {call.function} is at offset {location.offset}, outside its buffer"
                 )
         if call.grains < 0 or not call.places:
-            raise BadData(f"{call.function} has {call.grains} grains of {len(call.places)} arguments")
+            raise BadData(
+                f"invalid call of {call.function}: {call.grains} grains, {len(call.places)} arguments"
+            )
     for port in (*executable.inputs, *executable.outputs):
         port.check(executable.arena_bytes)
     count = sum(len(call.places) for call in executable.calls)
@@ -103,6 +106,6 @@ def _check(executable: Executable, constants_bytes: int) -> None:
         (executable.outputs, executable.output_arguments),
     ):
         if len(ports) != len(arguments):
-            raise BadData(f"{len(arguments)} lists of arguments for {len(ports)} inputs or outputs")
+            raise BadData(f"expected argument lists for {len(ports)} inputs or outputs, got {len(arguments)}")
         if any(not 0 <= argument < count for each in arguments for argument in each):
-            raise BadData(f"an input or output is an argument that is none of {count}")
+            raise BadData(f"an input or output refers to an argument beyond the {count} of the calls")

@@ -1,4 +1,7 @@
-"""From a step model to an executable: graph, transformations, fusion, routines, places in memory, object code."""
+"""Compiles a step model.
+
+Graph, transformations, fusion, routines, memory assignment, object code.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,22 +11,23 @@ import numpy as np
 
 from neurald.drivers.compiler.frontend.graph_builder import build_graph
 from neurald.drivers.compiler.ir.expression import Expression, Load
-from neurald.drivers.compiler.ir.graph import Shape, Value
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.traversal import walk
-from neurald.drivers.compiler.memory.buffer_assignment import Placement, place
+from neurald.drivers.compiler.ir.value import Shape, Value
+from neurald.drivers.compiler.memory.buffer_assignment import BufferAssignment, assign_buffers
 from neurald.drivers.compiler.passes import transform
-from neurald.drivers.compiler.passes.concat_elimination import Alignment, join
+from neurald.drivers.compiler.passes.concat_elimination import Alignment, eliminate_concat
 from neurald.drivers.compiler.passes.fusion import fuse
-from neurald.drivers.compiler.passes.in_place_concat import interleave
-from neurald.drivers.cpu.constant_folding import Folding, Generate
+from neurald.drivers.compiler.passes.in_place_concat import concat_in_place
+from neurald.drivers.cpu.constant_folding import ConstantFolding, Generate
 from neurald.drivers.cpu.kernels import stores_runs
 from neurald.drivers.cpu.kernels.rows import is_row_by_row
 from neurald.drivers.cpu.native.compile_helper import Helper
+from neurald.drivers.cpu.native.compile_queue import Unit
 from neurald.drivers.cpu.native.llvm import CompilationFailed
-from neurald.drivers.cpu.native.object_code import Compilation, Unit, callers_unit, routine_unit
-from neurald.drivers.cpu.schedule.lookup_tables import tabulated
-from neurald.drivers.cpu.schedule.storage_order import reordered
+from neurald.drivers.cpu.native.object_code import ObjectCompilation, callers_unit, routine_unit
+from neurald.drivers.cpu.schedule.lookup_tables import use_lookup_tables
+from neurald.drivers.cpu.schedule.storage_order import choose_storage_order
 from neurald.drivers.cpu.target.executable import Call, Executable
 from neurald.drivers.cpu.target.routine import ALIGNMENT, Routine, Subroutine
 from neurald.drivers.cpu.target.target import Target
@@ -31,13 +35,13 @@ from neurald.hal.accounting.account import charge
 from neurald.hal.model.numbering import operations_name
 from neurald.hal.model.types import Model
 
-#: How many operations a message names; the log has all of them at level DEBUG.
-_LISTED = 4
+#: Number of operations that a message names. The log has all of them at level DEBUG.
+_MAX_LISTED = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Compiled:
-    """An executable, the contents of its constants, and its object code."""
+    """An executable with its object code and the contents of its constants."""
 
     executable: Executable
     constants: np.ndarray
@@ -45,18 +49,18 @@ class Compiled:
 
 
 def listed(operations: Iterable[str]) -> str:
-    """Names operations for a message: the first few, and how many there are where there are more."""
+    """Names operations for a message: the first few, and the number of others."""
     names = list(dict.fromkeys(operations))
     noun = "operation" if len(names) == 1 else "operations"
-    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    return f"{noun} {', '.join(names[:_LISTED])}{more}"
+    more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
+    return f"{noun} {', '.join(names[:_MAX_LISTED])}{more}"
 
 
 class KernelFailed(Exception):
-    """There is no code for a kernel: what generates it is wrong, or does not take it.
+    """No code could be generated for a kernel.
 
     Attributes:
-        operations: the positions of the operations that the kernel stands for.
+        operations: positions of the operations that the kernel implements.
     """
 
     def __init__(self, message: str, operations: tuple[int, ...]) -> None:
@@ -75,33 +79,35 @@ def compile_model(
     helper: Helper | None = None,
     first: Sequence[Unit] = (),
 ) -> Compiled:
-    """Compiles a model, every operation of which has a lowering.
+    """Compiles a model.
 
     Args:
-        model: of which a graph can be made.
-        target: what code is generated for.
+        model: every operation has a lowering.
+        target: to generate code for.
         generate: makes the routine of a kernel.
-        input_shapes: of inputs, by operand, where the model leaves them open.
-        positions: of the model's operations in the one that it is a part of, for people; None: it is all of it.
-        processes: how many may compile at the same time.
-        helper: one of the others, if it has been started; it is ended.
-        first: what will be needed besides: compiled while there is nothing of the model yet, and kept.
+        input_shapes: shapes of inputs that the model leaves open, by operand.
+        positions: of the model's operations in the model that it is a part of, for messages; None
+        if it is the whole model.
+        processes: maximum number of processes that compile at the same time.
+        helper: a compiling process that was already started; it is ended.
+        first: further units to compile first, while the model has produced none yet. They are
+        cached.
 
     Raises:
         BadData: an operation has no lowering.
-        KernelFailed: a kernel has no code.
+        KernelFailed: code generation failed for a kernel.
     """
     names = _Names(model, positions)
-    with Compilation(target, processes=processes, helper=helper) as compilation:
+    with ObjectCompilation(target, processes=processes, helper=helper) as compilation:
         for unit in first:
             compilation.add(unit)
-        folding = Folding(target, generate)
+        folding = ConstantFolding(target, generate)
         graph = build_graph(model, input_shapes, folding.graph)
         transform(graph, folding.node)
-        joined = join(fuse(graph, rows=is_row_by_row), Alignment())
-        fused = reordered(interleave(joined, stores_runs), target)
+        joined = eliminate_concat(fuse(graph, is_row_wise=is_row_by_row), Alignment())
+        fused = choose_storage_order(concat_in_place(joined, stores_runs), target)
         kernels = tuple(
-            tabulated(kernel, target, folding.node) for kernel in fused.kernels if kernel.output.count
+            use_lookup_tables(kernel, target, folding.node) for kernel in fused.kernels if kernel.output.count
         )
         routines: list[Routine] = []
         called: set[Subroutine] = set()
@@ -118,7 +124,7 @@ def compile_model(
             compilation.add(routine_unit(routines[-1]))
             called |= routines[-1].subroutines
         compilation.add(callers_unit({len(routine.arguments) for routine in routines}))
-        placement = place(fused, [routine.arguments for routine in routines], alignment=ALIGNMENT)
+        assignment = assign_buffers(fused, [routine.arguments for routine in routines], alignment=ALIGNMENT)
         try:
             found = compilation.finish()
         except CompilationFailed as error:
@@ -126,13 +132,13 @@ def compile_model(
                 if error.unit in (routine.name, *(each.name for each in routine.subroutines)):
                     raise _failed(names, kernel, error) from error
             raise
-    executable = _assembled(model, target, placement, kernels, routines, names)
+    executable = _assembled(model, target, assignment, kernels, routines, names)
     codes = tuple(code for name, code in found.items() if name not in {unit.name for unit in first})
-    return Compiled(executable=executable, constants=placement.constants, codes=codes)
+    return Compiled(executable=executable, constants=assignment.constants, codes=codes)
 
 
 def _packed_bytes(kernel: Kernel, routine: Routine) -> int:
-    """Of the constants that a routine reads and its kernel does not: they were made for it."""
+    """Returns the size of the constants that were packed for a routine."""
     own = {value for value in routine.arguments if value.constant is not None}.difference(kernel.inputs)
     return sum(value.size_bytes for value in own)
 
@@ -145,7 +151,7 @@ def _failed(names: "_Names", kernel: Kernel, error: Exception) -> KernelFailed:
 def _assembled(
     model: Model,
     target: Target,
-    placement: Placement,
+    assignment: BufferAssignment,
     kernels: Sequence[Kernel],
     routines: Sequence[Routine],
     names: "_Names",
@@ -153,7 +159,7 @@ def _assembled(
     calls = tuple(
         Call(
             function=routine.name,
-            places=placement.of(routine.arguments),
+            places=assignment.of(routine.arguments),
             grains=routine.grains,
             cost_ns=routine.cost_ns,
             messages=tuple(f"{names.text(kernel)}: {text}" for _, text in kernel.requirements),
@@ -162,28 +168,28 @@ def _assembled(
         )
         for kernel, routine in zip(kernels, routines, strict=True)
     )
-    inputs, outputs = placement.ports(model)
-    users, written = _users(placement.graph, routines), _written(routines)
+    inputs, outputs = assignment.ports(model)
+    users, written = _users(assignment.graph, routines), _written(routines)
     return Executable(
         target=target.name,
         calls=calls,
         inputs=inputs,
         outputs=outputs,
-        input_arguments=tuple(tuple(users.get(value, ())) for value in placement.graph.inputs),
+        input_arguments=tuple(tuple(users.get(value, ())) for value in assignment.graph.inputs),
         output_arguments=tuple(
             tuple(used) if written.issuperset(used := users.get(value, ())) else ()
-            for value in placement.graph.outputs
+            for value in assignment.graph.outputs
         ),
-        arena_bytes=placement.arena_bytes,
-        constants_bytes=placement.constants.nbytes,
+        arena_bytes=assignment.arena_bytes,
+        constants_bytes=assignment.constants.nbytes,
         scratch_bytes=max((routine.scratch_bytes for routine in routines), default=0),
-        unshared_bytes=placement.unshared_bytes,
+        unshared_bytes=assignment.unshared_bytes,
         is_tolerant=all(_is_tolerant(kernel) for kernel in kernels),
     )
 
 
 class _Names:
-    """How messages name the operations of a kernel."""
+    """Names and positions of a kernel's operations for messages."""
 
     def __init__(self, model: Model, positions: Sequence[int] | None) -> None:
         self._graph = model.main
@@ -192,7 +198,7 @@ class _Names:
     def positions(self, operations: Sequence[int]) -> tuple[int, ...]:
         if self._positions is None:
             return tuple(operations)
-        # Several may be parts of one.
+        # Several inlined operations may originate from one.
         return tuple(dict.fromkeys(self._positions[each] for each in operations))
 
     def text(self, kernel: Kernel) -> str:
@@ -200,7 +206,7 @@ class _Names:
 
 
 def _users(graph: FusedGraph, routines: Sequence[Routine]) -> Mapping[Value, list[int]]:
-    """The arguments that each value is, counted over all routines."""
+    """Maps each value to its arguments, numbered over all routines."""
     users: dict[Value, list[int]] = {}
     number = 0
     for routine in routines:
@@ -211,12 +217,12 @@ def _users(graph: FusedGraph, routines: Sequence[Routine]) -> Mapping[Value, lis
 
 
 def _written(routines: Sequence[Routine]) -> frozenset[int]:
-    """The arguments that routines write, counted over all of them: the first ones."""
+    """Returns the arguments that routines write (their first), numbered over all routines."""
     return frozenset(accumulate((len(routine.arguments) for routine in routines), initial=0))
 
 
 def _is_tolerant(kernel: Kernel) -> bool:
-    """Whether nothing that a kernel reads leads it out of a value: positions that follow from data have bounds of their own."""
+    """Returns True if indices that depend on data are clamped, so no load leaves its value."""
     return all(
         index.low >= 0 and index.high < length
         for each in walk(*kernel.roots)

@@ -1,8 +1,8 @@
-"""What is known when a model is compiled is computed by the code that kernels are made of.
+"""Constant folding with the code that kernels are made of.
 
-NumPy's exponential function and the one in kernels differ in the last bit of some results. A constant that NumPy computes would
-differ from what a kernel makes of the same numbers, and a model's results would depend on which of its operations are compiled
-together. Whatever NumPy may compute to other bits is therefore compiled like any kernel, and run once.
+NumPy's exponential and the one in kernels differ in the last bit of some results. If NumPy computed
+constants, a model's results would depend on how its operations are split into steps. Anything that
+NumPy may compute with other bits is therefore compiled like a kernel and run once.
 """
 
 import ctypes
@@ -18,14 +18,15 @@ from neurald.drivers.compiler.analysis.interpreter import (
     evaluate_node,
     is_reproducible,
 )
-from neurald.drivers.compiler.ir.graph import Graph, Node, Value
+from neurald.drivers.compiler.ir.graph import Graph, Node
 from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes import transform
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.cpu.kernels.rows import is_row_by_row
 from neurald.drivers.cpu.native.llvm import LoadedCode
 from neurald.drivers.cpu.native.object_code import object_codes, routine_unit
-from neurald.drivers.cpu.schedule.lookup_tables import tabulated
+from neurald.drivers.cpu.schedule.lookup_tables import use_lookup_tables
 from neurald.drivers.cpu.target.routine import ALIGNMENT, Routine
 from neurald.drivers.cpu.target.target import Target, runs_here
 from neurald.hal.accounting.account import charge, reserve
@@ -37,11 +38,11 @@ _LOG = logging.getLogger(__name__)
 Generate = Callable[[Kernel, Target], Routine]
 
 
-class Folding:
-    """Computes with constants as the kernels of a target do.
+class ConstantFolding:
+    """Evaluates constant expressions with the code of a target.
 
     Args:
-        target: what code is generated for. NumPy has to do for one whose code this machine cannot run.
+        target: to generate code for. NumPy is used if this machine cannot run its code.
         generate: makes the routine of a kernel.
     """
 
@@ -50,29 +51,31 @@ class Folding:
         self._runs_here = runs_here(target)
 
     def node(self, node: Node, arrays: Mapping[Value, Array]) -> Array:
-        """Computes a node from the values that it reads, see `evaluate_node`.
+        """Computes a node from its inputs; see `evaluate_node`.
 
         Raises:
             RequirementFailed: a requirement of the node does not hold.
         """
         if not self._runs_here or not node.output.count or is_reproducible(node):
             return evaluate_node(node, arrays)
-        (kernel,) = fuse(Graph(inputs=[], outputs=[node.output], nodes=[node]), rows=is_row_by_row).kernels
+        (kernel,) = fuse(
+            Graph(inputs=[], outputs=[node.output], nodes=[node]), is_row_wise=is_row_by_row
+        ).kernels
         return self._run(kernel, arrays)
 
     def graph(self, graph: Graph, inputs: Sequence[Array]) -> list[Array]:
-        """Computes the outputs of a graph, which is changed as if it were to be compiled.
+        """Computes the outputs of a graph, which is transformed in place.
 
         Raises:
             RequirementFailed: a requirement of a node does not hold.
         """
         transform(graph, self.node)
-        fused = fuse(graph, rows=is_row_by_row)
+        fused = fuse(graph, is_row_wise=is_row_by_row)
         if not self._runs_here:
             return evaluate_fused(fused, inputs)
 
         def run(kernel: Kernel, arrays: Mapping[Value, Array]) -> Array:
-            return self._run(tabulated(kernel, self._target, self.node), arrays)
+            return self._run(use_lookup_tables(kernel, self._target, self.node), arrays)
 
         return evaluate_fused(fused, inputs, run)
 
@@ -87,9 +90,9 @@ class Folding:
 
 
 def _called(routine: Routine, address: int, arrays: Mapping[Value, Array]) -> Array:
-    """The output of a routine, whose code is at that address."""
+    """Runs the routine at this address and returns its output."""
     output, *inputs = routine.arguments
-    what = "a value that is computed from constants"
+    what = "a value computed from constants"
     charge(output.size_bytes, what)
     with reserve(sum(value.size_bytes for value in inputs) + routine.scratch_bytes, what):
         return _computed(routine, address, arrays)
@@ -108,5 +111,5 @@ def _computed(routine: Routine, address: int, arrays: Mapping[Value, Array]) -> 
     kinds = (*(ctypes.c_void_p for _ in pointers), ctypes.c_int64, ctypes.c_int64)
     ctypes.CFUNCTYPE(None, *kinds)(address)(*pointers, 0, routine.grains)
     if status.value:
-        raise RequirementFailed("a requirement of what is computed from constants does not hold")
+        raise RequirementFailed("a requirement of a constant expression does not hold")
     return np.asarray(memory[0].view(output.type.dtype).reshape(output.shape))

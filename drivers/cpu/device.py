@@ -1,4 +1,4 @@
-"""The CPU device: the fallback of all others, and the one they are measured against."""
+"""CPU device: the fallback for all others, and the baseline of performance figures."""
 
 import os
 import time
@@ -15,56 +15,60 @@ from neurald.drivers.cpu.target.target import TARGET_VARIABLE, Target, host_targ
 from neurald.drivers.settings import Settings
 from neurald.drivers.sources import sources_digest
 from neurald.hal.buffers.tracked_buffer import host_memory_for
-from neurald.hal.compiling.contract import Compiled, InputShapes
 from neurald.hal.device import (
     Artifact,
     BufferDescription,
     CacheFilesNeeded,
     Capabilities,
+    Compiled,
     ExecuteOptions,
+    InputShapes,
     Performance,
     PrepareOptions,
     Verdict,
 )
 from neurald.hal.errors import BadData, MissedDeadlinePersistent, MissedDeadlineTransient, OutOfMemory
-from neurald.hal.extension_support import refused_operations
+from neurald.hal.execution.reference_support import supported_by_references
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.numbering import first_few
 from neurald.hal.model.types import DeviceType, FeatureLevel, Model, Operand, OperandType
-from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Shape
 
 if TYPE_CHECKING:
-    # A warm start does without these.
+    # A warm start does not import these.
     from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
     from neurald.drivers.cpu.native.native_model import NativeModel
     from neurald.drivers.cpu.prepared_model import CpuPreparedModel
-    from neurald.drivers.cpu.reference_model import ReferenceModel
     from neurald.drivers.cpu.variants import Prepare
+    from neurald.hal.execution.reference_model import ReferenceModel
 
-Prepared: TypeAlias = "CpuPreparedModel | ReferenceModel | SpecializingModel"
+AnyPreparedModel: TypeAlias = "CpuPreparedModel | ReferenceModel | SpecializingModel"
 
-#: Whether models are compiled: off runs everything on references.
+#: Environment variable that disables compilation: "off" runs everything on references.
 COMPILER_VARIABLE = "NEURALD_CPU_COMPILER"
-#: What the driver consists of, apart from itself: its compiler, and the references that constants are folded with.
+#: Sources besides the driver that affect the code: the compiler, and the references used for
+#: folding.
 _SOURCES = ("drivers/compiler", "drivers/cpu", "hal")
-#: Variables that decide nothing of what is compiled, or that the version tells by what follows from them.
+#: Variables that do not affect compiled code, or whose effects are part of the version.
 _TOLD = frozenset({COMPILER_VARIABLE, TARGET_VARIABLE, THREADS_VARIABLE})
 
-#: The CPU device is what times and powers are relative to.
+#: Performance figures are relative to the CPU device.
 _UNIT = Performance(exec_time=1.0, power_usage=1.0)
 
 
 class CpuDevice:
-    """Implements `neurald.hal.device.Device`: what has a lowering is compiled, all else runs on NumPy references.
+    """Implements `neurald.hal.device.Device`.
+
+    Operations with a lowering are compiled; all others run on NumPy references.
 
     Args:
-        compiles: whether anything is compiled.
-        settings: of the driver; None for those of this process.
+        compiles: False runs everything on references.
+        settings: of the driver; None takes those of this process.
     """
 
     name = "cpu"
     type = DeviceType.CPU
+    is_remote = False
     feature_level = FeatureLevel.LEVEL_8
     extensions = ("neurald.tflite",)
 
@@ -78,14 +82,19 @@ class CpuDevice:
 
     @property
     def cache_files_needed(self) -> CacheFilesNeeded:
-        """See `Device.cache_files_needed`: one with machine code and how to run it, one with constants."""
+        """See `Device.cache_files_needed`.
+
+        One file with the executable and its code, one with constants.
+        """
         return CacheFilesNeeded(model=1, data=1) if self.compiles else CacheFilesNeeded()
 
     @property
     def version(self) -> str:
-        """See `Device.version`: all that decides what is compiled, apart from the model and the options.
+        """See `Device.version`.
 
-        A version of llvmlite has LLVM in it.
+        Everything that affects compiled code besides the model and the options.
+
+        llvmlite's version determines LLVM's.
         """
         base = f"neurald {__version__}, numpy {np.__version__}"
         if not self.compiles:
@@ -101,11 +110,11 @@ class CpuDevice:
 
     @property
     def executions_at_once(self) -> int:
-        """See `RunsSideBySide`: one for each core."""
+        """See `RunsSideBySide`: one execution per core."""
         return len(os.sched_getaffinity(0))
 
     def capabilities(self) -> Capabilities:
-        """1.0 everywhere, by definition."""
+        """Returns 1.0 for everything, by definition."""
         return Capabilities(
             operand_performance=dict.fromkeys(OperandType, _UNIT),
             relaxed_float32_scalar=_UNIT,
@@ -115,26 +124,24 @@ class CpuDevice:
         )
 
     def supported_operations(self, model: Model) -> Sequence[Verdict]:
-        """Every operation that has a reference, in whose graphs there is no operation of a vendor's extension either."""
-        refused = refused_operations(model, self)
-        return tuple(
-            Verdict(ok=False, reason=f"{operation.type.name}: {refused[position]}")
-            if position in refused
-            else Verdict(ok=True)
-            if operation.type in DEFINITIONS
-            else Verdict(ok=False, reason=f"{operation.type.name} has no reference")
-            for position, operation in enumerate(model.main.operations)
-        )
+        """Returns ok for operations that have a reference.
 
-    def prepare_model(self, model: Model, options: PrepareOptions) -> Prepared:
-        """See `Device.prepare_model`. With unspecified dimensions, executions compile for the shapes that come."""
+        Control flow is refused if its graphs contain operations of a vendor extension.
+        """
+        return supported_by_references(model, self)
+
+    def prepare_model(self, model: Model, options: PrepareOptions) -> AnyPreparedModel:
+        """See `Device.prepare_model`.
+
+        Models with unspecified dimensions are compiled by executions.
+        """
         if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
             raise MissedDeadlinePersistent("the deadline had passed before the model could be prepared")
         refused = [verdict.reason for verdict in self.supported_operations(model) if not verdict.ok]
         if refused:
             raise BadData(f"cpu: {first_few(refused)}")
         if not self.compiles:
-            from neurald.drivers.cpu.reference_model import ReferenceModel
+            from neurald.hal.execution.reference_model import ReferenceModel
 
             return ReferenceModel(model)
         prepared = self._prepared(model, options)
@@ -142,7 +149,7 @@ class CpuDevice:
             raise MissedDeadlineTransient("the deadline passed while the model was prepared")
         return prepared
 
-    def _prepared(self, model: Model, options: PrepareOptions) -> Prepared:
+    def _prepared(self, model: Model, options: PrepareOptions) -> AnyPreparedModel:
         from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel, is_specified
 
         threads = thread_count(options.threads, self._settings)
@@ -178,13 +185,14 @@ class CpuDevice:
         threads: int,
         keeps_artifact: bool,
     ) -> "CpuPreparedModel | ReferenceModel":
-        from neurald.drivers.compiler.support.gc_pause import put_off
-        from neurald.drivers.cpu.native.compile_helper import started_ahead
+        from neurald.drivers.compiler.support.gc_pause import paused_gc
+        from neurald.drivers.cpu.native.compile_helper import start_ahead
 
-        helper = started_ahead(self._target, len(model.main.operations))
+        helper = start_ahead(self._target, len(model.main.operations))
         try:
-            with put_off():
-                # Compilers are slow to import, and a warm start does without them. The process that helps starts meanwhile.
+            with paused_gc():
+                # The compiler is slow to import and not needed for a warm start. The helper starts
+                # meanwhile.
                 from neurald.drivers.cpu.preparation import Preparation
 
                 preparation = Preparation(self._target, threads, keeps_artifact=keeps_artifact, helper=helper)
@@ -196,7 +204,10 @@ class CpuDevice:
                 helper.close()
 
     def get_ready_to_compile(self) -> None:
-        """See `CompilesApart.get_ready_to_compile`: imports the compiler and LLVM, and compiles the runtime."""
+        """See `CompilesApart.get_ready_to_compile`.
+
+        Imports the compiler and compiles the thread pool.
+        """
         if self.compiles:
             import neurald.drivers.cpu.apart
             import neurald.drivers.cpu.preparation  # noqa: F401
@@ -205,14 +216,14 @@ class CpuDevice:
 
     def compile(self, model: Model, shapes: InputShapes | None, options: PrepareOptions) -> Compiled:
         """See `CompilesApart.compile`."""
-        from neurald.drivers.cpu.apart import give
+        from neurald.drivers.cpu.apart import to_compiled
 
-        return give(self._compiled(model, shapes, threads=1, keeps_artifact=True))
+        return to_compiled(self._compiled(model, shapes, threads=1, keeps_artifact=True))
 
     def prepare_model_from_cache(self, artifact: Artifact, options: PrepareOptions) -> "CpuPreparedModel":
         """See `Device.prepare_model_from_cache`."""
         if not self.compiles:
-            raise BadData(f"{self.name} makes no artifacts, so this is none of its own")
+            raise BadData(f"{self.name} does not compile, so it cannot load an artifact")
         from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 
         return CpuPreparedModel(
@@ -221,14 +232,20 @@ class CpuDevice:
         )
 
     def _restored(self, artifact: Artifact, threads: int) -> "NativeModel":
-        """What was compiled, of its artifact; BadData where it is none of this device."""
+        """Restores a compiled model from its artifact.
+
+        Raises:
+            BadData: the artifact is not from this device.
+        """
         from neurald.drivers.cpu.artifact import read_artifact
         from neurald.drivers.cpu.native.llvm import CompilationFailed
         from neurald.drivers.cpu.native.native_model import NativeModel
 
         read = read_artifact(artifact)
         if read.executable.target != self._target.name:
-            raise BadData(f"code for {read.executable.target}; this is {self._target.name}")
+            raise BadData(
+                f"the code is for {read.executable.target}, but this device compiles for {self._target.name}"
+            )
         try:
             runtime = process.runtime(self._target, read.runtime)
             return NativeModel(read.executable, read.codes, read.constants, Team(runtime, threads))
@@ -236,10 +253,10 @@ class CpuDevice:
             raise BadData(f"the code of these cache files cannot be loaded: {error}") from None
 
     def allocate(self, description: BufferDescription) -> Memory:
-        """See `Device.allocate`; the memory that it computes in is that of the host, which must know how much."""
+        """See `Device.allocate`. Allocates host memory, so the size must be known."""
         from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
         from neurald.drivers.cpu.prepared_model import CpuPreparedModel
-        from neurald.drivers.cpu.reference_model import ReferenceModel
+        from neurald.hal.execution.reference_model import ReferenceModel
 
         uses: list[tuple[str, Operand]] = []
         for roles, is_output in ((description.input_roles, False), (description.output_roles, True)):
@@ -248,27 +265,18 @@ class CpuDevice:
                 if not isinstance(prepared, CpuPreparedModel | ReferenceModel) and not (
                     isinstance(prepared, SpecializingModel) and isinstance(prepared.owner, CpuDevice)
                 ):
-                    raise BadData(f"cpu: {type(prepared).__name__} is no prepared model of its own")
+                    raise BadData(f"cpu: {type(prepared).__name__} was not prepared by this device")
                 uses.append((f"role {len(uses)}", prepared.operand(role.index, is_output=is_output)))
         return host_memory_for("cpu", uses, description.dimensions)
 
 
-class ReferenceDevice(CpuDevice):
-    """The same without a compiler: what others are compared with."""
-
-    name = "reference"
-
-    def __init__(self) -> None:
-        super().__init__(compiles=False)
-
-
 def process_settings() -> Settings:
-    """The variables of this process's environment that decide what the CPU driver does."""
+    """Returns the environment variables of this process that affect the CPU driver."""
     return Settings("NEURALD_CPU_", THREADS_VARIABLE)
 
 
 def create() -> CpuDevice:
-    """The factory that `neurald.hal.registry` calls.
+    """Creates the CPU device; called by `neurald.hal.registry`.
 
     Raises:
         BadData: NEURALD_CPU_COMPILER is neither on nor off.
@@ -278,8 +286,3 @@ def create() -> CpuDevice:
     if wanted not in ("on", "off"):
         raise BadData(f"{COMPILER_VARIABLE} is {wanted!r}; on or off is expected")
     return CpuDevice(compiles=wanted == "on", settings=settings)
-
-
-def create_reference() -> ReferenceDevice:
-    """The factory of the device that computes with references only."""
-    return ReferenceDevice()

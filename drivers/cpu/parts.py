@@ -1,20 +1,23 @@
-"""A model that is compiled in parts, as what a cache keeps of it: which operations each part has, and its artifact.
+"""Cache artifact of a model compiled in parts: the operations and the artifact of each part.
 
-As for a whole model (`neurald.drivers.cpu.artifact`) there are two memories: what decides about what is executed, with a digest;
-and the constants of all parts, each of which begins at a page. The model itself is not in there: whoever reads this has it.
+As for a whole model (`neurald.drivers.cpu.artifact`) there are two files: one with a digest, which
+decides what is executed, and one with the page-aligned constants of all parts. The model itself is
+not included.
 """
 
 import hashlib
 import mmap
 from collections.abc import Callable, Sequence
+from typing import cast
 
 import msgspec
 
 from neurald.drivers.cpu.artifact import write_artifact
 from neurald.drivers.cpu.native.native_model import NativeModel
-from neurald.drivers.cpu.reference_graph import NativeSegment, Step
+from neurald.drivers.cpu.native_segment import NativeSegment
 from neurald.hal.device import Artifact
 from neurald.hal.errors import BadData
+from neurald.hal.execution.reference_graph import Step
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.types import Model, Subgraph
 
@@ -23,7 +26,7 @@ _DIGEST_BYTES = 32
 
 
 class _Part(msgspec.Struct, frozen=True, array_like=True):
-    """A compiled part: its operations and the operands at its ends, its artifact, and where its constants are."""
+    """A compiled part: operations, boundary operands, artifact, and the range of its constants."""
 
     operations: tuple[int, ...]
     inputs: tuple[int, ...]
@@ -33,12 +36,12 @@ class _Part(msgspec.Struct, frozen=True, array_like=True):
     size: int
 
 
-#: For each graph its steps: parts, and positions of operations that run on their references.
+#: Steps of each graph: compiled parts, and positions of operations that run on references.
 _Stored = tuple[tuple[int | _Part, ...], ...]
 
 
 def write_parts(graphs: Sequence[Sequence[Step]]) -> Artifact | None:
-    """What `read_parts` takes; None where nothing is compiled.
+    """Writes an artifact for `read_parts`; None if nothing is compiled.
 
     Args:
         graphs: the steps of each graph of a model.
@@ -48,10 +51,11 @@ def write_parts(graphs: Sequence[Sequence[Step]]) -> Artifact | None:
     for steps in graphs:
         written: list[int | _Part] = []
         for step in steps:
-            if not isinstance(step, NativeSegment):
+            if isinstance(step, int):
                 written.append(step)
                 continue
-            artifact = write_artifact(step.native)
+            # This driver makes no other segments.
+            artifact = write_artifact(cast("NativeSegment", step).native)
             (model,), (data,) = artifact.model, artifact.data
             constants += bytes(-len(constants) % mmap.PAGESIZE)
             written.append(
@@ -75,30 +79,32 @@ def write_parts(graphs: Sequence[Sequence[Step]]) -> Artifact | None:
 def read_parts(
     artifact: Artifact, model: Model, restore: Callable[[Artifact], NativeModel]
 ) -> list[list[Step]]:
-    """The steps of each graph of a model.
+    """Reads the steps of each graph of a model.
 
     Args:
         artifact: from `write_parts`.
-        model: whose graphs they are.
-        restore: makes a compiled step of its artifact again; raises BadData where it is none.
+        model: the model.
+        restore: restores a compiled step from its artifact; raises BadData if it cannot.
 
     Raises:
-        BadData: it is no artifact of this driver, or not of this model.
+        BadData: it is not an artifact of this driver or this model.
     """
     if len(artifact.model) != 1 or len(artifact.data) != 1:
-        raise BadData(f"{len(artifact.model)} and {len(artifact.data)} cache files; one of each is expected")
+        raise BadData(
+            f"expected one model and one data cache file, got {len(artifact.model)} and {len(artifact.data)}"
+        )
     (head,), (constants,) = artifact.model, artifact.data
     memory = head.view()
     start = len(_MAGIC) + _DIGEST_BYTES
     if memory[: len(_MAGIC)] != _MAGIC or memory[len(_MAGIC) : start] != _digest(memory[start:]):
-        raise BadData("these cache files are not of a model in parts, or damaged")
+        raise BadData("these cache files are damaged or not from a model in parts")
     try:
         stored = msgspec.msgpack.decode(memory[start:], type=_Stored)
     except msgspec.DecodeError as error:
-        raise BadData(f"these cache files are not of a model in parts: {error}") from None
+        raise BadData(f"these cache files are not from a model in parts: {error}") from None
     graphs = (model.main, *model.referenced)
     if len(stored) != len(graphs):
-        raise BadData(f"steps of {len(stored)} graphs; the model has {len(graphs)}")
+        raise BadData(f"the cache files have steps of {len(stored)} graphs; the model has {len(graphs)}")
     found: list[list[Step]] = []
     for graph, steps in zip(graphs, stored, strict=True):
         _check(graph, steps)
@@ -114,7 +120,9 @@ def read_parts(
             native = restore(part)
             counts = len(native.executable.inputs), len(native.executable.outputs)
             if counts != (len(step.inputs), len(step.outputs)):
-                raise BadData(f"a part has {counts} inputs and outputs, and says other things of itself")
+                raise BadData(
+                    f"a part lists {len(step.inputs)} inputs and {len(step.outputs)} outputs, but its code has {counts}"
+                )
             found[-1].append(
                 NativeSegment(
                     operations=step.operations, inputs=step.inputs, outputs=step.outputs, native=native
@@ -128,7 +136,7 @@ def _digest(content: bytes | memoryview) -> bytes:
 
 
 def _check(graph: Subgraph, steps: Sequence[int | _Part]) -> None:
-    """Every operation is in exactly one step, and ends are operands of the graph."""
+    """Checks that every operation is in exactly one step and that operands exist."""
     operations: list[int] = []
     for step in steps:
         operations += (step,) if isinstance(step, int) else step.operations
@@ -136,4 +144,4 @@ def _check(graph: Subgraph, steps: Sequence[int | _Part]) -> None:
         if any(not 0 <= index < len(graph.operands) for index in ends):
             raise BadData(f"a part refers to operands {list(ends)}; there are {len(graph.operands)}")
     if sorted(operations) != list(range(len(graph.operations))):
-        raise BadData(f"steps of {len(operations)} operations; the graph has {len(graph.operations)}")
+        raise BadData(f"the steps cover {len(operations)} operations; the graph has {len(graph.operations)}")

@@ -1,4 +1,4 @@
-"""From a model to one that runs: compiled as a whole where that is possible, else in parts, else on references."""
+"""Prepares models: compiled as a whole if possible, else in parts, else on references."""
 
 import logging
 import time
@@ -7,38 +7,42 @@ from dataclasses import replace
 
 import msgspec
 
-from neurald.drivers.compiler.frontend.control_flow_unrolling import inlined
+from neurald.drivers.compiler.frontend.control_flow_unrolling import unroll_control_flow
 from neurald.drivers.compiler.frontend.graph_builder import supported_operations
 from neurald.drivers.compiler.frontend.shape_specialization import is_specified, with_shapes
-from neurald.drivers.compiler.ir.graph import Shape
 from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.value import Shape
 from neurald.drivers.cpu.codegen.render import render
 from neurald.drivers.cpu.compiler import KernelFailed, compile_model
 from neurald.drivers.cpu.kernels import routine_for
 from neurald.drivers.cpu.native.compile_helper import Helper, process_count
-from neurald.drivers.cpu.native.llvm import linked
+from neurald.drivers.cpu.native.llvm import link_image
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.native.thread_pool import Team, process, runtime_unit
+from neurald.drivers.cpu.native_segment import NativeSegment
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
-from neurald.drivers.cpu.reference_graph import NativeSegment, Step, only_calculates
-from neurald.drivers.cpu.reference_model import ReferenceModel
 from neurald.drivers.cpu.segment import Segment, segments, sub_model
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.accounting.account import temporary
 from neurald.hal.errors import BadData, Error, OutOfMemory
+from neurald.hal.execution.reference_graph import Step, only_calculates
+from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.model.numbering import operations_name
 from neurald.hal.model.types import Model, Subgraph
 from neurald.hal.validation.shape_inference import bind_operations
 
 _LOG = logging.getLogger(__name__)
 
-#: How many kernels of a graph may fail before all of it runs on references.
-_ATTEMPTS = 8
+#: Number of failed kernels after which a whole graph runs on references.
+_MAX_ATTEMPTS = 8
 
 
 def generate(kernel: Kernel, target: Target) -> Routine:
-    """The routine of a kernel: a fast one where there is one for its contraction."""
+    """Generates the routine of a kernel.
+
+    A specialised one if there is one, else the generic one.
+    """
     return routine_for(kernel, target) or render(kernel, target)
 
 
@@ -46,10 +50,10 @@ class Preparation:
     """Prepares models for a target.
 
     Args:
-        target: what code is generated for.
-        threads: that an execution uses.
-        keeps_artifact: whether `PreparedModel.artifact` will be asked for.
-        helper: a process that compiles, which has been started for the first model that is prepared.
+        target: to generate code for.
+        threads: used by an execution.
+        keeps_artifact: True if `PreparedModel.artifact` will be called.
+        helper: a compiling process that was started for the first model.
     """
 
     def __init__(
@@ -63,17 +67,17 @@ class Preparation:
     def prepare(
         self, model: Model, shapes: Mapping[int, Shape] | None = None
     ) -> CpuPreparedModel | ReferenceModel:
-        """The model, ready to run.
+        """Prepares a model.
 
         Args:
-            model: every operation of which has a reference.
-            shapes: of inputs, by operand, where the model leaves them open.
+            model: every operation has a reference.
+            shapes: shapes of inputs that the model leaves open, by operand.
         """
         if not model.main.operations:
             return ReferenceModel(model)
         started = time.monotonic()
         failed: frozenset[int] = frozenset()
-        flat = inlined(model, shapes)
+        flat = unroll_control_flow(model, shapes)
         whole, origins = (model, None) if flat is None else (flat.model, flat.origins)
         try:
             native = self._native(whole, origins, shapes)
@@ -124,13 +128,13 @@ class Preparation:
         shapes: Mapping[int, Shape] | None = None,
         failed: frozenset[int] = frozenset(),
     ) -> list[Step]:
-        """The steps of a graph, with what can be compiled as segments.
+        """Returns the steps of a graph, with compiled segments where possible.
 
         Args:
-            model: whose graph it is.
+            model: the model of the graph.
             graph: its main graph, or one that control flow refers to.
-            shapes: of inputs, by operand, where the graph leaves them open.
-            failed: operations of a kernel that has no code.
+            shapes: shapes of inputs that the graph leaves open, by operand.
+            failed: operations of kernels without code.
         """
         references: list[Step] = list(range(len(graph.operations)))
         if failed.issuperset(range(len(graph.operations))):
@@ -141,9 +145,9 @@ class Preparation:
                 return references
             verdicts = supported_operations(known)
         except BadData:
-            # An execution will say it.
+            # The execution reports the error.
             return references
-        for _ in range(_ATTEMPTS):
+        for _ in range(_MAX_ATTEMPTS):
             is_native = [verdict.ok and n not in failed for n, verdict in enumerate(verdicts)]
             try:
                 return [step for each in segments(known.main, is_native) for step in self._parts(known, each)]
@@ -153,7 +157,7 @@ class Preparation:
         return references
 
     def _parts(self, model: Model, segment: Segment) -> Sequence[Step]:
-        """A segment as what it is run as."""
+        """Returns the steps that run a segment."""
         operations = segment.operations
         if not segment.is_native:
             return operations
@@ -192,7 +196,7 @@ class Preparation:
             if not only_calculates(model, model.main, bind_operations(model.main)):
                 executable = msgspec.structs.replace(executable, is_tolerant=False)
             team = Team(process.runtime(self._target), self._threads)
-            return NativeModel(executable, linked(compiled.codes), compiled.constants, team)
+            return NativeModel(executable, link_image(compiled.codes), compiled.constants, team)
         except (Error, KernelFailed):
             raise
         except MemoryError as error:
@@ -211,7 +215,7 @@ def _warn(error: KernelFailed) -> None:
 
 
 def _can_omit(model: Model) -> bool:
-    """Whether an execution may leave out an input, and then needs the model for its references."""
+    """Returns True if an execution may omit an input, which requires references."""
     inputs = set(model.main.inputs)
     for binding in bind_operations(model.main):
         optional = {parameter.name for parameter in binding.form.inputs if parameter.optional}

@@ -1,4 +1,4 @@
-"""A model that the CPU device has compiled as a whole: an execution is one call of native code."""
+"""A model compiled as a whole: an execution is a single call of native code."""
 
 import time
 import weakref
@@ -25,10 +25,10 @@ from neurald.hal.process.fork import forkable_lock
 from neurald.hal.sync.cancellation import Cancellation
 
 if TYPE_CHECKING:
-    from neurald.drivers.cpu.reference_model import ReferenceModel
+    from neurald.hal.execution.reference_model import ReferenceModel
 
-#: Requests whose addresses are kept.
-_BINDINGS_KEPT: Final = 8
+#: Number of requests whose addresses are cached.
+_BINDING_CACHE_SIZE: Final = 8
 
 
 class CpuPreparedModel(InProcessModel):
@@ -36,8 +36,9 @@ class CpuPreparedModel(InProcessModel):
 
     Args:
         native: the compiled model.
-        references: makes what runs executions that leave out an input; None: the model is not at hand.
-        keeps_artifact: whether `artifact` will be asked for, and stands for all of the model.
+        references: creates the fallback for executions that omit an input; None if the model is not
+        available.
+        keeps_artifact: True if `artifact` will be called and represents the whole model.
     """
 
     def __init__(
@@ -66,18 +67,20 @@ class CpuPreparedModel(InProcessModel):
         return self._executable.is_tolerant
 
     def operand(self, index: int, *, is_output: bool) -> Operand:
-        """What the model says of an input or output.
+        """Returns the declared operand of an input or output.
 
         Raises:
-            BadData: there is none of that index.
+            BadData: the index is out of range.
         """
         ports: tuple[Port, ...] = self._executable.outputs if is_output else self._executable.inputs
         if not 0 <= index < len(ports):
-            raise BadData(f"{'output' if is_output else 'input'} {index}; the model has {len(ports)}")
+            raise BadData(
+                f"there is no {'output' if is_output else 'input'} {index}; the model has {len(ports)}"
+            )
         return ports[index].operand
 
     def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
-        """See `PreparedModel.execute`. It stops between kernels, and inside of long ones."""
+        """See `PreparedModel.execute`. Deadlines and cancellation also interrupt long kernels."""
         started = time.monotonic_ns() if options.measure else 0
         deadline_s = options.deadline_s
         if deadline_s is not None and time.monotonic() >= deadline_s:
@@ -120,7 +123,7 @@ class CpuPreparedModel(InProcessModel):
         return partial(self.native.run, known[1], None)
 
     def _bind(self, request: Request) -> Binding:
-        """The places of a request's inputs and outputs, kept for when it comes again; its memories last as long as it does."""
+        """Caches the addresses of a request's arguments; the request keeps its memory alive."""
         binding = Binding(
             [
                 _address(request, argument, size)
@@ -131,7 +134,7 @@ class CpuPreparedModel(InProcessModel):
                 for size, argument in zip(self._output_sizes, request.outputs, strict=True)
             ],
         )
-        if len(self._bindings) >= _BINDINGS_KEPT:
+        if len(self._bindings) >= _BINDING_CACHE_SIZE:
             self._bindings.clear()
         self._bindings[id(request)] = weakref.ref(request), binding
         return binding
@@ -145,10 +148,10 @@ class CpuPreparedModel(InProcessModel):
         )
 
     def _on_references(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
-        """An execution without one of the inputs, for which the code is not made."""
+        """Runs an execution that omits an input, which compiled code does not support."""
         if self._make_references is None:
             number = next(n for n, argument in enumerate(request.inputs) if argument.pool is None)
-            raise OpFailed(f"input {number} is omitted, and no operation can do without it")
+            raise OpFailed(f"input {number} is omitted, but every operation that reads it requires it")
         with self._making:
             if self._references is None:
                 self._references = self._make_references()
@@ -159,18 +162,20 @@ class CpuPreparedModel(InProcessModel):
         return write_artifact(self.native) if self.keeps_artifact else None
 
     def profile(self) -> tuple[KernelTime, ...]:
-        """See `PreparedModel.profile`: on whatever was there last."""
+        """See `PreparedModel.profile`: covers the latest execution."""
         return self.native.profile()
 
 
 def _address(request: Request, argument: Argument, size_bytes: int) -> int:
-    """Where an argument of so many bytes is.
+    """Returns the address of an argument.
 
     Raises:
-        BadData: it does not lie in its memory.
+        BadData: it is outside its memory.
     """
     assert argument.pool is not None  # noqa: S101 - validated
     memory = request.pools[argument.pool]
     if not 0 <= argument.offset <= memory.size - size_bytes:
-        raise BadData(f"{size_bytes} bytes at {argument.offset} do not lie in memory of {memory.size}")
+        raise BadData(
+            f"an argument of {size_bytes} bytes at offset {argument.offset} exceeds its memory of {memory.size} bytes"
+        )
     return memory.address + argument.offset

@@ -1,4 +1,4 @@
-"""Which operations of a graph are compiled together, and the models that they are compiled from."""
+"""Splits a graph into segments that are compiled together, and makes their models."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,24 +9,24 @@ from neurald.hal.model.types import Lifetime, Model, Operand, Subgraph
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Segment:
-    """Operations of a graph, by their positions in an order in which they can run; either all or none are compiled."""
+    """Operations of a graph in an order in which they can run; all are compiled, or none."""
 
     operations: tuple[int, ...]
     is_native: bool
 
 
 def segments(graph: Subgraph, is_native: Sequence[bool]) -> list[Segment]:
-    """All operations in few segments, in an order in which they can run.
+    """Splits a graph into few segments, in an order in which they can run.
 
     Args:
         graph: valid.
-        is_native: for each operation whether it is compiled.
+        is_native: for each operation, True if it is compiled.
     """
-    return min((_by_turns(graph, is_native, first) for first in (True, False)), key=len)
+    return min((_alternating(graph, is_native, first) for first in (True, False)), key=len)
 
 
-def _by_turns(graph: Subgraph, is_native: Sequence[bool], native: bool) -> list[Segment]:
-    """All that can run of one kind, then all of the other, and so on."""
+def _alternating(graph: Subgraph, is_native: Sequence[bool], native: bool) -> list[Segment]:
+    """Alternates between the two kinds; each segment takes every operation that can run."""
     missing = {index for operation in graph.operations for index in operation.outputs}
     pending = list(range(len(graph.operations)))
     found: list[Segment] = []
@@ -46,12 +46,12 @@ def _by_turns(graph: Subgraph, is_native: Sequence[bool], native: bool) -> list[
 
 
 def sub_model(model: Model, graph: Subgraph, operations: Sequence[int]) -> Model:
-    """A model of some operations of a graph: what others compute are its inputs, what others need its outputs.
+    """Makes a model of some operations of a graph; operands keep their indexes.
 
-    Operands keep their indexes.
+    Values from other operations become inputs, values that others need become outputs.
 
     Args:
-        model: whose graph it is.
+        model: the model of the graph.
         graph: its main graph, or one that control flow refers to.
         operations: positions in the graph.
     """

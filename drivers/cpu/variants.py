@@ -1,6 +1,6 @@
-"""What cannot be kept as one artifact of a model, because it takes the model, or shapes that executions tell, to go on with it.
+"""Caches compilations that do not fit a single artifact of the model.
 
-That is a model that is compiled in parts, and what is compiled for each set of input shapes that comes.
+These are models compiled in parts, and compilations for input shapes that only executions specify.
 """
 
 import logging
@@ -12,31 +12,33 @@ from neurald.drivers.compiler.frontend.kept_variants import WHOLE, variant_name
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.parts import read_parts, write_parts
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
-from neurald.drivers.cpu.reference_model import ReferenceModel
 from neurald.hal.device import Artifact, ExecuteOptions, Variants
 from neurald.hal.errors import BadData
+from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.model.types import Model
 from neurald.hal.operations.machinery.call import Shape
 
 _LOG = logging.getLogger(__name__)
 
-#: Prepares a model, for shapes of inputs by operand where it leaves them open, and within the limits of the execution that has them.
+#: Prepares a model for the shapes of inputs that it leaves open, by operand, within the limits of
+#: the execution that specifies them.
 Prepare: TypeAlias = Callable[
     [Model, Mapping[int, Shape] | None, ExecuteOptions | None], CpuPreparedModel | ReferenceModel
 ]
-#: Makes a compiled model of its artifact again; BadData where it is none.
+#: Restores a compiled model from its artifact; raises BadData if it cannot.
 Restore: TypeAlias = Callable[[Artifact], NativeModel]
 
 _PARTS = "parts"
 
 
 class CachedVariants:
-    """Prepares models from the cache, where they were prepared before.
+    """Prepares models, from the cache if possible.
 
     Args:
-        variants: where what was compiled is kept.
-        prepare: compiles what is not there. What it makes for shapes must keep an artifact, if it can.
-        restore: takes artifacts back.
+        variants: the cache.
+        prepare: compiles what is not cached. Models that it prepares for given shapes must keep an
+        artifact if they can.
+        restore: restores artifacts.
     """
 
     def __init__(self, variants: Variants, prepare: Prepare, restore: Restore) -> None:
@@ -50,11 +52,14 @@ class CachedVariants:
         shapes: Mapping[int, Shape] | None = None,
         limits: ExecuteOptions | None = None,
     ) -> CpuPreparedModel | ReferenceModel:
-        """See `Prepare`. The artifact of a whole model of known shapes is not looked for: others keep that."""
+        """See `Prepare`.
+
+        A whole model with fixed shapes is not looked up here: it is cached elsewhere.
+        """
         try:
             found = self._found(model, shapes)
         except BadData as error:
-            _LOG.info("what is kept of the model is compiled again: %s", error)
+            _LOG.info("recompiling the model, because its cached parts are unusable: %s", error)
             found = None
         if found is not None:
             return found

@@ -11,13 +11,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from neurald.drivers.compiler.frontend.graph_builder import build_graph
-from neurald.drivers.compiler.ir.graph import Shape, Value
 from neurald.drivers.compiler.ir.kernel import Kernel
-from neurald.drivers.compiler.memory.buffer_assignment import Base, Place, Placement, place
+from neurald.drivers.compiler.ir.value import Shape, Value
+from neurald.drivers.compiler.memory.buffer_assignment import (
+    Base,
+    BufferAssignment,
+    BufferLocation,
+    assign_buffers,
+)
 from neurald.drivers.compiler.passes import transform
-from neurald.drivers.compiler.passes.concat_elimination import Alignment, join
+from neurald.drivers.compiler.passes.concat_elimination import Alignment, eliminate_concat
 from neurald.drivers.compiler.passes.fusion import fuse
-from neurald.drivers.compiler.passes.top_k_expansion import expand_rankings
+from neurald.drivers.compiler.passes.top_k_expansion import expand_top_k
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.program_text import KernelTexts, argument_text, kernel_name, program_text
 from neurald.drivers.opencl.codegen.render import render
@@ -25,7 +30,7 @@ from neurald.drivers.opencl.kernels import candidates
 from neurald.drivers.opencl.kernels.fused.chains import Chain, chains_of
 from neurald.drivers.opencl.kernels.gemm.split_k import zeros
 from neurald.drivers.opencl.kernels.kernel_set import KernelSet
-from neurald.drivers.opencl.platform.platform import DeviceFacts
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.drivers.opencl.platform.precision import Precision, lower_precision, suited
 from neurald.drivers.opencl.runtime.executable import FLAGS, Call, Executable, image_uses
 from neurald.drivers.opencl.runtime.persistent_kernel import (
@@ -152,10 +157,10 @@ def _compiled(
     require_wanted("before kernels were fused")
     precision = precision or suited(facts)
     lower_precision(graph, precision)
-    expand_rankings(graph)
-    fused = fuse(graph, enabled=is_fused, rows=lambda _: True)
+    expand_top_k(graph)
+    fused = fuse(graph, enabled=is_fused, is_row_wise=lambda _: True)
     if is_fused:
-        fused = join(fused, _ALIGNED)
+        fused = eliminate_concat(fused, _ALIGNED)
     kernels = tuple(kernel for kernel in fused.kernels if kernel.output.count)
     sources: list[Sequence[Source]] = []
     for number, kernel in enumerate(kernels):
@@ -170,12 +175,12 @@ def _compiled(
     )
     used = [(kernel, source) for kernel, source in zip(kernels, chosen, strict=True) if source is not None]
     used, held = _with_zeros(used)
-    placement = place(
+    assignment = assign_buffers(
         fused,
         [(*source.arguments, *more) for (_, source), more in zip(used, held, strict=True)],
         alignment=max(ALIGNMENT, facts.alignment_bytes),
     )
-    compiled = _assembled(model, placement, used, facts)
+    compiled = _assembled(model, assignment, used, facts)
     return compiled, _objection(compiled.executable, facts)
 
 
@@ -231,18 +236,18 @@ def _label(source: Source, facts: DeviceFacts) -> str:
 
 
 def _assembled(
-    model: Model, placement: Placement, chosen: Sequence[tuple[Kernel, Source]], facts: DeviceFacts
+    model: Model, assignment: BufferAssignment, chosen: Sequence[tuple[Kernel, Source]], facts: DeviceFacts
 ) -> Compiled:
     alignment = max(ALIGNMENT, facts.alignment_bytes)
-    placement = _with_outputs_last(placement, [kernel for kernel, _ in chosen], alignment)
-    zeros = -(-placement.arena_bytes // alignment) * alignment
+    assignment = _with_outputs_last(assignment, [kernel for kernel, _ in chosen], alignment)
+    zeros = -(-assignment.arena_bytes // alignment) * alignment
     statuses = sum(1 for kernel, _ in chosen if kernel.requirements)
     workspace = zeros + -(-max(SYNC_BYTES, FLAGS + 4 * (1 + statuses)) // ALIGNMENT) * ALIGNMENT
     end = workspace + max((source.workspace_bytes for _, source in chosen), default=0)
     calls, uses, phases = [], [], []
     status = 0
     for kernel, source in chosen:
-        places = placement.of(source.arguments)
+        places = assignment.of(source.arguments)
         bases = tuple(each.base for each in places)
         status += bool(kernel.requirements)
         call = Call(
@@ -261,7 +266,7 @@ def _assembled(
         uses.append((source, bases))
         calls.append(call)
         phases.append(phase_of(source, call, zeros + FLAGS + 4 * call.status))
-    inputs, outputs = placement.ports(model)
+    inputs, outputs = assignment.ports(model)
     together = _together(phases, facts)
     return Compiled(
         executable=Executable(
@@ -269,13 +274,13 @@ def _assembled(
             inputs=inputs,
             outputs=outputs,
             arena_bytes=end,
-            constants_bytes=placement.constants.nbytes,
-            unshared_bytes=placement.unshared_bytes,
+            constants_bytes=assignment.constants.nbytes,
+            unshared_bytes=assignment.unshared_bytes,
             zeros=zeros,
             zeros_bytes=end - zeros,
             text=program_text(uses, has_fp64=facts.has_fp64),
         ),
-        constants=placement.constants,
+        constants=assignment.constants,
         kernels=KernelTexts(uses=tuple(uses), has_fp64=facts.has_fp64),
         persistent=together,
         persistent_text=""
@@ -289,18 +294,20 @@ def _assembled(
     )
 
 
-def _with_outputs_last(placement: Placement, kernels: Sequence[Kernel], alignment: int) -> Placement:
+def _with_outputs_last(
+    assignment: BufferAssignment, kernels: Sequence[Kernel], alignment: int
+) -> BufferAssignment:
     """Moves small outputs to the end of the arena, to fetch them with the flags in one transfer."""
-    graph = placement.graph
+    graph = assignment.graph
     written = {graph.aliases.get(kernel.output, kernel.output) for kernel in kernels}
     outputs = [value for value in dict.fromkeys(graph.outputs) if value in written]
     if sum(value.size_bytes for value in outputs) > _MOST_MOVED_BYTES:
-        return placement
-    places, end = dict(placement.places), placement.arena_bytes
+        return assignment
+    places, end = dict(assignment.locations), assignment.arena_bytes
     for value in outputs:
-        places[value] = Place(Base.ARENA, -(-end // alignment) * alignment)
+        places[value] = BufferLocation(Base.ARENA, -(-end // alignment) * alignment)
         end = places[value].offset + max(1, value.size_bytes)
-    return replace(placement, places=places, arena_bytes=end)
+    return replace(assignment, locations=places, arena_bytes=end)
 
 
 def phase_of(source: Source, call: Call, status: int) -> Phase:

@@ -11,21 +11,20 @@ import numpy as np
 from neurald._version import __version__
 from neurald.drivers.compiler.frontend.graph_builder import supported_operations
 from neurald.drivers.compiler.frontend.kept_variants import prepared_variant
-from neurald.drivers.compiler.frontend.shape_specialization import Prepared, SpecializingModel, is_specified
-from neurald.drivers.compiler.ir.graph import Graph, Shape
+from neurald.drivers.compiler.frontend.shape_specialization import (
+    PreparedWithOperands,
+    SpecializingModel,
+    is_specified,
+)
+from neurald.drivers.compiler.ir.graph import Graph
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.compiler.passes.top_k_expansion import objection_to_ranking
+from neurald.drivers.compiler.ir.value import Shape
+from neurald.drivers.compiler.passes.top_k_expansion import top_k_unsupported_reason
 from neurald.drivers.opencl.artifact import read_artifact
 from neurald.drivers.opencl.compiler import Compiled, compile_model
 from neurald.drivers.opencl.kernels.kernel_set import KERNELS_VARIABLE, KernelSet
-from neurald.drivers.opencl.platform.platform import (
-    DEVICE_VARIABLE,
-    DeviceContext,
-    DeviceFacts,
-    DeviceKind,
-    choose,
-    discover,
-)
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
+from neurald.drivers.opencl.platform.discovery import DEVICE_VARIABLE, DeviceContext, choose, discover
 from neurald.drivers.opencl.platform.precision import Precision
 from neurald.drivers.opencl.platform.reduction_order import SUMS_VARIABLE
 from neurald.drivers.opencl.platform.storage import STORAGE_VARIABLE
@@ -96,6 +95,7 @@ class OpenClDevice:
         copies: counts the transfers of device memory to and from the host.
     """
 
+    is_remote = False
     feature_level = FeatureLevel.LEVEL_8
     extensions = ("neurald.tflite",)
     #: One memory with machine code and execution data, one with constants.
@@ -173,9 +173,9 @@ class OpenClDevice:
                     return f"{self.facts.name} has no float64"
                 if value.count > _MOST_ELEMENTS or value.size_bytes > self.facts.max_allocation_bytes:
                     return f"{list(value.shape)} is too large for {self.facts.name}"
-        return objection_to_ranking(graph)
+        return top_k_unsupported_reason(graph)
 
-    def prepare_model(self, model: Model, options: PrepareOptions) -> Prepared:
+    def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedWithOperands:
         """See `Device.prepare_model`.
 
         Models with unspecified dimensions are compiled when an execution provides the shapes.
@@ -284,7 +284,7 @@ class OpenClDevice:
             )
         return OpenClBuffer(self.context, size_bytes, self.copies)
 
-    def _own(self, prepared: PreparedModel) -> Prepared:
+    def _own(self, prepared: PreparedModel) -> PreparedWithOperands:
         """Returns the prepared model if it was prepared by this device.
 
         Raises:

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from neurald.drivers.opencl.artifact import write_artifact
-from neurald.drivers.opencl.platform.platform import DeviceContext
+from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.runtime.buffer import OpenClBuffer
 from neurald.drivers.opencl.runtime.executable import Executable
 from neurald.drivers.opencl.runtime.instance import Instance, allocate

@@ -44,6 +44,7 @@ class SampleDevice:
     """
 
     type = DeviceType.ACCELERATOR
+    is_remote = False
     # Names everything that artifacts depend on: an artifact of another version is never read.
     version = f"neurald sample {__version__}, numpy {np.__version__}"
     #: One memory with the graph, which decides what is executed, and one with the constants.

@@ -21,6 +21,7 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import replace
 from typing import Final, Protocol, TypeVar
 
+from neurald.hal.accounting.pacing import Work
 from neurald.hal.device import Device, ExecuteOptions, ExecutionResult
 from neurald.hal.errors import MissedDeadlineTransient
 from neurald.hal.model.types import Priority
@@ -154,9 +155,13 @@ class _Flow:
 
 
 class Turn:
-    """One execution: it waits, or has the device."""
+    """One execution: it waits, or has the device.
 
-    __slots__ = ("came_at", "client", "priority", "ready", "started_at")
+    Attributes:
+        work: of the thread that executes it, once it has begun.
+    """
+
+    __slots__ = ("came_at", "client", "priority", "ready", "started_at", "work")
 
     def __init__(self, client: _Client, priority: Priority, now: float) -> None:
         self.client = client
@@ -164,6 +169,7 @@ class Turn:
         self.came_at = now
         self.started_at: float | None = None
         self.ready = threading.Lock()
+        self.work: Work | None = None
 
     @property
     def waited_ns(self) -> int:

@@ -1,1 +1,1 @@
-"""Device memory under supervision, and the staging of requests."""
+"""Tracks the use of device memory, and stages requests in other memory."""

@@ -1,4 +1,7 @@
-"""The device memories of one execution: checked, replaced by the memories themselves, and accounted for afterwards."""
+"""The device memories of one execution.
+
+Checks them, passes them to the device, and tracks their values.
+"""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -17,7 +20,7 @@ class BufferUse:
     """The device memories of one execution.
 
     Attributes:
-        request: with the memories themselves in place of the accounts on them.
+        request: the request with the devices' own memories instead of the tracked ones.
     """
 
     def __init__(self, request: Request, outputs: Sequence[ManagedBuffer | None]) -> None:
@@ -25,10 +28,12 @@ class BufferUse:
         self._outputs = outputs
 
     def wrote(self, result: ExecutionResult) -> None:
-        """Takes what came of the execution: unless an output did not fit, memories that it wrote hold values.
+        """Records the result of the execution.
+
+        Written memories hold values unless an output did not fit.
 
         Raises:
-            OpFailed: a value cannot be in its memory.
+            OpFailed: a value does not fit its memory's declaration.
         """
         shapes: Sequence[OutputShape] = result.output_shapes if result.is_sufficient else ()
         for buffer, shape in zip(self._outputs, shapes, strict=False):
@@ -40,18 +45,19 @@ class BufferUse:
 def buffers_in_use(
     owner: object, graph: Subgraph, request: Request, mismatch: type[Error] = BadData
 ) -> Iterator[BufferUse]:
-    """The time in which an execution uses the device memories of a request.
+    """Marks the device memories of a request as in use by an execution.
 
-    Those that it writes hold no value any more unless `BufferUse.wrote` says so.
+    Memories that the execution writes lose their values; `BufferUse.wrote` sets the new ones.
 
     Args:
-        owner: what the roles of memories refer to.
-        graph: that the request is for.
-        request: a valid one.
-        mismatch: raised for a value of other dimensions than the request's.
+        owner: the object that the memories' roles refer to.
+        graph: graph of the request.
+        request: a valid request.
+        mismatch: error type for a value whose dimensions differ from the request's.
 
     Raises:
-        BadData: a memory is used in a role that was not declared, is two outputs, or input and output.
+        BadData: a memory is used in a role that was not declared, for two outputs, or for an input
+            and an output.
         BadState: a memory is in use elsewhere.
         OpFailed: an input holds no value.
     """
@@ -73,7 +79,7 @@ def buffers_in_use(
                 (inputs, request.inputs, graph.inputs, _resolved_input, "input"),
                 (outputs, request.outputs, graph.outputs, _resolved_output, "output"),
             )
-            # The runtime adds the variables of a stateful model, which are the last, only later.
+            # The runtime adds the variables of a stateful model, which come last, only later.
             for buffer, argument, index in zip(buffers, arguments, indexes, strict=False)
         ]
         for buffer in filter(None, outputs):
@@ -133,6 +139,6 @@ def _resolved_output(
 
 
 def _placed(buffer: ManagedBuffer, argument: Argument, dimensions: Dimensions, length: int) -> Argument:
-    """The argument as the device gets it: memory of the host has real bytes, a device's own is used as a whole."""
+    """Returns the argument for the device: host memory with its bytes, device memory as a whole."""
     length = 0 if isinstance(buffer.memory, DeviceBuffer) else length
     return replace(argument, offset=0, length=length, dimensions=dimensions)

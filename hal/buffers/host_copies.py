@@ -1,4 +1,4 @@
-"""Requests on device memory, brought to the host for a device that cannot reach it."""
+"""Copies arguments in device memory to the host, for a device that cannot access them."""
 
 from dataclasses import dataclass, replace
 
@@ -12,10 +12,10 @@ from neurald.hal.validation.validate import merge_dimensions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnHost:
-    """A request whose values are all on the host.
+    """A request with all values on the host.
 
     Attributes:
-        original: the request as it was.
+        original: the original request.
         request: the one to run instead.
     """
 
@@ -23,7 +23,7 @@ class OnHost:
     request: Request
 
     def write_back(self, result: ExecutionResult) -> None:
-        """Copies the outputs of a sufficient result to the device memory that they belong in.
+        """Copies the outputs of a sufficient result to their device memory.
 
         Raises:
             Error: a device failed.
@@ -39,14 +39,14 @@ class OnHost:
 
 
 def bring_to_host(graph: Subgraph, request: Request) -> OnHost:
-    """A request with copies of all inputs in device memory, and room for the outputs in it.
+    """Copies inputs in device memory to the host, and allocates host memory for such outputs.
 
     Args:
-        graph: that the request is for.
-        request: whose arguments in device memory hold values of the dimensions that they tell.
+        graph: graph of the request.
+        request: its arguments in device memory hold values of their declared dimensions.
 
     Raises:
-        OpFailed: how large an output in device memory will be is not known.
+        OpFailed: the size of an output in device memory is not known.
         Error: a device failed.
     """
     pools = list(request.pools)
@@ -70,11 +70,11 @@ def bring_to_host(graph: Subgraph, request: Request) -> OnHost:
 def execute_on_host(
     prepared_model: PreparedModel, graph: Subgraph, request: Request, options: ExecuteOptions
 ) -> ExecutionResult:
-    """Executes a request on a device that reaches only the host's memory, the CPU device for example.
+    """Executes a request on a device that can only access host memory, such as the CPU device.
 
     Raises:
-        OpFailed: how large an output in device memory will be is not known.
-        Error: the execution failed, or the device that the memory is on.
+        OpFailed: the size of an output in device memory is not known.
+        Error: the execution failed, or the device that owns the memory.
     """
     if not any(isinstance(pool, DeviceBuffer) for pool in request.pools):
         return prepared_model.execute(request, options)

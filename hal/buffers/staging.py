@@ -1,11 +1,11 @@
-"""Requests moved to other memory for the time of their execution, on both sides of a socket.
+"""Moves the arguments of a request to other memory during its execution, on both sides of a socket.
 
-A client puts what a daemon cannot map into shared memory. A daemon in turn gives its device copies of what
-the client shares: that memory stays writable for the client while a kernel runs, and a kernel that first
-checks an index and then uses it reads it twice. With a copy, what it checked is what it uses. So every
-argument in memory that a client can write is copied, whatever its type and size: which values decide about
-addresses is the business of each kernel (sorting does it with floats), and a copy costs a small part of
-what a call costs.
+A client copies data that a daemon cannot map to shared memory. A daemon in turn gives its device
+private copies of shared arguments: the client can still write to the shared memory while a kernel
+runs, and a kernel that checks an index and then uses it reads it twice. With a copy, the checked
+value is the used one. So every argument in memory that a client can write is copied, regardless of
+type and size: only the kernel knows which values determine addresses (sorting does so with floats),
+and a copy costs a small part of a call.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -19,20 +19,21 @@ from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import ALIGNMENT, Memory, align
 from neurald.hal.model.types import Model, OperandType, Request
 
-#: Bytes, and where they are copied from.
+#: A copy: target bytes and source bytes.
 Move = tuple["np.ndarray[Any, Any]", "np.ndarray[Any, Any]"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staged:
-    """What `stage` made of a request.
+    """A request after `stage` moved its arguments.
 
     Attributes:
-        request: the one to run instead.
-        arenas: the pools of `request` that arguments were moved to.
-        moves: for each input that was moved, its bytes in an arena and where they come from. They have been copied; another
-            execution needs that again.
-        results: for each output where its bytes are wanted and those in an arena; None for one that was not moved.
+        request: the request to run instead of the original.
+        arenas: the pools of `request` that hold moved arguments.
+        moves: for each moved input, its bytes in an arena and the original ones. They have already
+            been copied; another execution needs to copy them again.
+        results: for each output, its original location and its bytes in an arena; None if it was
+            not moved.
     """
 
     request: Request
@@ -41,16 +42,16 @@ class Staged:
     results: tuple[Move | None, ...]
 
     def write_back(self, types: Sequence[OperandType], shapes: Sequence[OutputShape]) -> None:
-        """Copies outputs that were moved to where the original request wants them, as long as they really are.
+        """Copies moved outputs to their original locations, limited to their actual sizes.
 
         Args:
             types: of all outputs.
-            shapes: of all outputs, which all fitted.
+            shapes: of all outputs; all are sufficient.
         """
         copy(self.returns(types, shapes))
 
     def returns(self, types: Sequence[OperandType], shapes: Sequence[OutputShape]) -> list[Move]:
-        """What `write_back` copies."""
+        """Returns the copies that `write_back` makes."""
         moves = []
         for kind, move, shape in zip(types, self.results, shapes, strict=True):
             if move is not None:
@@ -67,16 +68,18 @@ def stage(
     allocate: Callable[[int], Memory],
     outputs_apart: bool = False,
 ) -> Staged:
-    """Moves arguments to arenas: inputs are copied there, outputs get room. Each is aligned to `ALIGNMENT`.
+    """Moves arguments to arenas.
+
+    Copies inputs, and reserves memory for outputs, aligned to `ALIGNMENT`.
 
     Args:
-        request: any request; pools that no argument lies in are left out of the new one.
-        stays: whether arguments in that memory stay there.
-        allocate: makes an arena of at least that many bytes.
-        outputs_apart: inputs and outputs get an arena each, not one together.
+        request: any request; unused pools are dropped from the new one.
+        stays: returns True if arguments in that memory are not moved.
+        allocate: creates an arena of at least that many bytes.
+        outputs_apart: use separate arenas for inputs and outputs.
 
     Raises:
-        BadData: an argument does not lie in its pool, or an output in read-only memory.
+        BadData: an argument exceeds its pool, or an output is in read-only memory.
     """
     kept: list[Memory] = []
     numbers: dict[int, int] = {}
@@ -130,16 +133,17 @@ def stage(
 
 
 def output_types(model: Model) -> tuple[OperandType, ...]:
-    """The operand types of a model's outputs, for `Staged.write_back`."""
+    """Returns the operand types of a model's outputs, for `Staged.write_back`."""
     return tuple(model.main.operands[index].type for index in model.main.outputs)
 
 
 class Arenas:
-    """Arenas that are used again: fresh pages cost more than the copy into them. Thread-safe.
+    """A pool of reusable arenas: touching fresh pages costs more than the copy. Thread-safe.
 
     Args:
-        allocate: makes an arena of at least that many bytes.
-        kept: how many are kept at most, and only those of at most `kept_bytes`.
+        allocate: creates an arena of at least that many bytes.
+        kept: maximum number of arenas that are kept.
+        kept_bytes: maximum size of an arena that is kept.
     """
 
     def __init__(self, allocate: Callable[[int], Memory], *, kept: int, kept_bytes: int) -> None:
@@ -149,7 +153,7 @@ class Arenas:
         self._free: list[Memory] = []
 
     def take(self, size_bytes: int) -> Memory:
-        """An arena that nobody else has until it is given back."""
+        """Returns an arena for exclusive use until it is given back."""
         try:
             arena = self._free.pop()
         except IndexError:
@@ -157,13 +161,13 @@ class Arenas:
         return arena if arena.size >= size_bytes else self._allocate(size_bytes)
 
     def give_back(self, arenas: Iterable[Memory]) -> None:
-        """Takes arenas that nobody uses any more."""
+        """Takes back arenas that are no longer used."""
         for arena in arenas:
             if arena.size <= self._kept_bytes and len(self._free) < self._kept:
                 self._free.append(arena)
 
 
 def copy(moves: Iterable[Move]) -> None:
-    """Copies; NumPy lets other threads run meanwhile."""
+    """Executes copies; NumPy releases the GIL during each."""
     for target, source in moves:
         target[...] = source

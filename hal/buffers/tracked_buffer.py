@@ -1,8 +1,9 @@
-"""Device memory under supervision: what it may be used for, whether it holds a value, and who uses it now.
+"""Tracks device memory: its declared roles, whether it holds a value, and its current use.
 
-A device memory starts without a value. It gets one from an execution that writes it or from a copy into it, and loses it
-when such an execution or copy fails. The dimensions of the value are kept, and must be those of its next use. The runtime
-keeps this account for the application's own memories, and a driver daemon again for those of each client.
+Device memory starts without a value. An execution that writes it, or a copy into it, sets the
+value; a failed execution or copy clears it. The dimensions of the value are recorded, and the next
+use must match them. The runtime tracks the application's own memories, and a driver daemon tracks
+those of each client.
 """
 
 import contextlib
@@ -19,7 +20,7 @@ from neurald.hal.validation.validate import merge_dimensions, validate_operand_t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Role:
-    """A use that was declared: input or output `index` of `owner`, which is a compilation or a prepared model."""
+    """A declared use: input or output `index` of `owner`, a compilation or a prepared model."""
 
     owner: object
     index: int
@@ -30,15 +31,15 @@ class Role:
 
 
 def described_operand(uses: Sequence[tuple[str, Operand]], dimensions: Dimensions) -> Operand:
-    """What a buffer for all these uses holds: an operand as specific as they and `dimensions` are together.
+    """Merges the operands of all uses and `dimensions` into the operand that the buffer holds.
 
     Args:
-        uses: operands, each with what messages call it.
-        dimensions: that the buffer is described with; 0 and None leave them to the uses.
+        uses: operands, each with its name for messages.
+        dimensions: of the buffer's description; 0 and None leave them to the uses.
 
     Raises:
-        BadData: there is no use, uses differ in type or quantisation, dimensions cannot be merged, or a scalar is given
-            some.
+        BadData: there is no use, uses differ in type or quantisation, dimensions cannot be merged,
+            or dimensions are given for a scalar.
     """
     if not uses:
         raise BadData("a buffer is described that nothing uses; at least one role is expected")
@@ -66,7 +67,7 @@ def described_operand(uses: Sequence[tuple[str, Operand]], dimensions: Dimension
 
 
 def bytes_for(device: str, uses: Sequence[tuple[str, Operand]], dimensions: Dimensions) -> int:
-    """Returns how many bytes a buffer for these uses takes, for a device that needs to know.
+    """Returns the size of a buffer for these uses, for a device that needs to know it.
 
     Args:
         device: its name, for messages.
@@ -74,7 +75,7 @@ def bytes_for(device: str, uses: Sequence[tuple[str, Operand]], dimensions: Dime
 
     Raises:
         BadData: there is no use, or uses contradict each other.
-        OpFailed: a dimension stays open.
+        OpFailed: a dimension is unknown.
     """
     operand = described_operand(uses, dimensions)
     size = value_size(operand.type, operand.dimensions)
@@ -84,19 +85,19 @@ def bytes_for(device: str, uses: Sequence[tuple[str, Operand]], dimensions: Dime
 
 
 def host_memory_for(device: str, uses: Sequence[tuple[str, Operand]], dimensions: Dimensions) -> HostMemory:
-    """Returns memory of the host for uses of a buffer, for a device that computes there; see `bytes_for`."""
+    """Allocates host memory for a buffer, for a device that computes there; see `bytes_for`."""
     return HostMemory(aligned_zeros(bytes_for(device, uses, dimensions)))
 
 
 class ManagedBuffer(DeviceBuffer):
-    """Device memory with an account of its use. Thread-safe.
+    """Device memory with tracked use. Thread-safe.
 
-    What is written at the time is used by nobody else; a use that would overlap is refused.
+    While it is written it has no other user; a conflicting use is rejected.
 
     Args:
-        memory: where the values are: the device's, or the host's.
-        operand: what it holds; dimensions may be open.
-        roles: what executions may use it for.
+        memory: storage of the values: the device's or the host's.
+        operand: describes the values; dimensions may be unknown.
+        roles: the uses allowed to executions.
     """
 
     def __init__(self, memory: Memory, operand: Operand, roles: frozenset[Role]) -> None:
@@ -111,15 +112,15 @@ class ManagedBuffer(DeviceBuffer):
 
     @property
     def dimensions(self) -> tuple[int, ...] | None:
-        """Of the value that it holds; None while it holds none."""
+        """The dimensions of its value; None if it holds none."""
         return self._dimensions
 
     @property
     def value_bytes(self) -> int:
-        """How many bytes the value that it holds has.
+        """The size of its value in bytes.
 
         Raises:
-            OpFailed: it holds none.
+            OpFailed: it holds no value.
         """
         if self._dimensions is None:
             raise OpFailed("device memory is read before anything was written to it")
@@ -131,10 +132,10 @@ class ManagedBuffer(DeviceBuffer):
             raise BadData(f"{role}: its device memory was not allocated for that role")
 
     def set_value(self, dimensions: Dimensions) -> None:
-        """Says that it holds a value of these dimensions now, or with None that it holds none.
+        """Records that it holds a value of these dimensions, or none.
 
         Raises:
-            OpFailed: they cannot be those of its values; it then holds none.
+            OpFailed: the dimensions contradict its operand; it then holds no value.
         """
         self._dimensions = None
         if dimensions is None:
@@ -148,7 +149,7 @@ class ManagedBuffer(DeviceBuffer):
         """See `DeviceBuffer.write`.
 
         Raises:
-            BadData: other dimensions or bytes than the memory has.
+            BadData: the dimensions or the size differ from the memory's.
             BadState: it is in use.
             Error: the device failed; it then holds no value.
         """
@@ -170,7 +171,7 @@ class ManagedBuffer(DeviceBuffer):
 
         Raises:
             BadData: the target has another size, or is read-only.
-            BadState: it is written just now.
+            BadState: it is being written.
             OpFailed: it holds no value.
             Error: the device failed.
         """
@@ -194,7 +195,7 @@ class ManagedBuffer(DeviceBuffer):
         """Begins a use.
 
         Raises:
-            BadState: somebody writes it, or is to write it while others read.
+            BadState: it is being written, or is requested for writing while it is read.
         """
         with self._lock:
             if self._is_written or (writing and self._readers):

@@ -1,9 +1,11 @@
-"""Seals: what a daemon knows an artifact by that it, or another daemon of its installation, has made.
+"""Seals: prove that a daemon of this installation made an artifact.
 
-An artifact may hold machine code, and it comes back to a daemon from a client, which may have got it from anywhere. So a daemon
-gives each away with a seal: what the artifact is, and a code over that which only the installation can make. It takes back nothing
-without one, and nothing that is not, bit for bit, what was sealed, for this device and under this key. The seal also tells the
-operands that requests are checked against, since the model does not come back with the artifact.
+An artifact may contain machine code, and it comes back to a daemon from a client, which may have
+obtained it anywhere. So a daemon issues each artifact with a seal: a description of the artifact,
+and an authentication code that only the installation can compute. The daemon accepts no artifact
+without a seal, and none that differs in any bit from what was sealed for this device and key. The
+seal also contains the operands that requests are checked against, since the model does not come
+back with the artifact.
 """
 
 import hmac
@@ -29,13 +31,13 @@ _PURPOSE = b"artifact seal"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seal:
-    """What an artifact is.
+    """The description of an artifact.
 
     Attributes:
-        device, device_version: which device has made it.
-        cache_key: under which key.
-        interface: what `neurald.hal.rpc.wire.model.encode_model` writes for `interface_of` its model.
-        model, data: what its memories must be.
+        device, device_version: the device that made it.
+        cache_key: the key that it was made for.
+        interface: result of `neurald.hal.rpc.wire.model.encode_model` for `interface_of` its model.
+        model, data: fingerprints of its memories.
     """
 
     device: str
@@ -46,16 +48,18 @@ class Seal:
     data: tuple[Fingerprint, ...]
 
     def interface_model(self, extensions: Sequence[Extension] = ()) -> Model:
-        """The model with nothing in it but its inputs and outputs, where there are these vendors' extensions.
+        """Decodes the model's interface.
+
+        Its inputs and outputs only, with these vendor extensions.
 
         Raises:
-            BadData: it is none.
+            BadData: the bytes are not a model.
         """
         return decode_model(self.interface, (), extensions)
 
 
 def interface_of(model: Model) -> Model:
-    """A model with the inputs and outputs of `model` and nothing else: what requests are checked against."""
+    """Returns a model with only the inputs and outputs of `model`, for checking requests."""
     graph = model.main
     indexes = dict.fromkeys((*graph.inputs, *graph.outputs))
     numbers = {index: number for number, index in enumerate(indexes)}
@@ -70,10 +74,10 @@ def interface_of(model: Model) -> Model:
 
 
 def make_seal(device: Device, model: Model, cache_key: bytes, artifact: Artifact) -> bytes:
-    """The seal of an artifact that `device` has made of `model` under `cache_key`.
+    """Creates the seal of an artifact that `device` made from `model` under `cache_key`.
 
     Raises:
-        OpFailed: there is no installation's secret.
+        OpFailed: the installation has no secret.
     """
     content = msgspec.msgpack.encode(
         Seal(
@@ -89,10 +93,10 @@ def make_seal(device: Device, model: Model, cache_key: bytes, artifact: Artifact
 
 
 def read_seal(seal: bytes) -> Seal:
-    """What a seal says, whoever has made it.
+    """Decodes a seal without checking its authenticity.
 
     Raises:
-        BadData: it is none.
+        BadData: it is not a seal.
     """
     try:
         return msgspec.msgpack.decode(seal[MAC_BYTES:], type=Seal)
@@ -101,16 +105,16 @@ def read_seal(seal: bytes) -> Seal:
 
 
 def check_seal(device: Device, artifact: Artifact, cache_key: bytes) -> Model:
-    """Checks that an artifact is one of `device` under `cache_key`; returns the interface of its model.
+    """Verifies that `device` made an artifact under `cache_key`; returns its model's interface.
 
     Args:
-        device: that it is for.
-        artifact: in memory that cannot change any more.
-        cache_key: that the client names.
+        device: device that will load it.
+        artifact: in memory that cannot change.
+        cache_key: the key that the client claims.
 
     Raises:
-        BadData: it is not.
-        OpFailed: there is no installation's secret.
+        BadData: it did not.
+        OpFailed: the installation has no secret.
     """
     code, content = artifact.seal[:MAC_BYTES], artifact.seal[MAC_BYTES:]
     if not hmac.compare_digest(code, _code(content)):
@@ -128,9 +132,9 @@ def check_seal(device: Device, artifact: Artifact, cache_key: bytes) -> Model:
 
 
 def named_tokens(memories: Sequence[Memory], tokens: Iterable[bytes]) -> list[bytes]:
-    """A token for each memory of an artifact: those given, in order, and the empty one for memories without bytes.
+    """Assigns the given tokens to the memories of an artifact, in order; empty memories get b"".
 
-    Neither shared memory nor a session's can be empty, but many an artifact has no constants.
+    Shared memory and session memory cannot be empty, but many artifacts have no constants.
     """
     following = iter(tokens)
     return [next(following) if memory.size else b"" for memory in memories]
@@ -140,7 +144,7 @@ def _code(content: bytes) -> bytes:
     try:
         secret = installation_secret()
     except BadState as error:
-        # Where the secret is to be is the business of no client.
+        # Clients need not know the location of the secret.
         logger.warning("artifacts are neither given nor taken: %s", error)
         raise OpFailed(
             "this installation has no secret to seal artifacts with; the daemon's log tells more"

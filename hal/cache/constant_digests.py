@@ -1,7 +1,8 @@
-"""What models' constants are, kept in the cache, so that a file which has not changed is not read to know its key.
+"""Caches digests of models' constants, so that unchanged files need not be read for a key.
 
-One file in the cache's directory has the last answers to `neurald.hal.cache.key.constants_question`, with the installation's code.
-Processes that remember at the same time may forget what another one has learned; then it is read again.
+One file in the cache directory holds the latest answers to
+`neurald.hal.cache.key.constants_question`, with an authentication code of the installation.
+Concurrent processes may lose each other's answers; the constants are then read again.
 """
 
 import contextlib
@@ -23,7 +24,7 @@ _LIMIT = 1 << 16
 
 
 class KnownConstants:
-    """The answers of a cache. Thread-safe, and safe beside other processes.
+    """The constant digests of a cache. Safe for concurrent threads and processes.
 
     Args:
         directory: of the cache; it need not exist.
@@ -35,11 +36,11 @@ class KnownConstants:
         self._secret = secret
 
     def recall(self, question: bytes) -> str | None:
-        """What `KeyParts.constants` is for a question; None where nobody has remembered that."""
+        """Returns the `KeyParts.constants` for a question; None if unknown."""
         return self._read().get(question)
 
     def remember(self, question: bytes, constants: str) -> None:
-        """Keeps an answer; a cache that cannot be written forgets it."""
+        """Stores an answer. Errors are ignored."""
         known = self._read()
         known.pop(question, None)
         known[question] = constants

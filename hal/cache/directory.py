@@ -1,4 +1,7 @@
-"""The directory of a cache, and how entries come into it and go from it; see `neurald.hal.cache.store` for the rules."""
+"""The directory of a cache: publishes and removes entries.
+
+`neurald.hal.cache.store` has the rules.
+"""
 
 import contextlib
 import fcntl
@@ -18,18 +21,18 @@ from neurald.hal.process.private_directory import make_directory
 
 _ENTRY = re.compile(r"[0-9a-f]{64}")
 _DRAFT = re.compile(r"\.draft-[0-9a-f]{16}")
-#: A draft of this age, in seconds, without a writer is one that a dead writer has left.
+#: Age in seconds after which a draft without a locked writer counts as abandoned.
 _DRAFT_AGE_S = 60.0
 
 
 class CacheDirectory:
-    """Entries by name, as directories. Safe beside other processes that use the same one.
+    """Entries by name, as directories. Safe for concurrent processes.
 
     Args:
-        path: need not exist.
+        path: of the directory, which need not exist.
 
     Raises:
-        BadState: it exists, and is not the user's own.
+        BadState: the directory exists and does not belong to the user alone.
     """
 
     def __init__(self, path: Path) -> None:
@@ -52,27 +55,27 @@ class CacheDirectory:
             )
 
     def make(self) -> None:
-        """Makes it unless it is there.
+        """Creates the directory if it does not exist.
 
         Raises:
-            BadState: it is not the user's own.
-            OSError: it cannot be made.
+            BadState: it does not belong to the user alone.
+            OSError: it cannot be created.
         """
         make_directory(self.path)
         self._check()
 
     @contextlib.contextmanager
     def opened(self, name: str) -> Iterator[int]:
-        """A descriptor of an entry's directory; errors are those of `open_directory`."""
+        """Opens the directory of an entry; errors are those of `open_directory`."""
         with _opened(self.path / name) as descriptor:
             yield descriptor
 
     def exists(self, name: str) -> bool:
-        """Whether there is something of that name, whatever it is."""
+        """Returns True if anything of that name exists."""
         return os.path.lexists(self.path / name)
 
     def names(self) -> list[str]:
-        """Those of all entries, in no order."""
+        """Returns the names of all entries, in no particular order."""
         return self._matching(_ENTRY)
 
     def _matching(self, pattern: re.Pattern[str]) -> list[str]:
@@ -82,7 +85,7 @@ class CacheDirectory:
             return []
 
     def size_bytes(self, name: str) -> int:
-        """Bytes of the files of an entry; none of one that is gone meanwhile."""
+        """Returns the total size of an entry's files; 0 if it was removed meanwhile."""
         total = 0
         with contextlib.suppress(OSError), os.scandir(self.path / name) as files:
             for file in files:
@@ -91,7 +94,7 @@ class CacheDirectory:
         return total
 
     def last_use_s(self, name: str) -> float:
-        """When an entry was used, on the clock of `time.time()`; 0 of one that is not complete."""
+        """Returns when an entry was last used, by `time.time()`; 0 if it is incomplete."""
         try:
             return (self.path / name / MANIFEST).lstat().st_mtime
         except OSError:
@@ -99,10 +102,10 @@ class CacheDirectory:
 
     @contextlib.contextmanager
     def draft(self, name: str) -> Iterator[int]:
-        """A descriptor of a new directory, which becomes the entry of that name at the end of the block.
+        """Opens a new directory that becomes the entry of that name at the end of the block.
 
         Raises:
-            OSError: that is not possible. Nothing is left then.
+            OSError: it cannot be created or published. Nothing is left behind.
         """
         path = self._draft_path()
         path.mkdir(mode=0o700)
@@ -125,7 +128,8 @@ class CacheDirectory:
                 try:
                     draft.rename(self.path / name)
                 except OSError:
-                    # Another entry has the name; another writer may be about to give it to a third one.
+                    # Another entry has the name, and another writer may be replacing it at the same
+                    # time.
                     earlier = self._take(name)
                     if earlier is None:
                         raise
@@ -137,7 +141,10 @@ class CacheDirectory:
                 _delete(earlier)
 
     def _take(self, name: str) -> Path | None:
-        """Renames an entry away, so that it can be deleted; None if there is none, or that is not possible."""
+        """Renames an entry so that it can be deleted.
+
+        None if there is none or it cannot be renamed.
+        """
         taken = self._draft_path()
         try:
             return (self.path / name).rename(taken)
@@ -145,18 +152,18 @@ class CacheDirectory:
             return None
 
     def remove(self, name: str) -> bool:
-        """Removes an entry; whether there was one, and it could be removed."""
+        """Removes an entry; returns False if there is none or it cannot be removed."""
         taken = self._take(name)
         if taken is not None:
             _delete(taken)
         return taken is not None
 
     def shrink(self, limit_bytes: int, keep: str = "") -> list[str]:
-        """Removes entries, those whose last use is longest ago first, until no more bytes are left; their names.
+        """Removes the least recently used entries until the limit holds; returns their names.
 
         Args:
-            limit_bytes: how many may be left.
-            keep: the name of an entry that stays in any case.
+            limit_bytes: maximum total size of the remaining entries.
+            keep: name of an entry that is never removed.
         """
         sizes = {name: self.size_bytes(name) for name in self.names()}
         total = sum(sizes.values())
@@ -171,9 +178,10 @@ class CacheDirectory:
         return removed
 
     def sweep(self, age_s: float = _DRAFT_AGE_S) -> None:
-        """Removes the drafts whose writers are dead; one younger than this may have one that does not hold its lock yet.
+        """Removes drafts of dead writers that are older than `age_s`.
 
-        Drafts of single files have no lock; whoever writes one is done at once.
+        The writer of a younger draft may not hold its lock yet. Drafts of single files have no
+        lock, since they are written at once.
         """
         until = time.time() - age_s
         for name in self._matching(_DRAFT):
@@ -200,7 +208,7 @@ def _opened(path: Path) -> Iterator[int]:
 
 
 def _delete(path: Path) -> None:
-    """Deletes what was renamed away; a stray file or link in the place of an entry too."""
+    """Deletes a renamed entry, or a stray file or link in its place."""
     if path.is_symlink() or not path.is_dir():
         with contextlib.suppress(OSError):
             path.unlink()

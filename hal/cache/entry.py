@@ -1,13 +1,13 @@
-"""One entry of the cache: a directory with a manifest, and the memories of an artifact as a file each.
+"""One entry of the cache: a directory with a manifest and one file per memory of an artifact.
 
-    manifest            what the entry is, in JSON; then, in a line of its own, the installation's code over that
+    manifest            the entry in JSON, and a line with the installation's authentication code
     model0, model1, …   `Artifact.model`
     data0, data1, …     `Artifact.data`
-    seal                `Artifact.seal`, where the artifact has one
-    witness             what is known of large files of data (`neurald.hal.cache.file_attestation`), where there are any
+    seal                `Artifact.seal`, if the artifact has one
+    witness             attestations of large data files (`neurald.hal.cache.file_attestation`)
 
-The manifest tells the size and the digest of every other file, and the key that the entry is for. Thus whatever is changed,
-exchanged, cut short or put elsewhere is noticed before any of it is used.
+The manifest holds the size and digest of every other file, and the key of the entry. So any change,
+exchange, truncation or relocation is detected before use.
 """
 
 import hmac
@@ -33,18 +33,18 @@ _SEAL = "seal"
 _PURPOSE = b"cache entry"
 _MANIFEST_LIMIT = 1 << 16
 _SEAL_LIMIT = 1 << 24
-#: Files of data from this size on are believed to be what they were; smaller ones are as soon hashed.
+#: Data files of at least this size are attested by their state; smaller ones are hashed as fast.
 _LARGE_BYTES = 1 << 18
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """How an artifact came to be, for people.
+    """Information for users about the origin of an artifact.
 
     Attributes:
-        model: a few words on the model, see `describe`.
-        compile_ms: how long compiling took.
-        created_s: when, on the clock of `time.time()`.
+        model: a short description, see `describe`.
+        compile_ms: compile time in milliseconds.
+        created_s: creation time, on the clock of `time.time()`.
     """
 
     model: str
@@ -53,7 +53,10 @@ class Origin:
 
 
 def describe(model: Model) -> str:
-    """A model in a few words: `64 operations (36 CONV_2D, 17 DEPTHWISE_CONV_2D, …), 4.0 MB of constants`."""
+    """Describes a model.
+
+    `64 operations (36 CONV_2D, 17 DEPTHWISE_CONV_2D, …), 4.0 MB of constants`.
+    """
     graphs = (model.main, *model.referenced)
     counts = Counter(operation.type.name for graph in graphs for operation in graph.operations)
     common = [f"{count} {name}" for name, count in counts.most_common(2)]
@@ -70,7 +73,7 @@ def describe(model: Model) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """What an entry is."""
+    """The description of an entry."""
 
     format: int
     key: str
@@ -82,11 +85,11 @@ class Manifest:
 
     @property
     def size_bytes(self) -> int:
-        """Of all files but the manifest itself, and the witness."""
+        """Total size of all files except the manifest itself and the witness."""
         return sum(record.size_bytes for record in (*self.model, *self.data, self.seal))
 
     def large(self) -> dict[str, Fingerprint]:
-        """What the large files of data are, by their names."""
+        """Returns the expected fingerprints of the large data files, by name."""
         return {
             _data_name(index): expected
             for index, expected in enumerate(self.data)
@@ -101,18 +104,18 @@ def _data_name(index: int) -> str:
 def write_entry(
     directory: int, secret: bytes, parts: KeyParts, artifact: Artifact, origin: Origin
 ) -> Manifest:
-    """Fills the directory of a new entry.
+    """Writes the files of a new entry.
 
     Args:
         directory: descriptor of an empty directory.
         secret: of the installation.
-        parts: what its key is made of.
-        artifact: what it keeps.
-        origin: how it came to be.
+        parts: the parts of its key.
+        artifact: the artifact to store.
+        origin: its origin.
 
     Raises:
-        BadData: the artifact has more to say than an entry can hold.
-        OSError: it cannot be written.
+        BadData: the artifact's seal or the manifest is too large for an entry.
+        OSError: a file cannot be written.
     """
     if len(artifact.seal) > _SEAL_LIMIT:
         raise BadData(f"a seal of {len(artifact.seal)} bytes; at most {_SEAL_LIMIT} are expected")
@@ -143,15 +146,15 @@ def write_entry(
 
 
 def read_manifest(directory: int, secret: bytes, key: str) -> Manifest:
-    """The manifest of an entry.
+    """Reads and verifies the manifest of an entry.
 
     Args:
         directory: descriptor of the entry's directory.
         secret: of the installation.
-        key: that the entry must be for, in hexadecimal.
+        key: the required key of the entry, in hexadecimal.
 
     Raises:
-        BadData: it is damaged, of another installation, another version, or another key.
+        BadData: it is damaged, or of another installation, version or key.
         OSError: it cannot be read.
     """
     content, _, code = read_bytes(directory, MANIFEST, _MANIFEST_LIMIT).removesuffix(b"\n").rpartition(b"\n")
@@ -170,7 +173,7 @@ def read_manifest(directory: int, secret: bytes, key: str) -> Manifest:
 
 
 def check_counts(manifest: Manifest, needed: CacheFilesNeeded) -> None:
-    """Raises BadData unless an entry has as many files as the device needs."""
+    """Raises BadData unless an entry has the number of files that the device needs."""
     if (len(manifest.model), len(manifest.data)) != (needed.model, needed.data):
         raise BadData(
             f"it has {len(manifest.model)} model and {len(manifest.data)} data files; "
@@ -181,17 +184,19 @@ def check_counts(manifest: Manifest, needed: CacheFilesNeeded) -> None:
 def read_artifact(
     directory: int, manifest: Manifest, secret: bytes, *, is_thorough: bool = False
 ) -> Artifact:
-    """The artifact of an entry, in sealed memory. Large files of data that are known to be what they were are not hashed.
+    """Reads the artifact of an entry into sealed memory.
+
+    Attested large data files are not hashed.
 
     Args:
         directory: descriptor of the entry's directory.
         manifest: of the entry.
         secret: of the installation.
-        is_thorough: whether these are hashed, too.
+        is_thorough: hash attested files, too.
 
     Raises:
-        BadData: a file is not what the manifest says.
-        OutOfMemory, OSError: it cannot be read.
+        BadData: a file does not match the manifest.
+        OutOfMemory, OSError: a file cannot be read.
     """
     seal = read_bytes(directory, _SEAL, _SEAL_LIMIT)
     if Fingerprint.of(memoryview(seal)) != manifest.seal:

@@ -1,7 +1,8 @@
-"""Files of the cache: opened by name in a directory that is open already, never through a link, and read once.
+"""Files of the cache: opened by name in an open directory, never through a link, and read once.
 
-What is read to be checked goes into sealed memory first and is hashed there, so that what was checked is what is used, whatever
-happens to the file meanwhile. Nothing is forced to the disk: what is not there after a crash is found out by its digest.
+Content to be verified is first copied to sealed memory and hashed there, so that the verified bytes
+are the used ones, whatever happens to the file meanwhile. Nothing is synced to disk: a digest
+detects data lost in a crash.
 """
 
 import contextlib
@@ -24,23 +25,23 @@ _OPEN = os.O_NOFOLLOW | os.O_CLOEXEC
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fingerprint:
-    """What bytes must be: how many, and their SHA-256 in hexadecimal."""
+    """Expected size and SHA-256 (in hexadecimal) of some bytes."""
 
     size_bytes: int
     sha256: str
 
     @classmethod
     def of(cls, content: memoryview) -> Self:
-        """That of bytes that do not change meanwhile."""
+        """Returns the fingerprint of bytes, which must not change during the call."""
         return cls(size_bytes=content.nbytes, sha256=hashlib.sha256(content).hexdigest())
 
 
 def open_directory(path: Path) -> int:
-    """A descriptor of an entry's directory.
+    """Opens the directory of an entry; returns the descriptor.
 
     Raises:
         BadData: it belongs to another user.
-        OSError: it is not there, is no directory, or cannot be read.
+        OSError: it does not exist, is not a directory, or cannot be read.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | _OPEN)
     if os.fstat(descriptor).st_uid != os.geteuid():
@@ -50,8 +51,8 @@ def open_directory(path: Path) -> int:
 
 
 def _open_file(directory: int, name: str) -> tuple[int, int]:
-    """A descriptor of a regular file of this user, and its size."""
-    # Without waiting, should it be a pipe.
+    """Opens a regular file of this user; returns the descriptor and the size."""
+    # Non-blocking, in case it is a pipe.
     descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | _OPEN, dir_fd=directory)
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
@@ -61,10 +62,10 @@ def _open_file(directory: int, name: str) -> tuple[int, int]:
 
 
 def read_bytes(directory: int, name: str, limit: int) -> bytes:
-    """A small file.
+    """Reads a small file.
 
     Raises:
-        BadData: it has more than `limit` bytes, or is no regular file of this user.
+        BadData: it has more than `limit` bytes, or is not a regular file of this user.
         OSError: it cannot be read.
     """
     descriptor, size = _open_file(directory, name)
@@ -78,10 +79,12 @@ def read_bytes(directory: int, name: str, limit: int) -> bytes:
 
 
 def read_sealed(directory: int, name: str, expected: Fingerprint) -> tuple[Memory, FileState | None]:
-    """The content of a file in memory that nobody can change, and the state in which the file has it, if that is known.
+    """Copies a file to sealed memory.
+
+    Returns it with the file's state, if that proves the content.
 
     Raises:
-        BadData: it is not what is expected, or no regular file of this user.
+        BadData: the content is not the expected one, or it is not a regular file of this user.
         OSError: it cannot be read.
     """
     source, found = _open_file(directory, name)
@@ -89,7 +92,7 @@ def read_sealed(directory: int, name: str, expected: Fingerprint) -> tuple[Memor
         before = FileState.of(os.fstat(source))
         if found != expected.size_bytes:
             raise BadData(f"{name} has {found} bytes; {expected.size_bytes} are expected")
-        # There is no shared memory without bytes, and nothing to change in it either.
+        # Shared memory cannot be empty, and empty memory needs no protection.
         memory = _sealed_copy(source, found) if found else HostMemory(b"")
         is_same = before == FileState.of(os.fstat(source))
     finally:
@@ -100,13 +103,13 @@ def read_sealed(directory: int, name: str, expected: Fingerprint) -> tuple[Memor
 
 
 def copy_known(directory: int, name: str, state: FileState) -> Memory | None:
-    """A copy of a file's content in memory that nobody can change; None if it is not in that state any more.
+    """Copies a file that is still in a known state to sealed memory; None if its state has changed.
 
-    What the file holds in that state was checked before and is not hashed again. It is copied nevertheless: a file that is
-    mapped can be overwritten, or cut, while it is used.
+    The content of the file in that state was verified before and is not hashed again. It is still
+    copied: a mapped file could be overwritten or truncated during use.
 
     Raises:
-        BadData: it is no regular file of this user, or is cut meanwhile.
+        BadData: it is not a regular file of this user, or is truncated meanwhile.
         OSError: it cannot be read.
     """
     descriptor, size = _open_file(directory, name)
@@ -134,7 +137,7 @@ def _sealed_copy(source: int, size: int) -> SharedMemory:
 
 
 def write_file(directory: int, name: str, content: Memory) -> Fingerprint:
-    """Writes a new file of this user alone; returns what was written.
+    """Creates a file with access for this user only; returns its fingerprint.
 
     Raises:
         OSError: it cannot be written.
@@ -143,7 +146,7 @@ def write_file(directory: int, name: str, content: Memory) -> Fingerprint:
     descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _OPEN, 0o600, dir_fd=directory)
     try:
         for offset in range(0, content.size, _CHUNK_BYTES):
-            # A copy: what is hashed is what is written, even if its owner writes to it.
+            # Copied, so that the hashed bytes are the written ones even if the owner changes them.
             chunk = bytes(content.view(offset, min(_CHUNK_BYTES, content.size - offset)))
             digest.update(chunk)
             written = 0
@@ -155,7 +158,7 @@ def write_file(directory: int, name: str, content: Memory) -> Fingerprint:
 
 
 def replace_file(directory: int, name: str, content: bytes) -> None:
-    """Writes a small file of this user alone, in place of one of that name; nobody ever sees a part of it.
+    """Atomically writes a small file with access for this user only; replaces an existing one.
 
     Raises:
         OSError: it cannot be written.

@@ -1,10 +1,11 @@
-"""What is known of the large files of an entry, so that they are copied into sealed memory and not hashed.
+"""Attestations of large files of an entry, which are then copied to sealed memory without hashing.
 
-Whoever has checked a file, or written it, notes what its state was (`neurald.hal.memory.mapped_file`). As long as the file is in that
-state, it holds what was checked. The notes are the installation's: they have its code, and say for which entry and which content
-they are. They are no part of what an entry is; without them, or after a boot, its files are hashed again.
+A process that has verified or written a file records its state (`neurald.hal.memory.mapped_file`).
+While the file is in that state, it holds the verified content. The attestations are authenticated
+with the installation's secret, and name the entry and the content. They are not part of an entry:
+without them, or after a boot, its files are hashed again.
 
-This is for what only decides about values. What decides about what is executed is always hashed.
+This applies only to files that affect values. Files that affect what is executed are always hashed.
 """
 
 import contextlib
@@ -24,9 +25,10 @@ WITNESS = "witness"
 
 _PURPOSE = b"cache witness"
 _LIMIT = 1 << 16
-#: CLOCK_REALTIME_COARSE, as Linux numbers it: what local file systems take times from.
+#: CLOCK_REALTIME_COARSE, as numbered by Linux: the source of file times on local file systems.
 _CLOCK_OF_FILES = 5
-#: How often to look whether the clock of file times has gone on, and how long to wait each time.
+#: Number of checks whether the clock of file times has advanced, and the pause between them in
+#: seconds.
 _LOOKS, _LOOK_S = 20, 0.001
 _SECOND_NS = 1_000_000_000
 
@@ -45,13 +47,13 @@ class _Witness(msgspec.Struct, frozen=True, array_like=True):
 def read_witness(
     directory: int, secret: bytes, key: str, expected: Mapping[str, Fingerprint]
 ) -> dict[str, FileState]:
-    """The states in which files are known to hold what is expected, by their names.
+    """Returns the states in which files are attested to hold the expected content, by name.
 
     Args:
         directory: descriptor of the entry's directory.
         secret: of the installation.
         key: of the entry, in hexadecimal.
-        expected: what files must hold, by their names.
+        expected: the expected content, by file name.
     """
     try:
         content = read_bytes(directory, WITNESS, _LIMIT)
@@ -73,11 +75,13 @@ def write_witness(
     expected: Mapping[str, Fingerprint],
     states: Mapping[str, FileState],
 ) -> None:
-    """Notes the states in which files hold what is expected, in place of what was noted.
+    """Records the states in which files hold the expected content.
+
+    Replaces earlier attestations.
 
     Args:
         directory, secret, key, expected: as for `read_witness`.
-        states: of files whose content was compared with what is expected while they were in that state.
+        states: states of files whose content was verified while in that state.
     """
     notes = tuple(_Note(name=name, fingerprint=expected[name], state=state) for name, state in states.items())
     content = msgspec.msgpack.encode(_Witness(key=key, notes=notes))
@@ -87,17 +91,17 @@ def write_witness(
 
 
 def states_of_new_files(directory: int, names: list[str]) -> dict[str, FileState]:
-    """The states of files that this process has just written and nobody else knows of, by their names.
+    """Returns the states of files that this process has just written, by name.
 
-    It waits until the clock of file times has gone on, since a write in the same tick would not be seen in them; files of which
-    that cannot be said are left out.
+    Waits until the clock of file times has advanced, because a write within the same tick would be
+    undetectable; files for which that cannot be ensured are left out.
     """
     found = {name: FileState.of(os.stat(name, dir_fd=directory, follow_symlinks=False)) for name in names}
     states = {name: state for name, state in found.items() if state is not None}
     for _ in range(_LOOKS):
         now_ns = time.clock_gettime_ns(_CLOCK_OF_FILES)
         if all(state.changed_ns < now_ns for state in states.values()):
-            # Where times are whole seconds, the file system may know no finer ones.
+            # With times in whole seconds, the file system may have no finer resolution.
             return {name: state for name, state in states.items() if state.changed_ns % _SECOND_NS}
         time.sleep(_LOOK_S)
     return {}

@@ -1,7 +1,7 @@
-"""What a compiled model is cached under: a digest over everything that what is compiled depends on.
+"""The cache key of a compiled model: a digest of everything that the compiled result depends on.
 
-Unlike Android's, it covers the model itself, with its constants. Names in the model are left out, and so is where constants
-lie: two models that a device cannot tell apart have the same key.
+Unlike Android's, it includes the model itself with its constants. It excludes names in the model
+and the location of constants: two models that a device cannot distinguish have the same key.
 """
 
 import hashlib
@@ -29,23 +29,23 @@ _GRAPHS_DOMAIN = b"neurald cache graphs 1\0"
 _ATTRIBUTES_DOMAIN = b"neurald cache attributes 1\0"
 _VARIANT_DOMAIN = b"neurald cache variant 1\0"
 _QUESTION_DOMAIN = b"neurald cache question 1\0"
-#: Names of variants are kept as they are up to this length, for people; of longer ones a digest is.
+#: Variant names up to this length are stored in readable form, longer ones as a digest.
 _VARIANT_SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyParts:
-    """What a key is made of, kept with an entry to tell why another key is another one.
+    """The parts of a key, stored with an entry to explain differences between keys.
 
     Attributes:
         token: digest of the caller's token; "" without one.
         graphs: digest of the model without the values of its constants.
-        variant: which of the things that are compiled of the model it is, where that is more than one: one for each set of
-            input shapes for example; "" for the model as a whole.
+        variant: name of one of several results compiled from the model, for example one per set of
+            input shapes; "" for the model as a whole.
         constants: digest of the values of its constants.
-        device: its name, without the place of its daemon on this host.
+        device: its name, without the location of its daemon on this host.
         neurald: version of this package.
-        attributes: digest of the values of extensions' attributes; "" without any.
+        attributes: digest of the values of extension attributes; "" without any.
     """
 
     token: str
@@ -61,12 +61,12 @@ class KeyParts:
     attributes: str = ""
 
     def key(self) -> bytes:
-        """The 32 bytes that stand for all of it."""
+        """Returns the key, 32 bytes."""
         values = tuple(getattr(self, field.name) for field in fields(self))
         return hashlib.sha256(_KEY_DOMAIN + msgspec.msgpack.encode(values)).digest()
 
     def for_variant(self, name: bytes) -> "KeyParts":
-        """Those of what is compiled of the same model for something that is only known later."""
+        """Returns the parts for a variant of the same model that is compiled later."""
         text = name.decode("ascii", "replace")
         is_readable = text.isascii() and text.isprintable() and 0 < len(text) <= _VARIANT_SHOWN
         return replace(
@@ -74,7 +74,7 @@ class KeyParts:
         )
 
     def changes_since(self, earlier: "KeyParts") -> tuple[str, ...]:
-        """What is another in these parts than in `earlier`, in words; nothing where they are equal."""
+        """Describes the differences from `earlier`; empty if there are none."""
         changes = []
         for name, phrase in _PHRASES.items():
             before, now = getattr(earlier, name), getattr(self, name)
@@ -83,7 +83,7 @@ class KeyParts:
         return tuple(changes)
 
 
-#: By name of the part; digests say nothing to people.
+#: By name of the part; digests are not shown.
 _PHRASES = {
     "token": "the caller's token is another",
     "graphs": "the model's operations or operands changed",
@@ -101,14 +101,14 @@ _PHRASES = {
 def key_parts(
     model: Model, device: Device, options: PrepareOptions, token: bytes = b"", constants: str | None = None
 ) -> KeyParts:
-    """What the key of `model` on `device` is made of.
+    """Computes the parts of the key of `model` on `device`.
 
     Args:
-        model: a valid model. Where its constants lie in memory that can still change, they are read now.
+        model: a valid model. Constants in memory that can still change are read now.
         device: a daemon's device has the same key wherever on its host it is served.
-        options: how it is to be prepared; the deadline does not matter.
+        options: how it is prepared; the deadline does not matter.
         token: of the caller.
-        constants: what `KeyParts.constants` is known to be; None reads them.
+        constants: the known `KeyParts.constants`; None computes it.
     """
     return KeyParts(
         token=hashlib.sha256(_TOKEN_DOMAIN + token).hexdigest() if token else "",
@@ -125,7 +125,7 @@ def key_parts(
 
 
 def _attributes(values: Sequence[AttributeValue]) -> str:
-    """A digest of values, in whatever order they were given."""
+    """Returns a digest of attribute values that is independent of their order."""
     if not values:
         return ""
     told = sorted((declaration_digest(each.extension), each.code, each.value) for each in values)
@@ -145,7 +145,7 @@ def _graph(graph: Subgraph) -> tuple[object, ...]:
         ),
         tuple(map(int, graph.inputs)),
         tuple(map(int, graph.outputs)),
-        # Artifacts have messages in them, which name operations and operands.
+        # Artifacts contain messages, which name operations and operands.
         graph.number,
         operation_numbers(graph),
         tuple(operand_number(graph.operands, index) for index in range(len(graph.operands))),
@@ -167,7 +167,7 @@ def _operand(operand: Operand) -> tuple[object, ...]:
 
 
 def _type(kind: OperationType | OperandType) -> object:
-    """What stands for a type in every process."""
+    """Returns a process-independent representation of a type."""
     extension = extension_of(kind)
     if extension is None:
         return int(kind)
@@ -175,10 +175,11 @@ def _type(kind: OperationType | OperandType) -> object:
 
 
 def constants_question(model: Model) -> bytes | None:
-    """What stands for the values of a model's constants where most of them need not be read; None where they must be.
+    """Returns a digest that identifies the model's constants without reading most of them.
 
-    Models of one question have the same `KeyParts.constants`. Constants in files that are at rest are told by the files' states
-    and their places, all others by their values.
+    None if they must be read. Models with the same question have the same `KeyParts.constants`.
+    Constants in files at rest are identified by the states of the files and the offsets, all others
+    by their values.
 
     Args:
         model: a valid model.
@@ -207,7 +208,7 @@ def constants_question(model: Model) -> bytes | None:
 
 
 def _state(pool: Memory) -> tuple[object, ...] | None:
-    """The state of a file at rest; None for any other memory."""
+    """Returns the state of a file at rest; None for any other memory."""
     state = pool.state() if isinstance(pool, FileMemory) else None
     return None if state is None else astuple(state)
 
@@ -231,7 +232,7 @@ _lock = forkable_lock()
 
 
 def _pool_digest(pool: Memory, offset: int, length: int) -> bytes:
-    """The digest of bytes of a pool; of those that nobody can change it is computed once."""
+    """Returns the digest of bytes of a pool; cached for immutable memory."""
     if not (isinstance(pool, SharedMemory) and pool.readonly):
         return hashlib.sha256(pool.view(offset, length)).digest()
     with _lock:

@@ -1,7 +1,7 @@
-"""The secret of this installation: what cache entries and artifacts are authenticated with.
+"""The secret of this installation, which authenticates cache entries and artifacts.
 
-32 random bytes in a file of the user's own, made when they are first needed. Who can read that file can do everything in this
-user's name anyway; whoever can only write to a cache directory cannot make an entry that is believed.
+32 random bytes in a file of the user, created on first use. A process that can read that file can
+act as this user anyway; one that can only write to a cache directory cannot forge an entry.
 """
 
 import contextlib
@@ -16,17 +16,17 @@ import platformdirs
 from neurald.hal.errors import BadState
 from neurald.hal.process.private_directory import make_directory
 
-#: Names another file for the secret.
+#: Environment variable with an alternative file for the secret.
 SECRET_VARIABLE = "NEURALD_SECRET_FILE"  # noqa: S105 - the name of a variable
 SECRET_BYTES = 32
 MAC_BYTES = 32
 
 
 def secret_path() -> Path:
-    """Where the secret is, or will be.
+    """Returns the path of the secret, which need not exist.
 
     Raises:
-        BadState: the user has no home, so that there is no place for it.
+        BadState: the user has no home directory.
     """
     named = os.environ.get(SECRET_VARIABLE)
     path = Path(named) if named else platformdirs.user_state_path("neurald") / "secret"
@@ -36,10 +36,10 @@ def secret_path() -> Path:
 
 
 def installation_secret() -> bytes:
-    """The secret, made if there is none yet; processes that make it at the same time agree on one.
+    """Returns the secret, and creates it if there is none. Concurrent processes agree on one.
 
     Raises:
-        BadState: it cannot be read or made, or it is not the user's alone.
+        BadState: it cannot be read or created, or other users can access it.
     """
     path = secret_path()
     try:
@@ -53,7 +53,7 @@ def installation_secret() -> bytes:
 
 
 def authentication_code(secret: bytes, purpose: bytes, content: bytes) -> bytes:
-    """The code that only the installation can make for `content`; one for another purpose is another one."""
+    """Returns the authentication code of `content`, which depends on the secret and the purpose."""
     return hmac.digest(secret, b"neurald " + purpose + b"\0" + content, "sha256")
 
 
@@ -83,7 +83,7 @@ def _create(path: Path) -> None:
             file.write(secrets.token_bytes(SECRET_BYTES))
             file.flush()
             os.fsync(descriptor)
-        # Unlike a rename, a link never replaces the secret that another process has made meanwhile.
+        # Unlike a rename, a link never replaces a secret that another process created meanwhile.
         with contextlib.suppress(FileExistsError):
             os.link(draft, path)
     finally:

@@ -1,15 +1,19 @@
-"""The compilation cache: what devices have compiled, on disk, so that it is compiled once.
+"""The compilation cache: stores compiled artifacts on disk, so that each is compiled once.
 
-A cache is a directory. Each entry is a directory in it, named by its key (`neurald.hal.cache.key`, `neurald.hal.cache.entry`).
-These rules make it safe to share between processes, some of which may be killed at any moment:
+A cache is a directory. Each entry is a subdirectory named by its key (`neurald.hal.cache.key`,
+`neurald.hal.cache.entry`). These rules make it safe to share between processes that may be killed
+at any time:
 
-- An entry is written under another name, and then renamed: it is there whole, or not at all. After a crash of the system it may
-  be there in part, which its digests tell. A writer holds a lock on its draft, so that drafts of dead writers can be told apart
-  and are swept.
-- An entry is removed by renaming it away first. Who has opened it already reads on, or finds a file missing, and that is a miss.
-- Whatever is wrong with an entry is a miss, with a reason for people. It is never an error.
-- Of several that miss the same key, one compiles, and the others wait a limited time for what it stores.
-- After an entry was written, those whose last use is longest ago go until the cache is as small as it is to be.
+- An entry is written under a temporary name and then renamed, so it exists completely or not at
+  all. After a system crash it may be incomplete, which its digests reveal. A writer holds a lock on
+  its draft, so that drafts of dead writers can be recognised and are removed.
+- An entry is removed by renaming it first. A process that has already opened it continues to read,
+  or finds a file missing, which is a miss.
+- Any defect of an entry is a miss, with a reason for the user, never an error.
+- If several processes miss the same key, one compiles, and the others wait a limited time for its
+  entry.
+- After writing an entry, the least recently used entries are removed until the cache is within its
+  limit.
 """
 
 import contextlib
@@ -38,25 +42,25 @@ from neurald.hal.cache.secret import installation_secret
 from neurald.hal.device import Artifact, CacheFilesNeeded
 from neurald.hal.errors import BadData, BadState, Error, OpFailed
 
-#: How large a cache may become, in bytes.
+#: Environment variable with the maximum size of a cache, in bytes.
 LIMIT_VARIABLE = "NEURALD_CACHE_MAX_BYTES"
 LIMIT_BYTES = 2 << 30
 
 _LOCKS = "locks"
-#: How many entries are looked at for why there is none.
+#: Maximum number of entries that are compared to explain a miss.
 _COMPARED = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Miss:
-    """Why there is nothing to be had from the cache."""
+    """The reason why the cache has no usable entry."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """An artifact from the cache, and what it is."""
+    """An artifact from the cache and its manifest."""
 
     artifact: Artifact
     manifest: Manifest
@@ -64,13 +68,13 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryStatus:
-    """An entry as it lies on disk.
+    """The state of an entry on disk.
 
     Attributes:
         key: in hexadecimal.
         last_use_s: on the clock of `time.time()`.
-        manifest: None where it cannot be believed.
-        damage: what is wrong with the entry; "" if nothing is.
+        manifest: None if it is not authentic.
+        damage: the defect of the entry; "" if there is none.
     """
 
     key: str
@@ -81,10 +85,10 @@ class EntryStatus:
 
 
 def default_directory() -> Path:
-    """The cache of this user, below `$XDG_CACHE_HOME`.
+    """Returns the cache directory of this user, below `$XDG_CACHE_HOME`.
 
     Raises:
-        BadState: the user has no home, so that there is no place for it.
+        BadState: the user has no home directory.
     """
     path = platformdirs.user_cache_path("neurald")
     if not path.is_absolute():
@@ -93,10 +97,10 @@ def default_directory() -> Path:
 
 
 def limit_from_environment() -> int:
-    """How large a cache may become.
+    """Returns the maximum size of a cache, in bytes.
 
     Raises:
-        BadState: the variable holds no such number.
+        BadState: the environment variable is not a number.
     """
     text = os.environ.get(LIMIT_VARIABLE, "")
     if not text:
@@ -107,17 +111,18 @@ def limit_from_environment() -> int:
 
 
 class Cache:
-    """The cache in a directory. Thread-safe, and safe beside other processes.
+    """The cache in a directory. Safe for concurrent threads and processes.
 
     Args:
-        path: of the directory, which is made when there is something to store.
-        limit_bytes: how large it may become; None for what the environment says.
+        path: of the directory, which is created on first store.
+        limit_bytes: maximum size; None for that of the environment.
 
     Attributes:
-        constants: what is known of models' constants.
+        constants: known digests of models' constants.
 
     Raises:
-        BadState: the directory is not the user's own, or there is no installation's secret.
+        BadState: the directory does not belong to the user alone, or the installation has no
+            secret.
     """
 
     def __init__(self, path: Path, limit_bytes: int | None = None) -> None:
@@ -128,18 +133,18 @@ class Cache:
 
     @property
     def path(self) -> Path:
-        """Of the directory."""
+        """Path of the directory."""
         return self._directory.path
 
     def load(self, key: bytes, needed: CacheFilesNeeded) -> Loaded | Miss:
-        """The artifact of a key, verified.
+        """Loads and verifies the artifact of a key.
 
-        All of it is in memory that nobody can change. What only decides about values is not hashed again where its file
-        has not changed since it was verified.
+        All of it is in sealed memory. Files that affect only values are not hashed again if they
+        are unchanged since they were verified.
 
         Args:
             key: see `neurald.hal.cache.key`.
-            needed: by the device that it is for.
+            needed: the files that the device needs.
         """
         name = key.hex()
         try:
@@ -147,7 +152,7 @@ class Cache:
                 manifest = read_manifest(entry, self._secret, name)
                 check_counts(manifest, needed)
                 artifact = read_artifact(entry, manifest, self._secret)
-                # What the use of an entry is remembered by; a cache that cannot be written is used all the same.
+                # Records the last use; a read-only cache is still usable.
                 with contextlib.suppress(OSError):
                     os.utime(MANIFEST, dir_fd=entry, follow_symlinks=False)
                 return Loaded(artifact=artifact, manifest=manifest)
@@ -159,12 +164,12 @@ class Cache:
             return Miss(reason=f"the entry cannot be used: {error}")
 
     def why_missing(self, parts: KeyParts) -> str:
-        """Why there is no entry for these parts, as far as the other entries of the device tell."""
+        """Returns why these parts have no entry, judging by other entries of the device."""
         nearest: tuple[str, ...] | None = None
         for name in heapq.nlargest(_COMPARED, self._directory.names(), self._directory.last_use_s):
             status = self._status(name, is_thorough=False)
             earlier = None if status is None or status.manifest is None else status.manifest.parts
-            # What was compiled for some shapes is no earlier version of the whole, nor of what is for others.
+            # Only entries of the same variant are comparable.
             if earlier is None or (earlier.device, earlier.variant) != (parts.device, parts.variant):
                 continue
             if earlier.graphs == parts.graphs or (parts.token and earlier.token == parts.token):
@@ -175,15 +180,15 @@ class Cache:
 
     @contextlib.contextmanager
     def lock(self, key: bytes, timeout_s: float) -> Iterator[bool]:
-        """Waits until nobody else compiles for this key, but not for longer than `timeout_s`.
+        """Waits up to `timeout_s` seconds until no other process compiles for this key.
 
         Yields:
-            Whether the lock is held. It is let go at the end of the block, or of the process.
+            True if the lock is held. It is released at the end of the block, or of the process.
         """
-        from filelock import FileLock, Timeout  # slow to import, and whoever finds an entry needs none
+        from filelock import FileLock, Timeout  # Slow to import, and not needed for a hit.
 
         locks = self.path / _LOCKS
-        # Few enough files that they need not be removed, and enough that two keys hardly ever share one.
+        # Few enough files to keep forever, and enough that two keys hardly ever share one.
         lock = FileLock(locks / key.hex()[:3], mode=0o600, thread_local=False)
         try:
             self._directory.make()
@@ -198,11 +203,11 @@ class Cache:
             lock.release()
 
     def store(self, parts: KeyParts, artifact: Artifact, origin: Origin) -> None:
-        """Keeps an artifact, in place of one of the same key.
+        """Stores an artifact; replaces one with the same key.
 
         Raises:
-            BadData: it is larger than the whole cache may be.
-            BadState: the directory is not the user's own.
+            BadData: it is larger than the limit of the cache.
+            BadState: the directory does not belong to the user alone.
             OpFailed: it cannot be written.
         """
         size = sum(memory.size for memory in (*artifact.model, *artifact.data)) + len(artifact.seal)
@@ -220,15 +225,18 @@ class Cache:
             raise OpFailed(f"the cache {self.path}: {error.strerror or error}") from None
 
     def remove(self, name: str) -> bool:
-        """Removes the entry of a key, in hexadecimal; whether there was one, and it could be removed."""
+        """Removes the entry of a key in hexadecimal.
+
+        Returns False if there is none or that fails.
+        """
         return self._directory.remove(name)
 
     def entries(self) -> list[EntryStatus]:
-        """All entries, in no order. Manifests are verified, the other files are not read."""
+        """Returns all entries, in no particular order. Only manifests are verified."""
         return self._statuses(is_thorough=False)
 
     def verify(self) -> list[EntryStatus]:
-        """All entries, in no order, each of them read and checked as for its use."""
+        """Returns all entries, in no particular order, each completely read and verified."""
         return self._statuses(is_thorough=True)
 
     def _statuses(self, *, is_thorough: bool) -> list[EntryStatus]:
@@ -236,7 +244,7 @@ class Cache:
         return [status for status in found if status is not None]
 
     def _status(self, name: str, *, is_thorough: bool) -> EntryStatus | None:
-        """The state of an entry; None if it is gone by now."""
+        """Returns the state of an entry; None if it was removed meanwhile."""
         manifest, damage = None, ""
         size, last_use = self._directory.size_bytes(name), self._directory.last_use_s(name)
         try:
@@ -253,11 +261,12 @@ class Cache:
         return EntryStatus(key=name, size_bytes=size, last_use_s=last_use, manifest=manifest, damage=damage)
 
     def prune(self, *, limit_bytes: int | None = None, unused_s: float | None = None) -> list[str]:
-        """Removes what dead writers left, and the entries that are too many or too old; the keys of these.
+        """Removes abandoned drafts and surplus or old entries; returns the keys of the entries.
 
         Args:
-            limit_bytes: entries go, those whose last use is longest ago first, until the rest has no more bytes than this.
-            unused_s: entries that were not used for this long go.
+            limit_bytes: maximum size that remains; the least recently used entries are removed
+                first.
+            unused_s: entries not used for this many seconds are removed.
         """
         self._directory.sweep(age_s=0.0)
         removed = []

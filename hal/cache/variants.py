@@ -1,4 +1,7 @@
-"""The entries of a cache beside that of a model: what its device keeps later, or in another way than as one artifact."""
+"""Further cache entries of a model.
+
+Results that its device compiles later, or keeps in another form.
+"""
 
 import logging
 import time
@@ -16,18 +19,19 @@ _LOG = logging.getLogger(__name__)
 
 
 class CachedVariants:
-    """Implements `neurald.hal.device.Variants`: each variant is an entry of its own.
+    """Implements `neurald.hal.device.Variants`: each variant is a separate entry.
 
     Args:
-        cache: where they are kept.
-        find_parts: gives those of the model's key; called once, when something is looked for.
-        needed: what an artifact of the device has.
-        model: the model in a few words.
-        why_not_kept: tells, after something was compiled, why it must not be kept; "" if it may.
-        warn: is told when a cache cannot be written.
+        cache: the cache.
+        find_parts: returns the key parts of the model; called once, on first use.
+        needed: the files of an artifact of the device.
+        model: short description of the model.
+        why_not_kept: called after compiling; returns why the result must not be stored, "" if it
+            may.
+        warn: called when storing failed.
 
     Attributes:
-        kept: the entry that was loaded or stored last; None if there is none.
+        kept: the entry that was last loaded or stored; None if there is none.
     """
 
     def __init__(
@@ -70,23 +74,26 @@ class CachedVariants:
         try:
             self._cache.store(parts, artifact, origin)
         except Exception as error:
-            # The model is ready, whatever a disk does now.
+            # The model is ready regardless of what the disk does now.
             self._warn(f"what was compiled is not cached: {error}")
         else:
             self.kept = Kept(key=parts.key().hex(), was_there=False, compile_ms=compile_ms)
 
 
 def daemon_variants(device: Device, model: Model, options: PrepareOptions) -> CachedVariants | None:
-    """Where a daemon itself keeps variants: in the cache of the user that it runs as; None where there is no place for one.
+    """Returns the daemon's own storage of variants, in the cache of its user.
 
-    A client cannot keep them, since it learns nothing of what is compiled for shapes, or needs the model to be of use again. What
-    a client names as the key is taken for a token: the model itself is a part of the entry's key, so no client can have another
-    one served with what belongs to a different model.
+    None if there is none.
+
+    A client cannot store them: it does not see the results compiled for shapes, and some are
+    useless without the model. The key that a client names is only used as a token: the model itself
+    is part of the entry's key, so no client can make the daemon serve another one with results of a
+    different model.
 
     Args:
-        device: that the daemon serves.
-        model: a valid model, whose constants cannot change any more.
-        options: with the key under which the client caches.
+        device: device that the daemon serves.
+        model: a valid model with immutable constants.
+        options: options with the client's cache key.
     """
     try:
         cache = Cache(default_directory())

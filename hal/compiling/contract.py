@@ -5,56 +5,10 @@ take models from anybody, and may take any time and memory for them. So a daemon
 processes of their own, see `neurald.hal.compiling.pool`. Devices without it compile where they are.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
-from neurald.hal.device import Artifact, Device, PrepareOptions
+from neurald.hal.device import Compiled, Device, InputShapes, PrepareOptions
 from neurald.hal.model.types import Model
-from neurald.hal.sync.cancellation import Cancellation
-
-#: Shapes of inputs, by operand, where a model leaves them open.
-InputShapes = Mapping[int, tuple[int, ...]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compiled:
-    """What `CompilesApart.compile` has made.
-
-    Attributes:
-        note: what the driver tells itself about it.
-        artifact: None where nothing is compiled.
-    """
-
-    note: str = ""
-    artifact: Artifact | None = None
-
-
-class Compiler(Protocol):
-    """Compiles one model in another process. Thread-safe."""
-
-    def compile(
-        self,
-        shapes: InputShapes | None = None,
-        *,
-        deadline_s: float | None = None,
-        cancellation: Cancellation | None = None,
-    ) -> Compiled:
-        """What `CompilesApart.compile` makes of the model.
-
-        Args:
-            shapes: of inputs, by operand, where the model leaves them open.
-            deadline_s: on the clock of `time.monotonic()`; None for no limit.
-            cancellation: ends the wait and the other process.
-
-        Raises:
-            MissedDeadlineTransient: the deadline passed; the other process is ended.
-            Cancelled: it was cancelled, or the client is gone; likewise.
-            ResourceExhaustedPersistent: compiling takes more time or memory than it may; the message says which.
-            OpFailed: the other process has died of the model.
-            Error: what `CompilesApart.compile` raises.
-        """
-        ...
 
 
 class CompilesApart(Protocol):

@@ -20,7 +20,6 @@ from dataclasses import replace
 
 from neurald.hal.accounting.limits import Limits
 from neurald.hal.admission.session import Session
-from neurald.hal.compiling.contract import Compiled, InputShapes
 from neurald.hal.compiling.job import (
     EXCHANGE_S,
     End,
@@ -33,7 +32,7 @@ from neurald.hal.compiling.job import (
     send_told,
 )
 from neurald.hal.compiling.queue import CompileQueue
-from neurald.hal.device import Artifact, Device, PrepareOptions
+from neurald.hal.device import Artifact, Compiled, Device, InputShapes, PrepareOptions
 from neurald.hal.errors import (
     Cancelled,
     MissedDeadlineTransient,
@@ -150,7 +149,7 @@ class CompilePool:
 
 
 class SessionCompiler:
-    """Implements `neurald.hal.compiling.contract.Compiler` for one model of one session. Arguments are those of `CompilePool.compiler`."""
+    """Implements `neurald.hal.device.Compiler` for one model of one session. Arguments are those of `CompilePool.compiler`."""
 
     def __init__(
         self,

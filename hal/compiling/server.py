@@ -24,7 +24,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from neurald.hal.compiling.contract import Compiled
 from neurald.hal.compiling.job import (
     End,
     Job,
@@ -36,7 +35,7 @@ from neurald.hal.compiling.job import (
     send_told,
     shareable,
 )
-from neurald.hal.device import declared_extensions
+from neurald.hal.device import Compiled, declared_extensions
 from neurald.hal.errors import Error, OpFailed, OutOfMemory
 from neurald.hal.memory.pool import Memory
 from neurald.hal.registry import create_device

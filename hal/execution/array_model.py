@@ -76,12 +76,17 @@ class Limits:
             Cancelled: it was cancelled.
             MissedDeadlineTransient: its deadline has passed.
         """
-        step()
+        step(stops=self._must_stop)
         if self.options.cancellation is not None:
             self.options.cancellation.require_not_cancelled(where)
         deadline_s = self.options.deadline_s
         if deadline_s is not None and time.monotonic() >= deadline_s:
             raise MissedDeadlineTransient(f"the deadline passed {where}")
+
+    def _must_stop(self) -> bool:
+        cancellation, deadline_s = self.options.cancellation, self.options.deadline_s
+        is_cancelled = cancellation is not None and cancellation.is_cancelled
+        return is_cancelled or (deadline_s is not None and time.monotonic() >= deadline_s)
 
     def loop_deadline_s(self) -> float:
         """When a WHILE that begins now must have ended, on the clock of `time.monotonic()`."""

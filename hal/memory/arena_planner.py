@@ -1,8 +1,11 @@
-"""Where values lie that are needed for a part of a run only: in one arena, in which those that never meet share bytes.
+"""Plans one arena for values that are needed only for a part of a run.
 
-Each strategy is an order in which values are placed; each value gets the lowest offset at which it meets no value that is
-placed already and alive at the same time, so that no strategy takes more than keeping all apart. Which one wins depends
-on the shape of the model: all are tried, and the smallest arena is taken.
+Values that are never alive at the same time share bytes.
+
+A strategy is an order in which values are placed; each value gets the lowest offset that does not
+overlap any value that is already placed and alive at the same time, so no strategy takes more than
+separate allocation. Which strategy wins depends on the shape of the model: all are tried, and the
+smallest arena is taken.
 """
 
 from bisect import insort
@@ -15,7 +18,7 @@ from typing import TypeAlias
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lifespan:
-    """A value, and the positions of the program, both included, from which to which it must stay as it is."""
+    """A value, and the first and last position of the program (inclusive) at which it is alive."""
 
     value: int
     size_bytes: int
@@ -23,32 +26,32 @@ class Lifespan:
     last: int
 
     def meets(self, other: "Lifespan") -> bool:
-        """Whether both are alive at some position."""
+        """Returns True if both are alive at some position."""
         return self.first <= other.last and other.first <= self.last
 
 
 class Strategy(Enum):
-    """How values are placed; of two that take as much, the first is used."""
+    """Order in which values are placed; of equally good strategies the first is used."""
 
-    #: By falling size: the greedy-by-size planner of TFLite's arena.
+    #: By decreasing size: the greedy-by-size planner of TFLite's arena.
     SIZE = "size"
-    #: By the position from which they are alive, the largest of one position first.
+    #: By first use; at the same position, the largest first.
     FIRST_USE = "first use"
-    #: Position by position, the one at which the most bytes are alive first; by falling size at each.
+    #: By position, that with the most live bytes first; by decreasing size at each.
     BREADTH = "breadth"
-    #: All apart: nothing shares bytes.
+    #: Nothing shares bytes.
     NAIVE = "naive"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryPlan:
-    """Offsets in an arena, all of them aligned.
+    """Aligned offsets in an arena.
 
     Attributes:
         offsets: by value.
-        size_bytes: of the whole arena: the peak of what lies between steps.
-        strategy: that placed them.
-        sizes_bytes: what the arena would be by each strategy.
+        size_bytes: of the whole arena: the peak memory between steps.
+        strategy: the strategy that was used.
+        sizes_bytes: size of the arena with each strategy.
     """
 
     offsets: Mapping[int, int]
@@ -58,7 +61,7 @@ class MemoryPlan:
 
     @property
     def unshared_bytes(self) -> int:
-        """What the arena would be if no two values shared bytes."""
+        """Size of the arena if no two values shared bytes."""
         return self.sizes_bytes[Strategy.NAIVE]
 
 
@@ -66,8 +69,9 @@ def plan_memory(lifespans: Sequence[Lifespan], *, alignment: int) -> MemoryPlan:
     """Places every value.
 
     Args:
-        lifespans: each of a value of its own. Their order does not matter.
-        alignment: every value begins at a multiple of so many bytes, and has as many bytes up to the next multiple for itself.
+        lifespans: one per value, in any order.
+        alignment: every value starts at a multiple of this many bytes and is padded to the next
+            multiple.
     """
     rounded = [(span, -(-span.size_bytes // alignment) * alignment) for span in lifespans]
     plans = {strategy: _place(order(rounded)) for strategy, order in _ORDERS.items()}
@@ -82,12 +86,12 @@ def plan_memory(lifespans: Sequence[Lifespan], *, alignment: int) -> MemoryPlan:
     )
 
 
-#: A lifespan, and the bytes that it takes with its alignment.
+#: A lifespan and its size rounded up to the alignment.
 _Rounded: TypeAlias = tuple[Lifespan, int]
 
 
 def _place(order: Sequence[_Rounded]) -> tuple[dict[int, int], int]:
-    """The offsets, and the arena's size."""
+    """Returns the offsets and the arena's size."""
     placed: list[tuple[int, int, Lifespan]] = []  # (offset, end), by offset
     for lifespan, size in order:
         offset = 0
@@ -114,7 +118,7 @@ def _by_first_use(spans: Sequence[_Rounded]) -> list[_Rounded]:
 
 def _by_breadth(spans: Sequence[_Rounded]) -> list[_Rounded]:
     by_size = _by_size(spans)
-    # What is alive changes where a lifespan begins only for the better: those positions meet every value.
+    # Live bytes only grow where a lifespan begins, and those positions cover every value.
     positions = sorted({span.first for span, _ in spans})
     alive = {
         position: [pair for pair in by_size if pair[0].first <= position <= pair[0].last]

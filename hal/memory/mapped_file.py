@@ -1,10 +1,11 @@
-"""Files in memory, and how to tell without reading one that it is still what it was.
+"""Files in memory, and detection of changes without reading them.
 
-A file whose identity, size and times are those that it had when it was read has not been written to since: whoever writes to a
-file, or maps it to write, moves the time of its last change to now, and nobody can set that time. Two things are not told by that,
-and are left out here. Two writes in one tick of the clock have one time, so only a file that was at rest for a while when
-it was looked at is known by its times. And what was not yet on the disk when the machine went down may come back as something
-else, so nothing is known of a file across a boot.
+A file with the same identity, size and times as when it was read has not been written to since:
+writing to a file, or mapping it for writing, sets its change time to now, and that time cannot be
+set otherwise. Two exceptions are handled here. Two writes within one clock tick have the same time,
+so a file is recognised by its times only if it had been unmodified for a while when it was
+examined. And data that was not on disk at a system crash may come back different, so nothing is
+assumed about a file across a boot.
 """
 
 import mmap
@@ -17,17 +18,19 @@ from typing import Self
 
 from neurald.hal.memory.pool import HostMemory
 
-#: How long a file must have been at rest, so that a later write is sure to change its times; some file systems count seconds.
+#: Minimum time since the last change, so that any later write changes the times; some file systems
+#: count seconds.
 _REST_NS = 2_500_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileState:
-    """What a file was when somebody looked at it. Equal states of one file mean equal bytes, if it was at rest.
+    """Identity, size and times of a file. Equal states of a file at rest imply equal bytes.
 
     Attributes:
-        boot: which run of the system's kernel that was in.
-        modified_ns, changed_ns: when its content was written, and when anything about it changed, on the clock of the file system.
+        boot: boot ID of the kernel.
+        modified_ns, changed_ns: when its content was written, and when anything about it changed,
+            on the clock of the file system.
     """
 
     boot: str
@@ -39,7 +42,7 @@ class FileState:
 
     @classmethod
     def of(cls, status: os.stat_result) -> Self | None:
-        """That of a file; None where the system does not tell enough."""
+        """Returns the state of a file; None if the system does not report enough."""
         boot = _boot()
         if not boot:
             return None
@@ -54,7 +57,7 @@ class FileState:
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether it has not been written to for so long that any later write is seen in its times."""
+        """True if the last change is so old that any later write changes the times."""
         return max(self.modified_ns, self.changed_ns) + _REST_NS < time.time_ns()
 
 
@@ -67,26 +70,26 @@ def _boot() -> str:
 
 
 class FileMemory(HostMemory):
-    """A regular file, mapped to be read. It must not be cut while the memory is used.
+    """A regular file, mapped read-only. It must not be truncated while the memory is used.
 
     Args:
-        descriptor: of the file, which may be closed afterwards.
-        path: by which it was opened.
+        descriptor: of the file; it may be closed afterwards.
+        path: the path by which it was opened.
 
     Raises:
-        OSError, ValueError: it cannot be mapped; a file without bytes cannot.
+        OSError, ValueError: the file cannot be mapped, for example because it is empty.
     """
 
     def __init__(self, descriptor: int, path: str) -> None:
         status = os.fstat(descriptor)
         super().__init__(mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ))
-        self._path = os.path.abspath(path)  # noqa: PTH100 - links stay what they are
+        self._path = os.path.abspath(path)  # noqa: PTH100 - keeps symbolic links
         self._identity = (status.st_dev, status.st_ino, status.st_size)
 
     def state(self) -> FileState | None:
-        """That of the file now; None where it is not at rest, or has another name by now."""
+        """Returns the current state of the file; None if it is not at rest or was replaced."""
         try:
-            status = os.stat(self._path)  # noqa: PTH116 - as it is named
+            status = os.stat(self._path)  # noqa: PTH116 - the path may name another file by now
         except OSError:
             return None
         if (status.st_dev, status.st_ino, status.st_size) != self._identity:

@@ -1,7 +1,7 @@
-"""Memory pools: host buffers, mapped files and sealed shared memory, with one bounds check for all.
+"""Memory pools: host buffers, mapped files and sealed shared memory, with a common bounds check.
 
-Memory that crosses a process border is a memfd whose size is sealed, so that the peer cannot pull it
-away under a running kernel: touching a shrunk mapping kills its reader with SIGBUS.
+Memory that crosses a process boundary is a memfd whose size is sealed, so that the peer cannot
+shrink it under a running kernel: touching a shrunk mapping kills the reader with SIGBUS.
 """
 
 import ctypes
@@ -29,33 +29,34 @@ from neurald.hal.process.fork import at_fork
 #: Alignment and padding of arguments inside a pool, in bytes (Android's default for requests).
 ALIGNMENT = 64
 
-#: The same on all architectures that Python's own wheels exist for; the module `mmap` lacks it.
+#: The same on all architectures with Python wheels; the module `mmap` lacks it.
 _MAP_FIXED = 0x10
 _SIZE_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 
 def checked_range(offset: int, length: int, size: int, what: str) -> None:
-    """Raises BadData unless `length` bytes from `offset` lie inside `size` bytes."""
+    """Raises BadData unless `length` bytes from `offset` lie within `size` bytes."""
     if offset < 0 or length < 0 or offset + length > size:
         raise BadData(f"{what}: {length} bytes at offset {offset} do not lie inside {size} bytes")
 
 
 def align(size_bytes: int) -> int:
-    """`size_bytes` rounded up to a multiple of `ALIGNMENT`."""
+    """Rounds up to a multiple of `ALIGNMENT`."""
     return -(-size_bytes // ALIGNMENT) * ALIGNMENT
 
 
 def aligned_zeros(size_bytes: int, alignment: int = ALIGNMENT) -> "np.ndarray[Any, np.dtype[np.uint8]]":
-    """Zeroed bytes of this process that begin at a multiple of `alignment`."""
+    """Returns zeroed memory of this process whose start is a multiple of `alignment`."""
     room = np.zeros(size_bytes + alignment, np.uint8)
     start = -room.ctypes.data % alignment
     return room[start : start + size_bytes]
 
 
 class Memory:
-    """A block of bytes that operands, inputs and outputs can lie in.
+    """A block of bytes that holds operands, inputs or outputs.
 
-    `allocate` and `from_fd` make the kinds an application needs; `HostMemory` wraps a buffer that exists.
+    `allocate` and `from_fd` create the kinds that an application needs; `HostMemory` wraps an
+    existing buffer.
     """
 
     _address: int | None = None
@@ -65,25 +66,27 @@ class Memory:
 
     @staticmethod
     def allocate(size: int) -> "SharedMemory":
-        """Zeroed shared memory of `size` bytes, which drivers on this host use without a copy.
+        """Allocates zeroed shared memory, which drivers on this host use without a copy.
 
         Raises:
             BadData: `size` is not positive.
-            OutOfMemory: the system has no such memory left.
+            OutOfMemory: the system has not enough memory.
         """
         return SharedMemory.create(integer(size, "the size"))
 
     @staticmethod
     def from_fd(fd: int, size: int, offset: int = 0) -> "Memory":
-        """`size` bytes of the file behind `fd`, from `offset`, mapped; writable if `fd` is.
+        """Maps `size` bytes of the file behind `fd`, from `offset`; writable if `fd` is.
 
-        The descriptor is duplicated, so the caller may close it. The file must not shrink while the memory is used.
-        Drivers on this host use a whole memfd without a copy if its size is sealed; they get a copy of anything else.
+        The descriptor is duplicated, so the caller may close it. The file must not shrink while the
+        memory is used. Drivers on this host use a whole memfd without a copy if its size is sealed;
+        they get a copy of anything else.
 
         Raises:
-            BadData: the file has no such range, or `fd` is not an open descriptor.
+            BadData: the range exceeds the file, or `fd` is not an open descriptor.
             Unmappable: the file cannot be mapped (a pipe, for example).
-            OutOfMemory, ResourceExhaustedTransient: this process can have no more memory, or no more descriptors.
+            OutOfMemory, ResourceExhaustedTransient: this process has reached its limit for memory
+                or descriptors.
         """
         size, offset = integer(size, "the size"), integer(offset, "the offset")
         try:
@@ -124,12 +127,15 @@ class Memory:
 
     @property
     def size(self) -> int:
-        """Bytes in this memory."""
+        """Size in bytes."""
         return self._buffer.nbytes
 
     @property
     def address(self) -> int:
-        """Where its bytes begin in this process; they stay there as long as the memory exists. 0: there are none."""
+        """Address of its first byte in this process, constant for its lifetime.
+
+        0 if it is empty.
+        """
         if self._address is None:
             content = np.frombuffer(self.view(), np.uint8)
             self._address = content.ctypes.data if content.size else 0
@@ -137,14 +143,14 @@ class Memory:
 
     @property
     def readonly(self) -> bool:
-        """Whether nothing can be written to it."""
+        """True if it cannot be written."""
         return self._buffer.readonly
 
     def view(self, offset: int = 0, length: int | None = None) -> memoryview:
-        """The bytes from `offset`, all or `length` of them, without a copy.
+        """Returns a view of the bytes from `offset`, all or `length` of them.
 
         Raises:
-            BadData: the range is not inside the memory.
+            BadData: the range exceeds the memory.
         """
         length = self.size - offset if length is None else length
         checked_range(offset, length, self.size, "memory range")
@@ -152,12 +158,12 @@ class Memory:
 
     @staticmethod
     def copy(source: "Memory", target: "Memory") -> None:
-        """Copies all of a memory to another one; either may be memory of a device.
+        """Copies the whole of one memory to another; either may be device memory.
 
         Raises:
-            UnexpectedNull: there is no such memory.
-            BadData: their sizes differ, the target is read-only, or device memories hold values of different types or
-                dimensions, or none.
+            UnexpectedNull: a memory is None.
+            BadData: their sizes differ, the target is read-only, or device memories hold no values
+                or values of different types or dimensions.
             BadState: device memory is in use.
             Error: a device failed; its memory then holds no value.
         """
@@ -169,11 +175,11 @@ class Memory:
             target.write(source)
 
     def write(self, source: "Memory", dimensions: tuple[int, ...] | None = None) -> None:
-        """Takes all bytes of a memory of the same size.
+        """Copies all bytes of a memory of the same size to this one.
 
         Args:
-            source: memory that can be read.
-            dimensions: of the value that the bytes are; of interest to memory of a device.
+            source: readable memory.
+            dimensions: shape of the value; used only by device memory.
 
         Raises:
             BadData: the sizes differ, or this memory is read-only.
@@ -181,41 +187,44 @@ class Memory:
         source.read(self)
 
     def read(self, target: "Memory") -> None:
-        """Gives all its bytes to memory of the host; see `write`."""
+        """Copies all its bytes to host memory; see `write`."""
         if target.readonly:
             raise BadData("the memory to copy to is read-only")
         if target.size != self.size:
             raise BadData(f"{self.size} bytes are copied to memory of {target.size}")
-        # NumPy lets other threads run meanwhile.
+        # NumPy releases the GIL here.
         np.asarray(target.view())[...] = np.asarray(self.view())
 
 
 class HostMemory(Memory):
-    """The bytes of an object with the buffer protocol (array, bytes, mmap), which must be contiguous."""
+    """The bytes of a contiguous object with the buffer protocol (array, bytes, mmap)."""
 
     def __init__(self, source: Any) -> None:
         view = memoryview(source)
         if not view.c_contiguous:
             raise BadData("a buffer must be C-contiguous")
-        # A cast refuses shapes with a 0 in them, and there is nothing to look at then.
+        # memoryview.cast() rejects shapes that contain 0; there are no bytes to view then.
         empty = memoryview(b"" if view.readonly else bytearray())
         super().__init__(view.cast("B") if view.nbytes else empty)
 
 
 def anonymous(size_bytes: int) -> mmap.mmap:
-    """Zeroed memory of this process; a child of a fork has a copy, where `mmap.mmap(-1, …)` alone would be shared with it.
+    """Allocates zeroed private memory.
+
+    A forked child gets a copy; `mmap.mmap(-1, …)` would be shared.
 
     Raises:
-        OSError: there is no room for it.
+        OSError: there is not enough memory.
     """
     return mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
 
 class SharedMemory(Memory):
-    """A sealed memfd. Closed when no longer referred to, or by `close`.
+    """A sealed memfd. Closed when no longer referenced, or by `close`.
 
     Attributes:
-        is_abandoned: whether a driver failed that had it for an execution, and may still write to it some day.
+        is_abandoned: True if a driver failed during an execution with this memory and may still
+            write to it.
     """
 
     def __init__(self, fd: int, buffer: memoryview) -> None:
@@ -225,7 +234,7 @@ class SharedMemory(Memory):
 
     @classmethod
     def create(cls, size: int, name: str = "neurald") -> Self:
-        """New zeroed memory that both sides may write."""
+        """Creates zeroed memory that both sides may write."""
         fd = _new_memfd(size, name)
         try:
             fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SIZE_SEALS)
@@ -236,15 +245,19 @@ class SharedMemory(Memory):
 
     @classmethod
     def working(cls, size: int, name: str = "neurald working memory") -> Self:
-        """Like `create`, for what the library itself puts there: after a fork the child has a copy of its own."""
+        """Like `create`, for internal data of the library.
+
+        After a fork the child has its own copy.
+        """
         memory = cls.create(size, name)
         at_fork(memory)
         return memory
 
     def forked(self) -> None:
-        """Puts a copy in the place of `working` memory in a child, under the same address and descriptor.
+        """Replaces `working` memory in a forked child by a copy at the same address.
 
-        A child that has no room for it is ended: it would write into memory that its parent and a daemon compute with.
+        If the copy fails the child is terminated: it would write to memory that its parent and a
+        daemon compute with.
         """
         try:
             copy = _new_memfd(self.size, "neurald working memory")
@@ -264,7 +277,7 @@ class SharedMemory(Memory):
 
     @classmethod
     def constant(cls, content: memoryview, name: str = "neurald constants") -> Self:
-        """A copy of `content` that nobody can write any more."""
+        """Creates a copy of `content` that is sealed against writing."""
         fd = _new_memfd(content.nbytes, name)
         try:
             written = 0
@@ -278,11 +291,14 @@ class SharedMemory(Memory):
 
     @classmethod
     def received(cls, fd: int, size: int, *, constant: bool) -> Self:
-        """Memory whose descriptor another process sent; takes over `fd`, and closes it on failure.
+        """Maps memory whose descriptor another process sent.
+
+        Takes over `fd`, and closes it on failure.
 
         Raises:
-            BadData: it is not a memfd, its seals are missing, its size is another one, or it has huge pages.
-            OutOfMemory, ResourceExhaustedTransient: this process can have no more memory, or no more descriptors.
+            BadData: it is not a memfd, seals are missing, the size differs, or it uses huge pages.
+            OutOfMemory, ResourceExhaustedTransient: this process has reached its limit for memory
+                or descriptors.
         """
         try:
             cls.check(fd, size, constant=constant)
@@ -297,10 +313,10 @@ class SharedMemory(Memory):
 
     @staticmethod
     def check(fd: int, size: int, *, constant: bool) -> None:
-        """Whether `received` would map a descriptor; its seals keep that from changing.
+        """Checks that `received` can map a descriptor; the seals keep the result valid.
 
         Raises:
-            BadData: it would not, see there.
+            BadData: see `received`.
         """
         demanded = _SIZE_SEALS | (fcntl.F_SEAL_WRITE if constant else 0)
         try:
@@ -314,7 +330,7 @@ class SharedMemory(Memory):
         if actual != size or size <= 0:
             raise BadData(f"shared memory has {actual} bytes; {size} were announced")
         if page_bytes != mmap.PAGESIZE:
-            # A huge page may be lacking when it is touched, and that kills.
+            # The kernel may run out of huge pages on first access, which kills the process.
             raise BadData("memory with huge pages; one with ordinary pages is expected")
 
     @property
@@ -322,7 +338,7 @@ class SharedMemory(Memory):
         """The descriptor, still owned by this object.
 
         Raises:
-            BadState: the memory was closed.
+            BadState: the memory is closed.
         """
         if self._fd < 0:
             raise BadState("the shared memory is closed")
@@ -330,15 +346,15 @@ class SharedMemory(Memory):
 
     @property
     def is_closed(self) -> bool:
-        """Whether the descriptor was closed."""
+        """True if the descriptor is closed."""
         return self._fd < 0
 
     def alias(self) -> "SharedMemory":
-        """Another memory of the same bytes, without a descriptor of its own."""
+        """Returns another memory for the same bytes, without its own descriptor."""
         return SharedMemory(-1, self._buffer)
 
     def close(self) -> None:
-        """Closes the descriptor; views that exist stay valid."""
+        """Closes the descriptor; existing views stay valid."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -353,7 +369,10 @@ def _no_shared_memory(error: Exception) -> BadData:
 
 
 def _mapping_failure(error: Exception) -> Error | None:
-    """The error for memory that could not be mapped though nothing is wrong with it; None where something is."""
+    """Returns the error for a mapping that failed for lack of resources.
+
+    None for any other reason.
+    """
     number = error.errno if isinstance(error, OSError) else None
     if number == errno.ENOMEM:
         return OutOfMemory("shared memory cannot be mapped: this process can have no more memory")
@@ -365,7 +384,7 @@ def _mapping_failure(error: Exception) -> Error | None:
 
 
 def _map_over(address: int, size: int, fd: int) -> None:
-    """Maps a file in the place of an existing mapping, to be read and written by all who map it."""
+    """Maps a file over an existing mapping, readable, writable and shared."""
     c_library = ctypes.CDLL(None, use_errno=True)
     call = c_library.mmap
     call.restype = ctypes.c_void_p
@@ -383,7 +402,7 @@ def _map_over(address: int, size: int, fd: int) -> None:
 
 
 def _seals(fd: int) -> int:
-    """The seals of a file, none for one that is no memfd."""
+    """Returns the seals of a file; 0 if it is not a memfd."""
     try:
         return fcntl.fcntl(fd, fcntl.F_GET_SEALS)
     except OSError:

@@ -1,1 +1,1 @@
-"""What a model is made of: types, operands, operations, constants, strings and extensions."""
+"""The parts of a model: types, operands, operations, constants, strings and extensions."""

@@ -1,8 +1,8 @@
-"""Models' constants in sealed memory, as they go to a daemon.
+"""Copies the constants of a model to sealed memory, in which they are sent to a daemon.
 
-Wherever a model's pools are (a mapped file, arrays), the parts that its constants lie in are copied once
-into memfds that nobody can write, and kept as long as the pools live: asking what is supported, preparing,
-preparing steps of the same model on several devices share one copy.
+The parts of the pools (mapped files, arrays) that hold constants are copied once into memfds that
+are sealed against writing, and kept as long as the pools live. Support queries, preparation, and
+the preparation of steps on several devices share one copy.
 """
 
 from collections.abc import Iterable
@@ -17,13 +17,13 @@ from neurald.hal.process.fork import forkable_lock
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Copy:
-    """Bytes `start` to `end` of a memory, at `offset` in `memory`."""
+    """Bytes `start` to `end` of a memory, copied to `offset` in `memory`."""
 
     start: int
     end: int
     memory: SharedMemory
     offset: int
-    #: Only for this model, where the original can be written: another model may find other values in it.
+    #: Set if the original is writable: the copy is then valid only for this model.
     model: ReferenceType[Model] | None
 
     def serves(self, model: Model, start: int, end: int) -> bool:
@@ -35,11 +35,11 @@ _lock = forkable_lock()
 
 
 def seal_constants(model: Model) -> Model:
-    """The same model with all its pools in sealed shared memory, each of them used.
+    """Returns the same model with its constants in sealed shared memory.
 
     Raises:
-        BadData: a constant does not lie in its pool.
-        OutOfMemory: there is no memory for a copy.
+        BadData: a constant lies outside of its pool.
+        OutOfMemory: the copy cannot be allocated.
     """
     with _lock:
         copies = _copies_of(model)
@@ -76,7 +76,7 @@ def seal_constants(model: Model) -> Model:
 
 
 def _copies_of(model: Model) -> dict[int, _Copy]:
-    """A copy for each pool that is used, by index; those that are missing are made, in one memory together."""
+    """Returns a copy of each used pool, by index; creates the missing ones in one shared memory."""
     copies: dict[int, _Copy] = {}
     missing: dict[int, tuple[int, int]] = {}
     for number, (start, end) in _used_ranges(model).items():
@@ -105,7 +105,7 @@ def _copies_of(model: Model) -> dict[int, _Copy]:
 
 
 def _used_ranges(model: Model) -> dict[int, tuple[int, int]]:
-    """For each pool that constants lie in the first byte and the end of what they use."""
+    """Returns for each pool with constants the start and end of the range that they use."""
     ranges: dict[int, tuple[int, int]] = {}
     for graph in (model.main, *model.referenced):
         for index, operand in enumerate(graph.operands):
@@ -114,7 +114,7 @@ def _used_ranges(model: Model) -> dict[int, tuple[int, int]]:
                 continue
             if not 0 <= place.pool < len(model.pools):
                 raise BadData(f"operand {index}: pool {place.pool}; the model has {len(model.pools)}")
-            # From a multiple of the alignment, so that the copies are aligned as the originals are.
+            # Rounded down to the alignment, so that the copies are aligned like the originals.
             start, end = place.offset - place.offset % ALIGNMENT, place.offset + place.length
             known = ranges.get(place.pool, (start, end))
             ranges[place.pool] = min(start, known[0]), max(end, known[1])

@@ -1,4 +1,4 @@
-"""Memory of a device's own, in which values stay on the device from one execution to the next (`IBuffer.aidl`)."""
+"""Memory owned by a device, in which values stay between executions (`IBuffer.aidl`)."""
 
 from abc import ABC, abstractmethod
 
@@ -8,14 +8,15 @@ from neurald.hal.model.types import Dimensions
 
 
 class DeviceBuffer(Memory, ABC):
-    """Memory that only its device can reach. Drivers derive from it what `Device.allocate` returns, unless that is host memory.
+    """Memory that only its device can access; the base class for results of `Device.allocate`.
 
-    An argument that lies in one has offset and length 0: it is the whole buffer, and its dimensions say how much of that
-    counts. Whether it holds a value, which one, and who uses it meanwhile is checked before a driver sees it
+    Drivers that allocate host memory need no subclass. An argument in such a buffer has offset and
+    length 0: it is the whole buffer, and its dimensions determine how much of it is used. Whether
+    the buffer holds a value, which one, and whether it is in use is checked before a driver sees it
     (`neurald.hal.buffers.tracked_buffer`). Methods may be called by any thread.
 
     Args:
-        size_bytes: what it takes of the device's memory, 0 where that is not known.
+        size_bytes: its size in the device's memory, 0 if unknown.
     """
 
     def __init__(self, size_bytes: int = 0) -> None:
@@ -24,16 +25,16 @@ class DeviceBuffer(Memory, ABC):
 
     @property
     def size(self) -> int:
-        """Bytes that it takes, 0 where that is not known."""
+        """Its size in bytes, 0 if unknown."""
         return self._size_bytes
 
     @property
     def is_lost(self) -> bool:
-        """Whether it is gone for good with the driver that it belonged to, as far as can be seen without a call."""
+        """True if it was lost with its driver, as far as is known without a call."""
         return False
 
     def view(self, offset: int = 0, length: int | None = None) -> memoryview:
-        """Its bytes are not here.
+        """Always fails: the bytes are not in this process.
 
         Raises:
             Unmappable: always.
@@ -42,22 +43,23 @@ class DeviceBuffer(Memory, ABC):
 
     @abstractmethod
     def write(self, source: Memory, dimensions: Dimensions = None) -> None:
-        """Takes a value (`IBuffer.copyFrom`).
+        """Copies a value from host memory (`IBuffer.copyFrom`).
 
         Args:
-            source: memory of the host with exactly the value's bytes.
-            dimensions: of the value, fully specified; may be missing where they were when it was allocated.
+            source: host memory with exactly the value's bytes.
+            dimensions: of the value, fully specified; optional if they were specified at
+                allocation.
 
         Raises:
             DeadObject: the driver is gone.
-            Error: anything else that went wrong; it then holds no value.
+            Error: any other failure; the buffer then holds no value.
         """
 
     @abstractmethod
     def read(self, target: Memory) -> None:
-        """Gives its value (`IBuffer.copyTo`) to memory of the host that has exactly as many bytes.
+        """Copies its value to host memory of exactly the same size (`IBuffer.copyTo`).
 
         Raises:
             DeadObject: the driver is gone.
-            Error: anything else that went wrong.
+            Error: any other failure.
         """

@@ -1,16 +1,19 @@
-"""Vendor extensions: operations, operand types and attributes beyond Android NN's, which a device declares by name.
+"""Vendor extensions: operations, operand types and attributes that a device declares by name.
 
-An extension is a value. A driver declares it once, with a name such as `com.vendor.name`, the operand types that it adds (what
-they are called, whether they are tensors, and how many bytes an element has), the operations, and the attributes that
-compilations and executions can be given (`neurald.hal.model.extension_attribute`). Everybody who uses it must declare it alike: a
-changed declaration is another extension and needs another name.
+An extension is a value. A driver declares it once, with a name such as `com.vendor.name`, the
+operand types that it adds (names, whether they are tensors, element sizes in bytes), the
+operations, and the attributes of compilations and executions
+(`neurald.hal.model.extension_attribute`). All users must declare it identically: a changed
+declaration is another extension and needs another name.
 
-Types of an extension are members of `OperationType` and `OperandType` like any other. Their numbers are made up of a prefix,
-which each process hands out on demand (Android's `TypeManager` does that too), and the code inside of the extension. So numbers
-mean nothing outside of the process: messages, artifacts and cache keys name the extension (`neurald.hal.rpc.wire.extension`).
+Types of an extension are ordinary members of `OperationType` and `OperandType`. Their numbers
+consist of a prefix, which each process assigns on demand (like Android's `TypeManager`), and the
+code within the extension. So the numbers are meaningless outside of the process: messages,
+artifacts and cache keys name the extension (`neurald.hal.rpc.wire.extension`).
 
-What an operation of an extension means, only the devices that declare it know. The runtime checks nothing but that operands
-exist, and never sends one to a device that does not list its extension.
+Only the devices that declare an extension know the meaning of its operations. The runtime only
+checks that operands exist, and never sends such an operation to a device that does not list its
+extension.
 """
 
 import re
@@ -27,14 +30,14 @@ from neurald.hal.process.fork import forkable_lock
 #: The extension whose operations and operand types are part of this package.
 TFLITE = "neurald.tflite"
 
-#: Codes inside of an extension have 16 bits, as on Android.
+#: Codes within an extension have 16 bits, as on Android.
 MAXIMUM_CODE = 0xFFFF
-#: Bytes that one element of an operand type may have.
+#: Maximum size of one element of an operand type.
 MAXIMUM_ELEMENT_BYTES = 1 << 16
-#: How many operand types, operations and attributes of each kind one extension may declare.
+#: Maximum number of operand types, operations and attributes of each kind in one extension.
 MAXIMUM_TYPES = 4096
 
-#: How many of them a message lists.
+#: Number of members that a message lists.
 _SHOWN = 8
 _PREFIX_BITS = 16
 _FIRST_PREFIX = 2  # 0 is Android's, and 1 that of neurald.tflite.
@@ -48,13 +51,13 @@ class ExtensionOperandType:
     """An operand type of an extension.
 
     Attributes:
-        code: its number inside of the extension.
+        code: its number within the extension.
         name: for messages.
         is_tensor: whether operands of the type have dimensions.
-        element_bytes: of one element; of the whole value where it is no tensor.
+        element_bytes: size of one element; for a scalar type, of the whole value.
 
     Raises:
-        BadData: a value is outside of its limits.
+        BadData: a field is out of range.
     """
 
     code: int
@@ -76,11 +79,11 @@ class ExtensionOperation:
     """An operation of an extension.
 
     Attributes:
-        code: its number inside of the extension.
+        code: its number within the extension.
         name: for messages.
 
     Raises:
-        BadData: a value is outside of its limits.
+        BadData: a field is out of range.
     """
 
     code: int
@@ -92,14 +95,14 @@ class ExtensionOperation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtensionAttribute:
-    """An attribute of an extension, for which an application gives a compilation or an execution a value.
+    """An attribute of an extension, which an application sets on a compilation or an execution.
 
     Attributes:
-        code: its number inside of the extension.
+        code: its number within the extension.
         name: for messages.
 
     Raises:
-        BadData: a value is outside of its limits.
+        BadData: a field is out of range.
     """
 
     code: int
@@ -110,13 +113,13 @@ class ExtensionAttribute:
 
 
 class AttributeUse(Enum):
-    """What is given the value of an attribute."""
+    """The object that an attribute is set on."""
 
     COMPILATION = "compilation"
     EXECUTION = "execution"
 
 
-#: What an extension declares, by the field that holds it, and what one of them is called.
+#: Fields of an extension's declaration, and the noun for one member.
 _MEMBERS = {
     "operand_types": "operand type",
     "operations": "operation",
@@ -130,12 +133,12 @@ class Extension:
     """A named set of operations, operand types and attributes.
 
     Attributes:
-        name: lower-case letters, digits and `_`, in at least two parts that are separated by dots.
-        operand_types, operations, compilation_attributes, execution_attributes: by code; no code and no name comes twice
-            among any of these.
+        name: lower-case letters, digits and `_`, in at least two parts separated by dots.
+        operand_types, operations, compilation_attributes, execution_attributes: by code; codes and
+            names are unique within each.
 
     Raises:
-        BadData: the name is none, or codes or names are not unique.
+        BadData: the name is invalid, or codes or names are not unique.
     """
 
     name: str
@@ -156,29 +159,29 @@ class Extension:
                 values = [getattr(member, attribute) for member in members]
                 if len(set(values)) < len(values):
                     raise BadData(f"extension {self.name}: two {what}s have the same {attribute}")
-            # Two declarations are equal whatever the order in which they were written down.
+            # Sorted, so that equality does not depend on the order of the declaration.
             object.__setattr__(self, field, tuple(sorted(members, key=lambda member: member.code)))
 
     def operand_type(self, code: int) -> OperandType:
-        """The operand type of that code.
+        """Returns the operand type with that code.
 
         Raises:
-            BadData: the extension declares none.
+            BadData: the extension declares no such type.
         """
         self._require("operand_types", code)
         return OperandType(_number(self, code))
 
     def operation_type(self, code: int) -> OperationType:
-        """The operation of that code.
+        """Returns the operation with that code.
 
         Raises:
-            BadData: the extension declares none.
+            BadData: the extension declares no such operation.
         """
         self._require("operations", code)
         return OperationType(_number(self, code))
 
     def require_attribute(self, use: AttributeUse, code: int) -> None:
-        """Raises BadData unless compilations, or executions, can be given the attribute of that code."""
+        """Raises BadData unless compilations (or executions) have an attribute with that code."""
         self._require(f"{use.value}_attributes", code)
 
     def _require(self, field: str, code: int) -> None:
@@ -191,7 +194,7 @@ class Extension:
 
 
 def check_extension_name(name: str) -> None:
-    """Raises BadData unless `name` can be that of an extension of a vendor."""
+    """Raises BadData unless `name` is a valid name for a vendor's extension."""
     if not isinstance(name, str) or not _EXTENSION_NAME.fullmatch(name):
         raise BadData(
             f"extension {name!r}: a name like com.vendor.name is expected, of lower-case letters, digits, _ and dots"
@@ -213,7 +216,10 @@ _extensions: dict[int, Extension] = {}
 
 
 def _number(extension: Extension, code: int) -> int:
-    """The number of a code in this process; the extension's types are made when it is first met."""
+    """Returns the number of a code in this process.
+
+    Registers the extension's types on first use.
+    """
     with _lock:
         prefix = _prefixes.get(extension)
         if prefix is None:
@@ -237,21 +243,24 @@ def _number(extension: Extension, code: int) -> int:
 
 
 def extension_of(kind: OperationType | OperandType) -> Extension | None:
-    """The vendor's extension that an operation or operand type belongs to; None for Android's and those of this package."""
+    """Returns the vendor extension of an operation or operand type; None for built-in types."""
     return _extensions.get(kind >> _PREFIX_BITS)
 
 
 def code_of(kind: OperationType | OperandType) -> int:
-    """The code of a type inside of its extension."""
+    """Returns the code of a type within its extension."""
     return kind & MAXIMUM_CODE
 
 
-#: What an operation needs of a device: a vendor's extension as it was declared, or the name of the one of this package.
+#: An extension that an operation requires: a vendor's declaration, or the name of the built-in one.
 Needed = Extension | str
 
 
 def extensions_needed(model: Model, graph: Subgraph, operation: Operation) -> frozenset[Needed]:
-    """The extensions that a device must have to run an operation of a valid model; of control flow also inside its graphs."""
+    """Returns the extensions that a device needs to run an operation of a valid model.
+
+    For control flow this includes the operations inside its graphs.
+    """
     needed: set[Needed] = set()
     pending = [(graph, operation)]
     seen: set[int] = set()
@@ -276,7 +285,7 @@ def _needed_by(kind: OperationType | OperandType) -> set[Needed]:
 
 
 def vendor_extensions(model: Model) -> tuple[Extension, ...]:
-    """The vendors' extensions of all operations and operands of a model, by name."""
+    """Returns the vendor extensions of all operations and operands of a model, by name."""
     found: set[Extension] = set()
     for graph in (model.main, *model.referenced):
         kinds: set[OperationType | OperandType] = {operand.type for operand in graph.operands}

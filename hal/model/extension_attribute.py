@@ -1,9 +1,10 @@
-"""Values of the attributes of vendors' extensions, which an application gives to a compilation or to an execution.
+"""Attribute values of vendor extensions, set by an application on a compilation or an execution.
 
-Android NN: `ANeuralNetworksCompilation_addExtensionAttribute` and `ANeuralNetworksExecution_addExtensionAttribute`. What the
-bytes of a value mean, only the device knows that declares the attribute. It finds those of a compilation in
-`PrepareOptions.attributes`, and those of an execution in `ExecuteOptions.attributes`, and refuses with BadData what it does
-not understand. It is never given an attribute that it does not declare, or one twice.
+Android NN: `ANeuralNetworksCompilation_addExtensionAttribute` and
+`ANeuralNetworksExecution_addExtensionAttribute`. Only the device that declares an attribute knows
+the meaning of its bytes. It finds the values in `PrepareOptions.attributes` or
+`ExecuteOptions.attributes`, and rejects unknown content with BadData. It never receives an
+attribute that it does not declare, or the same one twice.
 """
 
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from neurald.hal.errors import BadData
 from neurald.hal.model.extension import AttributeUse, Extension
 
-#: How many attributes one compilation or execution may have, and how many bytes their values may have together.
+#: Maximum number of attributes of one compilation or execution, and of bytes in all their values.
 MAXIMUM_VALUES = 64
 MAXIMUM_VALUE_BYTES = 1 << 16
 
@@ -22,9 +23,9 @@ class AttributeValue:
     """The value of one attribute.
 
     Attributes:
-        extension: that declares the attribute.
-        code: of the attribute, inside of the extension.
-        value: what the device makes of it is its own business.
+        extension: the extension that declares the attribute.
+        code: of the attribute, within the extension.
+        value: bytes that only the device interprets.
     """
 
     extension: Extension
@@ -36,7 +37,7 @@ def check_attributes(values: Sequence[AttributeValue], use: AttributeUse) -> Non
     """Checks all values of one compilation, or of one execution.
 
     Raises:
-        BadData: an attribute is not declared, or has two values, or there are too many, or too many bytes of them.
+        BadData: an attribute is not declared or set twice, or the values are too many or too large.
     """
     if len(values) > MAXIMUM_VALUES:
         raise BadData(f"{len(values)} attributes of one {use.value}; at most {MAXIMUM_VALUES} are allowed")
@@ -57,5 +58,5 @@ def check_attributes(values: Sequence[AttributeValue], use: AttributeUse) -> Non
 
 
 def attribute_value(values: Sequence[AttributeValue], extension: Extension, code: int) -> bytes | None:
-    """The value of an attribute among those of a compilation or execution; None where it was not given."""
+    """Returns the value of an attribute of a compilation or execution; None if it is not set."""
     return next((each.value for each in values if each.code == code and each.extension == extension), None)

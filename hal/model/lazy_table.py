@@ -1,4 +1,4 @@
-"""Tables whose values lie in modules that are imported when one of their keys is asked for."""
+"""Tables whose values lie in modules that are imported on first access."""
 
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
@@ -10,12 +10,14 @@ _Value = TypeVar("_Value")
 
 
 class LazyTable(Mapping[_Key, _Value]):
-    """A table in parts, each in a module. Which keys a module has is said beforehand; all of it is imported by whoever looks at all.
+    """A table in parts, each in a module whose keys are declared in advance.
+
+    Iterating over the values imports all modules.
 
     Args:
         package: that the modules are in.
-        modules: name of a module in the package → its keys. A key is in one module only.
-        part: gives the part of the table that a module has.
+        modules: keys by name of the module in the package. A key is in one module only.
+        part: returns the part of the table in a module.
     """
 
     def __init__(
@@ -29,26 +31,26 @@ class LazyTable(Mapping[_Key, _Value]):
         self._known: dict[_Key, _Value] = {}
 
     def __getitem__(self, key: _Key) -> _Value:
-        """The value of a key."""
+        """Returns the value of a key."""
         if key not in self._known:
             self._known.update(self._part(import_module(self._homes[key])))
         return self._known[key]
 
     def get(self, key: _Key, default: Any = None) -> Any:
-        """The value of a key; the default where there is none."""
+        """Returns the value of a key, or the default."""
         found = self._known.get(key)
         if found is not None:
             return found
         return self[key] if key in self._homes else default
 
     def __contains__(self, key: object) -> bool:
-        """Whether there is such a key."""
+        """Returns True if the key exists."""
         return key in self._homes
 
     def __iter__(self) -> Iterator[_Key]:
-        """All keys."""
+        """Iterates over all keys."""
         return iter(self._homes)
 
     def __len__(self) -> int:
-        """How many keys there are."""
+        """Returns the number of keys."""
         return len(self._homes)

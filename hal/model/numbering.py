@@ -1,53 +1,54 @@
-"""How messages name operations and operands: by the numbers that they have for whoever made the model.
+"""Names operations and operands in messages by the numbers that the application gave them.
 
-A graph holds its operations in the order in which they run, and a device gets only a part of a model. So positions in the graph
-at hand say nothing to the application. Operations, operands and graphs therefore keep the application's numbers, through
-sorting, slicing and on the wire; one without a number has that of its position.
+A graph holds its operations in execution order, and a device gets only a part of a model, so
+positions in a graph mean nothing to the application. Operations, operands and graphs therefore keep
+the application's numbers through sorting, slicing and transport; one without a number uses its
+position.
 """
 
 from collections.abc import Iterable, Sequence
 
 from neurald.hal.model.types import Operand, Subgraph
 
-#: So many operations are named in one message.
+#: Maximum number of operations that a message names.
 _NAMED = 4
 
 
 def first_few(texts: Sequence[str]) -> str:
-    """Several sentences as one text: the first few, and how many there are where there are more."""
+    """Joins the first few sentences, with the number of further ones."""
     more = f"; and {len(texts) - _NAMED} more" if len(texts) > _NAMED else ""
     return f"{'; '.join(texts[:_NAMED])}{more}"
 
 
 def operation_number(graph: Subgraph, position: int) -> int:
-    """The application's number of the operation at a position."""
+    """Returns the application's number of the operation at a position."""
     number = graph.operations[position].number
     return position if number is None else number
 
 
 def operation_numbers(graph: Subgraph) -> tuple[int, ...]:
-    """The application's numbers of all operations, in the order in which they run."""
+    """Returns the application's numbers of all operations, in execution order."""
     return tuple(operation_number(graph, position) for position in range(len(graph.operations)))
 
 
 def positions_by_number(graph: Subgraph) -> dict[int, int]:
-    """The position of each operation, by the application's number, ascending."""
+    """Returns the position of each operation by the application's number, ascending."""
     return dict(sorted((number, position) for position, number in enumerate(operation_numbers(graph))))
 
 
 def operand_number(operands: Sequence[Operand], index: int) -> int:
-    """The application's number of the operand at an index of its graph."""
+    """Returns the application's number of the operand at an index of its graph."""
     number = operands[index].number
     return index if number is None else number
 
 
 def operation_name(graph: Subgraph, position: int) -> str:
-    """`operation 3 ADD`, or `graph 2 operation 3 ADD` outside of the main graph."""
+    """Formats `operation 3 ADD`, or `graph 2 operation 3 ADD` outside of the main graph."""
     return operations_name(graph, (position,))
 
 
 def operations_name(graph: Subgraph, positions: Iterable[int]) -> str:
-    """`operation 3 ADD, 4 MUL`: several, of which each is named once, and only the first few where there are many."""
+    """Formats `operation 3 ADD, 4 MUL`: each name once, only the first few of many."""
     found = (f"{operation_number(graph, each)} {graph.operations[each].type.name}" for each in positions)
     names = list(dict.fromkeys(found))
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
@@ -56,5 +57,5 @@ def operations_name(graph: Subgraph, positions: Iterable[int]) -> str:
 
 
 def operand_name(operands: Sequence[Operand], index: int) -> str:
-    """`operand 5`."""
+    """Formats `operand 5`."""
     return f"operand {operand_number(operands, index)}"

@@ -5,14 +5,14 @@ from typing import TypeVar
 
 _Member = TypeVar("_Member", bound=IntEnum)
 
-#: Codes from here on belong to extensions, the first of them to `neurald.tflite`: what TFLite has and Android NN has not.
+#: First code of extensions; `neurald.tflite`, for what TFLite has beyond Android NN, is the first.
 TFLITE_EXTENSION_BASE = 0x1_0000
 
 
 class OperationType(IntEnum):
     """Android NN's operation codes; members named `TFLITE_…` are operations of `neurald.tflite`.
 
-    Operations of vendors' extensions are added while the process runs.
+    Operations of vendor extensions are added at run time.
     """
 
     ADD = 0
@@ -124,7 +124,7 @@ class OperationType(IntEnum):
     #: Experimental on Android: in no released feature level.
     DENSIFY = 20000
 
-    # Numbered as TFLite's builtin operators are.
+    # Numbered like TFLite's builtin operators.
     TFLITE_ADD = TFLITE_EXTENSION_BASE + 0
     TFLITE_AVERAGE_POOL_2D = TFLITE_EXTENSION_BASE + 1
     TFLITE_CONCATENATION = TFLITE_EXTENSION_BASE + 2
@@ -283,12 +283,12 @@ class OperationType(IntEnum):
 
     @classmethod
     def add(cls, number: int, name: str) -> "OperationType":
-        """Makes the operation of a vendor's extension that has this number; see `neurald.hal.model.extension`."""
+        """Registers an operation of a vendor's extension; see `neurald.hal.model.extension`."""
         return add_member(cls, number, name)
 
 
 def add_member(kind: type[_Member], number: int, name: str) -> _Member:
-    """Adds a member to an enum, which `kind(number)` finds, and iteration does not."""
+    """Adds an enum member that `kind(number)` finds, but iteration does not."""
     member = int.__new__(kind, number)
     member._name_ = name
     member._value_ = number

@@ -1,8 +1,11 @@
-"""Strings as they are stored: TFLite's string buffers, whose size does not follow from a shape.
+"""The storage format of strings: TFLite's string buffers, whose size does not follow from a shape.
 
-A buffer of n strings, all numbers being int32, little-endian: n; n + 1 offsets from the start of the buffer, of the first byte
-of each string and of the first byte behind the last; the bytes. What follows behind the last string means nothing.
-In memory, a string is a `bytes` object of whatever bytes, and a tensor of them a NumPy array of objects.
+A buffer of n strings consists of little-endian int32 numbers (n, and n + 1 offsets from the start
+of the buffer: of each string's first byte, and of the end of the last string), followed by the
+bytes. Anything after the last string is ignored.
+
+In memory, a string is a `bytes` object with arbitrary bytes, and a tensor of strings a NumPy array
+of objects.
 """
 
 import math
@@ -21,15 +24,16 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def least_bytes(count: int) -> int:
-    """Bytes of a buffer of that many strings, all of which are empty."""
+    """Returns the size of a buffer of that many empty strings."""
     return _NUMBER_BYTES * (count + 2)
 
 
 def encode_strings(strings: Array) -> Array:
-    """The buffer of an array of `bytes` objects, of whatever shape, as bytes of rank 1.
+    """Encodes an array of `bytes` objects as a string buffer, a byte array of rank 1.
 
     Raises:
-        BadData: an element is no `bytes` object, or the buffer would have more bytes than offsets can tell.
+        BadData: an element is not a `bytes` object, or the buffer would be larger than offsets can
+            express.
     """
     values: list[bytes] = strings.reshape(-1).tolist()
     for value in values:
@@ -47,16 +51,17 @@ def encode_strings(strings: Array) -> Array:
 
 
 def decode_strings(source: memoryview, shape: tuple[int, ...]) -> Array:
-    """The strings of a buffer that nobody vouches for.
+    """Decodes the strings of an untrusted buffer.
 
     Args:
-        source: the buffer; none of its bytes are needed for no strings.
-        shape: how the strings are arranged.
+        source: the buffer; it may be empty if there are no strings.
+        shape: shape of the result.
 
     Raises:
-        BadData: the buffer does not hold as many strings, or they do not lie in it one after another.
+        BadData: the buffer does not hold that many strings, or they are not stored one after
+            another.
     """
-    # One look at memory that others may write to: what is checked is what is used.
+    # Copied once, because others may write to the memory: the checked bytes must be the used ones.
     content = bytes(source)
     count = math.prod(shape)
     if count == 0 and not content:
@@ -73,21 +78,22 @@ def decode_strings(source: memoryview, shape: tuple[int, ...]) -> Array:
         )
     offsets = numbers[1:].tolist()
     result = np.empty(count, object)
-    # Strings are no sequences to NumPy as long as they are assigned one by one.
+    # Assigned one by one, because NumPy would treat a list of strings as a sequence.
     for position in range(count):
         result[position] = content[offsets[position] : offsets[position + 1]]
     return result.reshape(shape)
 
 
 def as_strings(given: Array, what: str) -> Array:
-    """An array of whatever kind of strings as one of `bytes` objects; text becomes UTF-8.
+    """Converts an array of strings of any kind to one of `bytes` objects; text becomes UTF-8.
 
     Args:
-        given: of `bytes` or `str` objects, or of one of NumPy's types of strings (those of fixed length end before zeros).
-        what: how messages name it.
+        given: array of `bytes` or `str` objects, or of a NumPy string type (for fixed lengths,
+            trailing zeros are dropped).
+        what: name of the array for messages.
 
     Raises:
-        BadData: it holds anything else.
+        BadData: an element is neither.
     """
     if given.dtype.kind not in "OSUT":
         raise BadData(f"{what}: an array of {given.dtype}; strings are expected")
@@ -107,7 +113,7 @@ def as_strings(given: Array, what: str) -> Array:
 
 
 def _require_characters(given: Array, what: str) -> None:
-    """Raises BadData for numbers that are no characters: NumPy reads them from files, and cannot make text of them."""
+    """Raises BadData for code points beyond Unicode, which NumPy cannot convert to text."""
     if not given.dtype.itemsize:
         return
     numbers = np.ascontiguousarray(given).view(f"{given.dtype.str[0]}u4")

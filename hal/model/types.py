@@ -1,8 +1,8 @@
-"""What a model and a request are: frozen values that runtime, wire and drivers share.
+"""The frozen values that describe a model and a request, shared by runtime, wire and drivers.
 
-Dimensions follow Android with one addition. A dimension of 0 is unspecified; `None` instead of a tuple
-means that even the rank is unspecified (Android writes that as rank 0, and `ModelBuilder` accepts it so).
-A tensor of rank 0, `()`, is a real scalar tensor, as TFLite has them.
+Dimensions follow Android with one addition. A dimension of 0 is unspecified; `None` instead of a
+tuple means that even the rank is unspecified (Android writes that as rank 0, and `ModelBuilder`
+accepts it). A tensor of rank 0, `()`, is a true scalar tensor, as in TFLite.
 """
 
 import math
@@ -21,14 +21,16 @@ from neurald.hal.model.strings import decode_strings, encode_strings, least_byte
 
 Dimensions = tuple[int, ...] | None
 
-#: Bytes that one operand may have: its size must fit in 32 bits.
+#: Maximum size of one operand: it must fit in 32 bits.
 MAXIMUM_OPERAND_BYTES = 0xFFFF_FFFF
 
 
 class OperandType(IntEnum):
-    """Android NN's operand types (`OperandType.aidl`; MODEL is its SUBGRAPH), and those of `neurald.tflite`.
+    """Android NN's operand types (`OperandType.aidl`.
 
-    Operand types of vendors' extensions are added while the process runs; see `neurald.hal.model.extension`.
+    MODEL is its SUBGRAPH), and those of `neurald.tflite`.
+
+    Operand types of vendor extensions are added at run time; see `neurald.hal.model.extension`.
     """
 
     FLOAT32 = 0
@@ -54,20 +56,22 @@ class OperandType(IntEnum):
     TENSOR_UINT64 = TFLITE_EXTENSION_BASE + 2
     TENSOR_FLOAT64 = TFLITE_EXTENSION_BASE + 3
     TENSOR_COMPLEX64 = TFLITE_EXTENSION_BASE + 4
-    #: The only type whose values have no size that follows from their shape; see `neurald.hal.model.strings`.
+    #: The only type whose size does not follow from the shape; see `neurald.hal.model.strings`.
     TENSOR_STRING = TFLITE_EXTENSION_BASE + 5
 
     @property
     def is_tensor(self) -> bool:
-        """Whether operands of this type have dimensions."""
+        """True if operands of this type have dimensions."""
         return self not in _SCALARS
 
     @property
     def dtype(self) -> "np.dtype[np.generic]":
-        """The NumPy type of one element as it is stored; a string, which is stored as its buffer says, is an object.
+        """The NumPy type of one stored element.
+
+        Object for strings, which are stored as a string buffer.
 
         Raises:
-            BadData: for MODEL, which has no elements.
+            BadData: the type is MODEL, which has no elements.
         """
         if self is OperandType.MODEL:
             raise BadData("an operand of type MODEL holds a model, not data")
@@ -109,7 +113,7 @@ _DTYPES: dict[OperandType, "np.dtype[np.generic]"] = {
 
 
 def add_operand_type(number: int, name: str, dtype: "np.dtype[np.generic]", *, is_tensor: bool) -> None:
-    """Makes the operand type of a vendor's extension that has this number; see `neurald.hal.model.extension`."""
+    """Registers an operand type of a vendor's extension; see `neurald.hal.model.extension`."""
     kind = add_member(OperandType, number, name)
     _DTYPES[kind] = dtype
     if not is_tensor:
@@ -117,7 +121,10 @@ def add_operand_type(number: int, name: str, dtype: "np.dtype[np.generic]", *, i
 
 
 class FeatureLevel(IntEnum):
-    """Android NN's feature levels: what a device of that level may be asked to run."""
+    """Android NN's feature levels.
+
+    The operations that a device of that level may be asked to run.
+    """
 
     LEVEL_1 = 27
     LEVEL_2 = 28
@@ -127,12 +134,12 @@ class FeatureLevel(IntEnum):
     LEVEL_6 = 1000006
     LEVEL_7 = 1000007
     LEVEL_8 = 1000008
-    #: Above all released levels: what Android has as an experiment only.
+    #: Above all released levels: experimental on Android.
     EXPERIMENTAL = 0x7FFF_FFFF
 
 
 class Lifetime(IntEnum):
-    """Where an operand's value comes from (`OperandLifeTime.aidl`)."""
+    """The source of an operand's value (`OperandLifeTime.aidl`)."""
 
     TEMPORARY_VARIABLE = 0
     SUBGRAPH_INPUT = 1
@@ -144,12 +151,12 @@ class Lifetime(IntEnum):
 
     @property
     def is_constant(self) -> bool:
-        """Whether the value is part of the model."""
+        """True if the value is part of the model."""
         return self in (Lifetime.CONSTANT_COPY, Lifetime.CONSTANT_POOL)
 
 
 class DeviceType(IntEnum):
-    """What kind of hardware a device is (`DeviceType.aidl`)."""
+    """The kind of hardware of a device (`DeviceType.aidl`)."""
 
     UNKNOWN = 0
     OTHER = 1
@@ -159,7 +166,7 @@ class DeviceType(IntEnum):
 
 
 class Preference(IntEnum):
-    """What a compilation optimises for."""
+    """The goal that a compilation optimises for."""
 
     LOW_POWER = 0
     FAST_SINGLE_ANSWER = 1
@@ -167,7 +174,10 @@ class Preference(IntEnum):
 
 
 class Priority(IntEnum):
-    """The rank of a compilation's executions among those of the same user; see `neurald.hal.admission.admission_queue`."""
+    """Rank of a compilation's executions among those of the same user.
+
+    See `neurald.hal.admission.admission_queue`.
+    """
 
     LOW = 90
     MEDIUM = 100
@@ -175,7 +185,7 @@ class Priority(IntEnum):
 
 
 class Duration(IntEnum):
-    """Which part of an execution a duration covers."""
+    """The part of an execution that a duration covers."""
 
     ON_HARDWARE = 0
     IN_DRIVER = 1
@@ -201,7 +211,7 @@ class PaddingScheme(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelQuant:
-    """The scales of a TENSOR_QUANT8_SYMM_PER_CHANNEL operand, one for each index along `dimension`."""
+    """Scales of a TENSOR_QUANT8_SYMM_PER_CHANNEL operand, one for each index along `dimension`."""
 
     dimension: int
     scales: tuple[float, ...]
@@ -209,7 +219,7 @@ class ChannelQuant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Location:
-    """Bytes inside one of a model's pools: `length` of them from `offset`."""
+    """A byte range in one of a model's pools."""
 
     pool: int
     offset: int
@@ -218,17 +228,18 @@ class Location:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operand:
-    """A value of a model: its type, shape and quantisation, and for constants where the bytes are.
+    """A value of a model: its type, shape and quantisation, and the bytes of a constant.
 
     Attributes:
-        dimensions: see the module's text; `()` for scalar types.
-        scale, zero_point: real value = (stored - zero_point) * scale; 0 where the type has none.
+        dimensions: see the module's docstring; `()` for scalar types.
+        scale, zero_point: real value = (quantised value - zero_point) * scale; 0 if the type has
+            none.
         value: the bytes of a CONSTANT_COPY operand.
         location: where the bytes of a CONSTANT_POOL operand are.
         subgraph: for a SUBGRAPH operand, the index into `Model.referenced`.
-        name: for people and for `.npz` keys; need not be unique.
-        extension_data: for an operand of a vendor's type, bytes that mean something to its devices.
-        number: what messages call it, see `neurald.hal.model.numbering`; None for its index.
+        name: for messages and `.npz` keys; need not be unique.
+        extension_data: for an operand of a vendor's type, bytes that its devices interpret.
+        number: its number in messages, see `neurald.hal.model.numbering`; None for its index.
     """
 
     type: OperandType
@@ -246,7 +257,7 @@ class Operand:
 
     @property
     def is_fully_specified(self) -> bool:
-        """Whether rank and every dimension are known."""
+        """True if the rank and all dimensions are known."""
         return self.dimensions is not None and (self.lifetime.is_constant or 0 not in self.dimensions)
 
 
@@ -256,14 +267,14 @@ def counted(count: int, noun: str) -> str:
 
 
 def byte_size(operand_type: OperandType, dimensions: tuple[int, ...]) -> int:
-    """Bytes of a dense value of that type and shape; of strings the least."""
+    """Returns the size in bytes of a dense value; the minimum size for strings."""
     if operand_type is OperandType.TENSOR_STRING:
         return least_bytes(math.prod(dimensions))
     return math.prod(dimensions) * operand_type.dtype.itemsize
 
 
 def value_size(operand_type: OperandType, dimensions: Dimensions) -> int | None:
-    """Bytes of a value, None where its type and dimensions do not tell."""
+    """Returns the size of a value in bytes; None if type and dimensions do not determine it."""
     if dimensions is None or 0 in dimensions or operand_type is OperandType.TENSOR_STRING:
         return None
     return byte_size(operand_type, dimensions)
@@ -271,10 +282,10 @@ def value_size(operand_type: OperandType, dimensions: Dimensions) -> int | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """One step of a subgraph: operands read and written, by index.
+    """One operation of a subgraph: the operands that it reads and writes, by index.
 
     Attributes:
-        number: the application's, see `neurald.hal.model.numbering`; None for its position.
+        number: its number in messages, see `neurald.hal.model.numbering`; None for its position.
     """
 
     type: OperationType
@@ -288,8 +299,8 @@ class Subgraph:
     """Operands and operations in execution order; `inputs` and `outputs` are operand indexes.
 
     Attributes:
-        number: of the graph in the application's model: 0 for the main one, k + 1 for `Model.referenced[k]`. A model gives its
-            graphs that have none theirs.
+        number: of the graph in the application's model: 0 for the main graph, k + 1 for
+            `Model.referenced[k]`. `Model` assigns missing numbers.
     """
 
     operands: tuple[Operand, ...]
@@ -316,13 +327,14 @@ class SignatureNames:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StateVariable:
-    """A value that lives from one execution to the next.
+    """A value that persists from one execution to the next.
 
-    An execution reads it as one of the model's inputs and gives its new value as one of the outputs.
+    An execution reads it as one of the model's inputs and returns its new value as one of the
+    outputs.
 
     Attributes:
-        name: for people.
-        initial: what it is before the first execution.
+        name: for messages.
+        initial: value before the first execution.
     """
 
     name: str
@@ -331,15 +343,16 @@ class StateVariable:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True, repr=False)
 class Model:
-    """A finished model. Compared by identity; pools are referred to, never copied.
+    """A finished model. Compared by identity; pools are referenced, never copied.
 
     Attributes:
         main: the graph that executions run.
         referenced: the graphs that IF and WHILE operations of any graph refer to.
-        pools: the memories that CONSTANT_POOL operands lie in.
-        relaxed: float32 may be computed with the range and precision of float16.
-        state: variables of the model. They are the last of `main.inputs` and of `main.outputs`, in this order.
-        input_names, output_names: one for each input and output that is not a state variable.
+        pools: the memories that hold CONSTANT_POOL operands.
+        relaxed: whether float32 may be computed with the range and precision of float16.
+        state: variables of the model. They are the last of `main.inputs` and of `main.outputs`, in
+            this order.
+        input_names, output_names: for each input and output that is not a state variable.
         signatures: the entry points that the model's file declares.
     """
 
@@ -371,18 +384,25 @@ class Model:
 
     @property
     def inputs(self) -> tuple[int, ...]:
-        """The operands of `main` that an execution is given: its inputs without the state variables."""
+        """The operands of `main` that an execution is given.
+
+        Its inputs without the state variables.
+        """
         return self.main.inputs[: len(self.main.inputs) - len(self.state)]
 
     @property
     def outputs(self) -> tuple[int, ...]:
-        """The operands of `main` that an execution gives back: its outputs without the state variables."""
+        """The operands of `main` that an execution returns.
+
+        Its outputs without the state variables.
+        """
         return self.main.outputs[: len(self.main.outputs) - len(self.state)]
 
     def constant(self, operand: Operand) -> "np.ndarray | None":
-        """The value of a constant operand, read-only and not copied (bools and strings apart); None for any other lifetime.
+        """Returns the value of a constant operand; None for any other lifetime.
 
-        Shape is the operand's dimensions. The model must have been validated.
+        The array is read-only, has the operand's shape, and is not a copy except for bools and
+        strings. The model must have been validated.
         """
         if operand.lifetime is Lifetime.CONSTANT_COPY:
             if not operand.type.is_tensor:
@@ -400,21 +420,23 @@ class Model:
 
 @lru_cache(maxsize=4096)
 def _scalar_array(value: bytes, operand_type: OperandType) -> "np.ndarray":
-    """The read-only array of a scalar; models have the same few again and again."""
+    """Returns the read-only array of a scalar. Cached, because models repeat a few values."""
     array = stored_array(memoryview(value), operand_type, ())
     array.flags.writeable = False
     return array
 
 
 def stored_array(source: memoryview, operand_type: OperandType, shape: tuple[int, ...]) -> "np.ndarray":
-    """Bytes as an array, without a copy, apart from bools (any byte but 0 is true, and NumPy must see 1 then) and strings.
+    """Views bytes as an array.
+
+    Strings are copied, and bools as well: any byte but 0 is true, and NumPy needs a 1.
 
     Args:
-        source: exactly the bytes of such a value; a string buffer may end later.
-        operand_type, shape: what they hold.
+        source: exactly the bytes of the value; a string buffer may be longer.
+        operand_type, shape: of the value.
 
     Raises:
-        BadData: it is no buffer of as many strings.
+        BadData: the bytes are not a buffer of that many strings.
     """
     if operand_type is OperandType.TENSOR_STRING:
         return decode_strings(source, shape)
@@ -425,11 +447,12 @@ def stored_array(source: memoryview, operand_type: OperandType, shape: tuple[int
 
 
 def as_elements(array: "np.ndarray", operand_type: OperandType) -> "np.ndarray":
-    """`array`, or where the type is a vendor's, its elements of the same size as the plain bytes that they are to everybody else.
+    """Returns `array`, viewed as raw elements if the type is a vendor's.
 
     Args:
-        array: of any type. What is not C-contiguous, or has elements of another size, stays as it is.
-        operand_type: that its elements are to have.
+        array: of any type. If it is not C-contiguous, or its elements have another size, it is
+            returned unchanged.
+        operand_type: the required type of its elements.
     """
     dtype = operand_type.dtype
     is_raw = dtype.kind == "V" and isinstance(array, np.ndarray) and not array.dtype.hasobject
@@ -439,7 +462,9 @@ def as_elements(array: "np.ndarray", operand_type: OperandType) -> "np.ndarray":
 
 
 def array_to_store(array: "np.ndarray", operand_type: OperandType) -> "np.ndarray":
-    """What to write for an array of the type's elements: itself, contiguous, or the buffer of its strings.
+    """Returns the contiguous data to store for an array.
+
+    Its elements, or the buffer of its strings.
 
     Raises:
         BadData: there are more strings than a buffer can hold.
@@ -456,8 +481,8 @@ class Argument:
     Attributes:
         pool: index into the request's pools; None for an omitted optional argument.
         offset, length: the bytes of the argument in that pool.
-        dimensions: its shape; None to take the model's. Outputs may leave dimensions 0.
-        padding: how many bytes after those of the argument the device may read, or write anything into.
+        dimensions: its shape; None for the model's. Outputs may have unspecified dimensions (0).
+        padding: number of bytes after the argument that the device may read or overwrite.
     """
 
     pool: int | None = None
@@ -469,7 +494,7 @@ class Argument:
 
 @dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
 class Request:
-    """What one execution reads and writes, in the order of the model's inputs and outputs."""
+    """The arguments of one execution, in the order of the model's inputs and outputs."""
 
     inputs: tuple[Argument, ...]
     outputs: tuple[Argument, ...]

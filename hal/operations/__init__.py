@@ -1,6 +1,9 @@
-"""The operations: one family a file, each operation with signature, checks, shape rule and reference.
+"""The operations.
 
-`DEFINITIONS` is the table of all of them. A family is imported when one of its operations is asked for: models have few.
+One file per family, each operation with signature, checks, shape rule and reference.
+
+`DEFINITIONS` is the table of all operations. A family is imported when one of its operations is
+looked up, since a model uses few.
 """
 
 from collections.abc import Mapping
@@ -11,7 +14,7 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.operation_type import OperationType as T
 from neurald.hal.operations.machinery.definition import Definition
 
-#: Family → what it defines. Its file has its name.
+#: Family → the operations that it defines. Its file has its name.
 FAMILIES: Mapping[str, tuple[OperationType, ...]] = {
     "elementwise.activation": (T.RELU, T.RELU1, T.RELU6, T.LOGISTIC, T.TANH),
     "detection.boxes": (T.AXIS_ALIGNED_BBOX_TRANSFORM, T.BOX_WITH_NMS_LIMIT),
@@ -240,7 +243,7 @@ FAMILIES: Mapping[str, tuple[OperationType, ...]] = {
     "tflite.convolution.windows": (T.TFLITE_REDUCE_WINDOW, T.TFLITE_STABLEHLO_PAD),
 }
 
-#: Family → Android"s operations that those which it defines widen.
+#: Family → the Android operations that its operations extend.
 _WIDENED: Mapping[str, tuple[OperationType, ...]] = {
     "tflite.elementwise.activation": (T.RELU, T.RELU6, T.RELU1, T.LOGISTIC, T.TANH, T.ELU, T.PRELU),
     "tflite.elementwise.arithmetic": (T.ADD, T.SUB, T.MUL, T.DIV, T.POW),
@@ -304,5 +307,5 @@ def _widening(family: ModuleType) -> Mapping[OperationType, Definition]:
 
 DEFINITIONS: Mapping[OperationType, Definition] = LazyTable(__name__, FAMILIES, _defined)
 
-#: Android operation → the operation of an extension that takes more types, ranks or scales.
+#: Android operation → the extension operation that accepts more types, ranks or scales.
 WIDER: Mapping[OperationType, Definition] = LazyTable(__name__, _WIDENED, _widening)

@@ -1,7 +1,8 @@
 """IF and WHILE: operations that run other graphs of the model.
 
-A WHILE of m values has a condition (m inputs, one output) and a body (m inputs, k outputs), and n outputs of its own, m ≥ k ≥
-n. The first n values are its outputs in the end; values up to k are state that only the loop sees; the rest never change.
+A WHILE of m values has a condition (m inputs, one output), a body (m inputs, k outputs) and n
+outputs, with m ≥ k ≥ n. The final first n values are its outputs; values up to k are state of the
+loop; the rest are constant.
 """
 
 import time
@@ -16,7 +17,7 @@ from neurald.hal.operations.machinery.signature import ANY_RANK, Form, Parameter
 
 
 class _Anything(frozenset[OperandType]):
-    """All operand types but MODEL, those of vendors' extensions included."""
+    """All operand types except MODEL, including those of vendor extensions."""
 
     def __contains__(self, kind: object) -> bool:
         return kind is not OperandType.MODEL
@@ -31,7 +32,7 @@ def _graph(name: str) -> Parameter:
 
 
 def _values(name: str) -> Parameter:
-    """Any number of operands of any type and rank."""
+    """Returns a parameter for any number of operands of any type and rank."""
     return Parameter(name=name, types=_ANY, ranks=ANY_RANK, optional=True, variadic=True)
 
 
@@ -44,7 +45,7 @@ def _outputs(call: Call) -> tuple[Operand, ...]:
 
 
 def _match(outer: Sequence[Operand], graph: Subgraph, indexes: Sequence[int], what: str) -> None:
-    """That operands outside and inside a graph are the same kind of value, one by one."""
+    """Checks that operands outside and inside a graph match in type, quantisation and shape."""
     if len(outer) != len(indexes):
         raise BadData(f"{what}: {len(indexes)} operands, where {len(outer)} are expected")
     for position, (operand, index) in enumerate(zip(outer, indexes, strict=True)):
@@ -118,7 +119,7 @@ def _while(call: Call) -> tuple[Array, ...]:
     """Runs the loop.
 
     Raises:
-        MissedDeadlineTransient: the condition still holds when the loop's time is up.
+        MissedDeadlineTransient: the condition still holds after the loop timeout.
     """
     runner = call.runner
     condition, body = call.graph_index("condition"), call.graph_index("body")
@@ -133,7 +134,7 @@ def _while(call: Call) -> tuple[Array, ...]:
 
 
 def _unknown(call: Call) -> tuple[Shape, ...]:
-    """What comes out depends on which graph runs, and how often."""
+    """Raises UnknownValue: the results depend on which graph runs, and how often."""
     raise UnknownValue(call.binding.type.name)
 
 

@@ -1,4 +1,4 @@
-"""RANDOM_MULTINOMIAL: classes drawn with given probabilities."""
+"""RANDOM_MULTINOMIAL: draws classes with given probabilities."""
 
 import numpy as np
 
@@ -24,7 +24,7 @@ def _shape(call: Call) -> tuple[Shape, ...]:
 
 
 def _generator(call: Call) -> np.random.Generator:
-    """Equal seeds draw the same every time; two zeros stand for any seeds."""
+    """Creates a generator. Equal seeds give equal results; two zeros select random seeds."""
     seeds = [int(seed) & _WORD for seed in call.array("seeds")]
     return np.random.Generator(
         np.random.Philox(key=seeds[0] << 32 | seeds[1]) if any(seeds) else np.random.Philox()
@@ -32,7 +32,7 @@ def _generator(call: Call) -> np.random.Generator:
 
 
 def _draw(call: Call) -> tuple[Array, ...]:
-    """A class whose logit is not finite is never drawn.
+    """Draws classes. A class with a logit that is not finite is never drawn.
 
     Raises:
         BadData: a row has no finite logit.
@@ -59,6 +59,7 @@ def _draw(call: Call) -> tuple[Array, ...]:
 DEFINITIONS = (
     Definition(
         type=OperationType.RANDOM_MULTINOMIAL,
+        is_random=True,
         forms=(
             Form(
                 inputs=(

@@ -13,6 +13,8 @@ from pathlib import Path
 from neurald.hal.errors import BadState
 
 _MOST_LINKS = 40  # as the kernel follows
+_OWN_USERS = Path("/proc/self/uid_map")
+_OVERFLOW_USER = Path("/proc/sys/kernel/overflowuid")
 _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -107,10 +109,23 @@ def _check(directory: Path, status: os.stat_result, forbidden: int) -> None:
 
 def _is_trusted(user: int) -> bool:
     """Whether a user can do to this one whatever it likes anyway, or cannot be seen in this namespace of users."""
-    if user in (os.geteuid(), 0):
-        return True
+    return user in (os.geteuid(), 0) or _is_unseen(user)
+
+
+def _is_unseen(user: int, own_users: Path = _OWN_USERS, overflow_user: Path = _OVERFLOW_USER) -> bool:
+    """Whether a number stands for the users outside of this namespace, root among them, and nobody here can become it.
+
+    In the first namespace, and in each that has all users, the same number is a user like any other: `nobody`.
+
+    Args:
+        user: the number.
+        own_users: where the kernel lists the users of this namespace: the first one, the one outside, how many.
+        overflow_user: where it says as whom it shows all others.
+    """
     try:
-        # Root of a namespace outside is shown as this user, whom nobody can become.
-        return user == int(Path("/proc/sys/kernel/overflowuid").read_text(encoding="ascii"))
+        if user != int(overflow_user.read_text(encoding="ascii")):
+            return False
+        ranges = [[int(text) for text in line.split()] for line in own_users.read_text("ascii").splitlines()]
     except (OSError, ValueError):
         return False
+    return not any(first <= user < first + count for first, _, count in ranges)

@@ -1,1 +1,1 @@
-"""Rules for models and requests, and the inference of shapes."""
+"""Validates models and requests, and infers shapes."""

@@ -1,4 +1,4 @@
-"""Shapes of a whole graph, from the shapes of its inputs, as far as they follow without running it."""
+"""Infers the shapes of a graph from those of its inputs, as far as possible without running it."""
 
 from collections.abc import Mapping, Sequence
 from weakref import ref
@@ -13,15 +13,15 @@ from neurald.hal.operations.vendor import definition_of
 
 
 def declared_shape(operand: Operand) -> Shape | None:
-    """The shape that the model itself gives an operand; None where it leaves anything open."""
+    """Returns the shape that the model declares for an operand; None unless fully specified."""
     return operand.dimensions if operand.is_fully_specified else None
 
 
 def merge(declared: Dimensions, actual: Shape, what: str) -> Shape:
-    """`actual`, once it is shown to agree with the dimensions that are declared.
+    """Returns `actual` after checking it against the declared dimensions.
 
     Raises:
-        BadData: rank or a known dimension differs.
+        BadData: the rank or a known dimension differs.
     """
     if declared is None:
         return actual
@@ -31,7 +31,7 @@ def merge(declared: Dimensions, actual: Shape, what: str) -> Shape:
 
 
 def bind_operations(graph: Subgraph) -> tuple[Binding, ...]:
-    """What each operation's operands stand for; kept as long as the graph is, since many ask.
+    """Binds each operation's operands to its signature. Cached for the lifetime of the graph.
 
     Raises:
         BadData: an operation is unknown, or does not match its signature.
@@ -39,13 +39,22 @@ def bind_operations(graph: Subgraph) -> tuple[Binding, ...]:
     number = id(graph)
     known = _bindings.get(number)
     if known is None:
-        # By identity: to compare graphs takes longer than to bind them.
+        # Keyed by identity: comparing graphs takes longer than binding them.
         known = ref(graph, lambda _: _bindings.pop(number, None)), _bound(graph)
         _bindings[number] = known
     return known[1]
 
 
-#: By identity of the graph, for as long as it exists.
+def forget_bindings(model: Model) -> None:
+    """Drops the cached bindings of a model's graphs, which take more memory than the graphs.
+
+    They are computed again on demand.
+    """
+    for graph in (model.main, *model.referenced):
+        _bindings.pop(id(graph), None)
+
+
+#: Keyed by identity of the graph; an entry lives as long as its graph.
 _bindings: dict[int, tuple[ref[Subgraph], tuple[Binding, ...]]] = {}
 
 
@@ -63,7 +72,7 @@ def _bound(graph: Subgraph) -> tuple[Binding, ...]:
 
 
 def at_operation(graph: Subgraph, position: int, error: BadData) -> BadData:
-    """`error`, saying which operation of the graph it is about."""
+    """Prefixes an error with the name of an operation."""
     return BadData(
         f"operation {operation_number(graph, position)} {graph.operations[position].type.name}: {error}"
     )
@@ -75,16 +84,18 @@ def infer_shapes(
     bindings: Sequence[Binding],
     inputs: Mapping[int, Shape] | None = None,
 ) -> dict[int, Shape]:
-    """Operand index → shape, of all operands of `graph` whose shape follows.
+    """Infers the shapes of a graph's operands.
+
+    Returns those that could be inferred, by operand index.
 
     Args:
-        model: whose graph it is.
+        model: model of the graph.
         graph: the graph, with valid operations.
         bindings: of the graph's operations, from `bind_operations`.
-        inputs: shapes of inputs (by operand index) that are to replace the declared ones.
+        inputs: shapes of inputs, by operand index, that replace the declared ones.
 
     Raises:
-        BadData: shapes do not fit together, or contradict what is declared.
+        BadData: shapes are inconsistent, or contradict the declared ones.
     """
     shapes = {
         index: shape

@@ -1,6 +1,7 @@
-"""Whether a model and a request are valid: run by the runtime, and again by every daemon on all it gets.
+"""Validates models and requests. The runtime and every daemon run these checks.
 
-The rules are Android NN's (`Validation.cpp`). A message names graph, operation and operand, what was found and what is expected.
+The rules are Android NN's (`Validation.cpp`). Messages name graph, operation and operand, what was
+found and what is expected.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,9 +40,9 @@ _LARGEST_SCALE = float(np.finfo(np.float32).max)
 
 MAXIMUM_OPERANDS = 1_000_000
 MAXIMUM_OPERATIONS = 100_000
-#: Of one operand.
+#: Per operand.
 MAXIMUM_EXTENSION_DATA_BYTES = 1 << 20
-#: How deep IF and WHILE may be nested: whoever runs them calls himself that often.
+#: Maximum nesting depth of IF and WHILE: the interpreter recurses once per level.
 MAXIMUM_DEPTH = 16
 
 _TYPE_LEVELS: dict[OperandType, FeatureLevel] = {
@@ -68,20 +69,20 @@ _ZERO_POINTS: dict[OperandType, tuple[int, int]] = {
 
 
 _CONTROL_FLOW = frozenset((OperationType.IF, OperationType.WHILE))
-#: The same, of TENSOR_QUANT16_SYMM where operations of an extension use it, which say by themselves whether they take one.
+#: For operands of extension operations, which check TENSOR_QUANT16_SYMM zero points themselves.
 _EXTENDED_ZERO_POINTS = {**_ZERO_POINTS, OperandType.TENSOR_QUANT16_SYMM: (-(1 << 15), (1 << 15) - 1)}
 
 
 def validate_operand_type(operand: Operand, what: str, *, is_extended: bool = False) -> None:
-    """Type, dimensions, scale, zero point and channel scales, apart from any value.
+    """Checks type, dimensions and quantisation parameters of an operand, but not its value.
 
     Args:
-        operand: what is validated.
-        what: how messages name it.
+        operand: the operand.
+        what: its name for messages.
         is_extended: whether operations of an extension may use it.
 
     Raises:
-        BadData: a rule of the type is broken.
+        BadData: a rule of the type is violated.
     """
     kind, dimensions = operand.type, operand.dimensions
     if not kind.is_tensor:
@@ -118,7 +119,7 @@ def _validate_scale(operand: Operand, what: str, zero_points: Mapping[OperandTyp
     if not abs(scale) <= _LARGEST_SCALE:
         raise BadData(f"{what}: scale {scale}; it must be a finite float32")
     if extension_of(kind) is not None:
-        # What these mean, only the vendor's devices know.
+        # Only the vendor's devices know the meaning of these fields.
         if not -(2**31) <= zero_point < 2**31:
             raise BadData(f"{what}: zero point {zero_point}; it must be an int32")
         return
@@ -155,22 +156,22 @@ def _validate_channel_quant(operand: Operand, what: str) -> None:
         raise BadData(
             f"{what}: {len(quant.scales)} channel scales; dimension {quant.dimension} has length {length}"
         )
-    # A sum is not a number where one of the scales is none, which least and greatest do not tell.
+    # The sum detects NaN, which min and max may miss.
     if not (min(quant.scales) > 0 and max(quant.scales) <= _LARGEST_SCALE and sum(quant.scales) > 0):
         raise BadData(f"{what}: every channel scale must be a positive, finite float32")
 
 
 def validate_value(operand: Operand, pools: Sequence[Memory], graphs: int, what: str) -> None:
-    """That an operand's value agrees with its lifetime and type.
+    """Checks that an operand's value agrees with its lifetime and type.
 
     Args:
-        operand: of a type that was validated.
+        operand: an operand whose type was validated.
         pools: of the model.
-        graphs: how many referenced graphs the model has.
-        what: how messages name the operand.
+        graphs: number of referenced graphs of the model.
+        what: name of the operand for messages.
 
     Raises:
-        BadData: it does not.
+        BadData: it does not agree.
     """
     lifetime = operand.lifetime
     if (lifetime is Lifetime.SUBGRAPH) != (operand.type is OperandType.MODEL):
@@ -207,7 +208,7 @@ def validate_value(operand: Operand, pools: Sequence[Memory], graphs: int, what:
 
 
 def _validate_strings(operand: Operand, pools: Sequence[Memory], what: str) -> None:
-    """That the bytes of a constant are a buffer of as many strings as its dimensions say."""
+    """Checks that a constant's bytes are a buffer of as many strings as its dimensions require."""
     place = operand.location
     source = (
         memoryview(operand.value) if place is None else pools[place.pool].view(place.offset, place.length)
@@ -219,17 +220,18 @@ def _validate_strings(operand: Operand, pools: Sequence[Memory], what: str) -> N
 
 
 def validate_model(model: Model) -> FeatureLevel:
-    """Checks every rule that a model must keep before a driver may see it.
+    """Checks every rule that a model must satisfy before a driver may see it.
 
     Returns:
-        The feature level that a device needs to run all of it.
+        The feature level that a device needs to run the whole model.
 
     Raises:
-        BadData: a rule is broken.
-        ResourceExhaustedPersistent: control flow is nested too deep.
+        BadData: a rule is violated.
+        ResourceExhaustedPersistent: control flow is nested too deeply.
     """
     level = FeatureLevel.LEVEL_4 if model.referenced else FeatureLevel.LEVEL_1
-    # Control flow looks at the inputs and outputs of other graphs: all of them must be there first.
+    # Operations are checked second, because control flow uses the inputs and outputs of other
+    # graphs.
     for validate in (_validate_structure, _validate_operations):
         for graph in (model.main, *model.referenced):
             prefix = f"graph {graph.number}: " if graph.number else ""
@@ -242,7 +244,10 @@ def validate_model(model: Model) -> FeatureLevel:
 
 
 def _validate_structure(model: Model, graph: Subgraph) -> FeatureLevel:
-    """Checks operands, and that all indexes lead to one. Returns the feature level that the types need."""
+    """Checks operands and that all indexes are valid.
+
+    Returns the feature level that the types need.
+    """
     if not graph.operands or not graph.operations:
         raise BadData("a model needs at least one operand and one operation")
     if len(graph.operands) > MAXIMUM_OPERANDS or len(graph.operations) > MAXIMUM_OPERATIONS:
@@ -263,7 +268,10 @@ def _validate_structure(model: Model, graph: Subgraph) -> FeatureLevel:
 
 
 def _validate_operations(model: Model, graph: Subgraph) -> FeatureLevel:
-    """Checks each operation, and the shapes of all. Returns the feature level that the operations need."""
+    """Checks each operation and infers all shapes.
+
+    Returns the feature level that the operations need.
+    """
     level = FeatureLevel.LEVEL_1
     bindings = bind_operations(graph)
     for position, binding in enumerate(paced(bindings)):
@@ -279,7 +287,7 @@ def _validate_operations(model: Model, graph: Subgraph) -> FeatureLevel:
 
 
 def _extended(graph: Subgraph) -> frozenset[int]:
-    """The operands that operations of an extension use, and those that control flow passes to other graphs."""
+    """Returns the operands that operations of an extension use, or that control flow passes on."""
     return frozenset(
         index
         for operation in graph.operations
@@ -289,9 +297,9 @@ def _extended(graph: Subgraph) -> frozenset[int]:
 
 
 def operation_levels(model: Model, graph: Subgraph | None = None) -> list[FeatureLevel]:
-    """The feature level that a device needs for each operation of a valid model's graph (None: the main one).
+    """Returns the feature level needed for each operation of a valid model's graph.
 
-    That of control flow covers the graphs that it refers to.
+    For control flow it includes the graphs that it refers to. `graph` None is the main graph.
     """
     highest: dict[int, FeatureLevel] = {}  # by referenced graph, many of which may refer to the same one
 
@@ -317,14 +325,17 @@ def operation_levels(model: Model, graph: Subgraph | None = None) -> list[Featur
 
 
 def type_level(operand_type: OperandType) -> FeatureLevel:
-    """The first feature level that knows an operand type; those of `neurald.tflite` belong to none."""
+    """Returns the first feature level with an operand type.
+
+    Types of `neurald.tflite` have no level.
+    """
     if extension_of(operand_type) is not None:
         return FeatureLevel.LEVEL_3
     return _TYPE_LEVELS.get(operand_type, FeatureLevel.LEVEL_1)
 
 
 def declared_call(model: Model, graph: Subgraph, binding: Binding) -> Call:
-    """The call of one operation as far as the model itself tells: declared shapes and constants."""
+    """Builds the call of an operation from the model alone: declared shapes and constants."""
     return Call(
         binding,
         graph.operands,
@@ -357,7 +368,7 @@ def _validate_ends(graph: Subgraph) -> None:
 
 
 def _validate_order(graph: Subgraph) -> None:
-    """Nothing is read before it is written; what can be written is written exactly once."""
+    """Checks that each operand is written exactly once, and before it is read."""
     count = len(graph.operands)
     written = [
         operand.lifetime not in (Lifetime.TEMPORARY_VARIABLE, Lifetime.SUBGRAPH_OUTPUT)
@@ -384,7 +395,10 @@ def _validate_order(graph: Subgraph) -> None:
 
 
 def _validate_references(model: Model) -> None:
-    """Referenced graphs form no cycle and are not too deep; the walk keeps its own stack, since depth comes from outside."""
+    """Checks that referenced graphs form no cycle and are not nested too deeply.
+
+    The walk uses its own stack, because the depth is input data.
+    """
     edges = [
         sorted({o.subgraph for o in graph.operands if o.subgraph is not None})
         for graph in (*model.referenced, model.main)
@@ -413,10 +427,11 @@ def _validate_references(model: Model) -> None:
 
 
 def validate_request(model: Model, request: Request) -> None:
-    """Checks a request against the model that it is to run.
+    """Checks a request against its model.
 
     Raises:
-        BadData: an argument is missing, too many, of another shape or size than the model's, or outside its pool.
+        BadData: the number of arguments is wrong, or one has another shape or size than the
+            model's, or lies outside its pool.
     """
     for arguments, indexes, what in (
         (request.inputs, model.main.inputs, "input"),
@@ -433,7 +448,7 @@ def validate_request(model: Model, request: Request) -> None:
 def validate_argument(
     argument: Argument, operand: Operand, pools: Sequence[Memory], where: str, *, is_output: bool
 ) -> None:
-    """Checks one argument of a request against its operand; messages call it `where`.
+    """Checks one argument of a request against its operand. `where` names it in messages.
 
     Raises:
         BadData: see `validate_request`.
@@ -467,7 +482,8 @@ def validate_argument(
     if needed > MAXIMUM_OPERAND_BYTES:
         raise BadData(f"{where}: shape {list(dimensions)} has more than 2^32 - 1 bytes")
     if operand.type is OperandType.TENSOR_STRING:
-        # Only the device that reads the strings can tell whether they fit their buffer: it may change until then.
+        # Only the device that reads the strings can check that they fit: they may change until
+        # then.
         if argument.length < needed and not is_output:
             raise BadData(
                 f"{where}: {argument.length} bytes; strings of shape {list(dimensions)} have at least {needed}"
@@ -478,7 +494,7 @@ def validate_argument(
 
 
 def _require_specific(declared: Dimensions, given: Dimensions, where: str) -> None:
-    """That the dimensions of an argument leave nothing open that the model tells."""
+    """Checks that an argument specifies every dimension that the model specifies."""
     if given is None or declared is None:
         return
     if len(given) == len(declared) and any(d and not g for g, d in zip(given, declared, strict=True)):
@@ -486,10 +502,12 @@ def _require_specific(declared: Dimensions, given: Dimensions, where: str) -> No
 
 
 def merge_dimensions(declared: Dimensions, given: Dimensions, what: str) -> Dimensions:
-    """The dimensions of a model's operand, made more specific by those of an argument.
+    """Combines the dimensions of an operand with those of an argument.
+
+    The result is the most specific.
 
     Raises:
-        BadData: rank or a dimension that both know differs.
+        BadData: the rank or a dimension known to both differs.
     """
     if given is None or declared is None:
         return declared if given is None else given

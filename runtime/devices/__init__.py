@@ -1,1 +1,1 @@
-"""Which devices there are: in this process, in daemons, and with which extensions."""
+"""Discovers devices in this process and in daemons, and their vendor extensions."""

@@ -1,4 +1,4 @@
-"""The driver daemons that this process is connected to, one device for each address, and those that did not answer."""
+"""Connections to driver daemons, one device per address."""
 
 import logging
 import threading
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 _LOGGER = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
-#: A daemon that kept somebody waiting for longer than this, in vain, is not asked again for a while. One that refuses at
-#: once costs nothing, and may be back at once.
+#: A daemon whose failed connection attempt took longer than this is not retried for a while. One
+#: that refuses immediately costs nothing and may be back at any time.
 _WAITED_S = 0.5
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 30.0
 
 
 class Daemon:
-    """What this process knows of the daemon at one address. Thread-safe.
+    """Connection state of the daemon at one address. Thread-safe.
 
     Args:
         address: of the daemon.
@@ -42,21 +42,21 @@ class Daemon:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether the application has connected to it, and not closed the device."""
+        """True if the application has connected to it and not closed the device."""
         device = self._device
         return device is not None and not device.is_closed
 
     @property
     def is_left_alone(self) -> bool:
-        """Whether it did not answer a while ago, and it is too early to ask again."""
+        """True if the daemon recently did not answer and it is too early to retry."""
         return time.monotonic() < self._ask_at
 
     def connect(self, deadline_s: float | None = None, token_file: Path | None = None) -> "RemoteDevice":
-        """Its device: always the same object, until another device is served there.
+        """Returns the daemon's device: the same object until another device is served there.
 
         Args:
-            deadline_s: by which it must have answered, on the clock of `time.monotonic()`.
-            token_file: a copy of its token file, from now on; None for the one that is known.
+            deadline_s: by when it must answer, on the clock of `time.monotonic()`.
+            token_file: copy of its token file to use from now on; None for the current one.
 
         Raises:
             UnavailableDevice: it cannot be reached; the message says why.
@@ -101,10 +101,10 @@ _daemons: dict[str, Daemon] = {}
 
 
 def daemon_at(address: str) -> Daemon:
-    """What is known of the daemon at an address, in whichever way that is spelled.
+    """Returns the state of the daemon at an address, in any spelling.
 
     Raises:
-        BadData: that is no address.
+        BadData: the address is invalid.
     """
     spelled = str(Address.parse(address))
     with _lock:
@@ -112,7 +112,7 @@ def daemon_at(address: str) -> Daemon:
 
 
 def wanted_addresses() -> tuple[str, ...]:
-    """The addresses of the daemons that the application is connected to, or was until they were lost."""
+    """Returns the addresses of the connected daemons, including lost ones."""
     with _lock:
         return tuple(daemon.address for daemon in _daemons.values() if daemon.is_wanted)
 
@@ -120,14 +120,15 @@ def wanted_addresses() -> tuple[str, ...]:
 def all_at_once(
     calls: Sequence[Callable[[], _T]], deadline_s: float | None = None
 ) -> list[_T | Error | None]:
-    """What calls return, or the errors that they raise; all run at the same time.
+    """Runs calls concurrently; returns their results or the errors that they raise.
 
     Args:
-        calls: none of which needs the calling thread.
-        deadline_s: until when they are waited for, on the clock of `time.monotonic()`.
+        calls: none of them may depend on the calling thread.
+        deadline_s: how long to wait, on the clock of `time.monotonic()`.
 
     Returns:
-        One for each; None for a call that has not returned by then. It goes on, and nobody learns what comes of it.
+        One result per call; None for a call that has not returned by then. It continues, but its
+            result is dropped.
     """
     results: list[_T | Error | None] = [None] * len(calls)
 

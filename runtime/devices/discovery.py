@@ -1,4 +1,7 @@
-"""The devices that there are: in this process, in the driver daemons that run now, and where the application connected to."""
+"""Lists devices.
+
+In this process, in running driver daemons, and those the application connected to.
+"""
 
 import logging
 from collections import Counter
@@ -27,18 +30,20 @@ _LOGGER = logging.getLogger(__name__)
 
 @cache
 def cpu_device() -> Device:
-    """The CPU device of this process, which every other one falls back to."""
+    """Returns the CPU device of this process, the fallback for all others."""
     return registry.create_device("cpu")
 
 
 def devices(deadline_s: float | None = None) -> tuple[Device, ...]:
-    """The CPU device, then a device for each driver daemon in the runtime directory and each one that was connected to.
+    """Returns the CPU device and the devices of all reachable driver daemons.
 
-    Looked up at every call: a daemon that came or went since is there or gone. All are asked at the same time. One
-    that does not answer is left out, and is not asked again for a while. Of several with one name the first is taken.
+    Those are the daemons in the runtime directory and the ones that the application connected to.
+    They are queried concurrently at every call, so daemons that started or ended since are noticed.
+    A daemon that does not answer is left out and not retried for a while. Of several devices with
+    the same name the first one counts.
 
     Args:
-        deadline_s: when those that have not answered are left out, on the clock of `time.monotonic()`.
+        deadline_s: when to stop waiting for answers, on the clock of `time.monotonic()`.
     """
     found = registry.running_daemons()
     addresses = dict.fromkeys((*found, *wanted_addresses()))
@@ -49,7 +54,7 @@ def devices(deadline_s: float | None = None) -> tuple[Device, ...]:
         if answer is None:
             _LOGGER.warning("the daemon at %s is left out: it has not answered in time", daemon.address)
         elif isinstance(answer, Error):
-            # One that the application connected to, and that is gone, is no news.
+            # It is no news if a daemon that the application connected to is gone.
             level = logging.WARNING if daemon.address in found else logging.DEBUG
             _LOGGER.log(level, "a driver daemon is left out: %s", answer)
         elif devices.setdefault(answer.name, answer) is not answer:
@@ -57,23 +62,20 @@ def devices(deadline_s: float | None = None) -> tuple[Device, ...]:
     return tuple(devices.values())
 
 
-def is_remote(device: Device) -> bool:
-    """Whether a device is in another process, which only takes shared memory without a copy."""
-    return hasattr(device, "address")
-
-
 def connect(address: str, *, token_file: str | PathLike[str] | None = None) -> "RemoteDevice":
-    """The device that the driver daemon at `unix:///path` or `host:port` serves.
+    """Connects to the driver daemon at `unix:///path` or `host:port` and returns its device.
 
-    A daemon serves who can show its token. That of a daemon of this user is found by itself. For one of another user, or one
-    behind a forwarded port (`ssh -L`), its operator hands out a copy of the token file.
+    A daemon serves only clients that present its token. The token of a daemon of the same user is
+    found automatically. For a daemon of another user, or behind a forwarded port (`ssh -L`), its
+    operator hands out a copy of the token file.
 
-    It is among `devices()` from now on, wherever it is, and so takes part in compilations that name no devices; until
-    it is closed.
+    From now on the device is among `devices()`, and takes part in compilations that name no
+    devices, until it is closed.
 
     Args:
         address: of the daemon.
-        token_file: the copy; by default what NEURALD_TOKEN_FILE names, for a daemon on TCP.
+        token_file: the copy; for a daemon on TCP the default is the file named by
+            NEURALD_TOKEN_FILE.
 
     Raises:
         BadData: the address has neither form, or a token would leave this host unencrypted.
@@ -85,15 +87,17 @@ def connect(address: str, *, token_file: str | PathLike[str] | None = None) -> "
 
 
 def supported_operations(model: Model, devices: Sequence[Device]) -> dict[str, tuple[Verdict, ...]]:
-    """What each device says of each operation of the main graph, by the device's name.
+    """Asks each device which operations of the main graph it supports.
 
-    Verdicts come in the order in which the application added the operations. A device that fails, or answers with another
-    number of verdicts, supports nothing.
+    Returns verdicts by device name.
+
+    Verdicts are in the order in which the application added the operations. A device that fails, or
+    returns another number of verdicts, supports nothing.
 
     Raises:
         BadState: the model is not finished.
         BadData: there is no device, or one is listed twice.
-        UnexpectedNull: there is no model.
+        UnexpectedNull: `model` is None.
     """
     if model is None:
         raise UnexpectedNull("model is None")
@@ -107,21 +111,23 @@ def supported_operations(model: Model, devices: Sequence[Device]) -> dict[str, t
 def verdicts_as_run(
     model: Model, devices: Sequence[Device], deadline_s: float | None = None
 ) -> dict[str, tuple[Verdict, ...]]:
-    """Gives what `supported_operations` does in the order in which the operations of a finished model run.
+    """Like `supported_operations`, with verdicts in execution order.
 
-    Daemons are asked at the same time, each in a thread; devices of this process in this one.
+    Daemons are queried concurrently, each in a thread; devices of this process in the calling
+    thread.
 
     Args:
         model: a finished model.
         devices: all of different names.
-        deadline_s: when daemons that have not answered count as supporting nothing, on the clock of `time.monotonic()`.
+        deadline_s: when daemons that have not answered count as supporting nothing, on the clock of
+            `time.monotonic()`.
 
     Raises:
         BadData: there is no device, or one is listed twice.
     """
     check_devices(devices)
     disabled = conflicts(devices)
-    remote = [device for device in devices if is_remote(device)]
+    remote = [device for device in devices if device.is_remote]
     answers = all_at_once([partial(_verdicts, model, device, disabled) for device in remote], deadline_s)
     late = Verdict(ok=False, reason="it has not answered within the time that compiling may take")
     verdicts = {
@@ -134,7 +140,7 @@ def verdicts_as_run(
 
 
 def check_devices(devices: Sequence[Device]) -> None:
-    """Raises BadData for an empty list of devices, or one that names a device twice."""
+    """Raises BadData for an empty list of devices, or one that contains a device twice."""
     if isinstance(devices, str | bytes) or not isinstance(devices, Sequence):
         raise BadData(f"the devices are {shown(devices)}; a list of devices is expected")
     if not devices:
@@ -148,7 +154,10 @@ def check_devices(devices: Sequence[Device]) -> None:
 
 
 def _verdicts(model: Model, device: Device, disabled: Mapping[str, str]) -> tuple[Verdict, ...]:
-    """One verdict for each operation; the device is only asked about those that its feature level and its extensions have."""
+    """Returns one verdict per operation.
+
+    The device is only asked about operations that its feature level and extensions include.
+    """
     try:
         level = feature_level(device)
         with faults_of(device.name):

@@ -1,8 +1,8 @@
-"""What drivers in this process do wrong, as errors of their devices.
+"""Converts faults of drivers in this process to errors of their devices.
 
-A driver in a process of its own can send errors only. One in this process is somebody's Python: it may raise anything,
-and answer anything. Whatever the runtime asks of it goes through here, so that an application sees an `Error`, and the
-CPU device can stand in as for any other failure.
+A driver in its own process can only send errors. A driver in this process is third-party Python
+code that may raise or return anything. Every call of the runtime goes through this module, so that
+an application sees an `Error` and the CPU device can take over as after any other failure.
 """
 
 import logging
@@ -19,9 +19,9 @@ _T = TypeVar("_T")
 
 
 class faults_of:  # noqa: N801 - reads as a function in `with faults_of(name):`
-    """A context that turns whatever a driver raises in it that is no `Error` into one.
+    """Context manager that converts exceptions of a driver other than `Error` to one.
 
-    A MemoryError becomes OutOfMemory, anything else OpFailed.
+    A MemoryError becomes OutOfMemory, any other Exception OpFailed.
 
     Args:
         device: name of the driver's device.
@@ -48,16 +48,16 @@ class faults_of:  # noqa: N801 - reads as a function in `with faults_of(name):`
 
 
 def checked(answer: object, expected: type[_T], device: str, what: str) -> _T:
-    """Returns a driver's answer if it is of the type that the HAL demands.
+    """Returns a driver's answer after checking its type.
 
     Args:
-        answer: what the driver gave.
-        expected: the type.
+        answer: value that the driver returned.
+        expected: type that the HAL demands.
         device: name of the driver's device.
-        what: what was asked for, such as `capabilities()`.
+        what: name of the call for messages, such as `capabilities()`.
 
     Raises:
-        OpFailed: it is of another type.
+        OpFailed: the type is wrong.
     """
     if not isinstance(answer, expected):
         raise OpFailed(
@@ -68,13 +68,13 @@ def checked(answer: object, expected: type[_T], device: str, what: str) -> _T:
 
 
 def checked_executable(answer: _T, expected: str, device: str, what: str) -> _T:
-    """Returns a driver's answer if it can be executed, as prepared models and bursts can.
+    """Returns a driver's answer after checking that it has a method `execute`.
 
     Args:
-        answer: what the driver gave.
-        expected: what the HAL calls it.
+        answer: value that the driver returned.
+        expected: its name in the HAL.
         device: name of the driver's device.
-        what: what was asked for, such as `create_burst()`.
+        what: name of the call for messages, such as `create_burst()`.
 
     Raises:
         OpFailed: it has no method `execute`.
@@ -90,14 +90,14 @@ def feature_level(device: Device) -> FeatureLevel:
     """Returns the feature level of a device.
 
     Raises:
-        OpFailed: the driver gives none.
+        OpFailed: the driver returns none.
     """
     with faults_of(device.name):
         return FeatureLevel(device.feature_level)
 
 
 def is_cpu(device: Device) -> bool:
-    """Whether a device calls itself a CPU; one whose driver cannot tell does not."""
+    """Returns True if a device reports to be a CPU; False if its driver fails."""
     try:
         with faults_of(device.name):
             return device.type is DeviceType.CPU

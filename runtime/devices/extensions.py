@@ -1,4 +1,4 @@
-"""Vendors' extensions among devices: which of them can be used."""
+"""Finds the vendor extensions of devices, and those that are disabled by conflicts."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,21 +9,17 @@ from neurald.hal.model.extension import AttributeUse, Extension, check_extension
 from neurald.hal.model.extension_attribute import AttributeValue, check_attributes
 
 
-def find_extension(name: str, devices: Sequence[Device] | None) -> Extension:
-    """The vendor's extension of a name.
+def find_extension(name: str, devices: Sequence[Device]) -> Extension:
+    """Returns the vendor extension with that name.
 
     Args:
         name: of the extension.
-        devices: that may declare it; None for all that there are.
+        devices: devices that may declare it.
 
     Raises:
-        BadData: no device lists it, none of those declares it, or two declare it differently.
+        BadData: no device lists it, no device declares it, or two declare it differently.
     """
     check_extension_name(name)
-    if devices is None:
-        from neurald.runtime.devices.discovery import devices as all_devices  # it needs this file
-
-        devices = all_devices()
     found = {
         extension for device in devices for extension in declared_extensions(device) if extension.name == name
     }
@@ -45,20 +41,20 @@ def with_attribute(
     value: bytes,
     devices: Sequence[Device],
 ) -> tuple[AttributeValue, ...]:
-    """The values of the attributes of a compilation or execution, with one more.
+    """Adds an attribute to those of a compilation or execution.
 
     Args:
-        values: so far.
-        use: what they are given to.
+        values: attributes so far.
+        use: whether they belong to a compilation or an execution.
         extension: name of a vendor's extension.
-        attribute: its code inside of the extension.
+        attribute: its code within the extension.
         value: for the attribute.
-        devices: that get the values; all must declare the extension.
+        devices: devices that receive the values; all must declare the extension.
 
     Raises:
-        BadData: a device does not list or declare the extension, or it has no such attribute, or there is a value for it
-            already, or they are too many or too large.
-        UnexpectedNull: there is no value.
+        BadData: a device does not list or declare the extension, the extension has no such
+            attribute, the attribute already has a value, or the values are too many or too large.
+        UnexpectedNull: `value` is None.
     """
     if value is None:
         raise UnexpectedNull("the value of an attribute is None; b'' is an empty one")
@@ -72,7 +68,10 @@ def with_attribute(
 
 
 def conflicts(devices: Sequence[Device]) -> Mapping[str, str]:
-    """The vendors' extensions that are disabled, as on Android, since devices declare them differently: by name, the reason."""
+    """Returns the disabled vendor extensions by name, with the reason.
+
+    As on Android, an extension is disabled if devices declare it differently.
+    """
     first: dict[str, tuple[Device, Extension]] = {}
     found: dict[str, str] = {}
     for device in devices:

@@ -1,4 +1,4 @@
-"""The arguments of one execution: which memory each input and output of a model lies in."""
+"""The arguments of one execution: binds each input and output of a model to memory."""
 
 import math
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ from neurald.runtime.execution.string_output import StringOutput
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
-    """An argument and the memory that it lies in; no memory for an omitted input."""
+    """An argument and its memory; None for the memory of an omitted input."""
 
     argument: Argument
     memory: Memory | None
@@ -40,7 +40,7 @@ class Arguments:
     """Binds inputs and outputs of a model, each once. Not thread-safe.
 
     Args:
-        model: whose visible inputs and outputs are bound.
+        model: the model whose visible inputs and outputs are bound.
         owner: the compilation that roles of device memory refer to.
     """
 
@@ -65,7 +65,10 @@ class Arguments:
         return self._string_outputs
 
     def enable_padding(self, enable: bool) -> None:
-        """Whether memory may be larger than what lies in it; see `Execution.enable_input_and_output_padding`."""
+        """Allows memory to be larger than its content.
+
+        See `Execution.enable_input_and_output_padding`.
+        """
         if self._inputs or self._outputs:
             raise BadState("padding is enabled before any input or output is bound")
         self._has_padding = enable
@@ -75,13 +78,14 @@ class Arguments:
     ) -> None:
         """Binds an array as an input; None omits an optional one.
 
-        The array is read where it lies when the execution computes. Its shape fills in what the model leaves open, unless
-        `dimensions` says what its bytes are.
-        Strings, which may be objects (bytes or text) or one of NumPy's types of strings, are copied now.
+        The array is read in place when the execution computes. Its shape completes the model's,
+        unless `dimensions` gives the shape of its bytes. Strings, as objects (bytes or text) or as
+        one of NumPy's string types, are copied now.
 
         Raises:
-            BadData: no such input, not C-contiguous, or another type or shape than the model's.
-            BadState: the input is bound already.
+            BadData: there is no such input, or the array is not C-contiguous or has another type or
+                shape than the model's.
+            BadState: the input is already bound.
         """
         operand = self._slot(self._inputs, self._input_operands, index, "input")
         what = f"input {index}"
@@ -97,15 +101,17 @@ class Arguments:
         self._inputs[index] = _Bound(argument, memory)
 
     def set_output(self, index: int, array: "np.ndarray[Any, Any]", dimensions: Dimensions = None) -> None:
-        """Binds an array as an output, which is written where it lies.
+        """Binds an array as an output, which is written in place.
 
-        For an output whose shape the model and `dimensions` leave open, the array is a buffer, filled from its start;
-        `output_dimensions` tells the real shape. An array for strings is one of objects, which will be bytes.
+        If the model and `dimensions` leave the shape open, the array is a buffer that is filled
+        from its start; `output_dimensions` returns the actual shape. Strings need an array of
+        objects, which receives bytes.
 
         Raises:
-            BadData: no such output, read-only, not C-contiguous, or another type or size than the model's.
-            BadState: the output is bound already.
-            UnexpectedNull: there is no array.
+            BadData: there is no such output, or the array is read-only, not C-contiguous, or of
+                another type or size than the model's.
+            BadState: the output is already bound.
+            UnexpectedNull: `array` is None.
         """
         operand = self._slot(self._outputs, self._output_operands, index, "output")
         if array is None:
@@ -125,15 +131,16 @@ class Arguments:
 
         Args:
             index: of the input.
-            memory: where the bytes are.
+            memory: the memory that holds the bytes.
             offset: of the first byte; 0 for device memory, which is used as a whole.
             length: in bytes; 0 for device memory.
             dimensions: the shape, where the model leaves it open.
 
         Raises:
-            BadData: no such input, the range is not inside the memory, or its length is not the input's size.
-            BadState: the input is bound already.
-            UnexpectedNull: there is no memory.
+            BadData: there is no such input, the range is outside the memory, or its length is not
+                the input's size.
+            BadState: the input is already bound.
+            UnexpectedNull: `memory` is None.
         """
         operand = self._slot(self._inputs, self._input_operands, index, "input")
         if memory is None:
@@ -177,7 +184,7 @@ class Arguments:
         self._string_outputs[index] = output
 
     def _padded(self, operand: Operand, argument: Argument, what: str) -> Argument:
-        """The argument with what its memory has too much declared as padding, where that may be."""
+        """Declares the excess length of the argument's memory as padding, if padding is enabled."""
         if not self._has_padding:
             return argument
         size = value_size(operand.type, merge_dimensions(operand.dimensions, argument.dimensions, what))
@@ -191,7 +198,7 @@ class Arguments:
         self._outputs[index] = _Bound(argument, memory)
 
     def _slot(self, slots: dict[int, _Bound], operands: list[Operand], index: int, what: str) -> Operand:
-        """The operand of a slot that may be bound."""
+        """Returns the operand of an unbound input or output; raises BadData or BadState."""
         if not 0 <= integer(index, f"the index of the {what}") < len(operands):
             raise BadData(f"there is no {what} {index}; the model has {len(operands)}")
         if index in slots:
@@ -199,11 +206,12 @@ class Arguments:
         return operands[index]
 
     def request(self) -> Request:
-        """What an execution is to read and write; memories that arguments share are pools once.
+        """Builds the request of the execution. Arguments in the same memory share a pool.
 
         Raises:
-            BadData: an input or output is not bound, or an output lies where an input or another output does: a device
-                writes outputs in any order, and whoever stands in for it reads the inputs once more.
+            BadData: an input or output is not bound, or an output overlaps an input or another
+                output. Devices write outputs in any order, and a fallback device reads the inputs
+                again.
         """
         for slots, operands, what in (
             (self._inputs, self._input_operands, "input"),
@@ -242,7 +250,7 @@ class Arguments:
                 reached, reached_output, reached_by = end, is_output, what
 
     def take_grown_strings(self) -> None:
-        """Binds the memory that the outputs of strings have now."""
+        """Binds the current memory of the string outputs, after it has grown."""
         for index, output in self._string_outputs.items():
             self._outputs[index] = _Bound(Argument(pool=0, length=output.memory.size), output.memory)
 
@@ -259,7 +267,10 @@ class Arguments:
 
 
 def _place(bound: _Bound) -> tuple[int, int] | None:
-    """Where an argument's bytes start and end in this process; None where it has none here."""
+    """Returns the start and end address of an argument's bytes.
+
+    None if they are not in this process.
+    """
     argument = bound.argument
     if bound.memory is None or isinstance(bound.memory, ManagedBuffer) or not argument.length:
         return None
@@ -271,7 +282,7 @@ def _place(bound: _Bound) -> tuple[int, int] | None:
 def _place_in(
     memory: Memory, offset: int, length: int, dimensions: Dimensions, what: str
 ) -> tuple[int, int, Dimensions]:
-    """Checks the types of what names a part of a memory.
+    """Checks the types of an offset, a length and a shape.
 
     Raises:
         BadData: one of them is wrong.
@@ -293,7 +304,7 @@ def _array_memory(array: "np.ndarray[Any, Any]", operand: Operand, what: str) ->
 
 
 def _check_array(array: "np.ndarray[Any, Any]", operand: Operand, what: str) -> None:
-    """Raises BadData unless the array has the operand's elements one after another."""
+    """Raises BadData unless the array has the operand's type and is C-contiguous."""
     if not isinstance(array, np.ndarray):
         raise BadData(f"{what}: {type(array).__name__} is no NumPy array")
     if array.dtype != operand.type.dtype:

@@ -1,46 +1,42 @@
-"""Burst: executions of one compilation in quick succession, for which the devices keep at hand what they need."""
+"""Burst.
+
+Executions of one compilation in quick succession, for which devices keep resources ready.
+"""
 
 import logging
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from neurald.hal import device
 from neurald.hal.device import ExecuteOptions, ExecutionResult, PreparedModel
-from neurald.hal.errors import BadData, BadState, DeadObject, Error, OpFailed, UnexpectedNull
+from neurald.hal.errors import BadData, BadState, DeadObject, Error, OpFailed
 from neurald.hal.execution.in_process import InProcessBurst
 from neurald.hal.model.types import Request
 from neurald.hal.process.fork import forkable_lock
 from neurald.runtime.devices.driver_faults import checked_executable, faults_of
+from neurald.runtime.execution.compiled_model import CompiledModel, require_compiled
 from neurald.runtime.plan.plan import ExecutionStep
-
-if TYPE_CHECKING:
-    from neurald.runtime.compilation import Compilation
 
 logger = logging.getLogger(__name__)
 
 
 class Burst:
-    """Takes executions of one compilation, one at a time: `execution.compute(burst=burst)`.
+    """Runs executions of one compilation, one at a time: `execution.compute(burst=burst)`.
 
-    Each step of the plan has a burst of its own with its device; none where the device is in this process, or offers none.
-    Memories may be freed before the burst and after it. Use it as a context manager, or close it.
+    Each step of the plan has its own device burst, unless the device is in this process or offers
+    none. Memories may be freed before or after the burst. Use it as a context manager, or close it.
 
     Args:
         compilation: a finished compilation.
 
     Raises:
-        UnexpectedNull: there is no compilation.
-        BadState: it is not finished.
+        UnexpectedNull: `compilation` is None.
+        BadState: the compilation is not finished.
     """
 
-    def __init__(self, compilation: "Compilation") -> None:
-        if compilation is None:
-            raise UnexpectedNull("compilation is None")
-        from neurald.runtime.compilation import Compilation
-
-        if not isinstance(compilation, Compilation):
-            raise BadState(f"{type(compilation).__name__} is no finished compilation; finish() returns one")
+    def __init__(self, compilation: CompiledModel) -> None:
+        require_compiled(compilation)
         self._compilation = compilation
         self._use = _Use()
         self._is_closed = False
@@ -48,15 +44,15 @@ class Burst:
         for step in compilation.plan.steps:
             self._create(step, step.prepared_model)
 
-    def in_use(self, compilation: "Compilation") -> "_Use":
-        """A context in which nobody else uses the burst.
+    def in_use(self, compilation: CompiledModel) -> "_Use":
+        """Returns a context manager that gives one execution exclusive use of the burst.
 
         Args:
-            compilation: whose execution it is for.
+            compilation: compilation of the execution.
 
         Raises:
-            BadData: the burst is of another compilation.
-            BadState: it is in use, which is found on entering, or closed.
+            BadData: the burst belongs to another compilation.
+            BadState: the burst is closed, or it is in use, which is detected on entering.
         """
         if compilation is not self._compilation:
             raise BadData("the execution is of another compilation than the burst")
@@ -67,11 +63,11 @@ class Burst:
     def execute(
         self, step: ExecutionStep, prepared_model: PreparedModel, request: Request, options: ExecuteOptions
     ) -> ExecutionResult:
-        """Runs a step; called while the burst is in use.
+        """Runs a step. Called while the burst is in use.
 
         Args:
             step: of the compilation's plan.
-            prepared_model: of the step; may be another one than before if its device had died.
+            prepared_model: of the step; it may be a new one if its device had died.
             request: for it.
             options: for it.
 
@@ -88,7 +84,7 @@ class Burst:
         try:
             return burst.execute(request, options)
         except DeadObject:
-            # The burst may be all that died. What the next execution is given decides about the device.
+            # Possibly only the burst died. The next execution finds out whether the device did.
             self._bursts[id(step)] = (None, None)
             _close(burst, step.device.name)
             if self._is_closed:
@@ -98,12 +94,14 @@ class Burst:
     def create_reusable_execution(
         self, step: ExecutionStep, prepared_model: PreparedModel, request: Request, result: ExecutionResult
     ) -> Callable[[ExecuteOptions], None] | None:
-        """What runs a step again as `execute` did; None where the step has no burst.
+        """Returns a function that runs a step again as `execute` did.
+
+        None if the step has no burst.
 
         Args:
             step, prepared_model: see `execute`.
-            request: that was run, and that the caller keeps.
-            result: what came of it. That something else comes of it is an OpFailed.
+            request: the request that was run; the caller keeps it alive.
+            result: its result. The function raises OpFailed if a later run has another one.
         """
         known, burst = self._bursts[id(step)]
         if burst is None or known is not prepared_model:
@@ -117,7 +115,10 @@ class Burst:
         return run
 
     def _create(self, step: ExecutionStep, prepared_model: PreparedModel) -> device.Burst | None:
-        """The burst of a step, kept for its next executions; None where they are plain ones."""
+        """Creates the burst of a step and keeps it.
+
+        None if the step's executions are plain calls.
+        """
         _, old = self._bursts.get(id(step), (None, None))
         if old is not None:
             _close(old, step.device.name)
@@ -135,7 +136,10 @@ class Burst:
         return burst
 
     def close(self) -> None:
-        """Lets go of what the devices keep for it; an execution under way goes on without."""
+        """Releases the resources that devices hold for it.
+
+        An execution in progress continues without them.
+        """
         self._is_closed = True
         for step in self._compilation.plan.steps:
             _, burst = self._bursts[id(step)]
@@ -152,7 +156,7 @@ class Burst:
 
 
 def _close(burst: device.Burst, name: str) -> None:
-    """Closes a device's burst; one that cannot be closed is no reason to fail."""
+    """Closes a device's burst. A failure to close is logged, not raised."""
     try:
         with faults_of(name):
             burst.close()
@@ -161,7 +165,7 @@ def _close(burst: device.Burst, name: str) -> None:
 
 
 class _Use:
-    """The time in which one execution has the burst."""
+    """Gives one execution at a time exclusive use of a burst."""
 
     def __init__(self) -> None:
         self._lock = forkable_lock()

@@ -29,9 +29,9 @@ from neurald.runtime.plan.plan import (
 )
 from neurald.runtime.plan.residency import Residence, residences
 
-#: How many combinations of input shapes a step keeps its output shapes of.
+#: Number of input shape combinations per step whose output shapes are cached.
 _SHAPES_KEPT = 64
-#: Requests that are kept for when they come again: in loops, and in executions that do.
+#: Number of requests that are cached for loops and repeated executions.
 _REQUESTS_KEPT = 256
 
 _Shapes: TypeAlias = tuple[tuple[int, ...] | None, ...]
@@ -76,12 +76,12 @@ class CompoundExecutor:
 
     @property
     def host_copies(self) -> int:
-        """How many values were copied from a device to the host, since a step elsewhere reads them, so far."""
+        """Number of values copied from a device to the host for a step on another device."""
         return self._host_copies
 
 
 class _Run:
-    """One execution."""
+    """One execution of a compound plan."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class _Run:
         raise MissedDeadlineTransient(f"the deadline passed {where}; time went to {self.clock.report()}")
 
     def _execute(self, step: ExecutionStep) -> None:
-        """Runs a step, again with more room for outputs that did not fit."""
+        """Runs a step, and runs it again with larger outputs while any is too small."""
         self._reserve(step)
         while True:
             request = self._request(step)
@@ -157,7 +157,10 @@ class _Run:
                     self.temporaries.grow(number, shape)
 
     def _reserve(self, step: ExecutionStep) -> None:
-        """Finds room for what the step writes: as much as is known to be needed, else as much as there is."""
+        """Reserves memory for the outputs of a step.
+
+        The required size if known, otherwise the available capacity.
+        """
         inferred: _Shapes = (None,) * len(step.writes)
         shapes = self._shapes.get(id(step))
         if shapes is not None:
@@ -174,7 +177,10 @@ class _Run:
                 self.temporaries.grow(number, too_small)
 
     def _request(self, step: ExecutionStep) -> Request:
-        """What the step is to do: the same object where everything lies as it did before, which devices know again."""
+        """Returns the request of a step.
+
+        An unchanged location of all operands gives the same object, which devices recognise.
+        """
         places = self.temporaries.places
         read = self._places_read(step)
         key = (
@@ -186,12 +192,15 @@ class _Run:
         if request is None:
             if len(self._requests) >= _REQUESTS_KEPT:
                 self._requests.clear()
-            # It has its memories, so that no other ones can be mistaken for them.
+            # The request keeps its memories alive, so that their ids stay unique.
             request = self._requests[key] = self._new_request(step, read)
         return request
 
     def _places_read(self, step: ExecutionStep) -> list[Place]:
-        """Where the step finds what it reads: values on another device come to the host for it."""
+        """Returns the locations of a step's inputs.
+
+        Values on another device are copied to the host first.
+        """
         places = [self.temporaries.places[number] for number in step.reads]
         if self.temporaries.has_residents:
             for position, number in enumerate(step.reads):
@@ -229,7 +238,10 @@ class _Run:
 
 
 class _StepShapes:
-    """The shapes of a step's outputs, as far as they follow from those of its inputs. Thread-safe."""
+    """Infers the shapes of a step's outputs from those of its inputs, as far as possible.
+
+    Thread-safe.
+    """
 
     def __init__(self, step: ExecutionStep) -> None:
         self._model = step.model
@@ -242,6 +254,6 @@ class _StepShapes:
         try:
             shapes = infer_shapes(self._model, graph, self._bindings, given)
         except BadData:
-            # That these shapes do not go together is for the device to say: it is its operation that fails.
+            # The device reports inconsistent shapes: it is the device's operation that fails.
             return (None,) * len(graph.outputs)
         return tuple(shapes.get(index) for index in graph.outputs)

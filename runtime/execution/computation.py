@@ -1,8 +1,10 @@
-"""Computation: one run of a compilation through all its layers, from variables down to the devices of the steps."""
+"""Computation.
+
+Runs a compilation through all layers, from state variables down to the devices of the steps.
+"""
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from neurald.hal.device import ExecuteOptions, ExecutionResult, PreparedModel
 from neurald.hal.errors import (
@@ -19,6 +21,8 @@ from neurald.hal.model.types import Request
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.validation.validate import merge_dimensions
 from neurald.runtime.execution.arguments import Arguments
+from neurald.runtime.execution.burst import Burst
+from neurald.runtime.execution.compiled_model import CompiledModel
 from neurald.runtime.execution.device_memory import (
     device_memories_in_use,
     has_device_memory,
@@ -30,20 +34,16 @@ from neurald.runtime.execution.stateful import StatefulRuns
 from neurald.runtime.execution.string_output import checked_result, grow_outputs
 from neurald.runtime.plan.plan import ExecutionStep
 
-if TYPE_CHECKING:
-    from neurald.runtime.compilation import Compilation
-    from neurald.runtime.execution.burst import Burst
-
 
 class Computation:
     """Runs a compilation with the arguments of one execution.
 
     Args:
-        compilation: what is run.
-        arguments: all bound.
+        compilation: the compilation to run.
+        arguments: all of them bound.
     """
 
-    def __init__(self, compilation: "Compilation", arguments: Arguments) -> None:
+    def __init__(self, compilation: CompiledModel, arguments: Arguments) -> None:
         self._compilation = compilation
         self._arguments = arguments
         self._request = arguments.request()
@@ -56,27 +56,30 @@ class Computation:
 
     @property
     def request(self) -> Request:
-        """What is read and written, apart from variables."""
+        """What is read and written, without state variables."""
         return self._request
 
     @property
     def is_plain(self) -> bool:
-        """Whether a result of the devices is the result: neither variables, strings nor device memory are to be taken care of."""
+        """True if the devices' result needs no post-processing.
+
+        No state variables, strings or device memory.
+        """
         return not (self._stateful or self._has_strings or self._has_device_memory)
 
     def require_shapes(self, result: ExecutionResult) -> None:
-        """Raises OpFailed if a device that ran `request` gave an output that is not of the shape that was set."""
+        """Raises OpFailed if a reported output shape contradicts the application's."""
         _require_shapes(self._request, result)
 
-    def run(self, options: ExecuteOptions, burst: "Burst | None" = None) -> ExecutionResult:
-        """Runs it once.
+    def run(self, options: ExecuteOptions, burst: Burst | None = None) -> ExecutionResult:
+        """Runs the compilation once.
 
         Args:
-            options: for all of it.
-            burst: through which steps are executed.
+            options: for the whole run.
+            burst: executes the steps, if given.
 
         Raises:
-            Error: a device failed and nothing could stand in for it.
+            Error: a device failed and no fallback succeeded.
         """
         result = self._run_once(options, burst)
         if not self._has_strings:
@@ -92,10 +95,10 @@ class Computation:
         return result
 
     def create_reusable_execution(self) -> Callable[[Cancellation], None] | None:
-        """What does all that the last `run`, which had success, did, without measuring and without a time limit.
+        """Returns a function that repeats the last successful `run` without timing or limits.
 
-        Its result is the same. An error, unless it is Cancelled, means that `run` has to be called, which does what is to be
-        done about it. None: only `run` can do it.
+        Its result is the same. If it raises an error other than Cancelled, call `run`, which
+        handles failures. None if only `run` can do it.
         """
         executor = self._compilation.executor
         if self._has_strings or self._has_device_memory or not isinstance(executor, SimpleExecutor):
@@ -106,9 +109,9 @@ class Computation:
         return create(self._request)
 
     def create_reusable_execution_in(
-        self, burst: "Burst", result: ExecutionResult
+        self, burst: Burst, result: ExecutionResult
     ) -> Callable[[ExecuteOptions], None] | None:
-        """As `create_reusable_execution`, through a burst; `result` is that of the last `run`."""
+        """Like `create_reusable_execution`, through a burst; `result` is that of the last `run`."""
         executor = self._compilation.executor
         if not self.is_plain or not isinstance(executor, SimpleExecutor):
             return None
@@ -117,14 +120,14 @@ class Computation:
             return None
         return burst.create_reusable_execution(executor.step, prepared, self._request, result)
 
-    def _run_once(self, options: ExecuteOptions, burst: "Burst | None") -> ExecutionResult:
+    def _run_once(self, options: ExecuteOptions, burst: Burst | None) -> ExecutionResult:
         if self._stateful is None:
             return self._execute(self._request, options, burst)
         return self._stateful.run(
             self._request, options, lambda request: self._execute(request, options, burst)
         )
 
-    def _execute(self, request: Request, options: ExecuteOptions, burst: "Burst | None") -> ExecutionResult:
+    def _execute(self, request: Request, options: ExecuteOptions, burst: Burst | None) -> ExecutionResult:
         if not self._has_device_memory:
             return self._execute_plan(request, options, burst)
         recover_device_memories(request)
@@ -136,7 +139,7 @@ class Computation:
         return self._execute_in_device_memory(request, options, burst)
 
     def _execute_in_device_memory(
-        self, request: Request, options: ExecuteOptions, burst: "Burst | None"
+        self, request: Request, options: ExecuteOptions, burst: Burst | None
     ) -> ExecutionResult:
         with device_memories_in_use(self._compilation, self._compilation.model.main, request) as use:
             result = self._execute_plan(use.request, options, burst)
@@ -144,7 +147,7 @@ class Computation:
         return result
 
     def _execute_plan(
-        self, request: Request, options: ExecuteOptions, burst: "Burst | None"
+        self, request: Request, options: ExecuteOptions, burst: Burst | None
     ) -> ExecutionResult:
         recovery = self._compilation.recovery
         runner = recovery.run if burst is None else partial(_run_in_burst, recovery, burst)
@@ -155,14 +158,14 @@ class Computation:
         except Error as error:
             result = recovery.run_whole_model(request, options, error)
         if result is not self._believed:
-            # All requests demand the same shapes, and no result ever changes.
+            # All requests require the same shapes, and results are immutable.
             _require_shapes(request, result)
             self._believed = result
         return checked_result(result, self._arguments.string_outputs)
 
 
 def _run_in_burst(
-    recovery: Recovery, burst: "Burst", step: ExecutionStep, request: Request, options: ExecuteOptions
+    recovery: Recovery, burst: Burst, step: ExecutionStep, request: Request, options: ExecuteOptions
 ) -> ExecutionResult:
     """A runner of steps, see `neurald.runtime.execution.step_runner.Runner`."""
 
@@ -173,7 +176,7 @@ def _run_in_burst(
 
 
 def insufficient(result: ExecutionResult) -> OutputInsufficientSize:
-    """The error that says which outputs did not fit, with the shapes of all."""
+    """Builds the error for outputs that are too small, with the shapes of all outputs."""
     short = [
         f"output {n} has shape {'of unknown rank' if s.dimensions is None else list(s.dimensions)}"
         for n, s in enumerate(result.output_shapes)
@@ -186,7 +189,7 @@ def insufficient(result: ExecutionResult) -> OutputInsufficientSize:
 
 
 def _require_shapes(request: Request, result: ExecutionResult) -> None:
-    """Raises OpFailed if an output is not of the shape that the application has said."""
+    """Raises OpFailed if an output does not have the shape that the application set."""
     for position, (argument, shape) in enumerate(zip(request.outputs, result.output_shapes, strict=True)):
         if argument.dimensions is None:
             continue

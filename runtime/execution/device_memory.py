@@ -1,7 +1,7 @@
-"""DeviceMemory: memory that an application has allocated for declared roles, as `nd.MemoryDesc` describes it.
+"""DeviceMemory: memory allocated for declared roles, which `nd.MemoryDesc` describes.
 
-Where the bytes are (a device, or the host in its place) is not the application's business: it can only use the memory in
-executions, as a whole and in the declared roles, and copy it.
+The application does not see whether the bytes are on a device or on the host. It can only use the
+memory in executions, as a whole and in the declared roles, and copy it.
 """
 
 import contextlib
@@ -18,14 +18,16 @@ from neurald.hal.validation.validate import merge_dimensions, validate_argument
 
 
 class DeviceMemory(ManagedBuffer):
-    """Memory for declared roles. Thread-safe; see `neurald.hal.buffers.tracked_buffer` for its states.
+    """Memory for declared roles.
 
-    Allocated by `MemoryDesc.allocate`, used by `Execution.set_input_from_memory` and `set_output_from_memory` with offset and
-    length 0, and copied by `Memory.copy`.
+    Thread-safe; `neurald.hal.buffers.tracked_buffer` documents its states.
+
+    Allocated by `MemoryDesc.allocate`, used by `Execution.set_input_from_memory` and
+    `set_output_from_memory` with offset and length 0, and copied by `Memory.copy`.
 
     Args:
         memory, operand, roles: see `ManagedBuffer`.
-        renew: makes other memory in place of one whose device is gone.
+        renew: allocates a replacement for memory whose device is gone.
     """
 
     def __init__(
@@ -36,10 +38,12 @@ class DeviceMemory(ManagedBuffer):
         self._renewal = forkable_lock()
 
     def recover(self) -> bool:
-        """Takes other memory, which holds no value yet, if its device is gone with the old one; whether that was so.
+        """Replaces the memory by an empty one if it was lost with its device.
+
+        Returns True if so.
 
         Raises:
-            Error: there is no other memory.
+            Error: no replacement could be allocated.
         """
         with self._renewal:
             if not (isinstance(self.memory, DeviceBuffer) and self.memory.is_lost):
@@ -50,22 +54,22 @@ class DeviceMemory(ManagedBuffer):
 
     @property
     def is_on_device(self) -> bool:
-        """Whether its bytes are in memory of a device's own."""
+        """True if its bytes are in a device's own memory."""
         return isinstance(self.memory, DeviceBuffer)
 
     def argument(
         self, role: Role, operand: Operand, offset: int, length: int, dimensions: Dimensions
     ) -> Argument:
-        """How it takes part in a request as its only pool.
+        """Builds the argument for a request in which this memory is the only pool.
 
         Args:
-            role: that it is used in.
-            operand: of the model.
+            role: role in which the memory is used.
+            operand: operand of the model.
             offset, length: both 0.
-            dimensions: those that the application gives.
+            dimensions: shape given by the application.
 
         Raises:
-            BadData: the role was not declared, it is used in part, or for other dimensions.
+            BadData: the role was not declared, only a part is used, or the dimensions do not match.
         """
         argument = Argument(pool=0, offset=offset, length=length, dimensions=dimensions)
         self.require_role(role)
@@ -78,7 +82,7 @@ class DeviceMemory(ManagedBuffer):
         return argument
 
     def write(self, source: Memory, dimensions: Dimensions = None) -> None:
-        """Takes the value of another memory; see `Memory.copy`."""
+        """Copies the value of another memory into this one; see `Memory.copy`."""
         self.recover()
         if not isinstance(source, DeviceMemory):
             super().write(source, dimensions)
@@ -92,13 +96,13 @@ class DeviceMemory(ManagedBuffer):
         if held is None:
             raise BadData("device memory is copied before anything was written to it")
         merge_dimensions(self.operand.dimensions, held, "the copy's source")
-        # No device reaches the memory of another one.
+        # Devices cannot access each other's memory.
         bounce = HostMemory(bytearray(source.value_bytes))
         source.read(bounce)
         super().write(bounce, held)
 
     def read(self, target: Memory) -> None:
-        """Gives its value to memory of the host; see `Memory.copy`."""
+        """Copies its value to host memory; see `Memory.copy`."""
         if self.dimensions is None:
             raise BadData("device memory is copied before anything was written to it")
         super().read(target)
@@ -106,10 +110,10 @@ class DeviceMemory(ManagedBuffer):
 
 @contextlib.contextmanager
 def device_memories_in_use(compilation: object, graph: Subgraph, request: Request) -> Iterator[BufferUse]:
-    """The time in which an execution uses the device memories of its request; see `buffers_in_use`.
+    """Marks the device memories of a request as in use by an execution; see `buffers_in_use`.
 
     Raises:
-        BadData: a memory is two outputs, or input and output.
+        BadData: a memory is bound to two outputs, or to an input and an output.
         BadState: a memory is in use by another execution or copy.
         OpFailed: an input holds no value, or one of other dimensions.
     """
@@ -118,15 +122,17 @@ def device_memories_in_use(compilation: object, graph: Subgraph, request: Reques
 
 
 def recover_device_memories(request: Request) -> bool:
-    """Gives device memories of a request other memory where their devices are gone; whether any was.
+    """Replaces device memories of a request whose devices are gone.
+
+    Returns True if there were any.
 
     Raises:
-        Error: there is no other memory.
+        Error: no replacement could be allocated.
     """
     recovered = [pool.recover() for pool in request.pools if isinstance(pool, DeviceMemory)]
     return any(recovered)
 
 
 def has_device_memory(request: Request) -> bool:
-    """Whether an argument of the request lies in device memory."""
+    """Returns True if an argument of the request lies in device memory."""
     return any(isinstance(pool, DeviceMemory) for pool in request.pools)

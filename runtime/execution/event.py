@@ -1,4 +1,4 @@
-"""Event: the end of an execution that runs meanwhile."""
+"""Event: signals the end of an execution that runs in the background."""
 
 import os
 import threading
@@ -18,13 +18,13 @@ from neurald.hal.sync.fence import Fence
 
 
 def event_of(work: Callable[[], object], name: str) -> "Event":
-    """Runs `work` in a thread of its own.
+    """Runs `work` in a new thread.
 
     Returns:
-        An event without a fence, which ends as `work` does.
+        An event without a fence, with the outcome of `work`.
 
     Raises:
-        ResourceExhaustedTransient: there cannot be another thread.
+        ResourceExhaustedTransient: no thread can be started.
     """
     event = Event()
 
@@ -44,10 +44,10 @@ def event_of(work: Callable[[], object], name: str) -> "Event":
 
 
 def start_thread(work: Callable[[], None], name: str) -> None:
-    """Starts a thread that does not hold up the end of the process.
+    """Starts a daemon thread, which does not delay the end of the process.
 
     Raises:
-        ResourceExhaustedTransient: there cannot be another one.
+        ResourceExhaustedTransient: no thread can be started.
     """
     try:
         threading.Thread(target=work, name=name, daemon=True).start()
@@ -56,10 +56,10 @@ def start_thread(work: Callable[[], None], name: str) -> None:
 
 
 class Event:
-    """Given back by `Execution.start_compute` and `Execution.start_compute_with_dependencies`.
+    """The end of an execution; see `start_compute` and `start_compute_with_dependencies`.
 
     Args:
-        fence: signals no earlier than the outputs are written; devices can wait for it.
+        fence: signals when the outputs are written or later; devices can wait for it.
     """
 
     def __init__(self, fence: Fence | None = None) -> None:
@@ -71,10 +71,12 @@ class Event:
 
     @classmethod
     def from_fence_fd(cls, fd: int) -> "Event":
-        """An event for the fence behind a descriptor, of another process for example; the descriptor is duplicated.
+        """Wraps the fence of a file descriptor, for example from another process.
+
+        The descriptor is duplicated.
 
         Raises:
-            BadData: there is no fence behind it.
+            BadData: the descriptor is not that of a fence.
         """
         if not isinstance(fd, int) or fd <= 0:
             raise BadData(f"fence descriptor {fd}; a positive one is expected")
@@ -87,10 +89,10 @@ class Event:
         return event
 
     def fence_fd(self) -> int:
-        """A new descriptor of its fence, which the caller has to close.
+        """Returns a new descriptor of its fence, which the caller must close.
 
         Raises:
-            BadData: it has no fence: it is from `start_compute`.
+            BadData: the event has no fence, because it comes from `start_compute`.
         """
         if self._fence is None:
             raise BadData(
@@ -100,16 +102,16 @@ class Event:
 
     @property
     def fence(self) -> Fence | None:
-        """What devices can wait for; None for an event of `start_compute`."""
+        """The fence that devices can wait for; None for an event of `start_compute`."""
         return self._fence
 
     @property
     def was_redone(self) -> bool:
-        """Whether the outputs were written once more after the fence had signalled, because a device had failed."""
+        """True if a device failed and the outputs were written again after the fence signal."""
         return self._was_redone
 
     def signal(self, error: Error | None, *, was_redone: bool = False) -> None:
-        """Ends the wait; called once, by the execution."""
+        """Ends the wait. Called once, by the execution."""
         self._error = error
         self._was_redone = was_redone
         self._done.set()
@@ -118,29 +120,30 @@ class Event:
 
     @property
     def is_done(self) -> bool:
-        """Whether `wait` would return at once."""
+        """True if `wait` would return immediately."""
         if self._is_imported and self._fence is not None:
             return self._fence.is_signalled
         return self._done.is_set()
 
     @property
     def code(self) -> ResultCode:
-        """How the execution ended; waits for that."""
+        """The result code of the execution; waits for its end."""
         self._await(None)
         return ResultCode.NO_ERROR if self._error is None else self._error.code
 
     def wait(self, timeout_s: float | None = None) -> None:
-        """Returns when the execution has ended, each time that it is called.
+        """Waits for the end of the execution. May be called any number of times.
 
         Raises:
-            MissedDeadlineTransient: it has not ended within `timeout_s`; it goes on.
+            MissedDeadlineTransient: the execution has not ended within `timeout_s` seconds; it
+                continues.
             Error: the execution failed.
         """
         started = time.monotonic()
         if not self._await(timeout_s if timeout_s is None else number(timeout_s, "the timeout")):
             raise MissedDeadlineTransient(f"the execution goes on after {time.monotonic() - started:.3g} s")
         if self._error is not None:
-            # Without the frames of earlier waits, which would pile up.
+            # Drops the frames of earlier waits, which would accumulate.
             raise self._error.with_traceback(None)
 
     def _await(self, timeout_s: float | None) -> bool:

@@ -1,13 +1,13 @@
 """Execution: binds buffers to a compilation's inputs and outputs, and runs it.
 
-States: preparation, computation, completed. Buffers and settings belong to preparation; a one-shot execution computes
-once, a reusable one again and again with the same buffers, never twice at the same time. A call that is refused changes
-nothing.
+States: preparation, computation, completed. Buffers and settings can be changed only in
+preparation. A one-shot execution computes once; a reusable one computes any number of times with
+the same buffers, but never twice at the same time. A rejected call changes nothing.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -37,12 +37,10 @@ from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.deadline import deadline_in
 from neurald.runtime.execution.arguments import Arguments
 from neurald.runtime.execution.burst import Burst
+from neurald.runtime.execution.compiled_model import CompiledModel, require_compiled
 from neurald.runtime.execution.computation import Computation, insufficient
 from neurald.runtime.execution.event import Event, event_of
 from neurald.runtime.execution.fenced import FencedResult, start_fenced
-
-if TYPE_CHECKING:
-    from neurald.runtime.compilation import Compilation
 
 _Limit = TypeVar("_Limit", Cancellation, ExecuteOptions)
 
@@ -58,20 +56,15 @@ class Execution:
 
     Args:
         compilation: a finished compilation.
-        reusable: whether it may compute again after it has completed.
+        reusable: True if it may compute again after it has completed.
 
     Raises:
-        UnexpectedNull: there is no compilation.
-        BadState: it is not finished.
+        UnexpectedNull: `compilation` is None.
+        BadState: the compilation is not finished.
     """
 
-    def __init__(self, compilation: "Compilation", *, reusable: bool = False) -> None:
-        if compilation is None:
-            raise UnexpectedNull("compilation is None")
-        from neurald.runtime.compilation import Compilation
-
-        if not isinstance(compilation, Compilation):
-            raise BadState(f"{type(compilation).__name__} is no finished compilation; finish() returns one")
+    def __init__(self, compilation: CompiledModel, *, reusable: bool = False) -> None:
+        require_compiled(compilation)
         self._compilation = compilation
         self._arguments = Arguments(compilation.model, compilation)
         self._computation: Computation | None = None
@@ -90,18 +83,18 @@ class Execution:
         self._after_fences: Timing | None = None
 
     @property
-    def compilation(self) -> "Compilation":
-        """What is executed."""
+    def compilation(self) -> CompiledModel:
+        """The compilation that is executed."""
         return self._compilation
 
     def enable_input_and_output_padding(self, enable: bool = True) -> None:
-        """Whether the memory of an input or output may be larger than what lies in it, as devices like it.
+        """Allows inputs and outputs in memory that is larger than they are.
 
-        What is behind an input may be read, and what is behind an output written. How much a device likes
-        `Compilation.preferred_memory_padding_for_input` tells.
+        A device may read the bytes behind an input and write those behind an output.
+        `Compilation.preferred_memory_padding_for_input` returns the preferred multiple.
 
         Raises:
-            BadState: an input or output is bound already, or the execution has started.
+            BadState: an input or output is already bound, or the execution has started.
         """
         with self._lock:
             self._require_preparation()
@@ -113,20 +106,22 @@ class Execution:
         """Binds an array as an input; None omits an optional one. See `Arguments.set_input`.
 
         Raises:
-            BadData: no such input, not C-contiguous, or another type or shape than the model's.
-            BadState: the input is bound already, or the execution has started.
+            BadData: there is no such input, or the array is not C-contiguous or has another type or
+                shape than the model's.
+            BadState: the input is already bound, or the execution has started.
         """
         with self._lock:
             self._require_preparation()
             self._arguments.set_input(index, array, dimensions)
 
     def set_output(self, index: int, array: "np.ndarray[Any, Any]", dimensions: Dimensions = None) -> None:
-        """Binds an array as an output, which is written where it lies. See `Arguments.set_output`.
+        """Binds an array as an output, which is written in place. See `Arguments.set_output`.
 
         Raises:
-            BadData: no such output, read-only, not C-contiguous, or another type or size than the model's.
-            BadState: the output is bound already, or the execution has started.
-            UnexpectedNull: there is no array.
+            BadData: there is no such output, or the array is read-only, not C-contiguous, or of
+                another type or size than the model's.
+            BadState: the output is already bound, or the execution has started.
+            UnexpectedNull: `array` is None.
         """
         with self._lock:
             self._require_preparation()
@@ -138,9 +133,10 @@ class Execution:
         """Binds `length` bytes of a memory, from `offset`, as an input. See `Arguments.set_input_from_memory`.
 
         Raises:
-            BadData: no such input, the range is not inside the memory, or its length is not the input's size.
-            BadState: the input is bound already, or the execution has started.
-            UnexpectedNull: there is no memory.
+            BadData: there is no such input, the range is outside the memory, or its length is not
+                the input's size.
+            BadState: the input is already bound, or the execution has started.
+            UnexpectedNull: `memory` is None.
         """
         with self._lock:
             self._require_preparation()
@@ -155,7 +151,7 @@ class Execution:
             self._arguments.set_output_from_memory(index, memory, offset, length, dimensions)
 
     def set_reusable(self, reusable: bool = True) -> None:
-        """Whether it may compute again after it has completed.
+        """Allows the execution to compute again after it has completed.
 
         Raises:
             BadState: the execution has started.
@@ -165,7 +161,7 @@ class Execution:
             self._reusable = flag(reusable, "whether the execution is reusable")
 
     def set_measure_timing(self, measure: bool = True) -> None:
-        """Whether `duration` will be known.
+        """Enables timing, so that `duration` returns values.
 
         Raises:
             BadData: strict mode forbids it.
@@ -177,9 +173,10 @@ class Execution:
             self._measure = flag(measure, "whether timing is measured")
 
     def set_timeout(self, seconds: float | None) -> None:
-        """How long one computation may take; None, 0 and infinity for no limit.
+        """Limits the time of one computation, in seconds; None, 0 and infinity for no limit.
 
-        One that takes longer ends soon after with MissedDeadlineTransient or MissedDeadlinePersistent, also in the midst of a step.
+        A computation that exceeds the limit ends soon after, even within a step, with
+        MissedDeadlineTransient or MissedDeadlinePersistent.
 
         Raises:
             BadData: the time is negative, or strict mode forbids it.
@@ -192,7 +189,7 @@ class Execution:
             self._timeout_s = limit
 
     def set_loop_timeout(self, seconds: float) -> None:
-        """How long one WHILE operation may run: 2 s unless set, 15 s at the most.
+        """Limits the time of one WHILE operation, in seconds; the default is 2, the maximum 15.
 
         Raises:
             BadData: the time is negative.
@@ -206,14 +203,14 @@ class Execution:
             self._loop_timeout_s = min(limit, LOOP_TIMEOUT_MAXIMUM_S)
 
     def add_extension_attribute(self, extension: str, attribute: int, value: bytes) -> None:
-        """Gives the execution a value for an execution attribute of a vendor's extension, each time that it computes.
+        """Sets an attribute of a vendor's extension for all computations of this execution.
 
         Args:
             extension, attribute, value: as for `CompilationBuilder.add_extension_attribute`.
 
         Raises:
-            BadData: the compilation was not made for a list of exactly one device, or that does not declare the attribute, or
-                it has a value already.
+            BadData: the compilation was not made for a list of exactly one device, that device does
+                not declare the attribute, or the attribute already has a value.
             BadState: the execution has started.
         """
         with self._lock:
@@ -222,15 +219,18 @@ class Execution:
             self._attributes = attributes
 
     def compute(self, *, burst: Burst | None = None) -> None:
-        """Runs the model; returns when the outputs are written.
+        """Runs the model and returns when the outputs are written.
 
         Args:
-            burst: of the same compilation, through which its devices are reached.
+            burst: burst of the same compilation that executes the steps.
 
         Raises:
-            BadData: an input or output is not bound (bind it and call again), or the burst is of another compilation.
-            BadState: it is computing, or has computed and is not reusable, or the burst is in use.
-            OutputInsufficientSize: an output buffer is too small; no output is defined, all shapes are known.
+            BadData: an input or output is not bound (bind it and call again), or the burst belongs
+                to another compilation.
+            BadState: it is computing, or it has computed and is not reusable, or the burst is in
+                use.
+            OutputInsufficientSize: an output buffer is too small. No output is defined; the shapes
+                of all are known.
             Cancelled: `cancel` was called.
             Error: the device failed.
         """
@@ -245,7 +245,12 @@ class Execution:
                 self._keep_for_again(self._run(*self._start(), burst), burst)
 
     def _computed_again(self) -> bool:
-        """Computes just as the last time, if that can be done in less time. If it fails nothing has happened yet."""
+        """Repeats the last computation on the fast path.
+
+        Returns False if there is none or it failed.
+
+        After a failure the caller takes the regular path, which writes all outputs again.
+        """
         with self._lock:
             again = self._again
             if again is None or self._state is not _State.COMPLETED:
@@ -255,25 +260,25 @@ class Execution:
         return self._has_computed(again, cancellation)
 
     def _has_computed(self, again: Callable[[_Limit], None], limit: _Limit) -> bool:
-        """Runs what does the same as the last computation; whether it had success."""
+        """Runs a fast path; returns False if it failed and the regular path must run."""
         try:
             again(limit)
         except (Cancelled, MissedDeadlineTransient, MissedDeadlinePersistent):
             self._complete(None)
             raise
         except Exception:
-            # Also a fault of a driver: the longer way makes an error of it.
+            # This includes faults of a driver. The regular path turns them into an Error.
             self._complete(None)
             return False
         except BaseException:
             self._complete(None)
             raise
-        # The result is the last one's.
+        # The result is that of the previous computation.
         self._state = _State.COMPLETED
         return True
 
     def _computed_again_in(self, burst: Burst) -> bool:
-        """As `_computed_again`, through the burst that the last computation went through."""
+        """Like `_computed_again`, through the burst of the last computation."""
         with self._lock:
             again = self._again_in
             if again is None or again[0] is not burst or self._state is not _State.COMPLETED:
@@ -283,7 +288,7 @@ class Execution:
         return self._has_computed(again[1], options)
 
     def _keep_for_again(self, result: ExecutionResult, burst: Burst | None = None) -> None:
-        """After a success: looks for what does the same with less around it."""
+        """Caches a fast path for the next computation after a successful one."""
         computation = self._computation
         has_options = self._measure or self._timeout_s is not None or self._attributes
         if computation is None or not self._reusable or has_options:
@@ -291,13 +296,16 @@ class Execution:
         again = computation.create_reusable_execution() if burst is None else None
         run = None if burst is None else computation.create_reusable_execution_in(burst, result)
         with self._lock:
-            # Unless another computation has begun meanwhile.
+            # Another computation may have started in the meantime.
             if self._result is result and self._after_fences is None:
                 self._again = again
                 self._again_in = None if burst is None or run is None else (burst, run)
 
     def start_compute(self) -> Event:
-        """Runs the model in a thread of its own; see `compute` for what it raises at once or in `Event.wait`."""
+        """Runs the model in a new thread.
+
+        Errors are those of `compute`, raised at once or by `Event.wait`.
+        """
         started = self._start()
         try:
             return event_of(lambda: self._run(*started), "neurald execution")
@@ -308,21 +316,22 @@ class Execution:
     def start_compute_with_dependencies(
         self, dependencies: Sequence[Event] = (), duration_s: float = 0.0
     ) -> Event:
-        """Runs the model once all of `dependencies` are over, and returns at once.
+        """Runs the model after all `dependencies` have ended. Returns at once.
 
         Args:
-            dependencies: events of any executions, of whatever devices. If one of them failed, so does this.
-            duration_s: how long it may take from then on; 0 for no limit.
+            dependencies: events of any executions, on any devices. If one of them failed, this
+                execution fails.
+            duration_s: time limit in seconds from the end of the dependencies; 0 for no limit.
 
         Returns:
             An event that has a fence.
 
         Raises:
-            BadData: an input or output is not bound, the shape of an output is not known beforehand, what is given is no
-                event, or the duration is negative.
-            BadState: it is computing, or has computed and is not reusable.
+            BadData: an input or output is not bound, the shape of an output is not known
+                beforehand, a dependency is not an event, or the duration is negative.
+            BadState: it is computing, or it has computed and is not reusable.
             UnexpectedNull: a dependency is None.
-            Error: the device failed at once.
+            Error: the device failed immediately.
         """
         if not isinstance(dependencies, Iterable):
             raise BadData(f"the dependencies are {shown(dependencies)}; a sequence of events is expected")
@@ -350,14 +359,14 @@ class Execution:
             raise
 
     def cancel(self) -> None:
-        """Asks a computation under way to stop; it then fails with Cancelled, unless it was over first.
+        """Asks the current computation to stop; it raises Cancelled unless it ends first.
 
-        Without one nothing happens.
+        Does nothing if the execution is not computing.
         """
         with self._lock:
             if self._state is not _State.COMPUTATION:
                 return
-            # The next computation gets another one, however late this one is told.
+            # The next computation gets a new cancellation, so that a late signal cannot stop it.
             cancellation, self._cancellation = self._cancellation, None
         if cancellation is not None:
             cancellation.cancel()
@@ -378,7 +387,7 @@ class Execution:
             return computation, options
 
     def _next_options(self) -> ExecuteOptions:
-        """Those of the last computation, unless it was cancelled or has a time limit."""
+        """Returns the last computation's options, unless it was cancelled or has a time limit."""
         cancellation, timeout = self._cancellation, self._timeout_s
         if cancellation is None or not cancellation.is_unused:
             cancellation = self._next_cancellation()
@@ -395,7 +404,7 @@ class Execution:
         return options
 
     def _next_cancellation(self) -> Cancellation:
-        """A new one, which options from before are not for."""
+        """Creates a cancellation and drops the options that refer to the previous one."""
         self._options = None
         self._cancellation = cancellation = Cancellation()
         return cancellation
@@ -426,11 +435,12 @@ class Execution:
             self._complete(outcome.result, outcome.after_fences)
 
     def output_dimensions(self, index: int) -> tuple[int, ...]:
-        """The real shape of an output.
+        """Returns the actual shape of an output.
 
         Raises:
-            BadData: no such output, or it is a scalar.
-            BadState: the execution has not completed, or failed for another reason than a small buffer.
+            BadData: there is no such output, or it is a scalar.
+            BadState: the execution has not completed, or it failed for a reason other than a small
+                buffer.
             OutputInsufficientSize: the buffer was too small, and the rank is not known.
         """
         index = integer(index, "the index of the output")
@@ -446,7 +456,7 @@ class Execution:
         return dimensions
 
     def output_shapes(self) -> list[tuple[int, ...]]:
-        """The real shapes of all outputs, `()` for a scalar.
+        """Returns the actual shapes of all outputs; `()` for a scalar.
 
         Raises:
             BadState: see `output_dimensions`.
@@ -457,15 +467,17 @@ class Execution:
         ]
 
     def output_rank(self, index: int) -> int:
-        """The rank of an output; see `output_dimensions`."""
+        """Returns the rank of an output; see `output_dimensions`."""
         return len(self.output_dimensions(index))
 
     def duration(self, duration: Duration) -> int | None:
-        """Nanoseconds that the last computation took, None where the device cannot tell, or another one stood in for it.
+        """Returns the nanoseconds that the last computation took.
+
+        None if the device does not report them, or if another device took over.
 
         Raises:
-            BadData: there is no such duration.
-            BadState: timing was not measured, or the execution has not completed or failed.
+            BadData: the value is not a duration.
+            BadState: timing was not enabled, or the execution has not completed or has failed.
         """
         duration = member(duration, Duration, "the duration")
         with self._lock:
@@ -476,10 +488,10 @@ class Execution:
         return timing.on_device_ns if on_hardware else timing.in_driver_ns
 
     def step_durations(self) -> tuple[StepDuration, ...]:
-        """Where the time of each step of the plan went in the last computation, all its runs together.
+        """Returns the time of each step in the last computation, summed over its runs.
 
         Raises:
-            BadState: timing was not measured, or the execution has not completed or failed.
+            BadState: timing was not enabled, or the execution has not completed or has failed.
         """
         with self._lock:
             return self._measured().step_durations

@@ -1,4 +1,4 @@
-"""Executors of plans: a plan of one step hands its request on, one of several runs its program."""
+"""Executors of plans: one for a plan of a single step, one for a program of several steps."""
 
 from dataclasses import replace
 from typing import Protocol
@@ -12,7 +12,10 @@ from neurald.runtime.plan.plan import ExecutionPlan, ExecutionStep, SimpleBody
 
 
 class PlanExecutor(Protocol):
-    """Runs a plan. Keeps no state between executions but memory for reuse: any number may run at the same time."""
+    """Runs a plan.
+
+    Keeps only reusable memory between executions; any number may run at the same time.
+    """
 
     def execute(
         self, request: Request, options: ExecuteOptions, *, runner: Runner = run_step
@@ -21,32 +24,33 @@ class PlanExecutor(Protocol):
 
         Args:
             request: for the inputs and outputs of the whole model, variables included.
-            options: for every step; the deadline is the same moment for all of them.
+            options: for every step; all steps share one deadline.
             runner: runs one step; an error that it raises ends the execution.
 
         Returns:
-            Shapes of all outputs of the model, also where some are insufficient. `step_durations` are there if they were
+            The shapes of all model outputs, including insufficient ones. `step_durations` are
+                included if measuring is enabled.
             to be measured.
 
         Raises:
-            MissedDeadlineTransient, MissedDeadlinePersistent: the deadline passed between two steps or in one of them, which
-                the message names, or a loop of the plan took longer than its time.
-            Cancelled: `options.cancellation` was cancelled between two steps or in one of them.
-            OpFailed: shapes or a condition are not what the model says.
-            Error: what the runner raised.
+            MissedDeadlineTransient, MissedDeadlinePersistent: the deadline passed between two steps
+                or within one, which the message names, or a loop of the plan exceeded its timeout.
+            Cancelled: `options.cancellation` was cancelled between two steps or within one.
+            OpFailed: shapes or a condition contradict the model.
+            Error: raised by the runner.
         """
         ...
 
 
 def plan_executor(plan: ExecutionPlan) -> PlanExecutor:
-    """The executor of a plan, to be kept with it."""
+    """Creates the executor of a plan, to be kept with the plan."""
     if isinstance(plan.body, SimpleBody):
         return SimpleExecutor(plan.body.step)
     return CompoundExecutor(plan.body, len(plan.model.main.outputs))
 
 
 class SimpleExecutor:
-    """Implements `PlanExecutor` for a plan of one step: the request is handed on as it is."""
+    """Implements `PlanExecutor` for a plan of one step: passes the request on unchanged."""
 
     def __init__(self, step: ExecutionStep) -> None:
         self._step = step

@@ -1,11 +1,13 @@
-"""What happens when a device fails at run time: its steps run on the CPU meanwhile, and it gets another chance.
+"""Handles devices that fail at run time: their steps run on the CPU until the device is retried.
 
-Android's first stage of fallback, with a memory. A step whose device failed stays prepared on the CPU, so that the next
-failure costs no compiling. The device is tried again after a pause that doubles with every failure in a row. Where its
-driver died the prepared model is gone with it; what is kept is the recipe (device, model, options), and it is prepared
-again: in the background while the CPU can stand in, else by the execution that needs it.
+This is Android's first stage of fallback, extended by memory. A step whose device failed stays
+prepared on the CPU, so that the next failure costs no compiling. The device is retried after a
+pause that doubles with every consecutive failure. If its driver died, the prepared model is lost.
+The recipe (device, model, options) is kept, and the step is prepared again: in the background if
+the CPU can take over, otherwise by the execution that needs it.
 
-An explicit list of devices forbids all that but preparing again: the device's error is then the caller's.
+With an explicit list of devices only preparing again is allowed: the device's error is raised to
+the caller.
 """
 
 import logging
@@ -44,37 +46,41 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """How long a device that failed is left alone: a pause that doubles with each failure in a row."""
+    """How long a failed device is left alone.
+
+    A pause that doubles with each consecutive failure.
+    """
 
     first_pause_s: float
     longest_pause_s: float
 
     def pause_s(self, failures: int) -> float:
-        """The pause after that many failures in a row, of which there is at least one."""
+        """Returns the pause after that many consecutive failures (at least 1), in seconds."""
         return float(min(self.longest_pause_s, self.first_pause_s * 2.0 ** min(failures - 1, 30)))
 
 
-#: A restarted daemon is back within a second; asking whether it is costs a connection.
+#: A restarted daemon is back within a second, and testing for it costs one connection.
 UNREACHABLE = RetryPolicy(first_pause_s=0.05, longest_pause_s=2.0)
-#: A driver that dies again and again may do so of this very model, and takes the work of others with it each time.
+#: A driver that dies repeatedly may do so because of this model, and each time takes the work of
+#: others with it.
 DEAD = RetryPolicy(first_pause_s=0.05, longest_pause_s=30.0)
-#: A device that fails in another way will most likely do so again.
+#: A device that fails in another way will most likely fail again.
 FAILING = RetryPolicy(first_pause_s=1.0, longest_pause_s=60.0)
 
-#: Requests whose last results are remembered as checked.
+#: Number of requests whose last results are remembered as validated.
 _BELIEVED = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fallback:
-    """A step that does not run on its device now.
+    """A step that does not currently run on its device.
 
     Attributes:
         step: its number in the plan.
-        device: that it was planned for.
-        failures: in a row.
+        device: device that the step was planned for.
+        failures: number of consecutive failures.
         reason: of the last failure.
-        retry_in_s: after which the device gets its next chance.
+        retry_in_s: seconds until the device is retried.
     """
 
     step: int
@@ -102,19 +108,19 @@ class Substitution:
 
 
 class RecoveringStep:
-    """A step with the state of its device. Thread-safe.
+    """A step and the health of its device. Thread-safe.
 
     Args:
         step: with a prepared model.
         preparer: prepares it again.
-        may_fall_back: whether the CPU may stand in.
+        may_fall_back: whether the CPU may take over.
     """
 
     def __init__(self, step: ExecutionStep, preparer: Preparer, *, may_fall_back: bool) -> None:
         self._step = step
         self._preparer = preparer
         is_other = step.device is not cpu_device()
-        # The CPU device does not know what operations of vendors' extensions mean.
+        # The CPU device does not implement operations of vendor extensions.
         self._may_fall_back = may_fall_back and is_other and not refused_operations(step.model, cpu_device())
         self._lock = forkable_lock()
         self._prepared: PreparedModel | None = step.prepared_model
@@ -134,16 +140,16 @@ class RecoveringStep:
         options: ExecuteOptions,
         call: Callable[[PreparedModel], ExecutionResult] | None = None,
     ) -> ExecutionResult:
-        """Runs the step on its device, or else on the CPU where that may be.
+        """Runs the step on its device, or on the CPU if the device fails and that is allowed.
 
         Args:
-            request: of the step's model.
+            request: for the step's model.
             options: for the execution.
-            call: how to execute on the device's prepared model; `execute` unless given.
+            call: executes the device's prepared model; its `execute` by default.
 
         Raises:
-            OpFailed: the device's answer contradicts the model or the request.
-            Error: the device failed, and the CPU may not stand in, or failed too.
+            OpFailed: the device's result contradicts the model or the request.
+            Error: the device failed, and the CPU may not take over or failed too.
         """
         prepared = self._usable()
         if prepared is not None:
@@ -168,7 +174,7 @@ class RecoveringStep:
             self._absolve(error)
             raise
         self.count_substitution()
-        # Of which device it would be the time is not to be told apart any more.
+        # Timing is dropped: it could not be attributed to either device.
         return replace(result, timing=Timing())
 
     def _call(
@@ -178,14 +184,15 @@ class RecoveringStep:
         options: ExecuteOptions,
         call: Callable[[PreparedModel], ExecutionResult] | None,
     ) -> ExecutionResult:
-        """Executes on the device. Faults of a driver in this process are failures like any other."""
+        """Executes on the device. A fault of an in-process driver counts as a failure."""
         with faults_of(self._step.device.name):
             return prepared.execute(request, options) if call is None else call(prepared)
 
     def _check(self, request: Request, result: ExecutionResult) -> None:
         """Raises OpFailed if the result contradicts the model or the request.
 
-        A device gives the same result again while nothing about it is new; neither it nor a request ever changes.
+        A device returns the same result object while nothing about it changes, and requests and
+        results are immutable, so a result that was checked for this request is not checked again.
         """
         believed = self._believed.get(id(request))
         if believed is not None and believed[1] is result and believed[0]() is request:
@@ -196,10 +203,10 @@ class RecoveringStep:
         self._believed[id(request)] = weakref.ref(request), result
 
     def profile(self) -> tuple[str, Sequence[KernelTime]]:
-        """The name of the device that the next execution would use, and the times of its kernels.
+        """Returns the name of the device that runs the step now, and its kernel times.
 
         Raises:
-            Error: it cannot be prepared again, or its run failed.
+            Error: the step cannot be prepared again, or the profiling run failed.
         """
         prepared = self._usable()
         if prepared is None:
@@ -207,30 +214,35 @@ class RecoveringStep:
         return self._step.device.name, prepared.profile()
 
     def usable(self) -> PreparedModel | None:
-        """The device's prepared model, if the next execution would use it; never waits."""
+        """Returns the device's prepared model if the next execution would use it. Never waits."""
         with self._lock:
             return self._prepared if not self._failures else None
 
     def create_reusable_execution(self, request: Request) -> Callable[[Cancellation], None] | None:
-        """What runs a request again that was run with success, where its device can save time by that.
+        """Returns a function that repeats a successful request faster.
 
-        An error that it raises was not noted: `execute` has to be called for that.
+        None if the device offers none.
+
+        Its errors are not recorded: call `execute` after one.
         """
         return reusable_execution(self.usable(), request)
 
     def failed(self, error: Error, prepared: PreparedModel, *, has_limit: bool) -> bool:
-        """Notes that an execution on `prepared`, which `usable` gave, failed; whether the CPU stands in.
+        """Records that an execution on `prepared`, returned by `usable`, failed.
+
+        Returns True if the CPU takes over.
 
         Args:
-            error: that it failed with.
-            prepared: what failed.
-            has_limit: whether the application has limited its time, so that being late is no failure.
+            error: the error it raised.
+            prepared: the prepared model that failed.
+            has_limit: True if the application set a time limit, so that a missed deadline is not a
+                failure.
         """
         self._failed(error, prepared)
         return self._falls_back(error, has_limit=has_limit)
 
     def _usable(self) -> PreparedModel | None:
-        """What to execute on, None for the CPU."""
+        """Returns the prepared model to execute; None for the CPU."""
         working = self._prepared
         if working is not None and not self._failures:
             return working
@@ -246,7 +258,7 @@ class RecoveringStep:
         return None if self._may_fall_back else self._prepare()
 
     def _prepare(self) -> PreparedModel:
-        """Prepares it on its device once more."""
+        """Prepares the step on its device again."""
         prepared = self._preparer.prepare(self._step.device, self._step.model).prepared_model
         with self._lock:
             if self._prepared is None:
@@ -292,7 +304,10 @@ class RecoveringStep:
                 self._note(error)
 
     def _absolve(self, error: Error) -> None:
-        """Forgets a failure that the CPU device confirms: it is not the device's but the request's."""
+        """Clears the failure if the CPU device fails in the same way.
+
+        Then the request is at fault.
+        """
         with self._lock:
             if self._prepared is not None and self._code is error.code:
                 self._failures = 0
@@ -300,7 +315,9 @@ class RecoveringStep:
 
     def _note(self, error: Error) -> None:
         if self._failures and time.monotonic() < self._retry_at:
-            return  # of an execution that ran beside the one that the pause is for: that is no failure in a row
+            # A concurrent execution failed during the pause; this is not another consecutive
+            # failure.
+            return
         self._failures += 1
         self._failed_in_all += 1
         self._reason = str(error)
@@ -318,7 +335,9 @@ class RecoveringStep:
                 self._retry_at = 0.0
 
     def failure(self, number: int) -> StepFailure | None:
-        """The failures of the device so far, also where it works again; None where there was none.
+        """Returns the failures of the device so far, even if it works again.
+
+        None if there were none.
 
         Args:
             number: of the step.
@@ -334,7 +353,10 @@ class RecoveringStep:
             )
 
     def fallback(self, number: int) -> Fallback | None:
-        """How it stands with the step, whose number is given; None where its device works or nothing stands in for it."""
+        """Returns the fallback state of step `number`.
+
+        None if its device works or fallback is not allowed.
+        """
         with self._lock:
             if not self._failures or not self._may_fall_back:
                 return None
@@ -347,10 +369,10 @@ class RecoveringStep:
             )
 
     def count_substitution(self, reason: str = "") -> None:
-        """Counts one execution that the CPU device ran in place of the step's own device.
+        """Counts one execution that ran on the CPU device instead of the step's device.
 
         Args:
-            reason: why, if no failure of the device itself was noted before.
+            reason: why, if no failure of the device itself was recorded.
         """
         if self._step.device is cpu_device():
             return
@@ -359,7 +381,9 @@ class RecoveringStep:
             self._reason = self._reason or reason
 
     def substitution(self, number: int) -> Substitution | None:
-        """The executions that the CPU device ran in place of the step's device; None if there are none.
+        """Returns the executions that ran on the CPU device instead of the step's device.
+
+        None if there are none.
 
         Args:
             number: position of the step in the plan.
@@ -376,14 +400,16 @@ class RecoveringStep:
 
 
 def _abandon(request: Request) -> None:
-    """Marks memory that a device which failed may still write to, so that nobody uses it for anything else."""
+    """Marks memory that a failed device may still write to, so that it is not reused."""
     for pool in request.pools:
         if isinstance(pool, SharedMemory):
             pool.is_abandoned = True
 
 
 class WholeModelFallback:
-    """Android's second stage: the whole model on the CPU, prepared when it is first needed and then kept.
+    """Android's second stage of fallback.
+
+    The whole model on the CPU, prepared on first use and then kept.
 
     Args:
         model: of the compilation.
@@ -400,7 +426,7 @@ class WholeModelFallback:
         """Runs the whole model on the CPU.
 
         Raises:
-            Error: that failed too.
+            Error: the CPU failed too.
         """
         with self._lock:
             if self._prepared is None:
@@ -410,13 +436,13 @@ class WholeModelFallback:
 
 
 class Recovery:
-    """The recovering steps of one compilation.
+    """Recovery of all steps of one compilation.
 
     Args:
         model: of the compilation.
         steps: of its plan.
         preparer: prepares steps again.
-        may_fall_back: whether the CPU may stand in for devices.
+        may_fall_back: whether the CPU may take over from devices.
     """
 
     def __init__(
@@ -426,7 +452,8 @@ class Recovery:
             id(step): RecoveringStep(step, preparer, may_fall_back=may_fall_back) for step in steps
         }
         has_other_device = any(step.device is not cpu_device() for step in steps)
-        #: For executions that fail although their steps could fall back; None where that may not be, or is no help.
+        #: Used when an execution fails although its steps could fall back; None if that is not
+        #: allowed or would not help.
         self._whole_model = (
             WholeModelFallback(model, preparer)
             if may_fall_back
@@ -437,7 +464,7 @@ class Recovery:
         )
 
     def step(self, step: ExecutionStep) -> RecoveringStep:
-        """The state of one of the plan's steps."""
+        """Returns the recovery state of one of the plan's steps."""
         return self._steps[id(step)]
 
     def run(self, step: ExecutionStep, request: Request, options: ExecuteOptions) -> ExecutionResult:
@@ -445,7 +472,7 @@ class Recovery:
         return self._steps[id(step)].execute(request, options)
 
     def run_whole_model(self, request: Request, options: ExecuteOptions, cause: Error) -> ExecutionResult:
-        """Runs the whole model on the CPU after a step failed everywhere it may run.
+        """Runs the whole model on the CPU after a step failed on every device that may run it.
 
         Args:
             request: of the whole model.
@@ -453,7 +480,7 @@ class Recovery:
             cause: the error of the step.
 
         Raises:
-            Error: the CPU failed too, or may not stand in; then it is `cause`.
+            Error: the CPU failed too; or `cause`, if the CPU may not take over.
         """
         if self._whole_model is None:
             raise cause
@@ -464,7 +491,7 @@ class Recovery:
 
     @property
     def substitutions(self) -> tuple[Substitution, ...]:
-        """The executions so far that did not run on the devices that the plan names, step by step."""
+        """The executions so far that did not run on the planned devices, by step."""
         states = (state.substitution(number) for number, state in enumerate(self._steps.values()))
         return tuple(state for state in states if state is not None)
 
@@ -476,6 +503,6 @@ class Recovery:
 
     @property
     def fallbacks(self) -> tuple[Fallback, ...]:
-        """The steps that do not run on their devices now."""
+        """The steps that do not currently run on their devices."""
         states = (state.fallback(number) for number, state in enumerate(self._steps.values()))
         return tuple(state for state in states if state is not None)

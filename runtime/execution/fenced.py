@@ -1,21 +1,23 @@
-"""Fenced executions of compilations: they start once the events that they depend on are over.
+"""Fenced executions of compilations: they start once the events that they depend on have ended.
 
-Where a plan has one step, the device itself waits for the fences of the events, so that work of several devices is
-chained without the application in between. Everywhere else a thread waits and then computes.
+For a plan of one step the device itself waits for the fences of the events, so that work of several
+devices is chained without a round trip through the application. For all other plans a thread waits
+and then computes.
 
-A device that failed before its fence signalled may have left nothing of use where others read already. So whoever waited
-for that fence asks the event in the end: if its outputs had to be written once more, the work is done once more too.
+A device that fails before its fence signals may leave invalid outputs that dependants already read.
+Therefore each dependant asks the event at the end: if the outputs had to be written again, the
+dependant computes again, too.
 """
 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from neurald.hal.device import ExecuteOptions, ExecutionResult, FencedExecution, PreparedModel, Timing
 from neurald.hal.errors import Cancelled, Error, OpFailed, error_for
 from neurald.hal.sync.fence import Fence, wait_any
 from neurald.runtime.devices.driver_faults import checked, faults_of
+from neurald.runtime.execution.compiled_model import CompiledModel
 from neurald.runtime.execution.computation import Computation, insufficient
 from neurald.runtime.execution.event import Event, start_thread
 from neurald.runtime.execution.fallback import RecoveringStep
@@ -23,35 +25,35 @@ from neurald.runtime.execution.step_clock import fenced_duration
 from neurald.runtime.execution.step_runner import STOPPED, checked_step_result, naming_step
 from neurald.runtime.plan.plan import ExecutionStep, SimpleBody
 
-if TYPE_CHECKING:
-    from neurald.runtime.compilation import Compilation
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FencedResult:
-    """What came of a fenced execution; `after_fences` is the timing from when the last event was over."""
+    """Outcome of a fenced execution.
+
+    `after_fences` is the timing from the end of the last dependency.
+    """
 
     result: ExecutionResult
     after_fences: Timing
 
 
 def start_fenced(
-    compilation: "Compilation",
+    compilation: CompiledModel,
     computation: Computation,
     dependencies: Sequence[Event],
     options: ExecuteOptions,
     after_fences_s: float | None,
     complete: Callable[[FencedResult | None], None],
 ) -> Event:
-    """Starts an execution that runs once its dependencies are over.
+    """Starts an execution that runs once its dependencies have ended.
 
     Args:
         compilation: of the execution.
         computation: runs it.
         dependencies: events of any executions.
         options: for the run.
-        after_fences_s: how long it may take once they are over; None for no limit.
-        complete: is called with the result, None for a failure, right before the event signals.
+        after_fences_s: time limit in seconds from the end of the dependencies; None for no limit.
+        complete: called with the result, or None after a failure, right before the event signals.
 
     Returns:
         Its event, which has a fence.
@@ -109,17 +111,18 @@ class _Launch:
     check: Callable[[ExecutionResult], ExecutionResult]
 
     def outcome(self, dependencies: Sequence[Event], options: ExecuteOptions) -> FencedResult | None:
-        """What came of it; None where it is to be done once more.
+        """Returns the result; None if the work must be done again.
 
         Raises:
-            Error: a dependency failed, or the device did and nothing may stand in.
+            Error: a dependency failed, or the device did and no fallback is allowed.
         """
         try:
             with faults_of(self.device):
                 result = self.check(self.execution.result())
         except Error as error:
             if all(event.fence is not None and event.fence.is_signalled for event in dependencies):
-                # It may only have met what a failed dependency has left.
+                # The failure may be caused by what a failed dependency left; raise that
+                # dependency's error instead.
                 _wait_for(dependencies, options)
             if not self.step.failed(error, self.prepared_model, has_limit=self.has_limit):
                 if isinstance(error, STOPPED):
@@ -138,13 +141,13 @@ class _Launch:
 
 
 def _launch(
-    compilation: "Compilation",
+    compilation: CompiledModel,
     computation: Computation,
     dependencies: Sequence[Event],
     options: ExecuteOptions,
     after_fences_s: float | None,
 ) -> _Launch | None:
-    """The execution in the plan's device; None where that cannot be."""
+    """Starts the execution in the plan's device; None if that is not possible."""
     body = compilation.plan.body
     fences = [event.fence for event in dependencies if event.fence is not None]
     if not isinstance(body, SimpleBody) or not computation.is_plain or len(fences) != len(dependencies):
@@ -177,11 +180,11 @@ def _launch(
 
 
 def _wait_for(dependencies: Sequence[Event], options: ExecuteOptions) -> None:
-    """Returns when all events are over.
+    """Waits until all events have ended.
 
     Raises:
-        Cancelled: the application gave up while a fence had not signalled.
-        Error: an execution behind one of them failed, or the deadline passed.
+        Cancelled: the application cancelled before a fence had signalled.
+        Error: an execution behind an event failed, or the deadline passed.
     """
     if not dependencies:
         return

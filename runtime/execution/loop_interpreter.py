@@ -1,4 +1,7 @@
-"""IF and WHILE of a plan, interpreted by the runtime; `neurald.hal.operations.control_flow` says what they mean."""
+"""Interprets IF and WHILE in a plan.
+
+`neurald.hal.operations.control_flow` defines their semantics.
+"""
 
 import time
 from collections.abc import Sequence
@@ -12,10 +15,10 @@ from neurald.runtime.plan.plan import IfStep, WhileStep
 
 
 def holds(place: Place, step: IfStep | WhileStep) -> bool:
-    """The value of the condition of a step.
+    """Returns the value of a step's condition.
 
     Raises:
-        OpFailed: it has not exactly one element.
+        OpFailed: the condition does not have exactly one element.
     """
     values = stored_array(place.content().view(), OperandType.TENSOR_BOOL8, place.dimensions or ())
     if values.size != 1:
@@ -26,7 +29,7 @@ def holds(place: Place, step: IfStep | WhileStep) -> bool:
 
 @dataclass(slots=True)
 class _Loop:
-    """A loop that runs: when it must have ended, and whether its body, not its condition, has run last."""
+    """A running loop: its deadline, and whether its body, not its condition, has run last."""
 
     deadline_s: float
     is_after_body: bool = False
@@ -35,8 +38,9 @@ class _Loop:
 class Loops:
     """The loops of one execution.
 
-    A WhileStep is met on entering the loop, after its condition's steps, and after its body's. Time is looked at in one place:
-    before each iteration, once its condition holds, as the CPU device does.
+    A WhileStep is reached on entering the loop, after the steps of its condition, and after those
+    of its body. The timeout is checked in one place, as on the CPU device: before each iteration,
+    once the condition holds.
     """
 
     def __init__(self, temporaries: Temporaries, loop_timeout_s: float) -> None:
@@ -45,11 +49,12 @@ class Loops:
         self._running: dict[int, _Loop] = {}
 
     def meet(self, position: int, step: WhileStep) -> int:
-        """Does what is due at a WhileStep, and says at which position to go on.
+        """Advances the loop at a WhileStep; returns the next position in the program.
 
         Raises:
-            MissedDeadlineTransient: the condition holds when the loop's time is up.
-            OpFailed: the condition has not exactly one element, or a result another shape than its operand.
+            MissedDeadlineTransient: the condition still holds after the loop timeout.
+            OpFailed: the condition does not have exactly one element, or a result's shape
+                contradicts its operand.
         """
         loop = self._running.get(position)
         if loop is None:
@@ -70,11 +75,14 @@ class Loops:
         return step.body_position
 
     def _enter(self, step: WhileStep) -> None:
-        """The first iteration reads what is outside where it lies; nothing is copied."""
+        """Binds the initial values: the first iteration reads them in place, without a copy."""
         self._bind(step.carried, [self._temporaries.places[number] for number in step.initial])
 
     def _carry(self, step: WhileStep) -> None:
-        """What the body has written is read next, and what was read before is written over."""
+        """Swaps buffers.
+
+        The next iteration reads what the body wrote, and overwrites what was read before.
+        """
         places = self._temporaries.places
         for carried, result, spare in zip(step.carried, step.results, step.spares, strict=True):
             places[carried] = places[result]

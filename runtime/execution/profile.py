@@ -1,4 +1,4 @@
-"""Where the time inside of steps goes: what devices tell of their kernels, for the operations of the whole model."""
+"""Kernel times as reported by devices, mapped to the operations of the whole model."""
 
 import logging
 from collections.abc import Iterable
@@ -14,15 +14,15 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepProfile:
-    """How long the kernels of one step run.
+    """The kernel times of one step.
 
     Attributes:
         step: its position among the plan's steps.
-        device: name of the device that runs it now: the CPU device where that stands in for another.
-        graph: number of the graph that its operations belong to: 0 for the main one, or a branch.
+        device: name of the device that currently runs it: the CPU device if it took over.
+        graph: number of the graph of its operations: 0 for the main graph, otherwise a branch.
         operations: their positions in that graph, in the application's order.
-        kernels: in the order in which they run; their operations are positions in that graph too.
-        reason: why there are no kernels; empty where there are.
+        kernels: in execution order; their operations are positions in that graph, too.
+        reason: why there are no kernels; empty if there are some.
     """
 
     step: int
@@ -34,22 +34,22 @@ class StepProfile:
 
     @property
     def duration_ns(self) -> int:
-        """Of all kernels together."""
+        """Total duration of all kernels."""
         return sum(kernel.duration_ns for kernel in self.kernels)
 
     @property
     def on_references(self) -> tuple[int, ...]:
-        """The operations that run on their references, because they have no kernel."""
+        """The operations that run on their NumPy references because they have no kernel."""
         found = {n for kernel in self.kernels if kernel.is_reference for n in kernel.operations}
         return tuple(sorted(found))
 
 
 def profile(steps: Iterable[ExecutionStep], recovery: Recovery) -> tuple[StepProfile, ...]:
-    """Asks the device of each step; one that fails has no kernels and says why.
+    """Profiles each step on its device. A step that fails has no kernels and gives the reason.
 
     Args:
-        steps: of a plan, in order.
-        recovery: knows what runs them.
+        steps: steps of a plan, in order.
+        recovery: knows which device runs each step.
     """
     return tuple(_step_profile(number, step, recovery) for number, step in enumerate(steps))
 
@@ -77,7 +77,7 @@ def _step_profile(number: int, step: ExecutionStep, recovery: Recovery) -> StepP
 
 
 def _in_graph(step: ExecutionStep, kernel: KernelTime) -> KernelTime:
-    """The same kernel with its operations' positions in the graph of the whole model."""
+    """Maps the kernel's operations to positions in the graph of the whole model."""
     outside = [position for position in kernel.operations if not 0 <= position < len(step.operations)]
     if outside:
         raise OpFailed(

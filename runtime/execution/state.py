@@ -1,4 +1,4 @@
-"""The values that a stateful model keeps from one execution to the next."""
+"""The variables of a stateful model, which persist from one execution to the next."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
@@ -15,7 +15,10 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 
 class _Slot:
-    """Where the value of a variable is kept, and memory for the next one, of strings for as many bytes as they take."""
+    """The value of a variable, and spare memory for its next value.
+
+    Spare memory for strings is as large as the current strings.
+    """
 
     __slots__ = ("spare", "value", "variable")
 
@@ -25,7 +28,7 @@ class _Slot:
         self.spare = _spare_for(self.value)
 
     def initial(self) -> Array:
-        """A new array of the initial value."""
+        """Returns a new array with the initial value."""
         initial = self.variable.initial
         if initial.dtype.hasobject:
             return np.array(initial, order="C")
@@ -34,7 +37,10 @@ class _Slot:
         return value
 
     def replace(self, value: Array) -> None:
-        """Takes a value of its own memory, or the spare one, whose place the last value takes."""
+        """Replaces the value.
+
+        If the new one is in the spare memory, the old value's memory becomes the spare.
+        """
         self.spare = self.value if value is self.spare else _spare_for(value)
         self.value = value
 
@@ -43,8 +49,8 @@ class _Kept:
     """The slots of all compilations that share variables.
 
     Attributes:
-        lock: held by an execution from reading the values to replacing them.
-        changes: how often values were replaced.
+        lock: held by an execution from reading the values until replacing them.
+        changes: number of times that values were replaced.
     """
 
     def __init__(self) -> None:
@@ -54,14 +60,14 @@ class _Kept:
 
 
 class State:
-    """The variables of a compilation. A new one holds their initial values.
+    """The variables of a compilation, initially with their initial values.
 
-    Executions of a stateful compilation run one after another; one that fails leaves the state as it was. So do those of all compilations that
-    share variables.
+    Executions of all compilations that share variables run one after another. One that fails leaves
+    the state unchanged.
 
     Args:
         variables: of the model.
-        shared: the state of another compilation: what both have, by their names, is kept once.
+        shared: state of another compilation; variables of the same name are kept once.
 
     Raises:
         BadData: see `check_shared`.
@@ -81,14 +87,15 @@ class State:
 
     @property
     def lock(self) -> FairLock:
-        """Held by an execution from reading the values to replacing them."""
+        """Held by an execution from reading the values until replacing them."""
         return self._kept.lock
 
     def check_shared(self, variables: Sequence[StateVariable]) -> None:
-        """That a model with these variables can share those that have the names of variables here.
+        """Checks that a model with these variables can share this state.
 
         Raises:
-            BadData: a name stands for two of them, or for variables that begin with different values.
+            BadData: names are not unique, or variables of the same name have different initial
+                values.
         """
         kept = list(self._kept.slots)
         known = {slot.variable.name: slot.variable for slot in kept}
@@ -110,14 +117,14 @@ class State:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The variables' names, which need not be unique."""
+        """The names of the variables, which need not be unique."""
         return tuple(slot.variable.name for slot in self._slots)
 
     def value(self, name: str) -> Array:
-        """A copy of the first variable of that name.
+        """Returns a copy of the first variable of that name.
 
         Raises:
-            BadData: there is none.
+            BadData: there is no such variable.
         """
         if name not in self.names:
             raise BadData(f"there is no variable {name!r}; there are: {', '.join(self.names) or 'none'}")
@@ -125,38 +132,50 @@ class State:
             return self._slots[self.names.index(name)].value.copy()
 
     def reset(self) -> None:
-        """Gives every variable its initial value, also for those that share it."""
+        """Resets every variable to its initial value, also for the compilations that share it."""
         with self.lock:
             self.replace([slot.initial() for slot in self._slots])
 
     def values(self) -> list[Array]:
-        """What the next execution reads; `lock` is held."""
+        """Returns the values that the next execution reads. The caller holds `lock`."""
         return [slot.value for slot in self._slots]
 
     def spares(self) -> list[Array]:
-        """Memory that the next execution may write new values to, the same until one has; `lock` is held."""
+        """Returns memory for the new values, the same until they are replaced.
+
+        The caller holds `lock`.
+        """
         return [slot.spare for slot in self._slots]
 
     @property
     def changes(self) -> int:
-        """How often the values were changed, by whoever shares any of them; `lock` is held."""
+        """Number of changes to the values by all compilations that share them.
+
+        The caller holds `lock`.
+        """
         return self._kept.changes
 
     def exchange(self) -> None:
-        """All values are in the spare memory, and the memory of the old ones is the spare one from now on; `lock` is held."""
+        """Swaps the values with the spare memory, which holds all new values.
+
+        The caller holds `lock`.
+        """
         self._kept.changes += 1
         for slot in self._slots:
             slot.value, slot.spare = slot.spare, slot.value
 
     def replace(self, values: Iterable[Array]) -> None:
-        """Takes what an execution has left: the spare memory, or arrays of their own; `lock` is held."""
+        """Replaces the values by those of an execution, in spare memory or in new arrays.
+
+        The caller holds `lock`.
+        """
         self._kept.changes += 1
         for slot, value in zip(self._slots, values, strict=True):
             slot.replace(value)
 
 
 def _like(array: Array) -> Array:
-    """Memory for another array of its shape and type, where devices like it."""
+    """Allocates aligned memory for an array of the same shape and type."""
     return aligned_zeros(array.nbytes).view(array.dtype).reshape(array.shape)
 
 
@@ -167,7 +186,7 @@ def _spare_for(value: Array) -> Array:
 
 
 def _begin_alike(first: StateVariable, second: StateVariable) -> bool:
-    """Whether two variables have the same type and initial value."""
+    """Returns True if two variables have the same type and initial value."""
     one, other = first.initial, second.initial
     is_number = one.dtype.kind in "fc"
     return one.dtype == other.dtype and bool(np.array_equal(one, other, equal_nan=is_number))

@@ -1,7 +1,8 @@
-"""Executions of stateful models: their variables go in as further inputs and come out as further outputs.
+"""Executions of stateful models: variables are additional inputs and outputs.
 
-A variable has two places. An execution reads the one and writes the other, and when all has gone well they change roles: nothing is
-copied, and the requests of an execution that is repeated are but a few, which devices may know again.
+A variable has two buffers. An execution reads one and writes the other; on success they are
+swapped. So nothing is copied, and a repeated execution needs only two requests, which devices
+recognise.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,24 +17,25 @@ from neurald.hal.model.types import Argument, OperandType, Request, array_to_sto
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.runtime.execution.state import Array, State
 
-#: Requests that are kept. Two take turns while nothing else uses the variables.
+#: Number of cached requests. Two alternate while nothing else uses the variables.
 _REQUESTS_KEPT = 4
 
 
 @dataclass(slots=True)
 class _Extended:
-    """A request with variables, and what came of it when it was last run.
+    """A request with variables, and its last result.
 
     Attributes:
         base: the request without variables.
-        values: of the variables before.
-        places: memory for their new values.
+        values: current values of the variables.
+        places: memory for the new values.
         request: with both.
         result: of the last run; None before the first.
         visible: that result without the variables.
-        new: the new values, where they are views of `places`.
-        follower: what reads `places` and writes to the memory of the old values, once it is known.
-        again: runs `request` once more, where the device has a shorter way for that.
+        new: the new values, if they are views of `places`.
+        follower: the request that reads `places` and writes to the memory of the old values, once
+            it is known.
+        again: runs `request` again on the device's faster path, if it has one.
     """
 
     base: Request
@@ -51,7 +53,7 @@ class StatefulRuns:
     """Runs the requests of one execution with the variables of its compilation.
 
     Args:
-        state: the variables; held for a whole run.
+        state: the variables; locked during a run.
         types: of the variables.
     """
 
@@ -68,18 +70,19 @@ class StatefulRuns:
     def run(
         self, request: Request, options: ExecuteOptions, execute: Callable[[Request], ExecutionResult]
     ) -> ExecutionResult:
-        """Runs with the variables, and keeps their new values if all went well.
+        """Runs with the variables, and keeps their new values on success.
 
         Args:
             request: without the variables.
-            options: of the execution; limit how long it waits for the variables.
-            execute: runs a request with them.
+            options: for the execution; its deadline and cancellation also limit the wait for the
+                variables.
+            execute: runs a request that includes the variables.
 
         Returns:
             The result without the variables.
 
         Raises:
-            OpFailed: what the device wrote are no values of a variable.
+            OpFailed: the device wrote an invalid value of a variable.
             Error: the execution failed.
         """
         state = self._state
@@ -95,7 +98,8 @@ class StatefulRuns:
                     return visible or result
                 if result.is_sufficient:
                     break
-                # A variable has grown. Nothing is kept of a run until it fits, so it can simply be done again.
+                # A variable has grown. A run that did not fit has changed nothing, so it can be
+                # repeated.
                 sizes = [size or 0 for size, _ in self._written(result)]
                 places = [np.empty(size, np.uint8) for size in sizes]
                 extended = self._extended(request, state.values(), places)
@@ -112,10 +116,12 @@ class StatefulRuns:
     def create_reusable_execution(
         self, request: Request, create: Callable[[Request], Callable[[Cancellation], None] | None]
     ) -> Callable[[Cancellation], None] | None:
-        """What runs a request as the last `run` did; None unless two requests with variables take turns.
+        """Returns a function that repeats the last `run`.
+
+        None unless two requests with variables alternate.
 
         Args:
-            request: without the variables, of the last `run`, which had success.
+            request: of the last successful `run`, without the variables.
             create: makes it for a request with them.
         """
         last = self._last
@@ -129,10 +135,10 @@ class StatefulRuns:
         return self._run_again if last.again and follower.again else None
 
     def _run_again(self, cancellation: Cancellation) -> None:
-        """Runs the request after the last one.
+        """Runs the request that follows the last one.
 
         Raises:
-            BadState: others have changed variables, or executed.
+            BadState: another execution has changed the variables.
             Error: the execution failed.
         """
         state = self._state
@@ -149,7 +155,7 @@ class StatefulRuns:
             state.lock.release()
 
     def _following(self, request: Request) -> _Extended:
-        """The request with the variables as they are now."""
+        """Returns the request with the current values of the variables."""
         last, state = self._last, self._state
         if last is None or last.base is not request or state.changes != self._changes:
             return self._known(request, state.values(), state.spares())
@@ -158,13 +164,13 @@ class StatefulRuns:
         return last.follower
 
     def _known(self, request: Request, values: Sequence[Array], spares: Sequence[Array]) -> _Extended:
-        """A request with variables that have these values, and places for their new ones."""
+        """Returns the request for these values of the variables and buffers for the new ones."""
         key = (id(request), *map(id, values), *map(id, spares))
         extended = self._kept.get(key)
         if extended is None:
             if len(self._kept) >= _REQUESTS_KEPT:
                 self._kept.clear()
-            # What it is found by lives as long as it does.
+            # The entry keeps the objects alive whose ids form its key.
             extended = self._kept[key] = self._extended(request, values, spares)
         return extended
 
@@ -188,7 +194,7 @@ class StatefulRuns:
         return _Extended(base, values, places, request)
 
     def _look_at(self, extended: _Extended, result: ExecutionResult) -> None:
-        """Notes a result."""
+        """Records a result and derives the visible one and the new values."""
         shown = len(result.output_shapes) - len(self._types)
         extended.visible = replace(result, output_shapes=result.output_shapes[:shown])
         if result.is_sufficient and self._are_views:
@@ -198,7 +204,7 @@ class StatefulRuns:
         extended.result = result
 
     def _written(self, result: ExecutionResult) -> list[tuple[int | None, tuple[int, ...]]]:
-        """The bytes and the shape of each variable's new value."""
+        """Returns the size in bytes and the shape of each variable's new value."""
         shapes = result.output_shapes[len(result.output_shapes) - len(self._types) :]
         return [
             (shape.size_bytes(kind), shape.dimensions or ())

@@ -1,4 +1,4 @@
-"""Where the time of an execution goes, step by step."""
+"""Measures the time of an execution, step by step."""
 
 import time
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from neurald.runtime.plan.plan import ExecutionStep
 
 @dataclass(slots=True)
 class _Record:
-    """What the runs of one step took; None once a run could not tell."""
+    """Times of the runs of one step, in nanoseconds; None once a run did not report one."""
 
     runs: int = 0
     called_ns: int = 0
@@ -22,7 +22,7 @@ class _Record:
 
 
 class StepClock:
-    """Adds up what the runs of each step take in one execution."""
+    """Adds up the run times of each step in one execution."""
 
     def __init__(self, steps: Sequence[ExecutionStep]) -> None:
         self._steps = steps
@@ -32,7 +32,7 @@ class StepClock:
     def run(
         self, step: ExecutionStep, request: Request, options: ExecuteOptions, runner: Runner
     ) -> ExecutionResult:
-        """Runs a step by `runner`, and keeps what it took; also if it failed."""
+        """Runs a step with `runner` and records its times, also if it fails."""
         record = self._records[id(step)]
         timing = Timing()
         started = time.perf_counter_ns()
@@ -48,18 +48,18 @@ class StepClock:
         return result
 
     def number(self, step: ExecutionStep) -> int:
-        """The position of a step among all."""
+        """Returns the position of a step in the plan."""
         return self._numbers[id(step)]
 
     def durations(self) -> tuple[StepDuration, ...]:
-        """One for each step."""
+        """Returns the durations of all steps, one each."""
         return tuple(
             _duration(number, step.device.name, self._records[id(step)])
             for number, step in enumerate(self._steps)
         )
 
     def timing(self) -> Timing:
-        """Of all steps that ran together, as far as all of them could tell."""
+        """Returns the total timing of all steps; None for a time that a step did not report."""
         on_device: int | None = 0
         in_driver: int | None = 0
         queued: int | None = 0
@@ -70,7 +70,7 @@ class StepClock:
         return Timing(on_device_ns=on_device, in_driver_ns=in_driver, queued_ns=queued)
 
     def report(self) -> str:
-        """What each step took so far, for messages: the slowest first."""
+        """Formats the time of each step so far for messages, slowest first."""
         taken = sorted(
             (
                 (self._records[id(step)].called_ns, number, step.device.name)
@@ -83,11 +83,11 @@ class StepClock:
 
 
 def fenced_duration(device: str, timing: Timing) -> StepDuration:
-    """Returns where the time of a step went that its device itself ran after fences.
+    """Returns the durations of a step that its device ran after fences.
 
     Args:
         device: name of the device.
-        timing: from when the last fence had signalled. Data were on their way before that.
+        timing: from the signal of the last fence. The transfer of data happened before.
     """
     called_ns = (timing.in_driver_ns or timing.on_device_ns or 0) + (timing.queued_ns or 0)
     record = _Record(

@@ -1,4 +1,4 @@
-"""Runs one step of a plan, and believes nothing that its device says before it is checked."""
+"""Runs one step of a plan and validates everything that its device reports."""
 
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
@@ -17,9 +17,9 @@ from neurald.hal.model.types import MAXIMUM_OPERAND_BYTES, Operand, OperandType,
 from neurald.hal.validation.validate import merge_dimensions
 from neurald.runtime.plan.plan import ExecutionStep
 
-#: Runs one step and gives back a result that has been checked (`checked_step_result`). A plan's executor calls it for each
-#: step, again and again in loops and where an operand between steps has turned out larger than its buffer. It may run the
-#: step in another way: on the CPU device after a failure, or in a burst.
+#: Runs one step and returns a validated result (`checked_step_result`). The executor of a plan
+#: calls it for each step, repeatedly in loops and when an operand between steps was larger than its
+#: buffer. It may run the step in another way: on the CPU device after a failure, or in a burst.
 Runner: TypeAlias = Callable[[ExecutionStep, Request, ExecuteOptions], ExecutionResult]
 
 
@@ -27,23 +27,23 @@ def run_step(step: ExecutionStep, request: Request, options: ExecuteOptions) -> 
     """The plain `Runner`: executes the step's prepared model.
 
     Raises:
-        OpFailed: the device's answer contradicts the model or the request.
+        OpFailed: the device's result contradicts the model or the request.
         Error: the device failed.
     """
     return checked_step_result(step, request, step.prepared_model.execute(request, options))
 
 
-#: What ends a step because its time, or the application's interest in it, is over.
+#: Errors that end a step because its time is up or the application cancelled it.
 STOPPED: Final = (Cancelled, MissedDeadlineTransient, MissedDeadlinePersistent)
 
 
 def naming_step(error: Error, number: int, step: ExecutionStep) -> Error:
-    """An error like one of `STOPPED` that a device gave, whose message says which step of the plan it was."""
+    """Returns a `STOPPED` error with the same type and a message that names the step."""
     return type(error)(f"step {number} on {step.device.name}: {error}")
 
 
 def checked_step_result(step: ExecutionStep, request: Request, result: ExecutionResult) -> ExecutionResult:
-    """`result`, which a device gave for a step's request.
+    """Returns `result` after validating it against the step's request.
 
     Raises:
         OpFailed: it contradicts the model or the request.
@@ -53,7 +53,7 @@ def checked_step_result(step: ExecutionStep, request: Request, result: Execution
     except BadData as error:
         raise OpFailed(f"device {step.device.name} answered nonsense: {error}") from None
     except (AttributeError, TypeError, ValueError) as error:
-        # What is no `ExecutionResult`, or holds something else than it says, has nothing to check.
+        # The object is not an `ExecutionResult`, or its fields have wrong types.
         raise OpFailed(
             f"device {step.device.name} answered nonsense: {type(result).__name__} is no valid "
             f"ExecutionResult: {error}"
@@ -62,7 +62,7 @@ def checked_step_result(step: ExecutionStep, request: Request, result: Execution
 
 
 def check_result(result: ExecutionResult, outputs: Sequence[Operand], request: Request) -> None:
-    """Raises BadData unless every reported shape is one that the model and the request allow."""
+    """Raises BadData unless the model and the request allow every reported shape."""
     if len(result.output_shapes) != len(outputs):
         raise BadData(f"{len(result.output_shapes)} output shapes; the model has {len(outputs)} outputs")
     for position, (shape, operand, argument) in enumerate(
@@ -78,7 +78,7 @@ def check_result(result: ExecutionResult, outputs: Sequence[Operand], request: R
             continue
         if shape.dimensions is None:
             raise BadData(f"{what}: its shape is not reported")
-        # A dimension of 0 is one that has no elements here, not one that is open.
+        # In a result, dimension 0 means no elements, not an unknown dimension.
         if known != shape.dimensions or any(d < 0 for d in shape.dimensions):
             raise BadData(f"{what}: shape {list(shape.dimensions)}")
         if argument.pool is not None and isinstance(request.pools[argument.pool], DeviceBuffer):

@@ -1,4 +1,4 @@
-"""Outputs of strings: an array of objects that is filled from memory of its own, which grows to what the strings need."""
+"""String outputs: arrays of objects filled from an internal buffer that grows as needed."""
 
 import math
 from collections.abc import Mapping
@@ -13,18 +13,19 @@ from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.strings import decode_strings, least_bytes
 from neurald.hal.model.types import OperandType
 
-#: Bytes for each string that there is room for at first.
+#: Initial number of bytes per string.
 _FIRST_BYTES = 32
 
 
 class StringOutput:
-    """One output of an execution.
+    """One string output of an execution.
 
     Args:
-        array: of objects, C-contiguous; for an output whose shape the model leaves open it is filled from its start.
+        array: of objects, C-contiguous. If the model leaves the shape open, it is filled from its
+            start.
 
     Attributes:
-        memory: where a device is to write the strings.
+        memory: buffer that a device writes the strings to.
     """
 
     def __init__(self, array: "np.ndarray[Any, Any]") -> None:
@@ -32,18 +33,18 @@ class StringOutput:
         self.memory = _memory(least_bytes(array.size) + _FIRST_BYTES * array.size)
 
     def holds(self, dimensions: tuple[int, ...] | None) -> bool:
-        """Whether the array has an element for each string of an output of that shape."""
+        """Returns True if the array has an element for each string of an output of that shape."""
         return dimensions is not None and math.prod(dimensions) <= self._array.size
 
     def grow(self, size_bytes: int) -> None:
-        """Takes other memory, of at least that many bytes."""
+        """Replaces the buffer by one of at least that many bytes."""
         self.memory = _memory(size_bytes)
 
     def fill(self, dimensions: tuple[int, ...]) -> None:
-        """Puts the strings that a device has written into the array.
+        """Decodes the strings that a device has written into the array.
 
         Raises:
-            OpFailed: what it has written are no strings of that shape.
+            OpFailed: the bytes are not valid strings of that shape.
         """
         try:
             strings = decode_strings(self.memory.view(), dimensions)
@@ -53,7 +54,7 @@ class StringOutput:
 
 
 def checked_result(result: ExecutionResult, outputs: Mapping[int, StringOutput]) -> ExecutionResult:
-    """The result, insufficient too where an array has too few elements for the strings that fitted its memory."""
+    """Marks outputs as insufficient if their arrays have too few elements for the strings."""
     if not outputs:
         return result
     shapes = tuple(
@@ -66,7 +67,7 @@ def checked_result(result: ExecutionResult, outputs: Mapping[int, StringOutput])
 
 
 def grow_outputs(result: ExecutionResult, outputs: Mapping[int, StringOutput]) -> bool:
-    """Whether more memory for strings, which the outputs have now, is all that an execution lacked."""
+    """Grows the buffers of string outputs; returns False if the execution lacked anything else."""
     short = [n for n, shape in enumerate(result.output_shapes) if not shape.sufficient]
     if not short or not all(
         n in outputs and outputs[n].holds(result.output_shapes[n].dimensions) for n in short

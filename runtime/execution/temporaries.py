@@ -1,8 +1,11 @@
-"""Where the values of one running execution lie: the client's buffers, constants, the arena, and memory that grows.
+"""Where the values of one execution are stored.
 
-A value whose size only running its step tells gets a guess: what its shape is inferred to be, else one element. When the
-device reports that this was too small, the step runs again with as much as the reported shape takes, or with twice as
-much where no shape is known (AOSP `DynamicTemporaries`). Each time the room must have grown, or the device is wrong.
+The storage is the client's buffers, constants, the arena, or memory that grows.
+
+A value whose size is only known after its step has run starts with a guess: the size of its
+inferred shape, else one element. If the device reports that this was too small, the step runs again
+with the size of the reported shape, or with twice the size if no shape is known (AOSP
+`DynamicTemporaries`). The memory must grow each time, otherwise the device is at fault.
 """
 
 import weakref
@@ -27,22 +30,23 @@ from neurald.hal.validation.validate import merge_dimensions
 from neurald.runtime.plan.plan import CompoundBody, Value
 from neurald.runtime.plan.residency import Residence
 
-#: Memory for values of unknown size is used again if it is at most so much larger than what is needed (AOSP's rule).
+#: Memory for values of unknown size is reused if it is at most this many times the required size
+#: (AOSP's rule).
 _REUSE_FACTOR = 1.2
-#: Workspaces that a plan keeps for its next executions.
+#: Number of workspaces that a plan keeps for its next executions.
 _WORKSPACES_KEPT = 4
 
 
 class Place:
-    """Where a value lies, and what is known of it now.
+    """Storage of a value and its current state.
 
     Attributes:
-        memory: None while there is none, and for an omitted argument.
-        offset: of its first byte.
-        capacity: bytes that it may have.
-        dimensions: its shape; where nothing is written yet, what is demanded of it.
-        length: bytes that it has.
-        key: of memory that may grow, None for any other.
+        memory: None if not allocated yet, and for an omitted argument.
+        offset: of the first byte.
+        capacity: available bytes.
+        dimensions: current shape; before the value is written, the shape that it must have.
+        length: bytes in use.
+        key: of memory that may grow; None for other memory.
     """
 
     __slots__ = ("capacity", "dimensions", "key", "length", "memory", "offset")
@@ -64,11 +68,11 @@ class Place:
         self.key = key
 
     def content(self) -> Memory:
-        """The bytes that it has, in memory of the host.
+        """Returns the bytes of the value in host memory.
 
         Raises:
-            OpFailed: it is omitted.
-            Error: it lies in a buffer of a device, which does not give it.
+            OpFailed: the argument is omitted.
+            Error: the value lies in a device buffer that cannot be read.
         """
         if self.memory is None:
             raise OpFailed("an argument of control flow is omitted")
@@ -79,10 +83,10 @@ class Place:
         return copy
 
     def fill(self, content: Memory, dimensions: Dimensions) -> None:
-        """Takes a value from memory of the host; there is room for it.
+        """Copies a value from host memory. The capacity must suffice.
 
         Raises:
-            Error: it lies in a buffer of a device, which does not take it.
+            Error: the value lies in a device buffer that cannot be written.
         """
         assert self.memory is not None  # noqa: S101 - there is room
         if isinstance(self.memory, DeviceBuffer):
@@ -96,9 +100,9 @@ class Workspace:
     """Memory for the temporaries of one execution at a time.
 
     Attributes:
-        arena: for those of known size; None where there are none.
-        growing: for those of other sizes, by the key of their place.
-        resident: for those that stay on a device, by the number of the value.
+        arena: for values of known size; None if there are none.
+        growing: for values of other sizes, by the key of their place.
+        resident: for values that stay on a device, by the number of the value.
     """
 
     shares_memory: bool
@@ -108,7 +112,7 @@ class Workspace:
     _requests: tuple["weakref.ref[Request]", dict[Hashable, Request]] | None = None
 
     def requests_of(self, client: Request) -> dict[Hashable, Request]:
-        """The requests of steps that executions of the client's request have left here; they go when it does."""
+        """Returns the cached step requests of the client's request; dropped when that one is."""
         kept = self._requests
         if kept is None or kept[0]() is not client:
             found: dict[Hashable, Request] = {}
@@ -116,10 +120,12 @@ class Workspace:
         return kept[1]
 
     def room(self, key: int, size_bytes: int) -> Memory:
-        """Memory of at least that many bytes: what the key has already, if that is not far too large.
+        """Returns memory of at least that many bytes.
+
+        Reuses the key's memory unless far too large.
 
         Raises:
-            OutOfMemory: there is none, or more than 2^32 - 1 bytes are asked for.
+            OutOfMemory: allocation failed, or more than 2^32 - 1 bytes are requested.
         """
         kept = self.growing.get(key)
         if kept is not None and size_bytes <= kept.size <= max(ALIGNMENT, size_bytes * _REUSE_FACTOR):
@@ -129,12 +135,12 @@ class Workspace:
 
     @property
     def abandoned(self) -> tuple[SharedMemory, ...]:
-        """Its memories that a driver which failed may still write to."""
+        """Its memories that a failed driver may still write to."""
         memories = self.growing.values() if self.arena is None else (self.arena, *self.growing.values())
         return tuple(m for m in memories if isinstance(m, SharedMemory) and m.is_abandoned)
 
     def replace(self, old: Memory) -> Memory:
-        """Other memory with the same content in place of `old`."""
+        """Replaces `old` by other memory with the same content."""
         new = allocate(old.size, shares_memory=self.shares_memory)
         np.asarray(new.view(0, old.size))[...] = np.asarray(old.view())
         if self.arena is old:
@@ -144,7 +150,7 @@ class Workspace:
 
 
 class Workspaces:
-    """Workspaces of one plan that are used again. Thread-safe."""
+    """The reusable workspaces of one plan. Thread-safe."""
 
     def __init__(self, body: CompoundBody, residences: Mapping[int, Residence]) -> None:
         self._residences = residences
@@ -154,7 +160,7 @@ class Workspaces:
         self._lock = forkable_lock()
 
     def take(self) -> Workspace:
-        """A workspace that nobody else has until it is given back."""
+        """Returns a workspace for exclusive use until it is given back."""
         while True:
             with self._lock:
                 if not self._free:
@@ -172,17 +178,20 @@ class Workspaces:
         return workspace
 
     def give_back(self, workspace: Workspace) -> None:
-        """Takes a workspace that no device uses any more; one whose execution failed may still be written to."""
+        """Takes back a workspace that no device uses.
+
+        Do not return one of a failed execution: a device may still write to it.
+        """
         with self._lock:
             if len(self._free) < _WORKSPACES_KEPT:
                 self._free.append(workspace)
 
 
 def allocate(size_bytes: int, *, shares_memory: bool) -> Memory:
-    """Memory of at least that many bytes.
+    """Allocates at least that many bytes.
 
     Raises:
-        OutOfMemory: there is none, or no operand may be so large.
+        OutOfMemory: allocation failed, or the size exceeds that of any operand.
     """
     if size_bytes > MAXIMUM_OPERAND_BYTES:
         raise OutOfMemory(f"{size_bytes} bytes for operands between steps; at most 2^32 - 1 are allowed")
@@ -196,17 +205,17 @@ def allocate(size_bytes: int, *, shares_memory: bool) -> Memory:
 
 
 class Temporaries:
-    """The places of all values of one execution.
+    """The places of all values in one execution.
 
     Args:
-        body: of the plan.
-        request: of the client.
-        workspace: for this execution alone.
+        body: the body of the plan.
+        request: the client's request.
+        workspace: for the exclusive use of this execution.
 
     Attributes:
-        places: by value; a loop exchanges those of the values that it carries.
-        short: places of the client's outputs that turned out too small, by the number of the output.
-        host_copies: how often a value was copied from a device because another device needs it.
+        places: by value; a loop swaps those of its carried values.
+        short: numbers of the client's outputs that were too small.
+        host_copies: number of values copied from a device because another device needs them.
     """
 
     def __init__(self, body: CompoundBody, request: Request, workspace: Workspace) -> None:
@@ -215,7 +224,7 @@ class Temporaries:
         self._workspace = workspace
         self._offsets = body.arena.offsets
         self._shared = body.shared
-        #: Values on devices whose copies on the host, if there are any, are out of date.
+        #: Values on devices whose host copies, if any, are out of date.
         self._stale: set[int] = set()
         self.host_copies = 0
         self._kept_back: dict[int, Place] = {}
@@ -241,7 +250,7 @@ class Temporaries:
         if value.is_omitted or value.is_bound:
             return Place(None)
         if number in self._workspace.resident:
-            # A device finds the room in a buffer of its own itself.
+            # The device chooses the size of its own buffer.
             buffer = self._workspace.resident[number]
             return Place(buffer, 0, MAXIMUM_OPERAND_BYTES, value.dimensions)
         if number in self._offsets:
@@ -250,7 +259,7 @@ class Temporaries:
         return Place(None, dimensions=value.dimensions, key=number)
 
     def _shared_copy(self, number: int, place: Place) -> Place:
-        """The same value in shared memory, if it belongs there."""
+        """Returns a copy of the value in shared memory, if a device needs it there."""
         lies_well = isinstance(place.memory, SharedMemory | DeviceBuffer) or place.memory is None
         if number not in self._shared or lies_well:
             return place
@@ -260,7 +269,7 @@ class Temporaries:
         return copy
 
     def copy_back(self) -> None:
-        """Gives the client the outputs that were kept in shared memory; nothing once one turned out too small."""
+        """Copies outputs from shared memory to the client's buffers, unless any is too small."""
         for number, target in self._kept_back.items():
             place, output = self.places[number], self._values[number].client_output
             if output is not None and place.length > target.capacity:
@@ -275,7 +284,7 @@ class Temporaries:
         what = f"{'output' if is_output else 'input'} {value.operand}"
         dimensions = merge_dimensions(value.dimensions, argument.dimensions, what)
         memory = self._request.pools[argument.pool]
-        # A device finds the room in a buffer of its own itself.
+        # The device chooses the size of its own buffer.
         capacity = MAXIMUM_OPERAND_BYTES if isinstance(memory, DeviceBuffer) else argument.length
         place = Place(memory, argument.offset, capacity, dimensions)
         if not is_output:
@@ -284,7 +293,7 @@ class Temporaries:
         return place
 
     def reserve(self, number: int, size_bytes: int | None) -> None:
-        """Sees to it that a value that may grow has room for so many bytes; for None, that it has any room."""
+        """Ensures that a growing value has that many bytes; None requires any memory at all."""
         place = self.places[number]
         if place.key is None:
             return
@@ -297,10 +306,10 @@ class Temporaries:
             place.capacity = place.memory.size
 
     def leave_abandoned(self) -> None:
-        """Moves all that lies in memory which a failed driver may still write to, or read from, to other memory.
+        """Replaces memory that a failed driver may still read or write.
 
-        Whoever stood in for it has computed the same from the same inputs. But those inputs stay as they are from now on,
-        and what is written next is out of reach.
+        The device that took over has computed the same values from the same inputs. The old memory
+        keeps those inputs unchanged and is out of reach for later writes.
         """
         for old in self._workspace.abandoned:
             new = self._workspace.replace(old)
@@ -309,11 +318,11 @@ class Temporaries:
                     place.memory = new
 
     def grow(self, number: int, shape: OutputShape) -> None:
-        """Makes more room for a value that did not fit; a client's output moves to memory that can grow.
+        """Enlarges a value that did not fit; a client's output moves to memory that can grow.
 
         Raises:
-            OpFailed: what the device reports makes no sense, or says nothing new.
-            OutOfMemory: there is not so much memory.
+            OpFailed: the device's report is inconsistent, or demands no more memory than before.
+            OutOfMemory: allocation failed.
         """
         place, value = self.places[number], self._values[number]
         self._check(number, shape.dimensions)
@@ -328,10 +337,10 @@ class Temporaries:
         self.reserve(number, 2 * max(place.capacity, 1) if size_bytes is None else size_bytes)
 
     def written(self, number: int, shape: OutputShape) -> None:
-        """Notes what a step has written.
+        """Records the shape that a step has written.
 
         Raises:
-            OpFailed: the shape is not what an operand outside of the step's graph declares.
+            OpFailed: the shape contradicts the operand's declaration outside of the step's graph.
         """
         self._check(number, shape.dimensions)
         place = self.places[number]
@@ -342,16 +351,16 @@ class Temporaries:
 
     @property
     def has_residents(self) -> bool:
-        """Whether values stay on devices."""
+        """True if any value stays on a device."""
         return bool(self._workspace.resident)
 
     def place_on_host(self, number: int) -> Place:
-        """The place of a value for who does not reach the device that it may lie on: a copy on the host.
+        """Returns the place of a value in host memory. A value on a device is copied.
 
-        The copy is made when it is first asked for after the value was written.
+        The copy is made on first use after the value was written.
 
         Raises:
-            Error: the device does not give the value.
+            Error: the device's buffer cannot be read.
         """
         place = self.places[number]
         buffer = self._workspace.resident.get(number)
@@ -365,11 +374,11 @@ class Temporaries:
         return Place(memory, 0, memory.size, place.dimensions, place.length)
 
     def copy(self, source: int, target: int) -> None:
-        """Gives one value what another one is: at the end of a loop.
+        """Copies one value to another, at the end of a loop.
 
         Raises:
-            OpFailed: their operands have other shapes.
-            OutOfMemory: there is no room for it.
+            OpFailed: the shapes of their operands differ.
+            OutOfMemory: allocation failed.
         """
         origin = self.places[source]
         content = origin.content()
@@ -382,14 +391,14 @@ class Temporaries:
         self.written(target, shape)
 
     def demanded(self, number: int) -> Dimensions:
-        """What the model, and for its outputs the client too, demand of the shape of a value."""
+        """Returns the shape that the model, and for an output the client, demand of a value."""
         return self._demanded[number]
 
     def _check(self, number: int, dimensions: Dimensions) -> None:
         require_agreement(self._demanded[number], dimensions, self._values[number])
 
     def output_shapes(self, count: int) -> tuple[OutputShape, ...]:
-        """Of all outputs of the model, of which there are so many."""
+        """Returns the shapes of the model's `count` outputs."""
         shapes: dict[int, OutputShape] = {}
         for value, place in zip(self._values, self.places, strict=True):
             if value.client_output is not None:
@@ -402,7 +411,7 @@ class Temporaries:
 
 
 def require_agreement(declared: Dimensions, actual: Dimensions, what: object) -> None:
-    """Raises OpFailed unless a real shape is one that the declared dimensions allow, as far as both are known."""
+    """Raises OpFailed unless the actual shape agrees with the declared dimensions."""
     if actual is None or declared is None or declared == actual:
         return
     if len(declared) != len(actual) or any(d not in (0, a) for d, a in zip(declared, actual, strict=True)):

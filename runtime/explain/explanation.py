@@ -1,6 +1,7 @@
-"""Why each operation runs where it does, and what moves between devices: computed from a partitioning, for people and programs.
+"""Explains the device choice for each operation, and the transfers between devices.
 
-Steps are numbered in the order of a plan: the steps of an interpreted operation's branches come where the operation is.
+Steps are numbered in the order of a plan: the steps of an interpreted operation's branches come at
+the position of the operation.
 """
 
 from collections import Counter
@@ -12,123 +13,34 @@ import msgspec
 
 from neurald.hal.model.numbering import operand_number, operation_numbers, positions_by_number
 from neurald.hal.model.types import Model, Operand, OperandType, Subgraph, byte_size
+from neurald.runtime.explain.records import (
+    INTERPRETER_NAME,
+    DeviceShare,
+    OperationExplanation,
+    Refusal,
+    Rejection,
+    StepExplanation,
+    Transfer,
+    Value,
+)
 from neurald.runtime.model.boundary import boundaries, waits_for, writers
-from neurald.runtime.model.branches import graph_of, referenced_graphs
-from neurald.runtime.partitioning.groups import MAIN, StepGroup
+from neurald.runtime.model.branches import MAIN, graph_of, referenced_graphs
+from neurald.runtime.partitioning.groups import StepGroup
 from neurald.runtime.partitioning.limits import step_groups
 from neurald.runtime.partitioning.partitioner import PartitionResult
 from neurald.runtime.partitioning.placement import INTERPRETER, Candidate
 
-#: What runs interpreted control flow, as explanations name it.
-INTERPRETER_NAME = "interpreter"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rejection:
-    """Why a device does not run an operation."""
-
-    device: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperationExplanation:
-    """Where one operation runs, and why.
-
-    Attributes:
-        graph, operation: its graph's number (0 for the main one) and its position there, in the application's order.
-        type: of the operation.
-        steps: the steps that it is part of: one; none if it is interpreted; several in a graph that several operations use.
-        device: a device's name, or `INTERPRETER_NAME`.
-        reason: why that one.
-        rejected: every other device, and why not.
-        after: the operations of its graph whose results it reads.
-        branches: the graphs that it refers to, where it is interpreted.
-    """
-
-    graph: int
-    operation: int
-    type: str
-    steps: tuple[int, ...]
-    device: str
-    reason: str
-    rejected: tuple[Rejection, ...]
-    after: tuple[int, ...]
-    branches: tuple[int, ...]
-
-    @property
-    def label(self) -> str:
-        """How lines of text name it."""
-        prefix = "" if self.graph == MAIN else f"graph {self.graph} "
-        return f"{prefix}operation {self.operation} {self.type}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Value:
-    """An operand at the edge of a step; `bytes` is None where its size is not known before it runs."""
-
-    operand: int
-    name: str
-    type: str
-    dimensions: tuple[int, ...] | None
-    bytes: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepExplanation:
-    """What one step runs, reads and gives; operations in the order in which they run, by the application's positions."""
-
-    step: int
-    graph: int
-    device: str
-    operations: tuple[int, ...]
-    inputs: tuple[Value, ...]
-    outputs: tuple[Value, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Transfer:
-    """A value that one device writes and another reads, once for each reading device."""
-
-    graph: int
-    source: str
-    target: str
-    value: Value
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceShare:
-    """How much of a model a device runs."""
-
-    device: str
-    operations: int
-    steps: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
-    """Operations of one type that a device does not run for the same reason.
-
-    Attributes:
-        operations: their positions; those outside the main graph as `graph:position`.
-    """
-
-    device: str
-    type: str
-    reason: str
-    operations: tuple[str, ...]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """Why each operation runs where it does. `str()` is `text()`.
+    """The device choice for each operation. `str()` is `text()`.
 
     Attributes:
         shares: of every device, in their order, and of the interpreter if it runs anything.
-        operations: of the main graph, then of the graphs that interpreted control flow refers to.
+        operations: of the main graph, then of the graphs of interpreted control flow.
         steps: in the order of the plan.
-        transfers: between devices. The host's memory is where the CPU device and the interpreter work.
-        notes: what happened since, such as a device that failed.
+        transfers: between devices. The CPU device and the interpreter work in host memory.
+        notes: what happened since compilation, such as a device that failed.
     """
 
     shares: tuple[DeviceShare, ...]
@@ -139,11 +51,11 @@ class Explanation:
 
     @property
     def transferred_bytes(self) -> int:
-        """Bytes of all transfers whose size is known."""
+        """Total bytes of all transfers whose size is known."""
         return sum(transfer.value.bytes or 0 for transfer in self.transfers)
 
     def refusals(self) -> list[Refusal]:
-        """What each device does not run, alike ones together, the most frequent first."""
+        """Returns what each device rejects, grouped by type and reason, most frequent first."""
         found: dict[tuple[str, str, str], list[str]] = {}
         for o in self.operations:
             where = str(o.operation) if o.graph == MAIN else f"{o.graph}:{o.operation}"
@@ -157,7 +69,10 @@ class Explanation:
         ]
 
     def text(self) -> str:
-        """One line for each operation, `operation 12 CONV_2D -> opencl:0: reason`, and one for each note."""
+        """Formats one line per operation, `operation 12 CONV_2D -> opencl:0.
+
+        Reason`, and one per note.
+        """
         lines = [f"{o.label} -> {o.device}: {o.reason}" for o in self.operations]
         lines += (f"note: {note}" for note in self.notes)
         return "\n".join(" ".join(line.split()) for line in lines)
@@ -166,13 +81,13 @@ class Explanation:
         return self.text()
 
     def to_json(self) -> dict[str, Any]:
-        """All of it, as dictionaries, lists, strings and numbers."""
+        """Converts the explanation to dictionaries, lists, strings and numbers."""
         document: dict[str, Any] = msgspec.to_builtins(self)
         document["transferred_bytes"] = self.transferred_bytes
         return document
 
     def to_html(self, title: str = "Placement") -> str:
-        """A page that needs nothing but itself: a summary, the steps, and the graphs drawn and coloured by device."""
+        """Renders a self-contained page: a summary, the steps, and graphs coloured by device."""
         from neurald.runtime.explain.html import render_html  # seldom wanted
 
         return render_html(self, title)
@@ -181,13 +96,13 @@ class Explanation:
 def explain(
     model: Model, candidates: Sequence[Candidate], result: PartitionResult, notes: Iterable[str] = ()
 ) -> Explanation:
-    """The explanation of a partitioning; takes time linear in the model.
+    """Explains a partitioning. Takes linear time.
 
     Args:
-        model: what was partitioned.
-        candidates: that it was partitioned for.
+        model: the partitioned model.
+        candidates: the devices that were considered.
         result: of `partition`.
-        notes: lines about what happened since.
+        notes: lines about later events.
     """
     names = [candidate.name for candidate in candidates]
     steps = step_groups(result.groups)

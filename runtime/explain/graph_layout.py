@@ -1,4 +1,4 @@
-"""Where to draw the nodes of an acyclic graph: in layers, by the longest path that leads to a node."""
+"""Lays out an acyclic graph in layers, by the longest path to each node."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,17 +7,22 @@ from statistics import fmean
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spot:
-    """Where a node lies: its layer from the top, and its column from the left; columns may be fractions."""
+    """Position of a node.
+
+    Its layer from the top and its column from the left, possibly fractional.
+    """
 
     layer: int
     column: float
 
 
 def layered(after: Sequence[Sequence[int]]) -> list[Spot]:
-    """A spot for each node. Nodes of one layer are at least one column apart, and near the nodes that they come after.
+    """Returns the position of each node.
+
+    Nodes of a layer are at least one column apart, and near their predecessors.
 
     Args:
-        after: for each node the nodes that it comes after.
+        after: the predecessors of each node.
     """
     layer_of = _layers(after)
     layers: list[list[int]] = [[] for _ in range(1 + max(layer_of, default=-1))]
@@ -30,7 +35,7 @@ def layered(after: Sequence[Sequence[int]]) -> list[Spot]:
         for node in sorted(nodes, key=lambda n: (wanted[n], n)):
             columns[node] = wanted[node] if previous is None else max(wanted[node], previous + 1)
             previous = columns[node]
-        # Pushing apart went to the right only.
+        # Nodes were pushed apart to the right only; centre them again.
         shift = fmean(columns[node] - wanted[node] for node in nodes)
         for node in nodes:
             columns[node] -= shift
@@ -39,7 +44,7 @@ def layered(after: Sequence[Sequence[int]]) -> list[Spot]:
 
 
 def _layers(after: Sequence[Sequence[int]]) -> list[int]:
-    """The length of the longest path that leads to each node."""
+    """Returns the length of the longest path to each node."""
     followers: list[list[int]] = [[] for _ in after]
     missing = [len(sources) for sources in after]
     for node, sources in enumerate(after):

@@ -1,26 +1,32 @@
-"""An explanation as a page that loads nothing: tables, and the graphs drawn and coloured by device.
+"""Renders an explanation as a page that loads nothing: tables, and graphs coloured by device.
 
 All text may come from a model or a driver, and is escaped.
 """
 
 import html
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from neurald.runtime.explain.graph_layout import layered
-from neurald.runtime.partitioning.groups import MAIN
+from neurald.runtime.explain.records import (
+    INTERPRETER_NAME,
+    DeviceShare,
+    OperationExplanation,
+    Refusal,
+    StepExplanation,
+    Transfer,
+    Value,
+)
+from neurald.runtime.model.branches import MAIN
 
-if TYPE_CHECKING:
-    from neurald.runtime.explain.explanation import Explanation, OperationExplanation, Value
-
-#: Told apart by most kinds of colour vision (Okabe and Ito); further devices use them again.
+#: Distinguishable with most kinds of colour vision (Okabe and Ito); reused for further devices.
 _COLOURS = ("#9ecae9", "#f2b774", "#8fd1b5", "#f0e68c", "#e3a6c9", "#d3a38f", "#b8b8e6", "#c5d86d")
 _INTERPRETED = "#e4e4e4"
 
 _NODE_WIDTH, _NODE_HEIGHT = 188, 34
 _COLUMN, _LAYER, _MARGIN = 204, 62, 12
 
-#: What fits into a node.
+#: Number of characters that fit into a node.
 _LABEL_LENGTH = 27
 
 _PAGE = """<!DOCTYPE html>
@@ -50,12 +56,49 @@ svg .interpreted {{ stroke-dasharray: 5 3; }}
 """
 
 
-def render_html(explanation: "Explanation", title: str) -> str:
-    """The page; see `Explanation.to_html`."""
-    from neurald.runtime.explain.explanation import (
-        INTERPRETER_NAME,  # which imports this module when it is needed
-    )
+class Explained(Protocol):
+    """The parts of an explanation that a page shows.
 
+    See `neurald.runtime.explain.explanation.Explanation`.
+    """
+
+    @property
+    def shares(self) -> Sequence[DeviceShare]:
+        """The shares of all devices, in their order."""
+        ...
+
+    @property
+    def operations(self) -> Sequence[OperationExplanation]:
+        """The operations of all graphs, main graph first."""
+        ...
+
+    @property
+    def steps(self) -> Sequence[StepExplanation]:
+        """The steps in the order of the plan."""
+        ...
+
+    @property
+    def transfers(self) -> Sequence[Transfer]:
+        """The transfers between devices."""
+        ...
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """Notes on later events."""
+        ...
+
+    @property
+    def transferred_bytes(self) -> int:
+        """Bytes of all transfers whose size is known."""
+        ...
+
+    def refusals(self) -> Sequence[Refusal]:
+        """Returns what each device rejects, by type and reason."""
+        ...
+
+
+def render_html(explanation: Explained, title: str) -> str:
+    """Renders the page; see `Explanation.to_html`."""
     colours = {share.device: _COLOURS[n % len(_COLOURS)] for n, share in enumerate(explanation.shares)} | {
         INTERPRETER_NAME: _INTERPRETED
     }
@@ -76,7 +119,7 @@ def _escaped(text: str) -> str:
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[str] = ()) -> str:
-    """A table; cells are HTML."""
+    """Renders a table; cells are HTML."""
     kinds = [' class="number"' if column in numbers else "" for column in columns]
     head = "".join(f"<th{kind}>{column}</th>" for kind, column in zip(kinds, columns, strict=True))
     lines = (
@@ -86,7 +129,7 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[str]], numbers: Seque
     return f"<table>\n<tr>{head}</tr>\n" + "\n".join(lines) + "\n</table>"
 
 
-def _legend(explanation: "Explanation", colours: Mapping[str, str]) -> str:
+def _legend(explanation: Explained, colours: Mapping[str, str]) -> str:
     total = len(explanation.operations)
     rows = [
         (
@@ -110,8 +153,8 @@ def _notes(notes: Sequence[str]) -> str:
     return "<ul>" + "".join(f"<li>{_escaped(note)}</li>" for note in notes) + "</ul>"
 
 
-def _drawing(operations: Sequence["OperationExplanation"], colours: Mapping[str, str]) -> str:
-    """One graph: a node for each operation, an edge for each that reads another's result, red between devices."""
+def _drawing(operations: Sequence[OperationExplanation], colours: Mapping[str, str]) -> str:
+    """Draws one graph: a node per operation, an edge per dependency, red between devices."""
     spots = layered([operation.after for operation in operations])
     corners = [(_MARGIN + round(s.column * _COLUMN), _MARGIN + s.layer * _LAYER) for s in spots]
     width = max(x for x, _ in corners) + _NODE_WIDTH + _MARGIN
@@ -131,7 +174,7 @@ def _drawing(operations: Sequence["OperationExplanation"], colours: Mapping[str,
     return "\n".join([*lines, "</svg></div>"])
 
 
-def _node(operation: "OperationExplanation", x: int, y: int, colour: str) -> str:
+def _node(operation: OperationExplanation, x: int, y: int, colour: str) -> str:
     label = f"{operation.operation} {operation.type}"
     if len(label) > _LABEL_LENGTH:
         label = label[: _LABEL_LENGTH - 1] + "…"
@@ -151,7 +194,7 @@ def _node(operation: "OperationExplanation", x: int, y: int, colour: str) -> str
     )
 
 
-def _steps(explanation: "Explanation") -> str:
+def _steps(explanation: Explained) -> str:
     rows = [
         (
             str(step.step),
@@ -166,25 +209,25 @@ def _steps(explanation: "Explanation") -> str:
     return "<h2>Steps</h2>\n" + _table(columns, rows, ("step", "operations"))
 
 
-def _values(values: Sequence["Value"]) -> str:
+def _values(values: Sequence[Value]) -> str:
     return "<br>".join(map(_value, values))
 
 
-def _value(value: "Value") -> str:
+def _value(value: Value) -> str:
     shape = "rank unknown" if value.dimensions is None else f"{list(value.dimensions)}"
     size = "size unknown" if value.bytes is None else f"{value.bytes:,} bytes"
     name = f" {value.name!r}" if value.name else ""
     return _escaped(f"operand {value.operand}{name}: {value.type} {shape}, {size}")
 
 
-def _transfers(explanation: "Explanation") -> str:
+def _transfers(explanation: Explained) -> str:
     if not explanation.transfers:
         return ""
     rows = [(_escaped(t.source), _escaped(t.target), _value(t.value)) for t in explanation.transfers]
     return "<h2>Transfers</h2>\n" + _table(("from", "to", "value"), rows)
 
 
-def _refusals(explanation: "Explanation") -> str:
+def _refusals(explanation: Explained) -> str:
     parts = []
     for refusal in explanation.refusals():
         where = _escaped(", ".join(refusal.operations))

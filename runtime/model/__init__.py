@@ -1,1 +1,1 @@
-"""Building a model, and what the runtime derives from a model before it chooses devices."""
+"""Building models, and analyses of models that precede the choice of devices."""

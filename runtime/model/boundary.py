@@ -1,4 +1,4 @@
-"""What operations that run as one step read from outside, and what others need of them."""
+"""Computes which operands cross the boundary of a step."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -7,13 +7,14 @@ from neurald.hal.model.types import Lifetime, Subgraph
 
 _WRITTEN = (Lifetime.TEMPORARY_VARIABLE, Lifetime.SUBGRAPH_OUTPUT)
 
-#: Lifetimes in the order in which a step has its inputs: its model's inputs, temporaries, its model's outputs that it reads.
+#: Order of a step's inputs by lifetime: model inputs, temporaries, then model outputs that it
+#: reads.
 _INPUT_ORDER = (Lifetime.SUBGRAPH_INPUT, Lifetime.TEMPORARY_VARIABLE, Lifetime.SUBGRAPH_OUTPUT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Boundary:
-    """Operands that cross the edge of a step, by index, in Android's order.
+    """Operands that cross the boundary of a step, by index, in Android's order.
 
     Attributes:
         inputs: inputs of the graph, then temporaries, then outputs of the graph that another step writes; each sorted.
@@ -25,12 +26,12 @@ class Boundary:
 
 
 def writers(graph: Subgraph) -> dict[int, int]:
-    """The operation that writes an operand, by operand."""
+    """Returns the operation that writes each operand."""
     return {index: position for position, o in enumerate(graph.operations) for index in o.outputs}
 
 
 def readers(graph: Subgraph) -> dict[int, list[int]]:
-    """The operations that read an operand, each once, by operand."""
+    """Returns the operations that read each operand, each once."""
     found: dict[int, list[int]] = {}
     for position, operation in enumerate(graph.operations):
         for index in dict.fromkeys(operation.inputs):
@@ -39,7 +40,7 @@ def readers(graph: Subgraph) -> dict[int, list[int]]:
 
 
 def boundaries(graph: Subgraph, steps: Iterable[Sequence[int]]) -> list[Boundary]:
-    """The boundary of each step, given the operations of each; takes time linear in the graph."""
+    """Returns the boundary of each step, given the operations of each. Takes linear time."""
     read_by = readers(graph)
     return [_boundary(graph, frozenset(operations), read_by) for operations in steps]
 
@@ -71,6 +72,6 @@ def _boundary(graph: Subgraph, operations: frozenset[int], read_by: dict[int, li
 
 
 def waits_for(graph: Subgraph, operation: int) -> set[int]:
-    """The operands that must have been written before an operation can run."""
+    """Returns the operands that must be written before an operation can run."""
     inputs = graph.operations[operation].inputs
     return {index for index in inputs if graph.operands[index].lifetime in _WRITTEN}

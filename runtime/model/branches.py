@@ -1,6 +1,8 @@
-"""What choosing devices needs to know of control flow: which graphs an operation refers to, and whether it can be interpreted.
+"""Control flow in partitioning.
 
-Graphs are numbered as in `neurald.runtime.partitioning.groups`.
+Referenced graphs, and whether the runtime can interpret an operation.
+
+Graph number 0 is the main graph, k + 1 is `Model.referenced[k]`.
 """
 
 from collections.abc import Sequence
@@ -8,47 +10,42 @@ from collections.abc import Sequence
 from neurald.hal.model.numbering import operand_name
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Lifetime, Model, Operand, OperandType, Operation, Subgraph
-from neurald.runtime.partitioning.groups import MAIN, Group, IfGroup, WhileGroup
 
-#: Interpreted control flow has at most so many operations when every branch is written out: a plan holds the steps of a
-#: graph once for each operation that refers to it. How deep it nests is a matter of `neurald.hal.validation.validate`.
+#: The number of the main graph.
+MAIN = 0
+#: Limit for the operations of interpreted control flow with every branch expanded: a plan holds the
+#: steps of a graph once for each operation that refers to it. `neurald.hal.validation.validate`
+#: limits the nesting depth.
 MAXIMUM_UNROLLED = 100_000
 
 _INTERPRETABLE = (OperationType.IF, OperationType.WHILE)
 
 
 def graph_of(model: Model, number: int) -> Subgraph:
-    """The graph of that number."""
+    """Returns the graph with that number."""
     return model.main if number == MAIN else model.referenced[number - 1]
 
 
 def is_control_flow(operation: Operation) -> bool:
-    """Whether the runtime could interpret the operation."""
+    """Returns True if the runtime might interpret the operation."""
     return operation.type in _INTERPRETABLE
 
 
 def referenced_graphs(graph: Subgraph, operation: Operation) -> tuple[int, ...]:
-    """Numbers of the graphs that an operation refers to, in the order of its inputs."""
+    """Returns the numbers of the graphs that an operation refers to, in the order of its inputs."""
     operands = graph.operands
     return tuple(
         [number + 1 for index in operation.inputs if (number := operands[index].subgraph) is not None]
     )
 
 
-def branch_groups(group: IfGroup | WhileGroup) -> tuple[tuple[Group, ...], tuple[Group, ...]]:
-    """The groups of the graphs that an interpreted operation refers to, in the order of `referenced_graphs`."""
-    if isinstance(group, IfGroup):
-        return group.then_groups, group.else_groups
-    return group.condition_groups, group.body_groups
-
-
 class Nesting:
     """The graphs of a model, inner ones first.
 
     Attributes:
-        order: numbers of all graphs; a graph comes after those that it refers to.
-        unrolled: by the number of a graph, how many operations it has with those of all inner graphs written out; beyond
-            `MAXIMUM_UNROLLED` not counted, since every level may double it.
+        order: numbers of all graphs; a graph follows those that it refers to.
+        unrolled: by graph number, how many operations it has with all inner graphs expanded;
+            saturates above `MAXIMUM_UNROLLED`, since each level may double it.
     """
 
     def __init__(self, model: Model) -> None:
@@ -64,7 +61,7 @@ class Nesting:
             self.unrolled[number] = min(count, MAXIMUM_UNROLLED + 1)
 
     def placed_graphs(self) -> tuple[int, ...]:
-        """The main graph, and those that operations are placed in once all control flow that can be is interpreted."""
+        """Returns the graphs to place operations of: the main graph and interpretable branches."""
         found = {MAIN: None}
         pending = [MAIN]
         while pending:
@@ -78,11 +75,11 @@ class Nesting:
         return tuple(found)
 
     def is_interpretable(self, number: int, operation: Operation) -> bool:
-        """Whether an operation of a graph is control flow that the runtime can interpret."""
+        """Returns True if an operation is control flow that the runtime can interpret."""
         return is_control_flow(operation) and not self.why_not_interpreted(number, operation)
 
     def why_not_interpreted(self, number: int, operation: Operation) -> str:
-        """Why the runtime cannot interpret an IF or WHILE of a graph; empty if it can."""
+        """Returns why the runtime cannot interpret an IF or WHILE of a graph; empty if it can."""
         graph = graph_of(self._model, number)
         branches = referenced_graphs(graph, operation)
         found = _of_unknown_size(graph, (*operation.inputs, *operation.outputs))
@@ -109,7 +106,10 @@ def _is_of_unknown_size(operand: Operand) -> bool:
 
 
 def _inner_first(inner: Sequence[Sequence[int]]) -> tuple[int, ...]:
-    """Depth comes from outside, so the walk keeps its own stack; a valid model has no cycles."""
+    """Sorts graphs with inner ones first. Uses its own stack: the depth is input data.
+
+    A valid model has no cycles.
+    """
     order: list[int] = []
     seen: set[int] = set()
     for start in range(len(inner)):

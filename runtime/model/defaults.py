@@ -1,4 +1,4 @@
-"""Leaves out trailing arguments that have their default value, so that devices of lower levels take the operation."""
+"""Drops trailing default arguments, so that older devices accept the operation."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,9 +11,10 @@ from neurald.hal.operations.vendor import definition_of
 
 
 def without_defaults(operation: Operation, operands: Sequence[Operand]) -> Operation:
-    """The operation with as few arguments as mean the same.
+    """Returns the equivalent operation with the fewest arguments.
 
-    Only small constants are looked at. Arguments that go together, such as two dilations, stay or go together.
+    Only small constants are examined. Arguments that belong together, such as two dilations, are
+    kept or dropped together.
     """
     definition = definition_of(operation.type)
     if definition is None:

@@ -1,4 +1,7 @@
-"""The part of a model that a device of an older feature level may be asked about (Android's MetaModel)."""
+"""Extracts the part of a model that a device of an older feature level can be asked about.
+
+Android calls this the MetaModel.
+"""
 
 from collections.abc import Collection, Sequence
 from weakref import WeakKeyDictionary
@@ -13,15 +16,16 @@ _levels: WeakKeyDictionary[Model, Sequence[FeatureLevel]] = WeakKeyDictionary()
 def slice_for(
     model: Model, level: FeatureLevel, without: Collection[int] = ()
 ) -> tuple[Model, tuple[int, ...]]:
-    """The operations of the main graph that `level` has, apart from those of `without`, as a model of their own.
+    """Builds a model of the main graph's operations in `level`, except those in `without`.
 
-    What the operations that are left out write becomes an input, what they read an output.
+    Operands that dropped operations write become inputs, those that they read become outputs.
 
     Returns:
-        The slice, and where each of its operations was in the model. The model itself if nothing has to be left out.
+        The slice, and the position of each of its operations in the model. The model itself if
+            nothing is dropped.
     """
     levels = _operation_levels(model)
-    # What is in no released level is a matter between the model and the device.
+    # Operations of no released level concern only the model and the device.
     kept = tuple(
         n
         for n, needed in enumerate(levels)
@@ -33,7 +37,7 @@ def slice_for(
 
 
 def _operation_levels(model: Model) -> Sequence[FeatureLevel]:
-    """Kept as long as the model is: every device asks for them."""
+    """Returns the feature level of each operation; cached, since every device needs them."""
     if model not in _levels:
         _levels[model] = operation_levels(model)
     return _levels[model]

@@ -1,8 +1,9 @@
-"""The model of one step: some operations of a graph, as a model of their own for one device.
+"""Builds the model of one step: some operations of a graph as a separate model for one device.
 
-Its inputs and outputs come in Android's order, which `neurald.runtime.model.boundary` knows (AOSP
-`ExecutionStep::finishStepModel`). Constants are referred to, never copied. Operands that none of the operations uses do not
-reach the device; graphs that its IF and WHILE operations run do.
+Inputs and outputs are in the order of `neurald.runtime.model.boundary` (AOSP
+`ExecutionStep::finishStepModel`). Constants are referenced, never copied. The model excludes
+operands that none of the operations uses, and includes the graphs that its IF and WHILE operations
+run.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,11 +21,11 @@ _WRITTEN = (Lifetime.TEMPORARY_VARIABLE, Lifetime.SUBGRAPH_OUTPUT)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepModel:
-    """A step's model and where its ends come from.
+    """A step's model, and the operands that its inputs and outputs correspond to.
 
     Attributes:
-        model: what the device gets.
-        inputs, outputs: for each input and output of `model` the operand of the graph that it is.
+        model: the model for the device.
+        inputs, outputs: for each input and output of `model`, the operand of the whole graph.
     """
 
     model: Model
@@ -33,18 +34,18 @@ class StepModel:
 
 
 def step_model(model: Model, number: int, operations: Sequence[int], boundary: Boundary) -> StepModel:
-    """Makes a model of operations of one graph.
+    """Builds a model from operations of one graph.
 
-    A step that needs no inputs is as good as any other (Android refuses it): its device computes with constants.
+    A step without inputs is accepted, unlike in Android: its device computes with constants.
 
     Args:
         model: the whole model.
         number: of the graph.
-        operations: positions in the graph, in the order in which they run.
+        operations: positions in the graph, in execution order.
         boundary: of these operations.
 
     Raises:
-        OpFailed: nobody reads what the operations write, so they make no model.
+        OpFailed: none of the operations' results is used, so that the model would have no outputs.
     """
     graph = graph_of(model, number)
     if not boundary.outputs:
@@ -61,7 +62,7 @@ def step_model(model: Model, number: int, operations: Sequence[int], boundary: B
 
 
 class ModelPart:
-    """What of a model goes into another one; pools and graphs get new numbers when they are first met."""
+    """Copies parts of a model to a new one; numbers pools and graphs by first use."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -71,7 +72,7 @@ class ModelPart:
     def graph(
         self, graph: Subgraph, positions: Iterable[int], inputs: Sequence[int], outputs: Sequence[int]
     ) -> Subgraph:
-        """Operations of a graph, with the operands that they use. All keep the numbers that they have in the model."""
+        """Copies operations of a graph with their operands; all keep their numbers in the model."""
         operations = [
             replace(graph.operations[position], number=operation_number(graph, position))
             for position in positions
@@ -115,7 +116,7 @@ class ModelPart:
         return operand
 
     def referenced(self) -> tuple[Subgraph, ...]:
-        """The graphs that were met, and those that they refer to in turn, by their new numbers."""
+        """Copies the graphs used so far and all that they refer to, by their new numbers."""
         made: list[Subgraph] = []
         while len(made) < len(self._graphs):
             original = self._model.referenced[list(self._graphs)[len(made)]]
@@ -124,5 +125,5 @@ class ModelPart:
         return tuple(made)
 
     def pools(self) -> tuple[Memory, ...]:
-        """The memories that the constants met so far lie in, by their new numbers."""
+        """Returns the memories that hold the constants used so far, by their new numbers."""
         return tuple(self._model.pools[number] for number in self._pools)

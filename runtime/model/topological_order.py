@@ -1,4 +1,4 @@
-"""Puts the operations of a graph in execution order."""
+"""Sorts the operations of a graph in execution order."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -9,13 +9,14 @@ from neurald.hal.model.types import Lifetime, Operand, Operation
 
 
 def execution_order(operands: Sequence[Operand], operations: Sequence[Operation]) -> list[int]:
-    """Positions of the operations so that nothing is read before it is written.
+    """Returns operation positions in an order that writes operands before reading them.
 
-    Of those that are ready the one that was added first runs first, so that operations which were added in such an order keep
-    it. (Android's order is another: the one that became ready last runs first.)
+    Among ready operations the one that was added first runs first, so operations that were added in
+    a valid order keep it. (Android runs the one that became ready last first.)
 
     Raises:
-        BadData: an operand is written twice, or where it must not be; one is read and never written; or there is a cycle.
+        BadData: an operand is written twice, or must not be written; an operand is read but never
+            written; or there is a cycle.
     """
     writer: dict[int, int] = {}
     for position, operation in enumerate(operations):

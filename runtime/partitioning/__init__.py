@@ -1,1 +1,4 @@
-"""Which device runs which operations: policies, overrides, limits, and grouping into steps."""
+"""Chooses the device of each operation and groups operations into steps.
+
+Policies, overrides, limits.
+"""

@@ -1,4 +1,4 @@
-"""Asks devices what they can run, and makes the candidates of a partitioning of what they say."""
+"""Queries devices and builds the candidates of a partitioning from their answers."""
 
 from collections.abc import Sequence
 
@@ -7,14 +7,13 @@ from neurald.hal.errors import Error
 from neurald.hal.model.types import Model
 from neurald.runtime.devices.discovery import check_devices, cpu_device, verdicts_as_run
 from neurald.runtime.devices.driver_faults import checked, faults_of, is_cpu
-from neurald.runtime.model.branches import Nesting, graph_of
-from neurald.runtime.partitioning.groups import MAIN
+from neurald.runtime.model.branches import MAIN, Nesting, graph_of
 from neurald.runtime.partitioning.options import PartitioningMode
 from neurald.runtime.partitioning.placement import Candidate
 
 _UNIT = Performance(exec_time=1.0, power_usage=1.0)
 
-#: Of a device that was not asked, or did not answer.
+#: For a device that was not queried or did not answer.
 _UNKNOWN = Capabilities(
     relaxed_float32_scalar=_UNIT,
     relaxed_float32_tensor=_UNIT,
@@ -29,11 +28,11 @@ def find_candidates(
     mode: PartitioningMode = PartitioningMode.WITH_FALLBACK,
     deadline_s: float | None = None,
 ) -> tuple[Candidate, ...]:
-    """One candidate for each device, in their order.
+    """Returns one candidate per device, in their order.
 
-    Where control flow may be interpreted, because the CPU device is there, devices are asked about the graphs that it refers
-    to as well, each as a model of its own. With mode NONE only the CPU device is asked. A device that fails supports nothing,
-    and so does one that has not answered by the deadline.
+    If the CPU device is included, control flow may be interpreted, so devices are also asked about
+    the graphs that it refers to, each as a separate model. With mode NONE only the CPU device is
+    asked. A device that fails, or has not answered by the deadline, supports nothing.
 
     Raises:
         BadData: there is no device, or one is listed twice.
@@ -55,7 +54,7 @@ def find_candidates(
 
 
 def _cpu_among(devices: Sequence[Device]) -> Device | None:
-    """The CPU device of this process; where it is not listed, the first that calls itself one."""
+    """Returns the CPU device of this process, else the first device that reports to be a CPU."""
     ours = cpu_device()
     if any(device is ours for device in devices):
         return ours

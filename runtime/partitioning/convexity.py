@@ -1,7 +1,7 @@
-"""Whether operations can run together as one step.
+"""Checks whether operations can run together as one step.
 
-A set of operations is convex if no path leaves it and comes back: otherwise what it computes needs the result of an
-operation outside that needs one of its own.
+A set of operations is convex if no path leaves it and returns. Otherwise it would need the result
+of an outside operation that in turn needs one of its own results.
 """
 
 from collections.abc import Collection, Sequence
@@ -10,14 +10,17 @@ from neurald.hal.errors import OpFailed
 from neurald.hal.model.numbering import operand_name, operation_number
 from neurald.hal.model.types import Model, Subgraph
 from neurald.runtime.model.boundary import waits_for
-from neurald.runtime.model.branches import branch_groups, graph_of, referenced_graphs
-from neurald.runtime.partitioning.groups import MAIN, Group, StepGroup
+from neurald.runtime.model.branches import MAIN, graph_of, referenced_graphs
+from neurald.runtime.partitioning.groups import Group, StepGroup, branch_groups
 
 
 def is_convex(graph: Subgraph, operations: Collection[int]) -> bool:
-    """Whether no operation outside lies between two of `operations`. Takes time linear in the graph."""
+    """Returns True if no outside operation lies on a path between two of `operations`.
+
+    Takes linear time.
+    """
     members = frozenset(operations)
-    # Operands that depend on a member: written by one, or outside the set from what one wrote.
+    # Operands that depend on a member: written by one, or outside the set from a member's result.
     from_inside: set[int] = set()
     from_outside: set[int] = set()
     for position, operation in enumerate(graph.operations):
@@ -31,12 +34,14 @@ def is_convex(graph: Subgraph, operations: Collection[int]) -> bool:
 
 
 def check_groups(model: Model, groups: Sequence[Group]) -> None:
-    """That groups can run in their order: each operation once, after everything that it reads has been written.
+    """Checks that groups can run in their order.
 
-    That makes every step convex as well.
+    Each operation once, after all its operands are written.
+
+    This implies that every step is convex.
 
     Raises:
-        OpFailed: they cannot; says which operation is misplaced.
+        OpFailed: they cannot; the message names the misplaced operation.
     """
     pending: list[tuple[int, Sequence[Group]]] = [(MAIN, groups)]
     checked: set[tuple[int, int]] = set()

@@ -1,10 +1,10 @@
 """Groups placed operations into steps, by Android's rules.
 
-A graph that one device runs whole is one step. Otherwise each device has a queue of the operations that are ready, and so
-has control flow that is interpreted. The queue of control flow is emptied first; then, again and again, that of the last
-device which has one that is not empty. Emptying a device's queue makes one step: operations that become ready meanwhile
-join the queues of their own devices, this one included. The graphs that interpreted control flow refers to are grouped
-in the same way, each for itself.
+A graph whose operations are all on one device is one step. Otherwise each device, and interpreted
+control flow, has a queue of ready operations. The queue of control flow is drained first, then
+repeatedly that of the last device with a non-empty queue. Draining a device's queue makes one step:
+operations that become ready meanwhile join the queues of their own devices, including this one.
+Graphs of interpreted control flow are grouped in the same way, each separately.
 """
 
 from collections import deque
@@ -13,16 +13,16 @@ from collections.abc import Mapping, Sequence
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Model
 from neurald.runtime.model.boundary import readers, waits_for
-from neurald.runtime.model.branches import graph_of, referenced_graphs
-from neurald.runtime.partitioning.groups import MAIN, Group, IfGroup, StepGroup, WhileGroup
+from neurald.runtime.model.branches import MAIN, graph_of, referenced_graphs
+from neurald.runtime.partitioning.groups import Group, IfGroup, StepGroup, WhileGroup
 from neurald.runtime.partitioning.placement import INTERPRETER, Placement
 
 
 def group_into_steps(model: Model, placements: Mapping[int, Sequence[Placement]]) -> tuple[Group, ...]:
-    """The groups of the main graph in the order in which they run.
+    """Groups the main graph; the groups are in execution order.
 
     Args:
-        model: whose operations were placed.
+        model: the model whose operations were placed.
         placements: from `find_best_device_for_each_operation`.
     """
     return _Grouping(model, placements).groups(MAIN)
@@ -67,7 +67,7 @@ class _Grouping:
 
 
 class _Ready:
-    """The operations of a graph whose operands have been written, in a queue for each device."""
+    """The operations of a graph whose operands have been written, in one queue per device."""
 
     def __init__(self, model: Model, number: int, placements: Sequence[Placement]) -> None:
         self._graph = graph_of(model, number)
@@ -80,12 +80,12 @@ class _Ready:
                 self._put(position)
 
     def next_device(self) -> int | None:
-        """Interpreted control flow, else the last device that has a ready operation."""
+        """Returns interpreted control flow, else the last device that has a ready operation."""
         waiting = [device for device, queue in self._queues.items() if queue]
         return INTERPRETER if INTERPRETER in waiting else max(waiting, default=None)
 
     def drain(self, device: int) -> tuple[int, ...]:
-        """Takes operations from a device's queue until none is left."""
+        """Removes operations from a device's queue until it is empty."""
         taken: list[int] = []
         queue = self._queues[device]
         while queue:

@@ -1,12 +1,10 @@
-"""What partitioning makes of a model: groups of operations in the order in which they run, control flow included.
+"""The result of partitioning: groups of operations in execution order, including control flow.
 
-A graph is numbered 0 for the main one and k + 1 for `Model.referenced[k]`; operations are positions in their graph.
+Graphs are numbered as in `neurald.runtime.model.branches`; operations are positions in their graph.
 """
 
 from dataclasses import dataclass
 from typing import TypeAlias
-
-MAIN = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,8 +13,8 @@ class StepGroup:
 
     Attributes:
         graph: number of the graph.
-        device: index into the candidates that were partitioned for.
-        operations: in the order in which they run, which keeps every operand written before it is read.
+        device: index into the candidates.
+        operations: in execution order, which writes every operand before it is read.
     """
 
     graph: int
@@ -45,3 +43,10 @@ class WhileGroup:
 
 
 Group: TypeAlias = StepGroup | IfGroup | WhileGroup
+
+
+def branch_groups(group: IfGroup | WhileGroup) -> tuple[tuple[Group, ...], tuple[Group, ...]]:
+    """The groups of the graphs that an interpreted operation refers to, in the order of `referenced_graphs`."""
+    if isinstance(group, IfGroup):
+        return group.then_groups, group.else_groups
+    return group.condition_groups, group.body_groups

@@ -1,25 +1,28 @@
-"""Limits on what devices get, and what is left to the CPU device."""
+"""Limits what devices run; the rest goes to the CPU device."""
 
 from collections.abc import Callable, Mapping, Sequence
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.types import Model
-from neurald.runtime.model.branches import branch_groups
-from neurald.runtime.partitioning.groups import Group, StepGroup
+from neurald.runtime.partitioning.groups import Group, StepGroup, branch_groups
 from neurald.runtime.partitioning.options import Partitioning
 from neurald.runtime.partitioning.placement import INTERPRETER, Candidate, Place, Placement, describe
 
 Placements = Mapping[int, tuple[Placement, ...]]
 
-#: Places and groups the operations of a model, given those that the CPU device has to run if it can, and why.
+#: Places and groups the operations of a model. The argument maps operations that the CPU device
+#: must run, if it can, to the reason.
 Split = Callable[[Mapping[Place, str]], tuple[Placements, tuple[Group, ...]]]
 
-#: Whether the CPU device can run an operation.
+#: Returns True if the CPU device can run an operation.
 CanMove = Callable[[Place], bool]
 
 
 def step_groups(groups: Sequence[Group]) -> list[StepGroup]:
-    """The steps of groups and of their branches in the order of a plan; those of shared graphs come several times."""
+    """Returns the steps of groups and their branches in plan order.
+
+    Those of shared graphs repeatedly.
+    """
     steps: list[StepGroup] = []
     for group in groups:
         if isinstance(group, StepGroup):
@@ -33,14 +36,15 @@ def step_groups(groups: Sequence[Group]) -> list[StepGroup]:
 def split_within_limits(
     candidates: Sequence[Candidate], partitioning: Partitioning, split: Split, can_move: CanMove
 ) -> tuple[Placements, tuple[Group, ...]]:
-    """Splits a model so that every device but the CPU device keeps the limits.
+    """Splits a model so that every device except the CPU device respects the limits.
 
-    Steps that are too small, or too many, go to the CPU device, the smallest first; since that changes how the others are
-    grouped, it is repeated until all is well. A step with an operation that the CPU device cannot run stays, and
-    counts.
+    Steps that are too small or too many go to the CPU device, smallest first. That changes how the
+    others are grouped, so it is repeated until all limits hold. A step with an operation that the
+    CPU device cannot run stays, and counts.
 
     Raises:
-        BadData: the CPU device is needed and not among the candidates, or no device can run an operation.
+        BadData: the CPU device is needed but not among the candidates, or no device can run an
+            operation.
     """
     has_cpu = any(candidate.is_cpu for candidate in candidates)
     demoted: dict[Place, str] = {}
@@ -76,7 +80,7 @@ def _excess(
     steps: Sequence[StepGroup],
     fixed: frozenset[StepGroup],
 ) -> list[tuple[StepGroup, str]]:
-    """Steps that break a limit, and which limit; steps of `fixed` are kept and count."""
+    """Returns steps that violate a limit, with the reason. Steps in `fixed` are kept and count."""
     found: list[tuple[StepGroup, str]] = []
     for device in dict.fromkeys(step.device for step in steps):
         name = candidates[device].name
@@ -91,7 +95,7 @@ def _excess(
                 kept.append(step)
         if partitioning.max_partitions is None:
             continue
-        # The sort is stable: of steps of the same size the first are kept.
+        # The sort is stable: of steps of equal size the first are kept.
         kept.sort(key=lambda step: (step not in fixed, -len(step.operations)))
         wanted = f"only its {partitioning.max_partitions} largest are wanted"
         found += (
@@ -103,7 +107,7 @@ def _excess(
 
 
 def check_full_delegation(model: Model, candidates: Sequence[Candidate], placements: Placements) -> None:
-    """That nothing is left to the CPU device or the interpreter.
+    """Checks that nothing is left to the CPU device or the interpreter.
 
     Raises:
         BadData: something is; lists every such operation and why no other device runs it.

@@ -1,4 +1,4 @@
-"""How an application wants its model split over devices."""
+"""Options for how a model is split over devices."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from neurald.hal.api_arguments import integer, member, shown
 from neurald.hal.errors import BadData
 from neurald.runtime.partitioning.overrides import Override
 
-#: Places operations by Android's scores and groups them by its queues.
+#: Places operations by Android's scores and groups them with its queues.
 ANDROID = "android"
 
 #: Cuts the model where a single device cannot run an operation, by Tengine's rules.
@@ -18,25 +18,27 @@ POLICY_NAMES = (ANDROID, TENGINE)
 
 
 class PartitioningMode(IntEnum):
-    """Android NN's modes of partitioning."""
+    """Android NN's partitioning modes."""
 
     #: The CPU device runs everything; no driver is asked.
     NONE = 0
-    #: The model is split, and the CPU device stands in for a device that fails.
+    #: The model is split, and the CPU device takes over from a device that fails.
     WITH_FALLBACK = 1
-    #: The model is split, and an error of a device is the caller's.
+    #: The model is split, and a device's error is raised to the caller.
     WITHOUT_FALLBACK = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partitioning:
-    """What `CompilationBuilder.set_partitioning` takes.
+    """Argument of `CompilationBuilder.set_partitioning`.
 
     Attributes:
-        policy: "android" or "tengine": how devices are chosen and operations grouped.
-        mode: whether the model is split at all, and whether the CPU device stands in for a device that fails.
-        max_partitions: how many steps a device gets at most; its largest ones are kept, the CPU device runs the others.
-        min_operations: a step of fewer operations goes to the CPU device.
+        policy: how devices are chosen and operations grouped, "android" or "tengine".
+        mode: whether the model is split, and whether the CPU device takes over from a device that
+            fails.
+        max_partitions: maximum number of steps per device; its largest steps are kept, the CPU
+            device runs the others.
+        min_operations: steps with fewer operations go to the CPU device.
         require_full_delegation: compiling fails if anything is left to the CPU device.
         overrides: rules for single operations; see `neurald.runtime.partitioning.overrides`.
 
@@ -56,7 +58,7 @@ class Partitioning:
             raise BadData(
                 f"partitioning policy {self.policy!r}; one of {', '.join(POLICY_NAMES)} is expected"
             )
-        # A number will do as well.
+        # Integers are accepted, too.
         object.__setattr__(self, "mode", member(self.mode, PartitioningMode, "the partitioning mode"))
         if self.max_partitions is not None and integer(self.max_partitions, "max_partitions") < 1:
             raise BadData(f"max_partitions is {self.max_partitions}; it must be at least 1, or None")

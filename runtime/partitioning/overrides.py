@@ -1,12 +1,12 @@
-"""Rules by which an application decides about single operations: pin, forbid, prefer.
+"""Rules by which an application controls the placement of operations: pin, forbid, prefer.
 
-A rule names a device and selects operations. Positions are those of the
-main graph, in the order in which the application added its operations. A type of operation, and the name of
-an operand that operations write, select in every graph; control flow that a device would run whole stays away from a
-device that may not run all of what it refers to.
+A rule names a device and selects operations. Positions refer to the main graph, in the order in
+which the application added its operations. An operation type, or the name of an operand that
+operations write, selects in every graph. A device that may not run some operation inside of control
+flow may not run that control flow as a whole either.
 
-Rules that cannot all be kept are errors: nothing is pinned to two devices, or pinned to a device that is forbidden or
-unable. A preference gives way where the device cannot run the operation.
+Rules that cannot all be kept are errors: an operation must not be pinned to two devices, or to a
+device that is forbidden or unable. A preference is ignored if the device cannot run the operation.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,35 +18,35 @@ from neurald.hal.errors import BadData
 from neurald.hal.model.numbering import positions_by_number
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Model
-from neurald.runtime.model.branches import Nesting, graph_of, referenced_graphs
-from neurald.runtime.partitioning.groups import MAIN
+from neurald.runtime.model.branches import MAIN, Nesting, graph_of, referenced_graphs
 from neurald.runtime.partitioning.placement import Candidate, Place, describe
 
 
 class OverrideKind(Enum):
-    """What a rule wants."""
+    """Effect of a rule."""
 
-    #: The device runs the operations.
+    #: The device must run the operations.
     PIN = "pin"
-    #: The device does not run them.
+    #: The device must not run them.
     FORBID = "forbid"
-    #: The device runs those that it can, whatever the scores.
+    #: The device runs those that it can, regardless of scores.
     PREFER = "prefer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Override:
-    """One rule; `pin`, `forbid` and `prefer` make them.
+    """One rule, created by `pin`, `forbid` or `prefer`.
 
     Attributes:
-        kind: what it wants.
-        device: the name of a device.
+        kind: its effect.
+        device: name of the device.
         operations: positions in the main graph, in the application's order.
-        operation_type: operations of this type.
-        output: the operations that write an operand of this name.
+        operation_type: selects all operations of this type.
+        output: selects the operations that write an operand of this name.
 
     Raises:
-        BadData: it does not select by exactly one of the three, or not by positions and types that there can be.
+        BadData: it does not have exactly one of the three selectors, or a selector has the wrong
+            type.
     """
 
     kind: OverrideKind
@@ -88,7 +88,7 @@ _SENTENCES = {
 
 
 def _ranges(positions: Iterable[int]) -> str:
-    """Positions for people: `3-5, 9`."""
+    """Formats positions as ranges: `3-5, 9`."""
     runs: list[list[int]] = []
     for position in sorted(set(positions)):
         if runs and runs[-1][1] == position - 1:
@@ -105,7 +105,7 @@ def pin(
     operation_type: OperationType | None = None,
     output: str = "",
 ) -> Override:
-    """The device must run the selected operations; see `Override`."""
+    """Requires the device to run the selected operations; see `Override`."""
     return _override(OverrideKind.PIN, device, operations, operation_type, output)
 
 
@@ -116,7 +116,7 @@ def forbid(
     operation_type: OperationType | None = None,
     output: str = "",
 ) -> Override:
-    """The device must not run the selected operations; see `Override`."""
+    """Forbids the device to run the selected operations; see `Override`."""
     return _override(OverrideKind.FORBID, device, operations, operation_type, output)
 
 
@@ -127,7 +127,7 @@ def prefer(
     operation_type: OperationType | None = None,
     output: str = "",
 ) -> Override:
-    """The device runs the selected operations where it can; see `Override`."""
+    """Prefers the device for the selected operations that it can run; see `Override`."""
     return _override(OverrideKind.PREFER, device, operations, operation_type, output)
 
 
@@ -149,11 +149,12 @@ def _override(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overridden:
-    """What rules make of candidates.
+    """Candidates after applying rules.
 
     Attributes:
-        candidates: with the operations that rules keep from them excluded.
-        preferred: by operation, the candidate that gets it if it can run it, and the rule that says so; pins included.
+        candidates: with operations excluded according to the rules.
+        preferred: by operation, the candidate that runs it if it can, and the rule that says so;
+            includes pins.
     """
 
     candidates: tuple[Candidate, ...]
@@ -166,13 +167,14 @@ def apply_overrides(
     """Applies rules to candidates.
 
     Args:
-        model: whose operations are meant.
+        model: the model whose operations the rules select.
         candidates: of the partitioning.
         overrides: the rules, in any order.
-        interpret: whether the plan may interpret control flow.
+        interpret: True if the plan may interpret control flow.
 
     Raises:
-        BadData: an unknown device or operation, or rules that cannot all be kept; names every one of them.
+        BadData: a device or operation is unknown, or rules contradict each other; lists all
+            problems.
     """
     if not overrides:
         return Overridden(candidates=tuple(candidates), preferred={})
@@ -190,7 +192,7 @@ class _Rules:
     """Rules by operation.
 
     Attributes:
-        pinned, preferred: the one device of an operation, and the rule.
+        pinned, preferred: the device of an operation, and the rule.
     """
 
     def __init__(self, model: Model, candidates: Sequence[Candidate], overrides: Sequence[Override]) -> None:
@@ -208,7 +210,7 @@ class _Rules:
         self._raise_problems()
 
     def excluded(self) -> list[dict[Place, str]]:
-        """For each candidate the operations that rules keep from it, and why."""
+        """Returns for each candidate the operations that rules exclude, and why."""
         found: list[dict[Place, str]] = [{} for _ in self._names]
         for place, rules in self._forbidden.items():
             for device, rule in rules.items():
@@ -220,7 +222,7 @@ class _Rules:
         return found
 
     def check_pins(self, candidates: Sequence[Candidate], *, interpret: bool) -> None:
-        """Raises BadData where a device cannot run what is pinned to it."""
+        """Raises BadData if a device cannot run an operation that is pinned to it."""
         nesting = Nesting(self._model)
         for place, (device, rule) in self.pinned.items():
             candidate = candidates[device]
@@ -228,7 +230,7 @@ class _Rules:
             if interpret and candidate.is_cpu and nesting.is_interpretable(place[0], operation):
                 continue
             reason = candidate.why_not(place)
-            # What control flow refers to is only asked about where it could be interpreted.
+            # Devices are only asked about the graphs of control flow that could be interpreted.
             if reason and (place[0] == MAIN or place[0] in candidate.verdicts):
                 self._problems.append(f"{rule}: it cannot run {describe(self._model, place)}: {reason}")
         self._raise_problems()
@@ -283,7 +285,7 @@ class _Rules:
 def _exclude_what_refers(
     model: Model, candidates: Sequence[Candidate], excluded: Sequence[dict[Place, str]], *, interpret: bool
 ) -> None:
-    """Keeps control flow that a device would run whole from a device that may not run a part of it."""
+    """Excludes control flow from a device that may not run some operation inside of it."""
     nesting = Nesting(model)
     for candidate, places in zip(candidates, excluded, strict=True):
         for number in nesting.order:

@@ -1,14 +1,14 @@
-"""Splits a model over devices: the one entry to choosing, grouping, limits and overrides."""
+"""Splits a model over devices: the entry point to placement, grouping, limits and overrides."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.types import Model, Preference
-from neurald.runtime.model.branches import Nesting
+from neurald.runtime.model.branches import MAIN, Nesting
 from neurald.runtime.partitioning.convexity import check_groups
 from neurald.runtime.partitioning.grouping_android import group_into_steps
-from neurald.runtime.partitioning.groups import MAIN, Group
+from neurald.runtime.partitioning.groups import Group
 from neurald.runtime.partitioning.limits import Placements, check_full_delegation, split_within_limits
 from neurald.runtime.partitioning.options import ANDROID, TENGINE, Partitioning, PartitioningMode
 from neurald.runtime.partitioning.overrides import apply_overrides
@@ -28,12 +28,12 @@ _OFF = "partitioning is off"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """A way to choose devices and to group operations.
+    """A strategy for choosing devices and grouping operations.
 
     Attributes:
         place: chooses a device for every operation.
-        group: makes steps of that.
-        interprets: whether control flow that goes to the CPU device may be interpreted.
+        group: groups placed operations into steps.
+        interprets: whether control flow on the CPU device may be interpreted.
     """
 
     place: Callable[[Model, Sequence[Candidate], Preference, Wishes], Placements]
@@ -53,12 +53,13 @@ POLICIES: Mapping[str, Policy] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionResult:
-    """How a model is split.
+    """A partitioned model.
 
     Attributes:
-        groups: of the main graph, in the order in which they run; those of interpreted branches are inside.
-        placements: by the number of a graph, one for each of its operations: of the main graph, and of every graph that an
-            interpreted IF or WHILE refers to. `Placement.device` is an index into the candidates, or `INTERPRETER`.
+        groups: of the main graph, in execution order; they contain those of interpreted branches.
+        placements: by graph number, one placement per operation, for the main graph and every graph
+            of an interpreted IF or WHILE. `Placement.device` is an index into the candidates, or
+            `INTERPRETER`.
     """
 
     groups: tuple[Group, ...]
@@ -66,7 +67,7 @@ class PartitionResult:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why each operation of the main graph runs where it does."""
+        """The reason for the placement of each operation of the main graph."""
         return tuple(placement.reason for placement in self.placements[MAIN])
 
 
@@ -75,18 +76,21 @@ def partition(
 ) -> PartitionResult:
     """Chooses a device for every operation and groups the operations into steps. A pure function.
 
-    A model that one device runs whole gives exactly one `StepGroup` of all operations in their own order. With mode NONE
-    that is the CPU device, and control flow is not interpreted.
+    If one device runs the whole model, the result is a single `StepGroup` of all operations in
+    their original order. With mode NONE that is the CPU device, and control flow is not
+    interpreted.
 
     Args:
         model: a valid model.
-        candidates: from `neurald.runtime.partitioning.candidates.find_candidates`; candidate n is device n of the devices that it was given.
-        preference: what decides between devices.
+        candidates: from `neurald.runtime.partitioning.candidates.find_candidates`; candidate n
+            describes the n-th device.
+        preference: the criterion for scores.
         partitioning: policy, mode, limits and overrides.
 
     Raises:
-        BadData: no device can run an operation; overrides contradict each other or the devices; the CPU device is needed
-            and not among the candidates; or full delegation is required and not possible. Names every cause.
+        BadData: no device can run an operation; overrides contradict each other or the devices; the
+            CPU device is needed but not among the candidates; or full delegation is required but
+            not possible. Lists all causes.
     """
     if not candidates:
         raise BadData("there is no device to partition for")
@@ -121,7 +125,7 @@ def partition(
 def _place_on_cpu(
     model: Model, candidates: Sequence[Candidate], preference: Preference, wishes: Wishes
 ) -> Placements:
-    """Everything on the CPU device; see `PartitioningMode.NONE`."""
+    """Places everything on the CPU device; see `PartitioningMode.NONE`."""
     cpu = next((n for n, candidate in enumerate(candidates) if candidate.is_cpu), None)
     if cpu is None:
         names = ", ".join(candidate.name for candidate in candidates)

@@ -1,9 +1,10 @@
-"""Choosing a device for every operation: pure functions over immutable data, by Android's rules.
+"""Chooses a device for every operation, by Android's rules: pure functions over immutable data.
 
-Each operation is judged alone. Of the devices that can run it the one with the smallest score wins; a tie goes to the CPU
-device, otherwise to the device that comes first. An IF or WHILE that has an operand of unknown size can only go to the CPU
-device, which runs it whole. One of known size that the CPU device wins is interpreted by the plan instead, and the
-operations of the graphs that it refers to are placed like those of the main graph.
+Each operation is judged alone. Of the devices that can run it the one with the lowest score wins.
+Ties go to the CPU device, otherwise to the first device. An IF or WHILE with an operand of unknown
+size can only go to the CPU device, which runs it whole. One with operands of known size that the
+CPU device wins is interpreted by the plan instead, and the operations of its graphs are placed like
+those of the main graph.
 """
 
 import math
@@ -16,26 +17,25 @@ from neurald.hal.errors import BadData
 from neurald.hal.model.numbering import operation_name
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Model, OperandType, Operation, Preference, Subgraph
-from neurald.runtime.model.branches import Nesting, graph_of, is_control_flow, referenced_graphs
-from neurald.runtime.partitioning.groups import MAIN
+from neurald.runtime.model.branches import MAIN, Nesting, graph_of, is_control_flow, referenced_graphs
 
-#: The pseudo-device of control flow that the plan itself executes.
+#: Pseudo-device of control flow that the plan itself executes.
 INTERPRETER = -1
 
-#: An operation of any graph: the graph's number, and the position in it.
+#: An operation of any graph: graph number and position.
 Place = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """What the placement needs to know of a device.
+    """A device as seen by the placement.
 
     Attributes:
         name: of the device.
-        verdicts: by the number of a graph, one for each of its operations; a graph that is missing is not supported.
+        verdicts: by graph number, one per operation; graphs that are missing are not supported.
         capabilities: of the device.
-        is_cpu: whether it is the CPU device, which operations fall back to; at most one candidate is.
-        excluded: operations that it may not run whatever its verdict, and why not.
+        is_cpu: whether it is the CPU device, the fallback for operations; at most one candidate is.
+        excluded: operations that it may not run regardless of its verdict, with the reason.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Candidate:
     excluded: Mapping[Place, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def why_not(self, place: Place) -> str:
-        """Why it cannot run an operation; empty if it can."""
+        """Returns why it cannot run an operation; empty if it can."""
         if place in self.excluded:
             return self.excluded[place]
         number, position = place
@@ -60,9 +60,9 @@ class Placement:
     """The device of one operation.
 
     Attributes:
-        device: an index into the candidates, or `INTERPRETER`.
-        reason: why it is that one.
-        rejected: why each other candidate is not, by its index.
+        device: index into the candidates, or `INTERPRETER`.
+        reason: why it was chosen.
+        rejected: why each other candidate was not, by its index.
     """
 
     device: int
@@ -72,11 +72,11 @@ class Placement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wishes:
-    """What bears on single operations besides verdicts and scores.
+    """Constraints on single operations besides verdicts and scores.
 
     Attributes:
         preferred: the candidate that gets an operation if it can run it, and the rule that says so.
-        demoted: operations that the CPU device runs, and why.
+        demoted: operations that the CPU device must run, with the reason.
     """
 
     preferred: Mapping[Place, tuple[int, str]] = field(default_factory=lambda: MappingProxyType({}))
@@ -89,13 +89,13 @@ def find_best_device_for_each_operation(
     preference: Preference,
     wishes: Wishes = Wishes(),
 ) -> Mapping[int, tuple[Placement, ...]]:
-    """Places every operation of the main graph, and of the graphs that interpreted control flow refers to.
+    """Places every operation of the main graph and of the graphs of interpreted control flow.
 
     Returns:
-        By the number of a graph, a placement for each of its operations.
+        By graph number, a placement for each operation.
 
     Raises:
-        BadData: no device can run an operation; names it, the devices and their reasons.
+        BadData: no device can run an operation; names the operation, the devices and their reasons.
     """
     chooser = _Chooser(model, candidates, preference, wishes)
     placements: dict[int, tuple[Placement, ...]] = {}
@@ -113,7 +113,7 @@ def find_best_device_for_each_operation(
 
 
 def describe(model: Model, place: Place) -> str:
-    """An operation as messages name it."""
+    """Returns the name of an operation for messages."""
     number, position = place
     return operation_name(graph_of(model, number), position)
 
@@ -121,7 +121,7 @@ def describe(model: Model, place: Place) -> str:
 def nobody_can(
     model: Model, place: Place, candidates: Sequence[Candidate], why_not: Sequence[str]
 ) -> BadData:
-    """The error for an operation that no candidate can run."""
+    """Builds the error for an operation that no candidate can run."""
     reasons = "; ".join(f"{c.name}: {reason}" for c, reason in zip(candidates, why_not, strict=True))
     return BadData(f"no device can run {describe(model, place)} ({reasons})")
 
@@ -129,7 +129,10 @@ def nobody_can(
 def obstacles(
     model: Model, nesting: Nesting, candidates: Sequence[Candidate], place: Place
 ) -> tuple[str, ...]:
-    """Why each candidate cannot run an operation by Android's rules; empty where it can."""
+    """Returns for each candidate why it cannot run an operation by Android's rules.
+
+    Empty if it can.
+    """
     number, position = place
     operation = graph_of(model, number).operations[position]
     if not is_control_flow(operation):
@@ -138,12 +141,15 @@ def obstacles(
     if obstacle:
         only_cpu = f"{obstacle}, so only the CPU device may run it"
         return tuple(c.why_not(place) or ("" if c.is_cpu else only_cpu) for c in candidates)
-    # What the CPU device wins is interpreted, and need not be supported as a whole.
+    # Control flow that the CPU device wins is interpreted, so it need not be supported as a whole.
     return tuple(c.excluded.get(place, "") if c.is_cpu else c.why_not(place) for c in candidates)
 
 
 class Scores:
-    """Scores of the operations of one model on one device; those of nested graphs are computed once."""
+    """Scores of the operations of one model on one device.
+
+    Scores of nested graphs are computed once.
+    """
 
     def __init__(
         self, model: Model, nesting: Nesting, capabilities: Capabilities, preference: Preference
@@ -157,11 +163,13 @@ class Scores:
             self._graphs[number] = sum(self.operation(graph, operation) for operation in graph.operations)
 
     def operation(self, graph: Subgraph, operation: Operation) -> float:
-        """Time relative to the CPU device's, or power for LOW_POWER; smaller is better.
+        """Returns the time relative to the CPU device, or the power for LOW_POWER.
 
-        Looked up by the type of the first operand (the first output's where there are no inputs); a type that the device
-        did not list is infinitely slow. Control flow costs as much as the graphs that it refers to, and its own price; of
-        the branches of an IF half of each counts.
+        Smaller is better.
+
+        The score is that of the type of the first operand (of the first output if there are no
+        inputs); a type that the device did not list scores infinity. Control flow costs the sum of
+        its graphs plus its own cost; each branch of an IF counts half.
         """
         inner = sum(self._graphs[number] for number in referenced_graphs(graph, operation))
         if operation.type is OperationType.IF:
@@ -171,7 +179,7 @@ class Scores:
         else:
             first = next(iter((*operation.inputs, *operation.outputs)), None)
             score = math.inf if first is None else self._of_type(graph.operands[first].type)
-        # A driver's figures come from outside; what is no number must not win.
+        # A driver's figures are external data; NaN must not win.
         return math.inf if math.isnan(score) else score
 
     def _of_type(self, kind: OperandType) -> float:
@@ -225,7 +233,7 @@ class _Chooser:
         return Placement(device=best, reason=reason, rejected=rejected)
 
     def _wish(self, place: Place, able: Sequence[int]) -> tuple[int | None, str]:
-        """The device that is wished for, if it can, and the reason."""
+        """Returns the requested device, if it can run the operation, and the reason."""
         if place in self._wishes.demoted:
             cpu = next((n for n in able if self._candidates[n].is_cpu), None)
             return cpu, self._wishes.demoted[place]

@@ -1,15 +1,19 @@
-"""Choosing and grouping by Tengine's rules: one device beside the CPU device, and cuts where it cannot run an operation.
+"""Placement and grouping by Tengine's rules.
 
-The operations that the device cannot run are blocked. From the last to the first, the range from a blocked operation up
-to the next one (or to the end) is looked at: if what follows the blocked operation is too little work, fewer than
-`COMPLEXITY` operations with a FULLY_CONNECTED counting as so many, the CPU device runs the whole range; otherwise only the
-blocked operation. Everything before the first blocked operation goes to the device, however little it is. Neighbours on
-the same device are one step.
+One device besides the CPU device, cut where it cannot run operations.
 
-Tengine takes for granted that a range of operations can run as one. Here it may: operations of a valid model are stored in
-an order in which they can run, so no path leaves a range and comes back, branches or not. What Tengine leaves open is
-decided so: the device is the one that can run the most operations; a blocked operation that the CPU device cannot run goes
-to the best other device; one that no rule may move to the CPU device stays.
+The operations that the device cannot run are blocked. From last to first, the range from a blocked
+operation to the next one (or to the end) is examined: if too little work follows the blocked
+operation (fewer than `COMPLEXITY` operations, where a FULLY_CONNECTED counts as that many), the CPU
+device runs the whole range, otherwise only the blocked operation. Everything before the first
+blocked operation goes to the device, however small it is. Neighbours on the same device form one
+step.
+
+Tengine assumes that a range of operations can run as one step. That holds here: the operations of a
+valid model are stored in an executable order, so no path leaves a range and returns, with or
+without branches. Where Tengine leaves a choice, the device is the one that can run the most
+operations; a blocked operation that the CPU device cannot run goes to the best other device; and an
+operation that no rule may move to the CPU device stays.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,13 +22,13 @@ from neurald.hal.model.numbering import operation_number
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Model, Operation, Preference
 from neurald.runtime.model.boundary import boundaries, writers
-from neurald.runtime.model.branches import Nesting, graph_of
-from neurald.runtime.partitioning.groups import MAIN, Group, StepGroup
+from neurald.runtime.model.branches import MAIN, Nesting, graph_of
+from neurald.runtime.partitioning.groups import Group, StepGroup
 from neurald.runtime.partitioning.placement import Candidate, Placement, Scores, Wishes, nobody_can
 
 _FULLY_CONNECTED = (OperationType.FULLY_CONNECTED, OperationType.TFLITE_FULLY_CONNECTED)
 
-#: A range of less work than this is not worth the way to the device.
+#: A range with less work than this is not worth a transfer to the device.
 COMPLEXITY = 3
 
 
@@ -37,13 +41,13 @@ def place_by_cuts(
     """Places every operation of the main graph. Control flow is never interpreted.
 
     Raises:
-        BadData: no device can run an operation; names it, the devices and their reasons.
+        BadData: no device can run an operation; names the operation, the devices and their reasons.
     """
     return {MAIN: _Cutter(model, candidates, preference, wishes).place()}
 
 
 def group_neighbours(model: Model, placements: Mapping[int, Sequence[Placement]]) -> tuple[Group, ...]:
-    """Neighbours on the same device as one step, in the order of the main graph."""
+    """Groups neighbours on the same device into steps, in the order of the main graph."""
     runs: list[tuple[int, list[int]]] = []
     for position, placement in enumerate(placements[MAIN]):
         if runs and runs[-1][0] == placement.device:
@@ -56,9 +60,9 @@ def group_neighbours(model: Model, placements: Mapping[int, Sequence[Placement]]
 
 
 def wait_counts(model: Model, steps: Sequence[StepGroup]) -> tuple[int, ...]:
-    """How many operands each step of a graph waits for: those that other steps write.
+    """Returns for each step of a graph the number of its operands that other steps write.
 
-    A step may start once so many of its operands have been written.
+    A step may start once that many of its operands have been written.
     """
     if not steps:
         return ()
@@ -71,11 +75,11 @@ def wait_counts(model: Model, steps: Sequence[StepGroup]) -> tuple[int, ...]:
 
 
 def cut(operations: Sequence[Operation], blocked: Sequence[int]) -> list[range]:
-    """The ranges that the CPU device runs, last to first.
+    """Returns the ranges that the CPU device runs, last to first.
 
     Args:
         operations: of the graph.
-        blocked: positions of those that the device cannot run, ascending.
+        blocked: positions of the operations that the device cannot run, ascending.
     """
     ranges = []
     end = len(operations)
@@ -115,7 +119,7 @@ class _Cutter:
         return tuple(self._placement(position, *choice) for position, choice in enumerate(chosen))
 
     def _move(self, chosen: list[tuple[int, str]], cpu: int) -> None:
-        """Changes the devices of operations that the CPU device runs although the device could."""
+        """Moves operations to the CPU device that the device could run, too."""
         can_move = [not reason for reason in self._why_not[cpu]]
         blocked = [position for position, (device, _) in enumerate(chosen) if device != self._device]
         for covered in cut(self._operations, blocked):
@@ -131,7 +135,7 @@ class _Cutter:
                 chosen[position] = (cpu, reason)
 
     def _home(self, position: int) -> tuple[int, str]:
-        """The device of an operation, were it alone, and why."""
+        """Returns the device of an operation considered alone, and the reason."""
         wished, rule = self._wish(position)
         if wished is not None:
             return wished, rule

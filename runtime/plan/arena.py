@@ -1,4 +1,7 @@
-"""The arena that the temporaries of a plan lie in, where those that are never needed at the same time share bytes."""
+"""The arena for the temporaries of a plan.
+
+Those that are never needed at the same time share bytes.
+"""
 
 from collections.abc import Sequence
 
@@ -7,5 +10,5 @@ from neurald.hal.memory.pool import ALIGNMENT
 
 
 def plan_arena(lifespans: Sequence[Lifespan]) -> MemoryPlan:
-    """Places every temporary as arguments of requests lie, since that is what they become: at multiples of `ALIGNMENT`."""
+    """Places temporaries at multiples of `ALIGNMENT`, since they become arguments of requests."""
     return plan_memory(lifespans, alignment=ALIGNMENT)

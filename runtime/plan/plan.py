@@ -1,10 +1,13 @@
-"""The plan of a compilation: which device runs which operations in which order, and the models prepared for that.
+"""The plan of a compilation.
 
-A plan has either one step, which is the application's own model (`SimpleBody`), or a program (`CompoundBody`): a flat list of
-steps and of jumps between them, run by position. Steps hand operands on as *values*. A value stands for all the operands
-that are the same thing inside and outside of a branch: the input of a branch and what the IF passes to it are one value, so
-that nothing is copied at the border. An IF is laid out as {If, then steps, Goto, else steps}, a WHILE as {While, condition
-steps, Goto, body steps, Goto}, where both Gotos of a WHILE lead back to it.
+Which device runs which operations in which order, with prepared models.
+
+A plan has either one step, which is the application's own model (`SimpleBody`), or a program
+(`CompoundBody`): a flat list of steps and jumps, executed by position. Steps exchange operands as
+*values*. A value represents all operands that are the same inside and outside of a branch: the
+input of a branch and the operand that the IF passes to it are one value, so that nothing is copied
+at the boundary. An IF is laid out as {If, then steps, Goto, else steps}, a WHILE as {While,
+condition steps, Goto, body steps, Goto}; both Gotos of a WHILE lead back to it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +22,7 @@ from neurald.hal.memory.arena_planner import MemoryPlan
 from neurald.hal.memory.pool import ALIGNMENT, Memory
 from neurald.hal.model.types import Dimensions, FeatureLevel, Model, Operand, OperandType, value_size
 from neurald.runtime.devices.driver_faults import feature_level
-from neurald.runtime.partitioning.groups import MAIN
+from neurald.runtime.model.branches import MAIN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -28,13 +31,13 @@ class ExecutionStep:
 
     Attributes:
         device: the device.
-        graph: number of the graph that the operations belong to, see `neurald.runtime.partitioning.groups`.
-        operations: their positions in that graph, in the application's order, as they run.
-        model: what the device was given.
-        prepared_model: what it made of it.
-        inputs, outputs: for each input and output of `model` the operand of the graph that it is.
-        reads, writes: for each of them the value of the plan; empty in a plan of one step.
-        input_operands, output_operands: what `model` says of each of them.
+        graph: number of the operations' graph; see `neurald.runtime.partitioning.groups`.
+        operations: their positions in that graph, in the application's order, in execution order.
+        model: the model given to the device.
+        prepared_model: the device's prepared model.
+        inputs, outputs: for each input and output of `model`, the operand of the graph.
+        reads, writes: for each of them, the value of the plan; empty in a plan of one step.
+        input_operands, output_operands: the operands of `model`.
     """
 
     device: Device
@@ -57,11 +60,11 @@ class ExecutionStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IfStep:
-    """Goes on with the next position if the condition holds, with `else_position` otherwise.
+    """Continues at the next position if the condition holds, otherwise at `else_position`.
 
     Attributes:
-        graph, operation: the IF that this is, by its position in the application's order.
-        condition: the value that decides.
+        graph, operation: the IF, by its position in the application's order.
+        condition: number of the condition's value.
     """
 
     graph: int
@@ -74,27 +77,28 @@ class IfStep:
 
 
 def _operation_name(graph: int, number: int, kind: str) -> str:
-    """How messages name an operation that the runtime interprets."""
+    """Formats the name of an interpreted operation for messages."""
     return f"graph {graph} operation {number} {kind}" if graph else f"operation {number} {kind}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhileStep:
-    """Where a loop begins, and where each of its Gotos leads back to.
+    """Start of a loop; each of the loop's Gotos leads back here.
 
-    The condition's steps start at the next position. Values that the loop carries are read by condition and body, and written
-    by the body in another place, so that an iteration never overwrites what it still reads.
+    The condition's steps start at the next position. Carried values are read by condition and body.
+    The body writes the new ones to different memory, so that an iteration never overwrites its own
+    input.
 
     Attributes:
-        graph, operation: the WHILE that this is, by its position in the application's order.
+        graph, operation: the WHILE, by its position in the application's order.
         condition: the value that decides whether there is another iteration.
-        initial: the values that the loop starts with.
-        carried: for each of them the value that the steps of the loop read.
-        results: for each of them the value that the body writes.
-        spares: for each of them the place of the results that `carried` does not lie in.
-        outputs: the values that get what the first of `carried` are in the end.
-        body_position: where the body's steps start.
-        end_position: where it goes on after the loop.
+        initial: the initial values of the loop.
+        carried: for each initial value, the value that the steps of the loop read.
+        results: for each of them, the value that the body writes.
+        spares: for each of them, the second buffer of the results, which `carried` does not use.
+        outputs: receive the final values of the first of `carried`.
+        body_position: start of the body's steps.
+        end_position: where execution continues after the loop.
     """
 
     graph: int
@@ -114,7 +118,7 @@ class WhileStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GotoStep:
-    """Goes on with `position`."""
+    """Continues at `position`."""
 
     position: int
 
@@ -124,7 +128,7 @@ PlanStep: TypeAlias = ExecutionStep | IfStep | WhileStep | GotoStep
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constant:
-    """Bytes of a model's constant that a plan passes to a step as an input."""
+    """Bytes of a model constant that a plan passes to a step as an input."""
 
     memory: Memory
     offset: int
@@ -133,15 +137,16 @@ class Constant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Value:
-    """Something that steps of a plan hand on, or share with the client.
+    """An operand that steps of a plan exchange, or share with the client.
 
     Attributes:
-        graph, operand: the outermost operand that stands for it, by the application's number.
-        type, dimensions: what that operand declares.
-        client_input, client_output: the input or output of the model that it is; at most one of them.
+        graph, operand: the outermost operand that it represents, by the application's number.
+        type, dimensions: as declared by that operand.
+        client_input, client_output: the input or output of the model that it is; at most one of
+            them.
         constant: its bytes, if it is a constant.
-        is_omitted: whether it is an optional argument that the model leaves out.
-        is_bound: whether a loop says at run time where it lies.
+        is_omitted: whether it is an optional argument that the model omits.
+        is_bound: whether a loop assigns its storage at run time.
     """
 
     graph: int
@@ -156,7 +161,7 @@ class Value:
 
     @property
     def is_temporary(self) -> bool:
-        """Whether the plan has to find room for it."""
+        """True if the plan must allocate memory for it."""
         return (
             self.client_input is None
             and self.client_output is None
@@ -167,7 +172,7 @@ class Value:
 
     @property
     def size_bytes(self) -> int | None:
-        """Its bytes, None where only running the plan tells."""
+        """Its size; None if it is unknown before the plan runs."""
         return value_size(self.type, self.dimensions)
 
     def __str__(self) -> str:
@@ -182,7 +187,7 @@ class SimpleBody:
 
     @property
     def steps(self) -> tuple[ExecutionStep, ...]:
-        """The one step."""
+        """The only step."""
         return (self.step,)
 
 
@@ -191,11 +196,13 @@ class CompoundBody:
     """A plan of several steps.
 
     Attributes:
-        program: steps and jumps; it ends where the last position has been passed.
-        values: what the steps hand on, by number.
-        arena: where temporaries of known size lie.
-        shares_memory: whether a device of another process takes part, so that temporaries belong into shared memory.
-        shared: values of the client that get a copy there, see `neurald.runtime.plan.shared_values`.
+        program: steps and jumps; it ends after the last position.
+        values: the values that the steps exchange, by number.
+        arena: memory for temporaries of known size.
+        shares_memory: True if a device of another process takes part, so that temporaries must be
+            in shared memory.
+        shared: values of the client that are copied to shared memory; see
+            `neurald.runtime.plan.shared_values`.
     """
 
     program: tuple[PlanStep, ...]
@@ -215,7 +222,10 @@ StepRole: TypeAlias = tuple[ExecutionStep, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryPreference:
-    """What a device likes memory to be: a start at a multiple of `alignment` bytes, a size of a multiple of `padding`."""
+    """A device's preferred memory.
+
+    Its start a multiple of `alignment` bytes, its size one of `padding`.
+    """
 
     alignment: int = 1
     padding: int = 1
@@ -226,7 +236,7 @@ class ExecutionPlan:
 
     Attributes:
         model: the application's model.
-        body: the steps, and what lies between them.
+        body: the steps, and the values between them.
     """
 
     def __init__(self, model: Model, body: SimpleBody | CompoundBody) -> None:
@@ -236,21 +246,21 @@ class ExecutionPlan:
 
     @property
     def steps(self) -> tuple[ExecutionStep, ...]:
-        """The steps that devices run, in the order of the program."""
+        """The steps that devices run, in program order."""
         return self.body.steps
 
     @property
     def is_simple(self) -> bool:
-        """Whether one device runs the application's own model."""
+        """True if one device runs the application's own model."""
         return isinstance(self.body, SimpleBody)
 
     @property
     def temporary_bytes(self) -> int:
-        """The most bytes that operands of known size take between steps of one execution."""
+        """Maximum bytes of operands of known size between the steps of one execution."""
         return 0 if isinstance(self.body, SimpleBody) else self.body.arena.size_bytes
 
     def roles_of_input(self, index: int) -> tuple[StepRole, ...]:
-        """The steps that read an input of the model, and as which of their inputs, also inside of branches.
+        """Returns the steps that read a model input, each with the index of its own input.
 
         Raises:
             BadData: there is no such input.
@@ -259,9 +269,9 @@ class ExecutionPlan:
         return self._read.get(index, ())
 
     def roles_of_output(self, index: int) -> tuple[StepRole, ...]:
-        """The steps that write an output of the model, and as which of their outputs, also inside of branches.
+        """Returns the steps that write a model output, each with the index of its own output.
 
-        What a WHILE of the program gives back is copied when it ends: no step writes that.
+        Outputs of an interpreted WHILE are copied when it ends: no step writes them.
 
         Raises:
             BadData: there is no such output.
@@ -270,7 +280,7 @@ class ExecutionPlan:
         return self._written.get(index, ())
 
     def reading_roles_of_output(self, index: int) -> tuple[StepRole, ...]:
-        """The steps that read an output of the model which an earlier one has written.
+        """Returns the steps that read a model output written by an earlier step.
 
         Raises:
             BadData: there is no such output.
@@ -279,7 +289,7 @@ class ExecutionPlan:
         return self._read_back.get(index, ())
 
     def preferred_memory_of_input(self, index: int) -> MemoryPreference:
-        """The strictest wish of all steps that read an input.
+        """Returns the strictest preference of all steps that read an input.
 
         Raises:
             BadData: there is no such input.
@@ -287,7 +297,7 @@ class ExecutionPlan:
         return _strictest(self.roles_of_input(index))
 
     def preferred_memory_of_output(self, index: int) -> MemoryPreference:
-        """The strictest wish of all steps that touch an output.
+        """Returns the strictest preference of all steps that read or write an output.
 
         Raises:
             BadData: there is no such output.
@@ -296,7 +306,10 @@ class ExecutionPlan:
 
 
 def memory_preference(device: Device) -> MemoryPreference:
-    """What a device likes: older drivers never look behind the end of an argument, so they need no padding."""
+    """Returns a device's preference.
+
+    Older drivers never access bytes behind an argument: no padding.
+    """
     padding = ALIGNMENT if feature_level(device) >= FeatureLevel.LEVEL_5 else 1
     return MemoryPreference(alignment=ALIGNMENT, padding=padding)
 
@@ -318,7 +331,7 @@ _Roles: TypeAlias = Mapping[int, tuple[StepRole, ...]]
 
 
 def _roles(model: Model, body: SimpleBody | CompoundBody) -> tuple[_Roles, _Roles, _Roles]:
-    """By input or output of the model: the steps that read inputs, write outputs, and read outputs."""
+    """Returns the steps that read inputs, write outputs and read outputs, by model operand."""
     if isinstance(body, SimpleBody):
         return (
             {n: ((body.step, n),) for n in range(len(model.main.inputs))},
@@ -349,7 +362,7 @@ def _frozen(roles: Mapping[int, Sequence[StepRole]]) -> _Roles:
 
 
 def _initial_values(program: Sequence[PlanStep]) -> dict[int, int]:
-    """For each value that a loop carries the value that it starts with."""
+    """Maps each carried value of a loop to its initial value."""
     return {
         carried: initial
         for step in program
@@ -359,7 +372,7 @@ def _initial_values(program: Sequence[PlanStep]) -> dict[int, int]:
 
 
 def _origins(number: int, starts: Mapping[int, int]) -> Iterable[int]:
-    """A value, and what it may be in the first iterations of the loops around it."""
+    """Yields a value, and the values it may be in the first iterations of the loops around it."""
     yield number
     while number in starts:
         number = starts[number]

@@ -1,11 +1,13 @@
-"""From groups to a plan: makes the models of the steps, and has the devices prepare them.
+"""Builds a plan from groups: creates the models of the steps and has devices prepare them.
 
-When that fails, the whole model goes to the CPU device where the application left the choice of devices open (AOSP's full
-fallback), apart from errors that say the model itself is wrong. An explicit list of devices gets the error.
+If that fails and the application left the choice of devices open, the whole model goes to the CPU
+device (AOSP's full fallback), except for errors that say the model itself is wrong. With an
+explicit list of devices the error is raised.
 
-A step whose results nobody reads has no outputs and can be no model. As on Android that is a failure which sends the
-whole model to the CPU device; where that may not be, the step is left out, since nobody could tell. A step without inputs,
-which Android refuses too, runs: its device computes with constants.
+A step whose results are never read has no outputs and cannot be a model. As on Android, this is a
+failure that sends the whole model to the CPU device. If that is not allowed, the step is dropped,
+which has no observable effect. A step without inputs, which Android refuses as well, runs: its
+device computes with constants.
 """
 
 import logging
@@ -16,7 +18,7 @@ from neurald.hal.device import Device
 from neurald.hal.errors import BadData, Error, UnexpectedNull, error_for
 from neurald.hal.model.numbering import operation_name, operation_numbers
 from neurald.hal.model.types import Model
-from neurald.runtime.devices.discovery import cpu_device, is_remote, verdicts_as_run
+from neurald.runtime.devices.discovery import cpu_device, verdicts_as_run
 from neurald.runtime.model.boundary import Boundary, boundaries
 from neurald.runtime.model.branches import graph_of
 from neurald.runtime.model.step_model import StepModel, step_model
@@ -51,14 +53,14 @@ def make_plan(
 
     Args:
         model: a valid model.
-        groups: of its main graph, from `neurald.runtime.partitioning.partitioner.partition`.
-        devices: that the groups refer to by index.
-        preparer: has them prepare models.
-        may_fall_back: whether the CPU device may run the whole model when that fails.
+        groups: of the main graph, from `neurald.runtime.partitioning.partitioner.partition`.
+        devices: the devices that the groups refer to by index.
+        preparer: has devices prepare models.
+        may_fall_back: whether the CPU device may run the whole model on failure.
 
     Raises:
-        BadData, UnexpectedNull: a device finds the model wrong.
-        Error: a device failed, and the CPU device may not or cannot stand in.
+        BadData, UnexpectedNull: a device rejects the model as invalid.
+        Error: a device failed, and the CPU device may not or cannot take over.
     """
     planner = _Planner(model, devices, preparer, leaves_out_unread=not may_fall_back)
     try:
@@ -80,7 +82,10 @@ def make_plan(
 
 
 def _obstacle(device: Device, model: Model) -> str:
-    """Why a device cannot run a model whole: its first operation that the device refuses; empty if there is none."""
+    """Returns why a device cannot run the whole model, by its first unsupported operation.
+
+    Else "".
+    """
     for position, verdict in enumerate(verdicts_as_run(model, [device])[device.name]):
         if not verdict.ok:
             return f"{operation_name(model.main, position)}: {verdict.reason}"
@@ -88,10 +93,10 @@ def _obstacle(device: Device, model: Model) -> str:
 
 
 class _Planner:
-    """Makes one plan.
+    """Builds one plan.
 
     Attributes:
-        failing: name of the device that is preparing a model, or failed to; empty otherwise.
+        failing: name of the device that is preparing a model, or failed to; otherwise empty.
     """
 
     def __init__(
@@ -119,13 +124,13 @@ class _Planner:
             program=program.steps,
             values=program.values,
             arena=program.arena,
-            shares_memory=any(is_remote(step.device) for step in steps),
+            shares_memory=any(step.device.is_remote for step in steps),
             shared=values_to_share(program.steps, program.values),
         )
         return self._planned(body)
 
     def simple_plan(self, device: Device, fallback: str = "") -> Planned:
-        """One step on one device: the application's own model, unchanged."""
+        """Plans a single step on one device: the application's own model, unchanged."""
         prepared = self._prepare(device, self._model)
         self._reports.append(prepared.report)
         graph = self._model.main
@@ -159,11 +164,14 @@ class _Planner:
             self._boundaries.update(zip(found, edges, strict=True))
 
     def _is_left_out(self, group: StepGroup) -> bool:
-        """Whether nobody reads what a group writes, and it need not run."""
+        """Returns True if a group's results are never read and it need not run."""
         return not self._boundaries[group].outputs and self._leaves_out_unread
 
     def _prepare_steps(self, groups: Sequence[Group]) -> None:
-        """Has devices prepare the steps of all groups. One that several IFs or WHILEs run is prepared once."""
+        """Has devices prepare the steps of all groups.
+
+        A step that several IFs or WHILEs run is prepared once.
+        """
         wanted = [group for group in dict.fromkeys(step_groups(groups)) if not self._is_left_out(group)]
         parts = [
             step_model(self._model, group.graph, group.operations, self._boundaries[group])
@@ -184,7 +192,7 @@ class _Planner:
         }
 
     def _make_step(self, group: StepGroup) -> ExecutionStep | None:
-        """The step of a group; None for one that nobody reads anything from."""
+        """Builds the step of a group; None if its results are never read."""
         if self._is_left_out(group):
             return None
         device = self._devices[group.device]

@@ -1,8 +1,10 @@
-"""Has devices prepare models, from the cache where that is possible, and reports how that went.
+"""Has devices prepare models, from the cache if possible, and reports the outcome.
 
-The cache never makes a preparation fail: whatever goes wrong with it, the device compiles. What the device compiles is what the
-key was computed over, since both read constants that were sealed before. Constants of a file that has not changed since they
-were read are neither sealed nor read again: what is compiled of them is kept only if the file has not changed by then either.
+The cache never makes a preparation fail: whatever goes wrong with it, the device compiles. The
+device compiles exactly the content that the key was computed from, since both read constants that
+were sealed before. Constants of a file that is unchanged since they were last read are neither
+sealed nor read again; artifacts compiled from them are stored only if the file is still unchanged
+afterwards.
 """
 
 import contextlib
@@ -33,22 +35,21 @@ from neurald.hal.errors import (
 from neurald.hal.model.constants import seal_constants
 from neurald.hal.model.types import Model
 from neurald.hal.process.fork import forkable_lock
-from neurald.runtime.devices.discovery import is_remote
 from neurald.runtime.devices.driver_faults import checked, checked_executable, faults_of
 
 logger = logging.getLogger(__name__)
 
-#: How long to wait for another process that compiles the same model, at most.
+#: Maximum time to wait for another process that compiles the same model, in seconds.
 LOCK_WAIT_S = 120.0
 _NO_ARTIFACT = "the device gave no artifact"
-#: The reason of a miss where nothing was compiled yet, and nothing was looked for.
+#: Reason of a miss if compilation is deferred, so that no lookup took place.
 COMPILED_LATER = "the shapes of its inputs are known to executions only; what is compiled for them is kept for each set of shapes"
-#: A deadline leaves at least this part of the time for compiling.
+#: Minimum share of the time until the deadline that is reserved for compiling.
 _COMPILE_SHARE = 0.5
 
 
 class CacheOutcome(Enum):
-    """What the cache did for a prepared model."""
+    """Effect of the cache on a prepared model."""
 
     OFF = "off"
     HIT = "hit"
@@ -57,18 +58,19 @@ class CacheOutcome(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparationReport:
-    """How a device came by a prepared model.
+    """How a device obtained a prepared model.
 
     Attributes:
-        device: its name.
-        milliseconds: from the call to the prepared model: cold where it was compiled, warm after a hit.
-        cache: whether it was compiled or taken from the cache.
-        reason: why the cache was off, or had nothing to offer.
-        compile_ms: how long compiling alone took; after a hit, when the entry was made.
-        key: of the entry, in hexadecimal.
+        device: name of the device.
+        milliseconds: total time until the prepared model was available: cold if it was compiled,
+            warm after a hit.
+        cache: whether it was compiled or loaded from the cache.
+        reason: why the cache was off or missed.
+        compile_ms: time of compiling alone; after a hit, at the time when the entry was made.
+        key: of the cache entry, in hexadecimal.
         is_stored: whether the cache has an entry now.
-        variants: where the device keeps what it compiles for the shapes of executions; None where it compiled at once, or
-            the device is in another process.
+        variants: stores what the device compiles for the shapes of executions; None if it compiled
+            at once, or if the device is in another process.
     """
 
     device: str
@@ -82,7 +84,7 @@ class PreparationReport:
 
     @property
     def is_later(self) -> bool:
-        """Whether nothing was compiled yet, since only executions tell the shapes."""
+        """True if compilation is deferred, because only executions have the shapes."""
         return self.reason == COMPILED_LATER
 
 
@@ -96,14 +98,14 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caching:
-    """Where artifacts are kept, and the caller's token for the model, 32 bytes or none."""
+    """The cache directory, and the caller's token for the model: 32 bytes or none."""
 
     directory: Path
     token: bytes = b""
 
     @classmethod
     def by_default(cls) -> Self | None:
-        """That of the user's own cache; None, after a warning, where there is no place for one."""
+        """Returns the user's own cache; None, after a warning, if there is no directory for one."""
         try:
             return cls(directory=default_directory())
         except BadState as error:
@@ -116,8 +118,8 @@ class Preparer:
 
     Args:
         options: for every step.
-        caching: where artifacts are kept; None keeps none.
-        lock_wait_s: how long to wait for another process that compiles the same model.
+        caching: where artifacts are stored; None disables caching.
+        lock_wait_s: maximum time to wait for another process that compiles the same model.
     """
 
     def __init__(
@@ -128,7 +130,7 @@ class Preparer:
         self._lock_wait_s = lock_wait_s
 
     def without_deadline(self) -> "Preparer":
-        """One for the same compilation that may take its time: for steps that are prepared again when it is long over."""
+        """Returns a preparer without deadline, for steps that are prepared again later."""
         return Preparer(replace(self._options, deadline_s=None), self._caching, lock_wait_s=self._lock_wait_s)
 
     def prepare(self, device: Device, model: Model) -> Prepared:
@@ -138,7 +140,8 @@ class Preparer:
             Error: see `Device.prepare_model`.
         """
         started = time.perf_counter()
-        # What it is keyed under, its version for one, may be another since it was lost.
+        # Reconnect first: properties that are part of the key, such as the version, may have
+        # changed.
         reconnect = getattr(device, "reconnect", None)
         if reconnect is not None:
             reconnect(self._options.deadline_s)
@@ -162,13 +165,13 @@ class Preparer:
         return prepared
 
     def prepare_all(self, wanted: Sequence[tuple[Device, Model]]) -> list[Prepared | BaseException | None]:
-        """Has devices prepare models, those of different daemons at the same time.
+        """Has devices prepare models; different daemons work concurrently.
 
-        What one daemon prepares, and what is prepared in this process, goes one after another, in order. Once something
-        fails nothing more is begun.
+        The models of one daemon, and those of this process, are prepared sequentially in order.
+        After a failure no further preparation starts.
 
         Returns:
-            For each what was prepared, or what was raised; None where it was not begun.
+            For each model the prepared model or the exception raised; None if it was not started.
         """
         outcomes: list[Prepared | BaseException | None] = [None] * len(wanted)
         has_failed = threading.Event()
@@ -186,7 +189,7 @@ class Preparer:
         here: list[int] = []
         lanes: dict[str, list[int]] = {}
         for number, (device, _) in enumerate(wanted):
-            (lanes.setdefault(device.name, []) if is_remote(device) else here).append(number)
+            (lanes.setdefault(device.name, []) if device.is_remote else here).append(number)
         if not here and lanes:
             _, here = lanes.popitem()
         threads = [
@@ -201,7 +204,7 @@ class Preparer:
         return outcomes
 
     def _preparation(self, device: Device, model: Model) -> "_CachedPreparation | str":
-        """What is to be done with the cache, or why nothing is."""
+        """Returns the preparation with a cache, or the reason for not using one."""
         with faults_of(device.name):
             needed = checked(device.cache_files_needed, CacheFilesNeeded, device.name, "cache_files_needed")
         if not needed:
@@ -228,10 +231,11 @@ class Preparer:
 
 
 class _CachedPreparation:
-    """One model on one device, with a cache to look into.
+    """Prepares one model on one device with a cache.
 
     Args:
-        question: that the key's parts answer (see `constants_question`), where the model's constants are not sealed.
+        question: the question that the key's constants answer (see `constants_question`), if the
+            model's constants are not sealed.
     """
 
     def __init__(
@@ -255,12 +259,15 @@ class _CachedPreparation:
         self._options = replace(options, cache_key=self._key)
 
     def run(self, started: float) -> Prepared:
-        """The prepared model; `started` is when that was asked for, on the clock of `time.perf_counter()`."""
+        """Returns the prepared model.
+
+        `started` is when it was requested, by `time.perf_counter()`.
+        """
         found = self._load(started)
         if isinstance(found, Prepared):
             return found
         with self._lock():
-            # Whoever had the lock may have stored it meanwhile.
+            # The previous holder of the lock may have stored it.
             again = self._load(started)
             if isinstance(again, Prepared):
                 return again
@@ -272,7 +279,7 @@ class _CachedPreparation:
         if self._options.deadline_s is not None:
             left_s = self._options.deadline_s - time.monotonic()
             wait_s = min(wait_s, left_s * (1 - _COMPILE_SHARE))
-        # Without the lock it is compiled all the same, at worst twice.
+        # Compiles even without the lock, at worst twice.
         with self._cache.lock(self._key, wait_s):
             yield
 
@@ -293,10 +300,11 @@ class _CachedPreparation:
         ):
             raise
         except Exception as error:
-            # Also what no driver should raise: an artifact must never do more harm than to be compiled again.
+            # This includes exceptions that no driver should raise: the worst effect of an artifact
+            # must be a recompilation.
             logger.info("%s does not take its artifact back: %s", self._device.name, error)
             self._cache.remove(self._key.hex())
-            if isinstance(error, DeadObject) and is_remote(self._device):
+            if isinstance(error, DeadObject) and self._device.is_remote:
                 raise  # it cannot compile now, and this is why
             return Miss(reason=f"the device does not take its artifact back: {error}")
         return self._prepared(
@@ -304,7 +312,7 @@ class _CachedPreparation:
         )
 
     def _why_not_kept(self) -> str:
-        """Why nothing may be kept under this key, "" if it may."""
+        """Returns why nothing may be stored under this key; empty if it may."""
         if self._device.version != self._version:
             return f"the device was updated meanwhile, from version {self._version}"
         if self._question is not None and self._question != constants_question(self._model):
@@ -313,8 +321,8 @@ class _CachedPreparation:
 
     def _compile(self, started: float, reason: str) -> Prepared:
         variants = self._variants()
-        # What is in another process can be given no such thing.
-        options = self._options if is_remote(self._device) else replace(self._options, variants=variants)
+        # This object cannot be passed to another process.
+        options = self._options if self._device.is_remote else replace(self._options, variants=variants)
         compiling = time.perf_counter()
         prepared_model = _compiled(self._device, self._model, options)
         compile_ms = _since(compiling)
@@ -328,7 +336,7 @@ class _CachedPreparation:
                 is_stored=True,
                 key=kept.key,
             )
-        # Looked for before there is a new entry, which differs in nothing.
+        # Looked up before the new entry exists, which would match completely.
         reason = reason or self._cache.why_missing(self._parts)
         failure = "" if kept is not None else self._why_not_kept() or self._store(prepared_model, compile_ms)
         if failure == _NO_ARTIFACT and not has_known_inputs(self._model):
@@ -343,7 +351,7 @@ class _CachedPreparation:
             compile_ms=compile_ms,
             is_stored=not failure,
             key="" if kept is None else kept.key,
-            variants=None if reason != COMPILED_LATER or is_remote(self._device) else variants,
+            variants=None if reason != COMPILED_LATER or self._device.is_remote else variants,
         )
 
     def _variants(self) -> CachedVariants:
@@ -357,7 +365,7 @@ class _CachedPreparation:
         )
 
     def _store(self, prepared_model: PreparedModel, compile_ms: float) -> str:
-        """Keeps what was compiled; returns why not, "" if it did."""
+        """Stores the compiled artifact; returns why it was not stored, or ""."""
         needed = self._device.cache_files_needed
         try:
             artifact = prepared_model.artifact()
@@ -369,7 +377,7 @@ class _CachedPreparation:
             origin = Origin(model=describe(self._model), compile_ms=compile_ms, created_s=time.time())
             self._cache.store(self._parts, artifact, origin)
         except Exception as error:
-            # The model is ready, whatever a driver or a disk does now.
+            # The model is ready regardless of what a driver or a disk does now.
             _warn_once(f"what {self._device.name} compiled is not cached: {error}")
             return str(error)
         return ""
@@ -409,7 +417,7 @@ def _checked(answer: PreparedModel, device: Device) -> PreparedModel:
 
 
 def has_known_inputs(model: Model) -> bool:
-    """Whether the shapes of all inputs are known before an execution."""
+    """Returns True if the shapes of all inputs are known before an execution."""
     return all(model.main.operands[index].is_fully_specified for index in model.main.inputs)
 
 
@@ -426,7 +434,7 @@ _warned_lock = forkable_lock()
 
 
 def _warn_once(message: str) -> None:
-    """Logs a warning unless this process has logged the same before."""
+    """Logs a warning once per process."""
     with _warned_lock:
         if message in _warned:
             return

@@ -1,4 +1,7 @@
-"""From groups to the program of a plan: steps and jumps in one list, and the values that they hand on."""
+"""Builds the program of a plan from groups.
+
+A list of steps and jumps, and the values they exchange.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -8,8 +11,8 @@ from neurald.hal.memory.arena_planner import Lifespan, MemoryPlan
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.numbering import operand_number, operation_number
 from neurald.hal.model.types import Lifetime, Model, Operand
-from neurald.runtime.model.branches import graph_of, referenced_graphs
-from neurald.runtime.partitioning.groups import MAIN, Group, IfGroup, StepGroup, WhileGroup
+from neurald.runtime.model.branches import MAIN, graph_of, referenced_graphs
+from neurald.runtime.partitioning.groups import Group, IfGroup, StepGroup, WhileGroup
 from neurald.runtime.plan.arena import plan_arena
 from neurald.runtime.plan.plan import (
     Constant,
@@ -21,7 +24,7 @@ from neurald.runtime.plan.plan import (
     WhileStep,
 )
 
-#: Makes the step of a group; its values are added afterwards. None for a group that nobody reads anything from.
+#: Builds the step of a group, without its values. None if the group's results are never read.
 MakeStep: TypeAlias = Callable[[StepGroup], ExecutionStep | None]
 
 
@@ -35,7 +38,7 @@ class Program:
 
 
 def build_program(model: Model, groups: Sequence[Group], make_step: MakeStep) -> Program:
-    """Lays out groups of the main graph, and of all branches inside, one after another."""
+    """Lays out the groups of the main graph and of all nested branches, one after another."""
     builder = _Builder(model, make_step)
     builder.lay_out(groups, _Scope(builder.number_client_values()))
     return Program(
@@ -44,11 +47,11 @@ def build_program(model: Model, groups: Sequence[Group], make_step: MakeStep) ->
 
 
 class _Scope:
-    """One use of a graph by the program, with the values of its operands as far as they are known.
+    """One use of a graph by the program, with the known values of its operands.
 
     Args:
         values: by operand.
-        loops: that it lies in, by the position where each starts.
+        loops: enclosing loops, by start position.
     """
 
     def __init__(self, values: dict[int, int], loops: tuple[int, ...] = ()) -> None:
@@ -67,7 +70,7 @@ class _Builder:
         self._ends: dict[int, int] = {}
 
     def number_client_values(self) -> dict[int, int]:
-        """Makes the values that are inputs and outputs of the model."""
+        """Creates the values for the inputs and outputs of the model."""
         graph = self._model.main
         numbers = {}
         for position, index in enumerate(graph.inputs):
@@ -178,7 +181,10 @@ class _Builder:
         outputs: Sequence[int],
         loops: tuple[int, ...],
     ) -> _Scope:
-        """Lays out a graph whose inputs and outputs are these values; without outputs given it makes its own."""
+        """Lays out a graph with the given values as inputs and outputs.
+
+        Creates outputs if none are given.
+        """
         graph = graph_of(self._model, number)
         values = dict(zip(graph.inputs, inputs, strict=True))
         if outputs:
@@ -188,7 +194,7 @@ class _Builder:
         return scope
 
     def _reserve(self) -> int:
-        """The position of a jump that is filled in once its target is known."""
+        """Reserves the position of a jump, to be filled in when its target is known."""
         self.program.append(GotoStep(position=-1))
         return len(self.program) - 1
 
@@ -216,9 +222,10 @@ class _Builder:
         self._uses[number].append((len(self.program), scope.loops))
 
     def lifespans(self) -> list[Lifespan]:
-        """Of all temporaries whose size is known.
+        """Returns the lifespans of all temporaries of known size.
 
-        What is used inside of a loop and comes from outside must last for the whole loop: the next iteration reads it again.
+        A value from outside of a loop that is used inside lasts for the whole loop: the next
+        iteration reads it again.
         """
         found = []
         for number, value in enumerate(self.values):

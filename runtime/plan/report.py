@@ -1,4 +1,4 @@
-"""What a compilation tells of its devices: how they came by their steps, and how they have failed since."""
+"""Report of a compilation: how devices obtained their prepared models, and which failed since."""
 
 from dataclasses import dataclass
 
@@ -7,12 +7,12 @@ from neurald.runtime.plan.preparer import PreparationReport
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepFailure:
-    """A step whose device has failed since the step was prepared, whether or not it works again.
+    """A step whose device has failed since the step was prepared, even if it works again.
 
     Attributes:
-        step: its number in the plan.
-        device: that it was planned for.
-        failures: how often; those that came while the device was left alone count as one.
+        step: position of the step in the plan.
+        device: device that the step was planned for.
+        failures: number of failures; those during the retry pause count as one.
         reason: of the last failure.
     """
 
@@ -24,10 +24,10 @@ class StepFailure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompilationReport:
-    """How the steps of a plan came to be, and what has become of their devices.
+    """How the steps of a plan were prepared, and the failures since.
 
     Attributes:
-        steps: for each step of the plan how its device came by the prepared model.
+        steps: for each step of the plan, how its device obtained the prepared model.
         fallback: why the whole model went to the CPU device; empty if it did not.
         failures: the steps whose devices have failed since.
     """

@@ -1,7 +1,8 @@
-"""Which values between steps stay in the memory of the device that computes them.
+"""Finds values between steps that can stay in the memory of the device that computes them.
 
-A value that steps of one device write and read need not come to the host in between. It lies in a buffer of that device
-(`Device.allocate`), and a copy of it is made on the host only if a step of another device, or control flow, reads it.
+A value that steps of one device write and read need not be transferred to the host in between. It
+lies in a buffer of that device (`Device.allocate`), and is copied to the host only if a step of
+another device, or control flow, reads it.
 """
 
 from collections.abc import Sequence
@@ -12,18 +13,18 @@ from neurald.hal.errors import Error
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.device_buffer import DeviceBuffer
 from neurald.hal.model.types import OperandType
-from neurald.runtime.devices.discovery import cpu_device, is_remote
+from neurald.runtime.devices.discovery import cpu_device
 from neurald.runtime.devices.driver_faults import checked, faults_of, is_cpu
 from neurald.runtime.plan.plan import ExecutionStep, IfStep, PlanStep, StepRole, Value, WhileStep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Residence:
-    """Where a value may stay.
+    """A value that may stay on a device.
 
     Attributes:
-        device: that writes it, and reads it in a later step.
-        writers, readers: steps of that device, and as which of their outputs and inputs.
+        device: device that writes the value and reads it in a later step.
+        writers, readers: steps of that device, with the index of their output or input.
     """
 
     device: Device
@@ -31,7 +32,7 @@ class Residence:
     readers: tuple[StepRole, ...]
 
     def allocate(self) -> DeviceBuffer | None:
-        """Allocates a buffer for the value; None where the device has no memory of its own for it."""
+        """Allocates a buffer for the value; None if the device has no memory of its own for it."""
         description = BufferDescription(
             dimensions=None,
             input_roles=tuple(_role(*reader) for reader in self.readers),
@@ -52,7 +53,7 @@ def _role(step: ExecutionStep, index: int) -> BufferRole:
 def residences(program: Sequence[PlanStep], values: Sequence[Value]) -> dict[int, Residence]:
     """Finds the values that may stay on a device.
 
-    Values of unknown size, strings, and what loops exchange or control flow decides by stay on the host.
+    Values of unknown size, strings, values that loops exchange and conditions stay on the host.
 
     Args:
         program: of a plan.
@@ -93,5 +94,8 @@ def residences(program: Sequence[PlanStep], values: Sequence[Value]) -> dict[int
 
 
 def _has_memory(device: Device) -> bool:
-    """Whether a device may have memory of its own; the memory of CPUs in other processes is shared anyway."""
-    return device is not cpu_device() and not (is_remote(device) and is_cpu(device))
+    """Returns True if a device may have its own memory.
+
+    The memory of CPUs in other processes is shared.
+    """
+    return device is not cpu_device() and not (device.is_remote and is_cpu(device))

@@ -1,17 +1,17 @@
-"""Which of the client's buffers a plan keeps a copy of in shared memory, so that devices of other processes find it there.
+"""Chooses the client buffers that a plan copies to shared memory for devices of other processes.
 
-Such a device copies what lies in other memory each time that it reads or writes it. So an input or constant that is read more
-than once is copied once, and an output that a later step reads stays where it was written, and is copied back in the end.
+Such a device copies data from other memory on each read or write. So an input or constant that is
+read more than once is copied once, and an output that a later step reads stays in shared memory and
+is copied back at the end.
 """
 
 from collections.abc import Sequence
 
-from neurald.runtime.devices.discovery import is_remote
 from neurald.runtime.plan.plan import ExecutionStep, PlanStep, Value, WhileStep
 
 
 def values_to_share(program: Sequence[PlanStep], values: Sequence[Value]) -> frozenset[int]:
-    """The numbers of such values."""
+    """Returns the numbers of the values to copy."""
     loops = [
         range(position, step.end_position)
         for position, step in enumerate(program)
@@ -29,8 +29,8 @@ def values_to_share(program: Sequence[PlanStep], values: Sequence[Value]) -> fro
     for position, step in enumerate(program):
         if not isinstance(step, ExecutionStep):
             continue
-        remote = is_remote(step.device)
-        # In a loop it is read again and again, but what the loop carries only in its first iteration.
+        remote = step.device.is_remote
+        # A loop reads repeatedly, but reads the initial value of a carried operand only once.
         turns = 2 if any(position in loop for loop in loops) else 1
         for number in step.reads:
             weight = turns

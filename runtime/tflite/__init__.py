@@ -1,7 +1,7 @@
-"""`.tflite` files as models.
+"""Imports `.tflite` files as models.
 
-`flatbuffer` and `schema` read a file that nobody vouches for, `operands` makes operands of tensors, `legalization` has a rule
-for every operator, and `graph` is what the rules write to.
+`flatbuffer` and `schema` read an untrusted file, `operands` converts tensors to operands,
+`legalization` has a rule for every operator, and `graph` is what the rules write to.
 """
 
 from neurald.runtime.tflite.load import load_tflite

@@ -1,4 +1,4 @@
-"""Which subgraphs an operator runs."""
+"""Finds the subgraphs that an operator runs."""
 
 from collections.abc import Mapping
 
@@ -11,12 +11,12 @@ _FIELDS: Mapping[int, tuple[str, tuple[str, ...], int]] = {
     BuiltinOperator.WHILE: ("WhileOptions", ("cond_subgraph", "body_subgraph"), 0),
 }
 
-#: Operators that give values to the subgraphs that they run, and get some from them.
+#: Operators that exchange values with the subgraphs that they run.
 CALLERS = frozenset((*_FIELDS, STABLEHLO_CASE))
 
 
 def called_subgraphs(operator: Operator) -> tuple[tuple[int, ...], int]:
-    """The subgraphs that an operator runs, and how many of its inputs they do not get."""
+    """Returns the subgraphs that an operator runs, and how many leading inputs they skip."""
     if operator.code == STABLEHLO_CASE:
         options2 = operator.options2 if operator.options2_type == STABLEHLO_CASE_OPTIONS else None
         return () if options2 is None else options2.integers(0), 1

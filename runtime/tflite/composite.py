@@ -1,6 +1,7 @@
-"""Puts the decomposition of composite operators in their place, before anything else looks at a subgraph.
+"""Replaces composite operators by their decompositions, before any other pass.
 
-STABLEHLO_COMPOSITE names a subgraph that computes the same from simpler operators. Its tensors become further ones of the caller.
+STABLEHLO_COMPOSITE names a subgraph that computes the same result from simpler operators. Its
+tensors are added to those of the caller.
 """
 
 from collections.abc import Callable
@@ -16,14 +17,14 @@ from neurald.runtime.tflite.schema import OMITTED, Operator, Tensor, TfliteSubgr
 def expand_composites(
     source: TfliteSubgraph, decomposition: Callable[[int], TfliteSubgraph]
 ) -> TfliteSubgraph:
-    """The subgraph without composite operators.
+    """Returns the subgraph without composite operators.
 
     Args:
         source: the subgraph.
-        decomposition: the subgraph of that index, itself expanded.
+        decomposition: returns the expanded subgraph with that index.
 
     Raises:
-        BadData: operator and decomposition do not fit together, or the result is too large.
+        BadData: operator and decomposition do not match, or the result is too large.
     """
     if not any(operator.code == BuiltinOperator.STABLEHLO_COMPOSITE for operator in source.operators):
         return source
@@ -49,10 +50,10 @@ def _decomposition(operator: Operator) -> int:
 
 
 class _Caller:
-    """A subgraph on its way.
+    """A subgraph that is being expanded.
 
     Attributes:
-        aliases: outputs of composites that are another tensor under a further name.
+        aliases: outputs of composites that are other names of existing tensors.
     """
 
     def __init__(self, source: TfliteSubgraph) -> None:
@@ -61,7 +62,7 @@ class _Caller:
         self.aliases: dict[int, int] = {}
 
     def resolved(self, index: int) -> int:
-        """The tensor itself that an index stands for."""
+        """Returns the tensor that an index refers to, after aliases."""
         return self.aliases.get(index, index)
 
     def keep(self, operator: Operator) -> None:
@@ -97,7 +98,7 @@ class _Caller:
             )
 
     def _placed(self, place: dict[int, int], inner: TfliteSubgraph, index: int) -> int:
-        """The caller's tensor for one of the decomposition, which is added if it is new."""
+        """Returns the caller's tensor for one of the decomposition; adds it if it is new."""
         if index not in place:
             self._append(place, inner, index)
             blocks = inner.tensors[index].blocks()
@@ -109,14 +110,14 @@ class _Caller:
         return place[index]
 
     def _append(self, place: dict[int, int], inner: TfliteSubgraph, index: int) -> None:
-        """Adds a tensor of the decomposition to the caller's."""
+        """Copies a tensor of the decomposition to the caller."""
         if len(self.tensors) >= MAXIMUM_OPERANDS:
             raise BadData(f"more than {MAXIMUM_OPERANDS} tensors, decompositions included")
         place[index] = len(self.tensors)
         self.tensors.append(replace(inner.tensors[index], index=place[index]))
 
     def _given(self, place: dict[int, int], inner: TfliteSubgraph, index: int, composite: Operator) -> int:
-        """As `_placed`, of a tensor that must be there."""
+        """Like `_placed`, for a tensor that must not be omitted."""
         found = self._placed(place, inner, index)
         if found == OMITTED:
             raise BadData(

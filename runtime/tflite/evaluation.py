@@ -1,4 +1,4 @@
-"""Runs a small graph while a file is loaded, to find the values that variables have at the start."""
+"""Evaluates a small graph while a file is loaded, to find the initial values of variables."""
 
 import math
 
@@ -9,15 +9,16 @@ from neurald.hal.operations.machinery.call import Array, Call, UnknownValue
 from neurald.hal.validation.shape_inference import bind_operations
 from neurald.runtime.tflite.operands import Unsupported
 
-#: Bytes that all values which such a graph computes may have.
+#: Maximum total size of all values that such a graph computes.
 _MAXIMUM_BYTES = 1 << 28
 
 
 def evaluate(model: Model) -> list[Array]:
-    """The outputs of a model that has no inputs, by the references of its operations.
+    """Evaluates a model without inputs on the NumPy references; returns its outputs.
 
     Raises:
-        Unsupported: an operation fails, the values are too many, or a shape or value does not follow from constants.
+        Unsupported: an operation fails, the values are too large, or a shape or value does not
+            follow from constants.
     """
     graph = model.main
     values: dict[int, Array] = {}

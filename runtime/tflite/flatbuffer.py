@@ -1,12 +1,13 @@
-"""Reading a flatbuffer that nobody vouches for.
+"""Reads an untrusted flatbuffer.
 
-The accessors that the schema compiler generates believe every offset. Here each table, vector and string is shown to
-lie inside the file before it is looked at.
+The accessors that the schema compiler generates trust every offset. Here each table, vector and
+string is checked to lie inside the file before it is accessed.
 
-The format: a table starts with the distance to its vtable, which holds its own size, the table's size and, field by
-field, where in the table the field is (0: absent, it has its default). Offsets to other objects are unsigned and point
-forwards, so references form no cycle. They may meet in one object though, which lets a small file pretend to be
-huge: what is read in all is limited to a small multiple of the file.
+The format: a table starts with the distance to its vtable, which holds its own size, the table's
+size and, field by field, the field's offset in the table (0: absent, the field has its default).
+Offsets to other objects are unsigned and point forwards, so references form no cycle. But several
+may refer to the same object, which would let a small file expand hugely: the total amount read is
+limited to a small multiple of the file.
 """
 
 import struct
@@ -29,22 +30,23 @@ FLOAT32 = Number("<f")
 
 _VTABLE_HEADER = Number("<HH")
 
-#: Tables that may be visited, as the format's own verifier has it.
+#: Maximum number of tables to visit, as in the format's own verifier.
 MAXIMUM_TABLES = 1_000_000
-#: Bytes of vectors and strings that may be read: so many for each byte of the file, but never more than the second.
+#: Maximum number of bytes of vectors and strings to read: a factor of the file size, and an upper
+#: limit.
 _READS_PER_BYTE = 4
 _MAXIMUM_READ_BYTES = 1 << 27
 
 
 class Flatbuffer:
-    """The bytes of a file, and how much of them may still be read.
+    """The bytes of a file, and the remaining read budget.
 
     Args:
-        data: all of the file, contiguous bytes.
-        identifier: the four characters that tell the schema.
+        data: the whole file, contiguous bytes.
+        identifier: the four characters that identify the schema.
 
     Raises:
-        BadData: the file has another identifier, or is too short to have any.
+        BadData: the file has another identifier, or is too short for one.
     """
 
     __slots__ = ("_bytes_left", "_tables_left", "data", "size")
@@ -62,11 +64,11 @@ class Flatbuffer:
 
     @property
     def root(self) -> "Table":
-        """The table that all others hang from."""
+        """The root table."""
         return Table(self, self.follow(0))
 
     def follow(self, position: int) -> int:
-        """Where the offset stored at `position` (inside the file) leads; four bytes lie there."""
+        """Follows the offset stored at `position`; four bytes at the target lie inside the file."""
         (distance,) = UINT32.unpack_from(self.data, position)
         target: int = position + distance
         if distance == 0 or target + 4 > self.size:
@@ -76,7 +78,7 @@ class Flatbuffer:
         return target
 
     def vector(self, position: int, item_size: int) -> tuple[int, int]:
-        """Where the elements of the vector at `position` start, and how many there are; all lie inside the file."""
+        """Returns the start and length of the vector at `position`, which lies inside the file."""
         (count,) = UINT32.unpack_from(self.data, position)
         start = position + 4
         if count * item_size > self.size - start:
@@ -87,22 +89,25 @@ class Flatbuffer:
         return start, count
 
     def spend_bytes(self, size_bytes: int) -> None:
-        """Counts what is about to be read."""
+        """Charges bytes that are about to be read to the budget."""
         self._bytes_left -= size_bytes
         if self._bytes_left < 0:
             raise BadData("the file refers to the same bytes too often, or has too many")
 
     def spend_table(self) -> None:
-        """Counts a table that is about to be read."""
+        """Charges a table that is about to be read to the budget."""
         self._tables_left -= 1
         if self._tables_left < 0:
             raise BadData(f"the file has more than {MAXIMUM_TABLES} tables")
 
 
 class Table:
-    """A table that lies inside its file, as does its vtable. Fields are named by their number in the schema.
+    """A table inside its file, with a valid vtable.
 
-    Every method raises BadData where the field, or what it refers to, reaches out of table or file.
+    Fields are identified by their number in the schema.
+
+    Every method raises BadData if the field, or the object that it refers to, exceeds the table or
+    the file.
     """
 
     __slots__ = ("_end", "_file", "_position", "_vtable", "_vtable_end")
@@ -125,7 +130,7 @@ class Table:
         self._vtable_end = vtable + vtable_size
 
     def _find(self, field: int, size_bytes: int) -> int:
-        """Where the field is in the file; 0 if it is absent."""
+        """Returns the position of a field in the file; 0 if it is absent."""
         entry = self._vtable + 4 + 2 * field
         if entry >= self._vtable_end:
             return 0
@@ -138,37 +143,37 @@ class Table:
         return place
 
     def _follow(self, field: int) -> int:
-        """Where the object is that the field refers to; 0 if it is absent."""
+        """Returns the position of the object that a field refers to; 0 if it is absent."""
         place = self._find(field, 4)
         return self._file.follow(place) if place else 0
 
     def integer(self, field: int, kind: Number, default: int = 0) -> int:
-        """A whole number or a truth value."""
+        """Reads an integer or boolean field."""
         place = self._find(field, kind.size)
         return int(kind.unpack_from(self._file.data, place)[0]) if place else default
 
     def real(self, field: int, default: float = 0.0) -> float:
-        """A float32 number."""
+        """Reads a float32 field."""
         place = self._find(field, 4)
         return float(FLOAT32.unpack_from(self._file.data, place)[0]) if place else default
 
     def table(self, field: int) -> "Table | None":
-        """The table that the field refers to, None if it is absent."""
+        """Reads the table that the field refers to; None if it is absent."""
         place = self._follow(field)
         return Table(self._file, place) if place else None
 
     def tables(self, field: int) -> "TableVector":
-        """The tables that the field's vector refers to; none if it is absent."""
+        """Reads the field's vector of tables; empty if it is absent."""
         place = self._follow(field)
         start, count = self._file.vector(place, 4) if place else (0, 0)
         return TableVector(self._file, start, count)
 
     def integers(self, field: int, kind: Number = INT32) -> tuple[int, ...]:
-        """The field's vector of whole numbers; empty if it is absent."""
+        """Reads the field's vector of integers; empty if it is absent."""
         return self._numbers(field, kind)
 
     def reals(self, field: int) -> tuple[float, ...]:
-        """The field's vector of float32 numbers; empty if it is absent."""
+        """Reads the field's vector of float32 numbers; empty if it is absent."""
         return self._numbers(field, FLOAT32)
 
     def _numbers(self, field: int, kind: Number) -> tuple[Any, ...]:
@@ -180,12 +185,15 @@ class Table:
         return struct.unpack_from(f"<{count}{kind.format[-1]}", self._file.data, start)
 
     def span(self, field: int) -> tuple[int, int] | None:
-        """Where in the file the bytes of the field's byte vector are, and how many; None if it is absent."""
+        """Returns the position and length of the field's byte vector in the file.
+
+        None if it is absent.
+        """
         place = self._follow(field)
         return self._file.vector(place, 1) if place else None
 
     def string(self, field: int) -> str | None:
-        """The field's text, None if it is absent."""
+        """Reads the field's text; None if it is absent."""
         span = self.span(field)
         if span is None:
             return None
@@ -198,7 +206,7 @@ class Table:
 
 
 class TableVector:
-    """Tables that a vector refers to; each is checked when it is asked for."""
+    """A vector of tables; each is checked on access."""
 
     __slots__ = ("_count", "_file", "_start")
 
@@ -211,7 +219,7 @@ class TableVector:
         return self._count
 
     def __getitem__(self, index: int) -> Table:
-        """The table at `index`, which must be from 0 to less than the length."""
+        """Returns the table at `index`, from 0 to the length (exclusive)."""
         if not 0 <= index < self._count:
             raise IndexError(index)
         return Table(self._file, self._file.follow(self._start + 4 * index))

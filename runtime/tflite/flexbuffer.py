@@ -1,9 +1,12 @@
-"""Reads the options of custom operators: one map of numbers in the FlexBuffers format. Nothing in it is trusted.
+"""Reads the options of custom operators: one map of numbers in the FlexBuffers format.
 
-The last byte is the width of the root, the byte before its type, and the root itself lies before them. A value's type byte
-holds the kind (upper 6 bits) and the width of what it refers to (lower 2 bits, 1, 2, 4 or 8 bytes). A map is a vector of values,
-followed by their type bytes; before it lie its length, the width of its vector of keys, and the offset to that vector. Offsets
-count backwards from where they are stored.
+The data is untrusted.
+
+The last byte is the width of the root, the byte before it its type, and the root itself precedes
+both. A value's type byte holds the kind (upper 6 bits) and the width of the data it refers to
+(lower 2 bits: 1, 2, 4 or 8 bytes). A map is a vector of values, followed by their type bytes and
+preceded by its length, the width of its key vector, and the offset to that vector. Offsets count
+backwards from where they are stored.
 """
 
 import struct
@@ -29,10 +32,11 @@ class FlexMap:
     """A map of numbers.
 
     Args:
-        data: all bytes of it.
+        data: all its bytes.
 
     Raises:
-        BadData: it is damaged, no map, or has too many keys. So do all methods, for keys that are missing or no such numbers.
+        BadData: the data is damaged, not a map, or has too many keys. Methods raise it for keys
+            that are missing or not of the requested type.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -57,7 +61,7 @@ class FlexMap:
         return place - self._unsigned(place, width)
 
     def _read(self, place: int, width: int) -> dict[str, Number | None]:
-        """Key → value of the map at `place`; None for what is no number."""
+        """Reads the map at `place`; values that are not numbers become None."""
         count = self._unsigned(place - width, width)
         if count > _MAXIMUM_KEYS:
             raise BadData(f"options have {count} keys; at most {_MAXIMUM_KEYS} are expected")
@@ -97,7 +101,7 @@ class FlexMap:
         return value
 
     def integer(self, name: str, default: int | None = None) -> int:
-        """A whole number; `default` if there is none of that name."""
+        """Returns an integer; `default` if the key is missing."""
         if default is not None and name not in self._values:
             return default
         value = self._number(name)
@@ -106,9 +110,9 @@ class FlexMap:
         return int(value)
 
     def real(self, name: str) -> float:
-        """A number."""
+        """Returns a number."""
         return float(self._number(name))
 
     def boolean(self, name: str, *, default: bool) -> bool:
-        """A truth value; `default` if there is none of that name."""
+        """Returns a boolean; `default` if the key is missing."""
         return bool(self._number(name)) if name in self._values else default

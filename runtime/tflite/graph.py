@@ -1,16 +1,17 @@
-"""A subgraph of a `.tflite` file on its way to a `Subgraph` of operands and operations.
+"""A subgraph of a `.tflite` file during its conversion to a `Subgraph` of operands and operations.
 
-Operand k stands for tensor k, so that messages speak of the file's own numbers; what the file does not have (scalars, results in
-between) follows behind. `finish` leaves out what nothing refers to and numbers the rest anew.
+Operand k represents tensor k, so that messages use the numbers of the file; operands that the file
+does not have (scalars, intermediate results) follow. `finish` drops unused operands and renumbers
+the rest.
 
-TFLite derives the shape of every result anew when the inputs' shapes are known, and takes the shapes in the file as a hint
-at most. So does this: a result has the shape that its operation's rule gives, or one that leaves lengths open.
+TFLite infers the shape of every result again when the shapes of the inputs are known, and uses the
+shapes in the file only as hints. So does this class: a result has the shape that the rule of its
+operation infers, possibly with unknown dimensions.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
@@ -21,6 +22,7 @@ from neurald.hal.model.types import (
     OperandType,
     Subgraph,
 )
+from neurald.runtime.tflite.import_context import ImportContext
 from neurald.runtime.tflite.numbers import TensorType
 from neurald.runtime.tflite.operands import (
     BLOCKWISE_TYPES,
@@ -36,24 +38,21 @@ from neurald.runtime.tflite.operation_list import OperationList
 from neurald.runtime.tflite.schema import OMITTED, Operator, Tensor, TfliteSubgraph
 from neurald.runtime.tflite.state import Key, shown_key, tensor_key
 
-if TYPE_CHECKING:
-    from neurald.runtime.tflite.subgraphs import Importer
-
 _ABSENT = Operand(type=OperandType.TENSOR_FLOAT32, dimensions=None)
 
 
 class Graph(OperationList):
-    """What lowering rules read operators from, and write operations to.
+    """The interface of legalization rules: reads operators and emits operations.
 
     Args:
         source: the subgraph.
-        inputs, outputs: the tensors that are fed and fetched, in that order.
-        importer: what the graphs of a model share.
-        handles: which variable each of the tensors stands for that the caller gives as handles.
+        inputs, outputs: the fed and fetched tensors, in that order.
+        importer: state shared by the graphs of a model.
+        handles: the variables of tensors that the caller passes as handles.
 
     Attributes:
-        importer: what the graphs of a model share.
-        handles: tensor → the variable that it stands for.
+        importer: state shared by the graphs of a model.
+        handles: tensor → its variable.
 
     Raises:
         BadData: an input is listed twice, or is a constant.
@@ -64,7 +63,7 @@ class Graph(OperationList):
         source: TfliteSubgraph,
         inputs: Sequence[int],
         outputs: Sequence[int],
-        importer: "Importer",
+        importer: ImportContext,
         handles: Mapping[int, Key] | None = None,
     ) -> None:
         super().__init__([_ABSENT] * len(source.tensors), importer)
@@ -75,13 +74,14 @@ class Graph(OperationList):
         self._outputs = tuple(outputs)
         self._fetched = frozenset(outputs)
         self._written: set[int] = {*inputs, *self.handles}
-        #: Tensors that are another operand under a further name.
+        #: Tensors that are another name of an operand.
         self._aliases: dict[int, int] = {}
-        #: The operands that are the variables' values now.
+        #: The operands that hold the current values of the variables.
         self._variables: dict[Key, int] = {}
         self._variable_inputs: list[int] = []
-        #: Whether all ranks and lengths so far are those that the file says. Where one is not, none that
-        #: follows is believed: the file says them for other arguments, or for the first turn of a loop.
+        #: Whether all ranks and lengths so far are those stated in the file. After a mismatch the
+        #: file's shapes of later tensors are ignored: the file states them for other arguments, or
+        #: for the first iteration of a loop.
         self._ranks_hold = self._lengths_hold = True
         if len(set(inputs)) != len(self._inputs):
             raise BadData("a tensor is listed twice among the inputs")
@@ -90,10 +90,10 @@ class Graph(OperationList):
                 raise BadData(f"input {position}, {self._tensors[index]}, is a constant")
 
     def add_input(self, tensor: int, given: Operand | None = None) -> None:
-        """Makes the operand of one of the inputs; of dimensions like those of what the caller gives.
+        """Creates the operand of an input, with the dimensions that the caller passes, if any.
 
         Raises:
-            Unsupported: no operand can stand for it.
+            Unsupported: no operand can represent it.
         """
         source = self._tensors[tensor]
         dimensions = input_dimensions(source) if given is None else given.dimensions
@@ -101,15 +101,16 @@ class Graph(OperationList):
         self._compare_shape(tensor)
 
     def add_variable(self, key: Key, operand: Operand) -> None:
-        """Makes a variable one more input of the graph."""
+        """Makes a variable a further input of the graph."""
         self._variables[key] = self._add(operand)
         self._variable_inputs.append(self._variables[key])
 
     def enter(self, operator: Operator) -> None:
-        """Checks that the operator comes in order.
+        """Checks that the operator is in a valid position.
 
         Raises:
-            BadData: it reads what is not written yet, or writes what already has a value.
+            BadData: it reads a tensor that is not written yet, or writes one that already has a
+                value.
         """
         for index in operator.inputs:
             if index != OMITTED and not self._has_value(index):
@@ -129,17 +130,17 @@ class Graph(OperationList):
             or has_no_elements(source)
         )
 
-    # What an operator reads and writes.
+    # Access to the inputs and outputs of operators.
 
     def has(self, operator: Operator, position: int) -> bool:
-        """Whether the operator has that input."""
+        """Returns True if the operator has that input."""
         return position < len(operator.inputs) and operator.inputs[position] != OMITTED
 
     def input(self, operator: Operator, position: int = 0) -> int:
-        """The operand of one of the operator's inputs.
+        """Returns the operand of one of the operator's inputs.
 
         Raises:
-            Unsupported: it is left out, or no operand can stand for it.
+            Unsupported: the input is omitted, or no operand can represent it.
         """
         if not self.has(operator, position):
             raise Unsupported(f"input {position} is left out")
@@ -152,14 +153,18 @@ class Graph(OperationList):
         return self._read(index)
 
     def blockwise_input(self, operator: Operator, position: int) -> tuple[int, int] | None:
-        """One of the operator's inputs that is a matrix quantised by blocks, None if that input is none.
+        """Returns one of the operator's inputs that is a matrix quantised by blocks.
+
+        None if it is not.
 
         Returns:
-            The operand of the stored numbers, of scale 1, and that of the scales, FLOAT16, (rows, blocks of a row).
+            The operand of the quantised values, of scale 1, and that of the scales, FLOAT16, (rows,
+                blocks of a row).
 
         Raises:
-            Unsupported: it is no constant matrix of 4 or 2 bits, or its scales are no constants of FLOAT16.
-            BadData: blocks, scales and matrix do not fit together.
+            Unsupported: it is not a constant matrix of 4 or 2 bits, or its scales are not FLOAT16
+                constants.
+            BadData: blocks, scales and matrix are inconsistent.
         """
         index = operator.inputs[position] if self.has(operator, position) else OMITTED
         blocks = None if index == OMITTED else self._tensors[index].blocks()
@@ -194,15 +199,15 @@ class Graph(OperationList):
         return self._read(index), found
 
     def output(self, operator: Operator, position: int = 0, *, typed_as: int | None = None) -> int:
-        """The operand of one of the operator's outputs, to be written by one operation.
+        """Creates the operand of one of the operator's outputs, to be written by one operation.
 
         Args:
             operator: the operator.
-            position: which of its outputs.
-            typed_as: the input whose type the output has, whatever the file says of it.
+            position: number of the output.
+            typed_as: the input that determines the type of the output, regardless of the file.
 
         Raises:
-            Unsupported: no operand can stand for it.
+            Unsupported: no operand can represent it.
         """
         index = operator.outputs[position]
         source = self._tensors[index]
@@ -221,7 +226,7 @@ class Graph(OperationList):
             self._compare_shape(index)
 
     def _compare_shape(self, index: int) -> None:
-        """Compares the shape of an operand with the one that the file gives its tensor, if it stands for one."""
+        """Compares the shape of an operand with that of its tensor in the file, if it has one."""
         said = expected_dimensions(self._tensors[index]) if index < len(self._tensors) else None
         found = self._operands[index].dimensions
         if said is None:
@@ -232,16 +237,16 @@ class Graph(OperationList):
             self._lengths_hold = False
 
     def _believed_dimensions(self, tensor: Tensor) -> Dimensions:
-        """What the file says of the shape of a result, as far as it has been right until now."""
+        """Returns the shape of a result according to the file, unless the file was wrong before."""
         said = expected_dimensions(tensor) if self._ranks_hold else None
         return said if said is None or self._lengths_hold else (0,) * len(said)
 
     def intermediate(self, operator: Operator, position: int) -> tuple[float, int]:
-        """Scale and zero point of one of the operator's intermediates.
+        """Returns the scale and zero point of one of the operator's intermediates.
 
         Raises:
-            Unsupported: it is missing, or has not exactly one scale.
-            BadData: what the file says of it cannot be.
+            Unsupported: it is missing, or does not have exactly one scale.
+            BadData: its description in the file is invalid.
         """
         if position >= len(operator.intermediates):
             raise Unsupported(
@@ -250,11 +255,11 @@ class Graph(OperationList):
         return self.quantization(operator.intermediates[position])
 
     def quantization(self, index: int) -> tuple[float, int]:
-        """Scale and zero point that the file gives a tensor.
+        """Returns the scale and zero point of a tensor in the file.
 
         Raises:
-            Unsupported: it has not exactly one scale.
-            BadData: what the file says of it cannot be.
+            Unsupported: it does not have exactly one scale.
+            BadData: its description in the file is invalid.
         """
         tensor = self._tensors[index]
         quantization = tensor.quantization()
@@ -263,20 +268,23 @@ class Graph(OperationList):
         return quantization.scales[0], quantization.zero_points[0]
 
     def limits(self, operator: Operator, position: int = 0) -> tuple[int, int] | None:
-        """What the type of one of the operator's outputs can hold, if it has less than 8 bits."""
+        """Returns the range of an operator's output type that has fewer than 8 bits."""
         return narrow_limits(self._tensors[operator.outputs[position]])
 
     def is_whole16(self, operator: Operator) -> bool:
-        """Whether the operator's output is of INT16 and has no scale, so that it has whole numbers."""
+        """Returns True if the operator's output is INT16 without a scale: plain integers."""
         tensor = self._tensors[operator.outputs[0]]
         return tensor.type == TensorType.INT16 and tensor.quantization() is None
 
     def shape_in_file(self, operator: Operator, position: int = 0) -> tuple[int, ...]:
-        """The shape that the file gives one of the operator's outputs, for operators whose inputs do not tell it."""
+        """Returns an operator's output shape as stated in the file."""
         return self._tensors[operator.outputs[position]].shape
 
     def _read(self, tensor: int) -> int:
-        """The operand of a tensor that has a value; made now if it is a constant, or of an operator that failed."""
+        """Returns the operand of a tensor with a value.
+
+        Constants, and results of failed operators, get one now.
+        """
         source = self._tensors[tensor]
         if tensor in self._aliases:
             return self._aliases[tensor]
@@ -294,10 +302,10 @@ class Graph(OperationList):
     # Variables.
 
     def handle(self, operator: Operator, position: int = 0) -> Key:
-        """The variable that one of the operator's inputs stands for.
+        """Returns the variable that one of the operator's inputs refers to.
 
         Raises:
-            Unsupported: it stands for none.
+            Unsupported: the input is not a handle.
         """
         key = self.handles.get(operator.inputs[position]) if self.has(operator, position) else None
         if key is None:
@@ -305,10 +313,10 @@ class Graph(OperationList):
         return key
 
     def variable(self, key: Key) -> int:
-        """The operand that is the variable's value now.
+        """Returns the operand with the current value of a variable.
 
         Raises:
-            Unsupported: nothing has given it one.
+            Unsupported: it has no value yet.
         """
         if key not in self._variables:
             constant = self.importer.constant_variable(key)
@@ -318,11 +326,14 @@ class Graph(OperationList):
         return self._variables[key]
 
     def set_variable(self, key: Key, index: int) -> None:
-        """Makes an operand the variable's value; one that is stored in another way is taken as it is stored."""
+        """Makes an operand the value of a variable.
+
+        Its bytes are reinterpreted if the types differ.
+        """
         self._variables[key] = self._stored_as(index, self.importer.variable_type(key))
 
     def _stored_as(self, index: int, like: Operand) -> int:
-        """The operand, or one of the same bytes whose type and quantisation are those of `like`."""
+        """Returns the operand, reinterpreted if necessary as stored in `like`."""
         operand = self._operands[index]
         if _storage(operand) == _storage(like):
             return index
@@ -334,16 +345,16 @@ class Graph(OperationList):
         return result
 
     def read_variable(self, operator: Operator, key: Key) -> None:
-        """Makes the operator's output the variable's value as it is now."""
+        """Makes the operator's output the current value of a variable."""
         tensor = self._tensors[operator.outputs[0]]
         like = to_operand(tensor, None, Lifetime.TEMPORARY_VARIABLE)
         self._aliases[tensor.index] = self._stored_as(self.variable(key), like)
 
     def next_state(self, operator: Operator, position: int) -> int:
-        """The operand for an operation to write the new value of the variable that is an input of the operator.
+        """Creates the operand for the new value of a variable that the operator reads.
 
         Raises:
-            Unsupported: that input is no variable.
+            Unsupported: that input is not a variable.
         """
         if not self.has(operator, position) or not self._tensors[operator.inputs[position]].is_variable:
             raise Unsupported(f"input {position} is no variable")
@@ -354,23 +365,23 @@ class Graph(OperationList):
     def keep_state(self, operator: Operator, position: int, result: int) -> None:
         """Makes an operand the new value of the variable that is an input of the operator.
 
-        An input that is fed, or that another operator writes, is not kept.
+        Ignored for an input that is fed, or that another operator writes.
         """
         tensor = operator.inputs[position]
         if self._tensors[tensor].is_variable and tensor not in self._written:
             self._variables[tensor_key(self._index, tensor)] = result
 
-    # What becomes of it.
+    # Results.
 
     def alias(self, operator: Operator, index: int) -> None:
         """Makes the operator's output another name of an operand."""
         self._aliases[operator.outputs[0]] = index
 
     def finish(self, leaving: Sequence[Key] = ()) -> Subgraph:
-        """The graph as the rules have written it.
+        """Builds the graph from the operations emitted by the rules.
 
         Args:
-            leaving: variables whose values are further outputs.
+            leaving: variables whose values are additional outputs.
 
         Raises:
             BadData: an output is never written.
@@ -403,7 +414,7 @@ class Graph(OperationList):
         )
 
     def _output(self, index: int, others: Sequence[int]) -> int:
-        """The operand as an output of the graph, or a copy that can be one."""
+        """Returns the operand as an output of the graph, or a copy if it cannot be one."""
         operand = self._operands[index]
         writable = (Lifetime.TEMPORARY_VARIABLE, Lifetime.SUBGRAPH_OUTPUT)
         if index in others or operand.lifetime not in writable:
@@ -412,7 +423,7 @@ class Graph(OperationList):
         return index
 
     def _copy(self, index: int) -> int:
-        """An output with the value of an operand that cannot be one itself."""
+        """Copies an operand that cannot be an output itself."""
         operand = self._operands[index]
         target = operand.dimensions
         result = self._add(
@@ -439,5 +450,5 @@ class Graph(OperationList):
 
 
 def _storage(operand: Operand) -> tuple[object, ...]:
-    """What bytes of an operand mean."""
+    """Returns the properties that determine the meaning of an operand's bytes."""
     return operand.type, operand.scale, operand.zero_point, operand.channel_quant

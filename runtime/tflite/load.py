@@ -1,4 +1,4 @@
-"""`load_tflite`: from a `.tflite` file to a model."""
+"""`load_tflite`: converts a `.tflite` file to a model."""
 
 import os
 import stat
@@ -18,20 +18,21 @@ def load_tflite(
 ) -> Model:
     """Loads the model in a `.tflite` file, or in the bytes of one.
 
-    Bytes are copied. A file stays mapped as long as the model exists, and constants lie in it: it must not be written to or cut
-    meanwhile (replacing it by another file is fine).
+    Bytes are copied. A file stays mapped as long as the model exists, and holds its constants: it
+    must not be written or truncated meanwhile (replacing it by another file is fine).
 
-    Each signature is a model of its own. Variables that one of them assigns are variables of all that read them; compilations keep
-    them together if `CompilationBuilder.share_state` says so.
+    Each signature becomes a separate model. Variables that a signature assigns are variables of all
+    signatures that read them; `CompilationBuilder.share_state` makes compilations share their
+    values.
 
     Args:
         path_or_bytes: the file, or its content.
-        signature: the entry point to load; its inputs and outputs are then in the order of their names. None: the
-            first subgraph, with inputs and outputs in the file's order, named as the tensors are.
+        signature: the entry point to load; its inputs and outputs are ordered by name. None: the
+            first subgraph, with inputs and outputs in the file's order, named like the tensors.
 
     Raises:
-        BadData: the file cannot be read, is damaged, has no such signature, or has operators that are not supported;
-            in this case the message lists all of them.
+        BadData: the file cannot be read, is damaged, has no such signature, or has unsupported
+            operators; the message lists all of them.
     """
     if isinstance(path_or_bytes, bytes | bytearray | memoryview):
         name, memory = f"{memoryview(path_or_bytes).nbytes} bytes", _copy(path_or_bytes)
@@ -44,7 +45,7 @@ def load_tflite(
 
 
 def _copy(content: bytes | bytearray | memoryview) -> Memory:
-    """Copies a file's content into memory that driver processes can share."""
+    """Copies the content of a file to memory that driver processes can share."""
     try:
         view = memoryview(content).cast("B")
     except TypeError as error:
@@ -55,7 +56,7 @@ def _copy(content: bytes | bytearray | memoryview) -> Memory:
 
 
 def _open(path: str | os.PathLike[str]) -> tuple[str, Memory]:
-    """Maps a file; gives its name for messages too."""
+    """Maps a file; returns its name for messages and its memory."""
     try:
         name = os.fspath(path)
     except TypeError:
@@ -72,7 +73,7 @@ def _open(path: str | os.PathLike[str]) -> tuple[str, Memory]:
 
 
 def _map(path: str) -> FileMemory:
-    """The file's bytes; what is no regular file (a pipe would make the caller wait) is refused."""
+    """Maps the file. Anything but a regular file is rejected: opening a pipe would block."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         status = os.fstat(descriptor)
@@ -126,7 +127,10 @@ def _load(memory: Memory, name: str | None) -> Model:
 def _entry_tensors(
     entry: Signature, source: TfliteSubgraph, what: str
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The tensors of a signature's inputs and outputs; its inputs must be those of the subgraph."""
+    """Returns the tensors of a signature's inputs and outputs.
+
+    Its inputs must be those of the subgraph.
+    """
     inputs, outputs = tuple(entry.inputs.values()), tuple(entry.outputs.values())
     if sorted(inputs) != sorted(source.inputs):
         raise BadData(f"{what} does not name each input of subgraph {entry.subgraph} exactly once")

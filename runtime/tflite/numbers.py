@@ -1,6 +1,7 @@
 """The numbers of TFLite's schema, from the modules of the schema package.
 
-That package imports all of its hundreds of modules when one of them is. The few that are needed here are read by themselves.
+That package imports all of its hundreds of modules at once, so the few that are needed are loaded
+individually.
 """
 
 from importlib.util import find_spec, module_from_spec, spec_from_file_location

@@ -1,4 +1,7 @@
-"""Operands of a graph on its way that the file does not have: scalars, results in between, arguments that are left out."""
+"""Additional operands of a graph under construction.
+
+Scalars, intermediate results, omitted arguments.
+"""
 
 import struct
 from collections.abc import Sequence
@@ -7,7 +10,7 @@ from dataclasses import replace
 from neurald.hal.model.types import Dimensions, Lifetime, Operand, OperandType, byte_size
 from neurald.runtime.tflite.operands import Unsupported
 
-#: Bytes of zeros that biases which the file leaves out may take.
+#: Maximum total size of the zeros for omitted biases.
 _MAXIMUM_ZEROS_BYTES = 1 << 26
 
 
@@ -15,12 +18,12 @@ class OperandTable:
     """The operands of a graph.
 
     Args:
-        operands: those that come first.
+        operands: the first operands.
     """
 
     def __init__(self, operands: list[Operand]) -> None:
         self._operands = operands
-        #: What a result's dimensions are if its operation's rule does not tell.
+        #: Dimensions of a result if the rule of its operation cannot infer them.
         self._expected: dict[int, Dimensions] = {}
         self._constants: dict[tuple[OperandType, Dimensions, bytes], int] = {}
         self._omitted: dict[OperandType, int] = {}
@@ -28,7 +31,7 @@ class OperandTable:
         self._bias_scales: dict[int, float] = {}
 
     def operand(self, index: int) -> Operand:
-        """Type, dimensions and quantisation."""
+        """Returns type, dimensions and quantisation of an operand."""
         return self._operands[index]
 
     def _add(self, operand: Operand) -> int:
@@ -46,15 +49,18 @@ class OperandTable:
         return self._constants[key]
 
     def int32(self, value: int) -> int:
-        """A constant scalar, INT32."""
+        """Returns a constant INT32 scalar."""
         return self._constant(OperandType.INT32, (), _int32_bytes((value,)))
 
     def boolean(self, *, value: bool) -> int:
-        """A constant scalar, BOOL."""
+        """Returns a constant BOOL scalar."""
         return self._constant(OperandType.BOOL, (), struct.pack("<?", value))
 
     def real(self, value: float, *, like: int) -> int:
-        """A constant scalar, FLOAT16 for an operation on TENSOR_FLOAT16 (that of operand `like`), otherwise FLOAT32."""
+        """Returns a constant scalar.
+
+        FLOAT16 if operand `like` is TENSOR_FLOAT16, otherwise FLOAT32.
+        """
         is_half = self._operands[like].type is OperandType.TENSOR_FLOAT16
         scalar = OperandType.FLOAT16 if is_half else OperandType.FLOAT32
         try:
@@ -63,7 +69,7 @@ class OperandTable:
             raise Unsupported(f"{value:g} is too large for {scalar.name}") from None
 
     def stored(self, value: int, *, like: int) -> int:
-        """A constant of rank 0 with that stored value, of the type and quantisation of operand `like`."""
+        """Returns a constant of rank 0 with that quantised value, otherwise like `like`."""
         operand = self._operands[like]
         return self._add(
             replace(
@@ -77,10 +83,10 @@ class OperandTable:
         )
 
     def as_signed(self, index: int) -> int:
-        """A constant of unsigned bytes, its bytes taken as signed ones without a zero point.
+        """Reinterprets a constant of unsigned bytes as signed ones without a zero point.
 
         Raises:
-            Unsupported: it is no constant.
+            Unsupported: it is not a constant.
         """
         operand = self._operands[index]
         if not operand.lifetime.is_constant:
@@ -88,44 +94,44 @@ class OperandTable:
         return self._add(replace(operand, type=OperandType.TENSOR_QUANT8_ASYMM_SIGNED, zero_point=0))
 
     def add_constant(self, operand: Operand) -> int:
-        """A constant whose bytes are those of another one, which means something else."""
+        """Adds a constant that shares the bytes of another one with a different meaning."""
         return self._add(operand)
 
     def vector(self, values: Sequence[int]) -> int:
-        """A constant TENSOR_INT32 of rank 1."""
+        """Returns a constant TENSOR_INT32 of rank 1."""
         return self._constant(OperandType.TENSOR_INT32, (len(values),), _int32_bytes(values))
 
     def reals(self, values: Sequence[float]) -> int:
-        """A constant TENSOR_FLOAT32 of rank 1, of numbers that float32 holds."""
+        """Returns a constant TENSOR_FLOAT32 of rank 1, of numbers that float32 can represent."""
         return self._constant(
             OperandType.TENSOR_FLOAT32, (len(values),), struct.pack(f"<{len(values)}f", *values)
         )
 
     def pairs(self, rows: Sequence[Sequence[int]]) -> int:
-        """A constant TENSOR_INT32 of pairs, one in each row."""
+        """Returns a constant TENSOR_INT32 with one pair per row."""
         values = [value for row in rows for value in row]
         return self._constant(OperandType.TENSOR_INT32, (len(rows), 2), _int32_bytes(values))
 
     def model(self, graph: int) -> int:
-        """The operand that stands for a referenced graph."""
+        """Returns the operand that refers to a referenced graph."""
         return self._add(
             Operand(type=OperandType.MODEL, dimensions=(), lifetime=Lifetime.SUBGRAPH, subgraph=graph)
         )
 
     def expect(self, index: int, dimensions: Dimensions) -> int:
-        """The operand, whose dimensions are these unless its operation's shape rule tells."""
+        """Sets the dimensions of a result for the case that they cannot be inferred."""
         self._expected[index] = dimensions
         return index
 
     def value_like(self, operand: Operand) -> int:
-        """A result in between, of the type, quantisation and dimensions of an operand of another graph."""
+        """Adds an intermediate result like an operand of another graph."""
         index = self._add(
             replace(operand, lifetime=Lifetime.TEMPORARY_VARIABLE, location=None, value=b"", name="")
         )
         return self.expect(index, operand.dimensions)
 
     def omitted(self, operand_type: OperandType) -> int:
-        """An optional argument that is left out."""
+        """Returns an omitted optional argument."""
         if operand_type not in self._omitted:
             self._omitted[operand_type] = self._add(
                 Operand(type=operand_type, dimensions=(0,), lifetime=Lifetime.NO_VALUE)
@@ -133,11 +139,11 @@ class OperandTable:
         return self._omitted[operand_type]
 
     def temporary(self, like: int, dimensions: Dimensions | None = None) -> int:
-        """A result in between, of the type and quantisation of operand `like`.
+        """Adds an intermediate result with type and quantisation of operand `like`.
 
         Args:
-            like: the operand; that of a constant stands for its type only.
-            dimensions: if the shape rule does not tell; those that `like` has in this case if None.
+            like: the operand; of a constant only the type is used.
+            dimensions: used if the shape rule cannot infer them; None for those of `like`.
         """
         index = self._add(
             replace(
@@ -153,10 +159,10 @@ class OperandTable:
         return index
 
     def zeros(self, operand_type: OperandType, length: int, scale: float) -> int:
-        """A constant of rank 1 that is all zeros.
+        """Returns a constant of rank 1 with all zeros.
 
         Raises:
-            Unsupported: it, and those before, are larger than any sensible bias.
+            Unsupported: all such constants together are larger than any sensible bias.
         """
         size_bytes = byte_size(operand_type, (length,))
         if size_bytes not in self._zeros:
@@ -174,12 +180,12 @@ class OperandTable:
         )
 
     def bias(self, index: int, scale: float) -> int:
-        """A TENSOR_INT32 operand with the scale that an operation demands of its bias.
+        """Returns a TENSOR_INT32 operand with the scale that an operation requires of its bias.
 
-        The bytes of a bias that operations with different scales share are referred to by several operands.
+        If operations with different scales share a bias, several operands refer to its bytes.
 
         Raises:
-            Unsupported: a bias that is no constant would need two scales.
+            Unsupported: a bias that is not a constant would need two scales.
         """
         known = self._bias_scales.setdefault(index, scale)
         changed = replace(self._operands[index], scale=scale)

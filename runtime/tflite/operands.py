@@ -1,4 +1,7 @@
-"""From a tensor of a `.tflite` file to an operand: type, dimensions, quantisation, and where a constant's bytes are."""
+"""Converts a tensor of a `.tflite` file to an operand.
+
+Type, dimensions, quantisation, location of the constant.
+"""
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.types import (
@@ -17,7 +20,7 @@ from neurald.runtime.tflite.schema import INT2, UINT4, Quantization, Tensor
 
 
 class Unsupported(Exception):
-    """Why an operator of a file cannot be brought over. Never leaves `neurald.runtime.tflite`."""
+    """The reason why an operator cannot be converted. Never leaves `neurald.runtime.tflite`."""
 
 
 _PLAIN = {
@@ -36,7 +39,7 @@ _PLAIN = {
 _QUANTIZED = {
     TensorType.UINT8: OperandType.TENSOR_QUANT8_ASYMM,
     TensorType.INT8: OperandType.TENSOR_QUANT8_ASYMM_SIGNED,
-    #: Numbers of less bits become numbers of 8 bits.
+    #: Narrower types are widened to 8 bits.
     TensorType.INT4: OperandType.TENSOR_QUANT8_ASYMM_SIGNED,
     INT2: OperandType.TENSOR_QUANT8_ASYMM_SIGNED,
     UINT4: OperandType.TENSOR_QUANT8_ASYMM,
@@ -44,43 +47,43 @@ _QUANTIZED = {
     TensorType.UINT16: OperandType.TENSOR_QUANT16_ASYMM,
 }
 
-#: Types that may have a scale for each channel.
+#: Types that may have per-channel scales.
 _BYTES = (TensorType.INT8, TensorType.INT4, INT2)
 
-#: The bits of types of which several elements share a byte.
+#: Bits per element of the types with several elements per byte.
 PACKED_BITS = {TensorType.INT4: 4, UINT4: 4, INT2: 2}
 
 #: Types of matrices that may be quantised by blocks.
 BLOCKWISE_TYPES = (TensorType.INT4, INT2)
 
-#: Whole numbers that stand for themselves.
+#: Integers without quantisation.
 _UNSCALED = Quantization(scales=(1.0,), zero_points=(0,), dimension=0)
 
 
 def is_open(tensor: Tensor) -> bool:
-    """Whether the file leaves a length of the tensor open."""
+    """Returns True if the file leaves a dimension of the tensor unknown."""
     return tensor.data is None and -1 in tensor.shape_signature
 
 
 def has_no_elements(tensor: Tensor) -> bool:
-    """Whether the tensor is known to be of zero size: then it has a value without having any bytes."""
+    """Returns True if the tensor is known to be empty: then it has a value without any bytes."""
     return 0 in tensor.shape and not tensor.is_variable
 
 
 def is_packed(tensor: Tensor, operand_type: OperandType) -> bool:
-    """Whether a constant's bytes are not those of its operand, of that type, which are to be had by unpacking."""
+    """Returns True if a constant must be unpacked to become an operand of that type."""
     return tensor.data is not None and (
         tensor.type in PACKED_BITS or tensor.sparsity is not None or is_dequantized(tensor, operand_type)
     )
 
 
 def is_dequantized(tensor: Tensor, operand_type: OperandType) -> bool:
-    """Whether an operand of real numbers stands for a constant that is stored with a zero point for each channel."""
+    """Returns True if a constant with per-channel zero points is represented as real numbers."""
     return operand_type is OperandType.TENSOR_FLOAT32 and tensor.type in _BYTES
 
 
 def narrow_limits(tensor: Tensor) -> tuple[int, int] | None:
-    """The smallest and largest number of a type of less than 8 bits; None for any other."""
+    """Returns the range of a type with fewer than 8 bits; None for any other."""
     bits = PACKED_BITS.get(tensor.type)
     if bits is None:
         return None
@@ -88,7 +91,7 @@ def narrow_limits(tensor: Tensor) -> tuple[int, int] | None:
 
 
 def input_dimensions(tensor: Tensor) -> Dimensions:
-    """Of a graph's input: what the file says, 0 for a length that may be any."""
+    """Returns the dimensions of a graph input according to the file, with 0 for unknown lengths."""
     if not tensor.shape_signature:
         return tensor.shape
     return tuple(
@@ -98,9 +101,10 @@ def input_dimensions(tensor: Tensor) -> Dimensions:
 
 
 def expected_dimensions(tensor: Tensor) -> Dimensions:
-    """Of a tensor that operators write, where its shape does not follow from theirs.
+    """Returns the dimensions of an operator's result, for use if they cannot be inferred.
 
-    Lengths in `shape` hold for one shape of the graph's inputs only, so just the rank is taken from it.
+    Lengths in `shape` are valid for only one shape of the graph's inputs, so only the rank is taken
+    from it.
     """
     if tensor.shape_signature:
         return tuple(max(length, 0) for length in tensor.shape_signature)
@@ -108,14 +112,16 @@ def expected_dimensions(tensor: Tensor) -> Dimensions:
 
 
 def common_dimensions(first: Dimensions, second: Dimensions) -> Dimensions:
-    """Dimensions that stand for both."""
+    """Returns the most specific dimensions that cover both."""
     if first is None or second is None or len(first) != len(second):
         return None
     return tuple(a if a == b else 0 for a, b in zip(first, second, strict=True))
 
 
 def to_operand(tensor: Tensor, dimensions: Dimensions, lifetime: Lifetime) -> Operand:
-    """The operand that stands for a tensor; a tensor with data becomes a constant in pool 0, packed as it may be.
+    """Converts a tensor to an operand.
+
+    A tensor with data becomes a constant in pool 0, possibly packed.
 
     Args:
         tensor: the tensor.
@@ -123,10 +129,10 @@ def to_operand(tensor: Tensor, dimensions: Dimensions, lifetime: Lifetime) -> Op
         lifetime: of the operand, unless it is a constant.
 
     Raises:
-        Unsupported: no operand can stand for such a tensor.
-        BadData: what the file says of the tensor cannot be.
+        Unsupported: no operand can represent the tensor.
+        BadData: the tensor's description in the file is invalid.
     """
-    # An input that is fed with every execution needs no memory from one to the next.
+    # An input that is fed to every execution needs no persistent memory.
     if tensor.is_variable and lifetime is not Lifetime.SUBGRAPH_INPUT:
         raise Unsupported(f"{tensor} is a variable, which is not supported")
     if tensor.sparsity is not None and (tensor.data is None or tensor.type == TensorType.STRING):
@@ -165,7 +171,7 @@ def to_operand(tensor: Tensor, dimensions: Dimensions, lifetime: Lifetime) -> Op
 
 
 def _type(tensor: Tensor) -> tuple[OperandType, Quantization | None]:
-    """The operand type, and the quantisation of the types that have one."""
+    """Returns the operand type, and the quantisation of the types that have one."""
     plain = _PLAIN.get(tensor.type)
     if plain is not None:
         return plain, None

@@ -1,9 +1,8 @@
-"""Operations of a graph on its way: which stand for what rules emit, and what shapes and constants follow from them."""
+"""Emits the operations of a graph under construction, infers their shapes and folds constants."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
@@ -13,51 +12,40 @@ from neurald.hal.operations.machinery.call import Array, Call, Shape, UnknownVal
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import MAXIMUM_RANK, Binding
 from neurald.hal.validation.shape_inference import declared_shape
+from neurald.runtime.tflite.import_context import ImportContext
 from neurald.runtime.tflite.operand_table import OperandTable
 from neurald.runtime.tflite.operands import Unsupported
 
-if TYPE_CHECKING:
-    from neurald.runtime.tflite.subgraphs import Importer
-
-#: Bytes of constants from which others are computed while a file is read.
+#: Maximum total size of the inputs of an operation that is folded while loading.
 _MAXIMUM_FOLDED_BYTES = 1 << 16
-
-#: Operations whose results are others each time.
-_RANDOM = frozenset(
-    (
-        OperationType.RANDOM_MULTINOMIAL,
-        OperationType.TFLITE_MULTINOMIAL,
-        OperationType.TFLITE_RANDOM_STANDARD_NORMAL,
-        OperationType.TFLITE_RANDOM_UNIFORM,
-    )
-)
 
 
 class OperationList(OperandTable):
     """The operands of a graph, and the operations on them.
 
     Args:
-        operands: those that come first.
-        importer: what the graphs of a model share.
+        operands: the first operands.
+        importer: state shared by the graphs of a model.
     """
 
-    def __init__(self, operands: list[Operand], importer: "Importer") -> None:
+    def __init__(self, operands: list[Operand], importer: ImportContext) -> None:
         super().__init__(operands)
         self.importer = importer
         self._operations: list[Operation] = []
 
     def value(self, index: int) -> Array | None:
-        """The value of a constant, None for any other operand."""
+        """Returns the value of a constant, None for any other operand."""
         return self.importer.constant(self._operands[index])
 
     def emit(self, operation_type: OperationType, inputs: Sequence[int], outputs: Sequence[int]) -> None:
-        """Adds an operation, and gives its outputs their dimensions.
+        """Adds an operation, and infers the dimensions of its outputs.
 
-        Where Android's operation does not take the operands, the one of `neurald.tflite` that widens it may. That
-        one comes first where a rank is not known yet, since it may turn out to be one that Android's does not take.
+        If Android's operation does not accept the operands, its extended variant in
+        `neurald.tflite` may. The variant is tried first if a rank is unknown, since Android's
+        operation may not support the actual rank.
 
         Raises:
-            Unsupported: the operation does not take these operands.
+            Unsupported: the operation does not accept these operands.
         """
         definition = DEFINITIONS.get(operation_type)
         if definition is None:
@@ -75,10 +63,10 @@ class OperationList(OperandTable):
     def _first_accepted(
         self, candidates: Sequence[Definition], inputs: Sequence[int], outputs: Sequence[int]
     ) -> tuple[Operation, Sequence[Dimensions]]:
-        """The operation of the first definition that takes the operands, and the dimensions of its outputs.
+        """Returns the first accepted operation and its output dimensions.
 
         Raises:
-            Unsupported: none does.
+            Unsupported: none accepts them.
         """
         reason = ""
         for definition in candidates:
@@ -90,11 +78,11 @@ class OperationList(OperandTable):
         raise Unsupported(reason)
 
     def _has_open_rank(self, indexes: Sequence[int]) -> bool:
-        """Whether the rank of one of the operands is not known yet."""
+        """Returns True if the rank of one of the operands is unknown."""
         return any(self._operands[index].dimensions is None for index in indexes)
 
     def takes(self, operation_type: OperationType, inputs: Sequence[int], outputs: Sequence[int]) -> bool:
-        """Whether the operation itself, and not only one that widens it, takes these operands."""
+        """Returns True if the operation itself, not its extended variant, accepts the operands."""
         definition = DEFINITIONS.get(operation_type)
         operation = Operation(type=operation_type, inputs=tuple(inputs), outputs=tuple(outputs))
         if definition is None:
@@ -106,7 +94,7 @@ class OperationList(OperandTable):
         return True
 
     def fold(self, index: int, value: Array) -> None:
-        """Makes a result a constant, since its value is known now."""
+        """Makes a result a constant, because its value is known."""
         self._operands[index] = replace(
             self._operands[index],
             dimensions=value.shape,
@@ -115,18 +103,20 @@ class OperationList(OperandTable):
         )
 
     def constant_like(self, operand: Operand, value: Array) -> int:
-        """A constant of that value, of the type and quantisation of `operand`, in a memory of its own."""
+        """Adds a constant with that value, otherwise like `operand`, in a separate memory."""
         return self._add(self.importer.stored(operand, value))
 
     def _evaluate(self, operation: Operation) -> bool:
-        """Makes the results of an operation constants, if it computes lengths or indexes from known ones.
+        """Folds an operation that computes lengths or indexes from constants.
 
-        Shapes that depend on them are known then.
+        Returns True if it did.
+
+        Shapes that depend on them become known.
         """
         inputs = [self._operands[index] for index in operation.inputs]
         outputs = [self._operands[index] for index in operation.outputs]
         if (
-            operation.type in _RANDOM
+            DEFINITIONS[operation.type].is_random
             or not all(
                 operand.lifetime.is_constant or operand.lifetime is Lifetime.NO_VALUE for operand in inputs
             )
@@ -146,10 +136,10 @@ class OperationList(OperandTable):
         return True
 
     def _accepted(self, definition: Definition, operation: Operation) -> Sequence[Dimensions]:
-        """The shapes of the outputs of an operation that its definition takes.
+        """Returns the output shapes of an operation after checking it.
 
         Raises:
-            BadData: it does not.
+            BadData: the definition does not accept it.
         """
         binding = definition.bind(operation, self._operands)
         referenced = self.importer.referenced
@@ -167,10 +157,10 @@ class OperationList(OperandTable):
     def _check_ranks(
         self, definition: Definition, operation: Operation, shapes: Sequence[Dimensions]
     ) -> None:
-        """Checks that the operation takes its outputs, in any of its forms, once they have their dimensions.
+        """Checks that some form of the operation accepts its outputs with these dimensions.
 
         Raises:
-            BadData: it does not.
+            BadData: none does.
         """
         outputs = {index: self._operands[index] for index in operation.outputs}
         for (index, operand), shape in zip(outputs.items(), shapes, strict=True):
@@ -185,11 +175,14 @@ class OperationList(OperandTable):
         return declared_shape(self._operands[index])
 
     def reshape(self, index: int, target: Sequence[int], result: int) -> None:
-        """Adds a RESHAPE to constant lengths, one of which may be -1."""
+        """Emits a RESHAPE to constant lengths, one of which may be -1."""
         self.emit(OperationType.RESHAPE, (index, self.vector(target)), (result,))
 
     def flat(self, index: int) -> int:
-        """The elements of an operand as a vector; TFLite asks some operands, biases say, only how many they have."""
+        """Returns the elements of an operand as a vector.
+
+        TFLite accepts any shape for some operands, such as biases.
+        """
         operand = self._operands[index]
         if operand.dimensions is not None and len(operand.dimensions) == 1:
             return index
@@ -201,7 +194,7 @@ class OperationList(OperandTable):
 
 
 def _takes_ranks(binding: Binding, operation: Operation, shapes: Sequence[Dimensions]) -> bool:
-    """Whether an operation, as it was bound, takes outputs of these dimensions."""
+    """Returns True if an operation, as bound, accepts outputs of these dimensions."""
     found = dict(zip(operation.outputs, shapes, strict=True))
     return all(
         parameter.ranks[0] <= len(shape) <= parameter.ranks[1]
@@ -212,7 +205,7 @@ def _takes_ranks(binding: Binding, operation: Operation, shapes: Sequence[Dimens
 
 
 def _is_short(operand: Operand) -> bool:
-    """Whether it is known to have no more elements than a shape has lengths."""
+    """Returns True if the operand is known to have no more elements than a shape has dimensions."""
     return (
         operand.dimensions is not None
         and operand.is_fully_specified
@@ -221,5 +214,5 @@ def _is_short(operand: Operand) -> bool:
 
 
 def _size_bytes(operand: Operand) -> int:
-    """Of a constant."""
+    """Returns the size of a constant."""
     return len(operand.value) if operand.location is None else operand.location.length

@@ -1,8 +1,9 @@
-"""The options of builtin operators: which fields each kind of options has, and their values in a file.
+"""The options of builtin operators: the fields of each options table, and their values in a file.
 
-A line of the table lists the fields of one kind in the order of TFLite's schema, as `name:kind=default`: kinds are `i` (int32), `l` (int64),
-`b` (int8, all enumerations), `?` (truth value), `f` (float32), `[i]` and `[f]` (vectors of int32 and float32); `-` is a field
-that is no longer used. The default is the schema's, 0 if none is written.
+An entry lists the fields of a table in the order of TFLite's schema, as `name:kind=default`. Kinds
+are `i` (int32), `l` (int64), `b` (int8, all enumerations), `?` (bool), `f` (float32), `[i]` and
+`[f]` (vectors of int32 and float32); `-` is a deprecated field. The default is that of the schema,
+0 if omitted.
 """
 
 from collections.abc import Mapping
@@ -87,14 +88,17 @@ _KINDS: dict[str, Number] = {"i": INT32, "l": INT64, "b": INT8, "?": BOOL}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """One field: its number in the schema, its kind (see the module's text) and its default."""
+    """One field.
+
+    Its number in the schema, its kind (see the module's docstring) and its default.
+    """
 
     number: int
     kind: str
     default: float
 
     def read(self, table: Table) -> Any:
-        """The field's value in a table of options."""
+        """Reads the field from an options table."""
         if self.kind == "[i]":
             return table.integers(self.number)
         if self.kind == "[f]":
@@ -106,14 +110,14 @@ class Field:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptionsKind:
-    """One kind of options: its number in the union `BuiltinOptions`, and its fields."""
+    """A kind of options table: its number in the union `BuiltinOptions`, and its fields."""
 
     name: str
     number: int
     fields: Mapping[str, Field]
 
     def read(self, table: Table | None) -> Options:
-        """Name → value of all fields; of a file that leaves the options out, the defaults."""
+        """Reads all fields by name; returns the defaults if the file omits the options."""
         if table is None:
             return {
                 name: () if field.kind.startswith("[") else field.default
@@ -139,5 +143,5 @@ _NAMES = constant_names(BuiltinOptions)
 
 
 def options_name(number: int) -> str:
-    """How the schema calls the kind of options with that number."""
+    """Returns the schema's name of the kind of options with that number."""
     return _NAMES.get(number, f"options of kind {number}")

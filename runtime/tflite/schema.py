@@ -1,6 +1,8 @@
-"""What a `.tflite` file says, as values: tensors, operators, subgraphs and signatures, with every index checked.
+"""Reads the content of a `.tflite` file.
 
-Fields are numbered as the schema of TFLite, version 3, lists them.
+Tensors, operators, subgraphs and signatures, with every index checked.
+
+Fields are numbered as in TFLite's schema, version 3.
 """
 
 from collections.abc import Mapping
@@ -24,41 +26,42 @@ from neurald.runtime.tflite.numbers import BuiltinOperator, TensorType
 _IDENTIFIER = b"TFL3"
 _VERSION = 3
 
-#: An operator's input that is left out.
+#: An omitted operator input.
 OMITTED = -1
 
 
 def constant_names(enumeration: type) -> Mapping[int, str]:
-    """Number → name of an enumeration as the schema package has them."""
+    """Returns the names of an enumeration of the schema package, by number."""
     return {number: name for name, number in vars(enumeration).items() if isinstance(number, int)}
 
 
-#: Builtin operator, and kind of its options, that are newer than the schema package.
+#: A builtin operator, and its kind of options, that are newer than the schema package.
 STABLEHLO_CASE = 209
 STABLEHLO_CASE_OPTIONS = 23
 
-#: Kinds of quantisation details; the schema package does not know the second one.
+#: Kinds of quantisation details; the second one is newer than the schema package.
 _NO_DETAILS, _BLOCKWISE_DETAILS = 0, 2
 
-#: Types that are newer than it, too.
+#: Tensor types that are newer than the schema package.
 INT2, UINT4 = 19, 20
 
-#: Number of a builtin operator → its name in the schema.
+#: Names of builtin operators in the schema, by number.
 OPERATOR_NAMES: Mapping[int, str] = {**constant_names(BuiltinOperator), STABLEHLO_CASE: "STABLEHLO_CASE"}
 _TYPE_NAMES = {**constant_names(TensorType), INT2: "INT2", UINT4: "UINT4"}
 
 
 def shown(name: str) -> str:
-    """A name from the file as messages show it: quoted, on one line, not too long."""
+    """Formats a name from the file for messages: quoted, on one line, truncated."""
     return repr(name if len(name) <= 80 else name[:77] + "...")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quantization:
-    """How stored values stand for real ones.
+    """Quantisation parameters of a tensor.
 
     Attributes:
-        scales, zero_points: of equal length: one for the whole tensor, or one for each index along `dimension`.
+        scales, zero_points: of equal length: one for the whole tensor, or one per index along
+            `dimension`.
     """
 
     scales: tuple[float, ...]
@@ -68,13 +71,13 @@ class Quantization:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blocks:
-    """How the rows of a matrix are quantised block by block, each block with a scale of its own.
+    """Blockwise quantisation of the rows of a matrix, with one scale per block.
 
-    Zero points of blocks, which a file may have, count as 0, as they do for LiteRT.
+    Zero points of blocks are treated as 0 even if the file has others, as LiteRT does.
 
     Attributes:
-        scales: the tensor that holds the scales, (rows, blocks of a row).
-        length: elements of a block.
+        scales: index of the tensor with the scales, (rows, blocks of a row).
+        length: number of elements of a block.
     """
 
     scales: int
@@ -87,13 +90,13 @@ class Tensor:
 
     Attributes:
         type: a number of `TensorType`.
-        shape: no length is negative.
-        shape_signature: empty, or as long as `shape`, with -1 for lengths that may be any.
-        has_rank: an empty shape stands for a scalar, not for an unknown rank.
-        data: first byte and length in the file of a constant's value; None for other tensors.
-        sparsity: how the value is stored without its zeros; None if it has them.
-        block_scales: the tensor that holds the scales of its blocks, where that has another index than the file says,
-            since the tensor belongs to another subgraph now.
+        shape: without negative lengths.
+        shape_signature: empty, or as long as `shape`, with -1 for unknown lengths.
+        has_rank: whether an empty shape is a scalar, not an unknown rank.
+        data: position and length of a constant's value in the file; None for other tensors.
+        sparsity: the sparse format of the value; None if it is dense.
+        block_scales: index of the tensor with the block scales, if it differs from the file's
+            because the tensor was moved to another subgraph.
     """
 
     index: int
@@ -110,14 +113,15 @@ class Tensor:
 
     @property
     def type_name(self) -> str:
-        """How the schema calls the type."""
+        """The schema's name of the type."""
         return _TYPE_NAMES.get(self.type, str(self.type))
 
     def quantization(self) -> Quantization | None:
-        """The tensor's quantisation, None if it has none, or one of blocks.
+        """Returns the tensor's quantisation; None if it has none, or if it is blockwise.
 
         Raises:
-            BadData: the numbers of scales, zero points and indexes do not agree, or it is of a custom kind.
+            BadData: the numbers of scales, zero points and indexes differ, or the quantisation is
+                of a custom kind.
         """
         table = self._quantization
         if table is None:
@@ -144,10 +148,10 @@ class Tensor:
         return Quantization(scales=scales, zero_points=zero_points, dimension=dimension)
 
     def blocks(self) -> Blocks | None:
-        """How the tensor is quantised by blocks, None if it is not.
+        """Returns the tensor's blockwise quantisation, None if it has none.
 
         Raises:
-            BadData: the file does not say how, or the blocks have no length.
+            BadData: its description is missing, or the blocks have no length.
         """
         table = self._quantization
         if table is None or table.integer(4, UINT8) != _BLOCKWISE_DETAILS:
@@ -169,13 +173,13 @@ class Operator:
     Attributes:
         code: a number of `BuiltinOperator`.
         custom_code: the name of a custom operator.
-        inputs: tensor indexes; OMITTED for an input that is left out.
+        inputs: tensor indexes; OMITTED for an omitted input.
         outputs: tensor indexes.
         options_type: a number of `BuiltinOptions`, 0 for none.
-        options2_type: a number of `BuiltinOptions2`, in which newer operators have their options.
-        custom_options: what a custom operator is given.
-        intermediates: tensors that say how values inside of the operator are quantised.
-        scope: begins messages about operators of other subgraphs than the one that is loaded.
+        options2_type: a number of `BuiltinOptions2`, which holds the options of newer operators.
+        custom_options: the options of a custom operator.
+        intermediates: tensors with the quantisation of the operator's internal values.
+        scope: prefix for messages about operators outside of the loaded subgraph.
     """
 
     index: int
@@ -193,7 +197,7 @@ class Operator:
 
     @property
     def name(self) -> str:
-        """How the schema calls the operator; for a custom one with its own name."""
+        """The schema's name of the operator; for a custom operator including its own name."""
         name = OPERATOR_NAMES.get(self.code, f"builtin code {self.code}")
         return f"{name} {shown(self.custom_code)}" if self.code == BuiltinOperator.CUSTOM else name
 
@@ -206,8 +210,8 @@ class TfliteSubgraph:
     """Tensors and operators in execution order; `inputs` and `outputs` are tensor indexes.
 
     Attributes:
-        index: its own.
-        aliases: tensors that nothing writes, because they are another one under a further name.
+        index: index of the subgraph.
+        aliases: tensors that are not written because they are other names of existing tensors.
     """
 
     index: int
@@ -220,7 +224,7 @@ class TfliteSubgraph:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:
-    """A named entry point: name → tensor index, in the order of names."""
+    """A named entry point: name → tensor index, ordered by name."""
 
     subgraph: int
     inputs: Mapping[str, int]
@@ -228,13 +232,14 @@ class Signature:
 
 
 class TfliteFile:
-    """A `.tflite` file that was opened; subgraphs are read when they are asked for.
+    """An open `.tflite` file; subgraphs are read on demand.
 
     Args:
         data: all bytes of the file.
 
     Raises:
-        BadData: the file is damaged, or no TFLite model of schema version 3. So do all methods.
+        BadData: the file is damaged, or not a TFLite model of schema version 3. Methods raise it,
+            too.
     """
 
     def __init__(self, data: memoryview) -> None:
@@ -260,7 +265,7 @@ class TfliteFile:
             self.signatures[key] = self._signature(table, f"signature {shown(key)}")
 
     def subgraph(self, index: int, scope: str = "") -> TfliteSubgraph:
-        """The subgraph at `index`; `scope` begins the messages about its operators."""
+        """Reads the subgraph at `index`; `scope` is a prefix for messages about its operators."""
         _check_index(index, len(self._subgraphs), "an operator or a signature", "subgraph")
         table = self._subgraphs[index]
         tensors = tuple(self._tensor(place, t) for place, t in enumerate(table.tables(0)))
@@ -309,14 +314,18 @@ class TfliteFile:
         )
 
     def _buffer(self, index: int, what: str) -> tuple[int, int] | None:
-        """The bytes of a buffer; buffer 0 and buffers of no bytes stand for no value."""
+        """Returns the position of a buffer's bytes.
+
+        None for buffer 0 and empty buffers, which mean no value.
+        """
         if index == 0:
             return None
         _check_index(index, len(self._buffers), what, "buffer")
         table = self._buffers[index]
         data = table.span(0)
         if data is None:
-            # Files beyond 2 GB keep values behind the flatbuffer; offsets 0 and 1 mean that this one does not.
+            # Files beyond 2 GB store values after the flatbuffer; offsets 0 and 1 mean that this
+            # one does not.
             offset, length = table.integer(1, UINT64), table.integer(2, UINT64)
             if offset <= 1:
                 return None
@@ -355,7 +364,7 @@ class TfliteFile:
     def _custom_options(self, table: Table, what: str) -> bytes:
         span = table.span(5)
         if span is None:
-            # As for buffers, the bytes may lie behind the flatbuffer.
+            # As for buffers, the bytes may be after the flatbuffer.
             start, length = table.integer(9, UINT64), table.integer(10, UINT64)
             if start <= 1:
                 return b""
@@ -370,7 +379,10 @@ class TfliteFile:
 
 
 def _code(table: Table) -> tuple[int, str]:
-    """Builtin code and custom name. Old files hold the code in a field of 8 bits, new ones in another or in both."""
+    """Returns builtin code and custom name.
+
+    Old files use an 8-bit field for the code, new ones another or both.
+    """
     return max(table.integer(0, INT8), table.integer(3, INT32)), table.string(1) or ""
 
 
@@ -392,5 +404,5 @@ def _check_index(index: int, count: int, what: str, kind: str) -> None:
 
 
 def _some(lengths: tuple[Any, ...]) -> str:
-    """The first few of many numbers."""
+    """Formats the first few of many numbers."""
     return str(list(lengths)) if len(lengths) <= 16 else f"[{', '.join(map(str, lengths[:16]))}, ...]"

@@ -1,8 +1,9 @@
-"""Variables of a `.tflite` file: how they are named, and which a subgraph touches.
+"""Variables of a `.tflite` file: their identification, and the effects of subgraphs on them.
 
-A variable is a tensor that keeps its value (the state of a recurrent operator), or a resource that operators get by a handle. While a
-graph is brought over, handles are followed, not computed: every operator on a resource knows at that time which one it is about.
-A graph that is called takes the variables that it touches as further inputs, and those that it assigns as further outputs.
+A variable is a tensor that keeps its value (the state of a recurrent operator), or a resource that
+operators access by a handle. During conversion, handles are tracked, not computed: for every
+operator on a resource it is known which one it accesses. A called graph receives the variables that
+it touches as additional inputs, and returns those that it assigns as additional outputs.
 """
 
 from collections.abc import Sequence
@@ -13,13 +14,13 @@ from neurald.runtime.tflite.flatbuffer import INT32
 from neurald.runtime.tflite.numbers import BuiltinOperator, BuiltinOptions, TensorType
 from neurald.runtime.tflite.schema import OMITTED, Operator, Tensor, shown
 
-#: What a variable is known by: its kind and names, or numbers.
+#: Identifies a variable by its kind and names or numbers.
 Key = tuple[str, str, str]
 
-#: The kind of what hash tables are known by.
+#: The kind in the keys of hash tables.
 TABLE = "hash table"
 
-#: Operators that leave new values in the variables that they read.
+#: Operators that update the variables that they read.
 STATEFUL = frozenset(
     (
         BuiltinOperator.LSTM,
@@ -37,12 +38,12 @@ _HANDLES = frozenset((TensorType.RESOURCE, TensorType.VARIANT))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effects:
-    """What running a subgraph does to variables.
+    """The effects of running a subgraph on variables.
 
     Attributes:
-        touched: the variables that it reads or assigns, in the order of the first time.
-        assigned: those that it assigns.
-        outputs: for each of its outputs the variable that it is a handle of, None for values.
+        touched: the variables that it reads or assigns, in the order of first use.
+        assigned: the variables that it assigns.
+        outputs: for each of its outputs the variable that it refers to, None for values.
     """
 
     touched: tuple[Key, ...] = ()
@@ -50,19 +51,19 @@ class Effects:
     outputs: tuple[Key | None, ...] = ()
 
     def ordered(self, *, assigned: bool) -> tuple[Key, ...]:
-        """The touched variables that it assigns, or those that it only reads."""
+        """Returns the touched variables that it assigns, or those that it only reads."""
         return tuple(key for key in self.touched if (key in self.assigned) is assigned)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arguments:
-    """What a subgraph is called with.
+    """Arguments of a call of a subgraph.
 
     Attributes:
         values: for each of its inputs the caller's operand, None for a handle.
-        handles: for each of its inputs the variable that it is a handle of, None for a value.
-        variables: those that it gets as further inputs, with operands as their values are in the caller.
-        leaving: the variables that it gives back as further outputs.
+        handles: for each of its inputs the variable that it refers to, None for a value.
+        variables: its additional inputs, with operands that describe their values in the caller.
+        leaving: its additional outputs.
     """
 
     values: tuple[Operand | None, ...]
@@ -72,7 +73,7 @@ class Arguments:
 
 
 def merge_effects(effects: Sequence[Effects]) -> Effects:
-    """Of several subgraphs, any of which may run; `outputs` are those of the last."""
+    """Combines the effects of subgraphs, any of which may run; `outputs` are those of the last."""
     return Effects(
         touched=tuple(dict.fromkeys(key for effect in effects for key in effect.touched)),
         assigned=frozenset[Key]().union(*(effect.assigned for effect in effects)),
@@ -81,12 +82,15 @@ def merge_effects(effects: Sequence[Effects]) -> Effects:
 
 
 def tensor_key(subgraph: int, tensor: int) -> Key:
-    """The variable that a tensor is."""
+    """Returns the key of a tensor's variable."""
     return ("tensor", str(subgraph), str(tensor))
 
 
 def handle_key(operator: Operator) -> Key | None:
-    """The variable or hash table whose handle an operator makes; None for one that makes none."""
+    """Returns the variable or hash table whose handle an operator creates.
+
+    None if it creates none.
+    """
     options = operator.options
     if (
         operator.code == BuiltinOperator.VAR_HANDLE
@@ -103,7 +107,7 @@ def handle_key(operator: Operator) -> Key | None:
 
 
 def shown_key(key: Key) -> str:
-    """How messages name a variable."""
+    """Formats the name of a variable for messages."""
     kind, container, name = key
     if kind == "tensor":
         return f"variable tensor {name} of subgraph {container}"
@@ -111,10 +115,10 @@ def shown_key(key: Key) -> str:
 
 
 def is_handle(tensor: Tensor) -> bool:
-    """Whether the tensor's values stand for resources."""
+    """Returns True if the tensor's values are resource handles."""
     return tensor.type in _HANDLES
 
 
 def keys_of(handles: dict[int, Key], indexes: Sequence[int]) -> tuple[Key | None, ...]:
-    """What these tensors are handles of, None for values."""
+    """Returns the variables that these tensors refer to, None for values."""
     return tuple(None if index == OMITTED else handles.get(index) for index in indexes)

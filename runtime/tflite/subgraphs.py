@@ -1,8 +1,9 @@
-"""The subgraphs of a `.tflite` file on their way to the graphs of a model.
+"""Converts the subgraphs of a `.tflite` file to the graphs of a model.
 
-The subgraph that is loaded becomes the main graph. Those that IF, WHILE and STABLEHLO_CASE name become referenced graphs, each once
-for every kind of arguments that it is called with, since TFLite gives a subgraph the shapes of its caller's arguments. A subgraph that CALL_ONCE
-names is run while the file is loaded: what it assigns are the initial values of the variables.
+The loaded subgraph becomes the main graph. Subgraphs of IF, WHILE and STABLEHLO_CASE become
+referenced graphs, once for each kind of arguments, because TFLite gives a subgraph the shapes of
+its caller's arguments. A subgraph of CALL_ONCE is run while the file is loaded: the values that it
+assigns are the initial values of the variables.
 """
 
 from collections.abc import Sequence
@@ -49,27 +50,27 @@ from neurald.runtime.tflite.state import (
 from neurald.runtime.tflite.table import TABLE_OPERATORS, empty_table, table_effects
 from neurald.runtime.tflite.unpacking import Unpacking
 
-#: How deep subgraphs may call each other.
+#: Maximum call depth of subgraphs.
 _MAXIMUM_DEPTH = 32
-#: Operators that are brought over in all, those of subgraphs once for every kind of arguments.
+#: Maximum number of converted operators; those of subgraphs count once per kind of arguments.
 _MAXIMUM_LOWERED = 4 * MAXIMUM_OPERATIONS
 
-#: Bytes that all variables of a model may have.
+#: Maximum total size of a model's variables.
 _MAXIMUM_STATE_BYTES = 1 << 30
 
 _EMPTY = Subgraph(operands=(), operations=(), inputs=(), outputs=())
 
 
 class Importer:
-    """What the graphs of one model share while they are brought over.
+    """State shared by the graphs of a model during conversion.
 
     Args:
         file: the file.
         memory: its bytes, which become pool 0 of the model.
 
     Attributes:
-        referenced: the graphs that are called, so far.
-        problems: all that is found not to be supported.
+        referenced: the graphs that have been called so far.
+        problems: everything found that is not supported.
     """
 
     def __init__(self, file: TfliteFile, memory: Memory) -> None:
@@ -95,15 +96,15 @@ class Importer:
 
     @property
     def pools(self) -> tuple[Memory, ...]:
-        """The memories that constants lie in."""
+        """The memories that hold constants."""
         return self._constants.pools
 
     def unpacked(self, tensor: Tensor, operand: Operand) -> Operand:
-        """The operand of a packed constant, in a pool of its own.
+        """Unpacks a packed constant into a separate pool; returns its operand.
 
         Raises:
-            Unsupported: it would become too large, or nothing can stand for it.
-            BadData: its bytes do not fit what the file says of it.
+            Unsupported: the result would be too large, or no operand can represent it.
+            BadData: its bytes contradict its description in the file.
         """
         meaning = tensor.quantization() if is_dequantized(tensor, operand.type) else None
         key = tensor.data, tensor.type, tensor.shape, meaning
@@ -112,7 +113,7 @@ class Importer:
         return replace(operand, location=self._unpacked[key])
 
     def stored(self, operand: Operand, value: Array) -> Operand:
-        """A constant of that value, like `operand` in all else."""
+        """Returns a constant with that value, otherwise like `operand`."""
         operand = replace(operand, dimensions=value.shape, value=b"", location=None)
         if value.size == 0:
             return replace(operand, lifetime=Lifetime.CONSTANT_COPY)
@@ -120,17 +121,17 @@ class Importer:
         return replace(operand, lifetime=Lifetime.CONSTANT_POOL, location=location)
 
     def _keep(self, stored: Array) -> Location:
-        """Where stored bytes lie now, in a pool of their own."""
+        """Adds a pool with the bytes; returns their location."""
         pools = self._constants.pools
         self._constants = replace(self._constants, pools=(*pools, HostMemory(np.ascontiguousarray(stored))))
         return Location(pool=len(pools), offset=0, length=stored.nbytes)
 
     def constant(self, operand: Operand) -> Array | None:
-        """The value of a constant, None for any other operand."""
+        """Returns the value of a constant, None for any other operand."""
         return self._constants.constant(operand)
 
     def subgraph(self, index: int) -> TfliteSubgraph:
-        """A subgraph that an operator refers to, or that is loaded; without composite operators.
+        """Returns a subgraph with composite operators expanded.
 
         Raises:
             BadData: it is damaged, or is part of its own decomposition.
@@ -148,10 +149,10 @@ class Importer:
     # Variables.
 
     def effects(self, index: int, handles: tuple[Key | None, ...]) -> Effects:
-        """What running a subgraph does to variables, if its inputs are those handles.
+        """Returns the effects on variables of running a subgraph with those handles as inputs.
 
         Raises:
-            BadData: subgraphs call each other in a circle or too deep, or one is damaged.
+            BadData: subgraphs call each other recursively or too deeply, or one is damaged.
         """
         known = self._effects.get((index, handles))
         if known is None:
@@ -168,7 +169,7 @@ class Importer:
         self._calling.append(index)
 
     def _scan(self, source: TfliteSubgraph, given: Sequence[Key | None]) -> Effects:
-        # Where the numbers of inputs differ, bringing the operator over fails later.
+        # If the numbers of inputs differ, converting the operator fails later.
         handles = {index: key for index, key in zip(source.inputs, given, strict=False) if key is not None}
         found: list[Effects] = [Effects()]
         for operator in source.operators:
@@ -199,7 +200,10 @@ class Importer:
     def _scan_variable(
         self, source: TfliteSubgraph, operator: Operator, keys: Sequence[Key | None]
     ) -> Effects:
-        """Of READ_VARIABLE and ASSIGN_VARIABLE; the first that is seen says how the variable is stored."""
+        """Returns the effects of READ_VARIABLE or ASSIGN_VARIABLE.
+
+        The first use determines the variable's type.
+        """
         key = keys[0] if keys else None
         assigns = operator.code == BuiltinOperator.ASSIGN_VARIABLE
         places = operator.inputs[1:] if assigns else operator.outputs
@@ -209,7 +213,10 @@ class Importer:
         return Effects(touched=(key,), assigned=frozenset((key,) if assigns else ()))
 
     def _scan_tensors(self, source: TfliteSubgraph, operator: Operator) -> Effects:
-        """Of variable tensors among the inputs; those of the subgraph's own inputs are fed."""
+        """Returns the effects on variable tensors among the inputs.
+
+        The subgraph's own inputs are fed.
+        """
         keys = []
         for index in operator.inputs:
             if index >= 0 and source.tensors[index].is_variable and index not in source.inputs:
@@ -221,7 +228,10 @@ class Importer:
         return Effects(touched=tuple(keys), assigned=frozenset(keys if operator.code in STATEFUL else ()))
 
     def _initial_value(self, tensor: Tensor, operand: Operand) -> Array:
-        """What a variable tensor is at first: its data, if the file has any, or else 0, for INT8 the zero point."""
+        """Returns the initial value of a variable tensor.
+
+        Its data in the file, else 0 (the zero point for INT8).
+        """
         if tensor.data is not None:
             plain = to_operand(replace(tensor, is_variable=False), None, Lifetime.CONSTANT_POOL)
             value = self.constant(plain)
@@ -235,7 +245,7 @@ class Importer:
         if operand.type is OperandType.TENSOR_STRING:
             return np.full(tensor.shape, b"", object)
         number = operand.zero_point if tensor.type == TensorType.INT8 else 0
-        # One number, seen under the whole shape: only a compilation makes memory of it.
+        # One element broadcast to the whole shape: only a compilation allocates memory for it.
         return np.broadcast_to(operand.type.dtype.type(number), tensor.shape)
 
     def _learn(self, key: Key, tensor: Tensor) -> None:
@@ -244,26 +254,29 @@ class Importer:
                 plain = replace(tensor, data=None, is_variable=False)
                 self._types[key] = to_operand(plain, tensor.shape, Lifetime.SUBGRAPH_INPUT)
             except Unsupported:
-                return  # The operator itself will be found not to be supported.
+                return  # Converting the operator reports the problem.
 
     def _learn_table(self, handle: Key, operator: Operator) -> None:
-        """Of an operator that makes a handle of a hash table; the first that is seen says what the table holds."""
+        """Records the types of a hash table from the first operator that creates a handle of it."""
         for key, (operand, value) in empty_table(handle, operator).items():
             self._types.setdefault(key, operand)
             self._initial.setdefault(key, value)
 
     def variable_type(self, key: Key) -> Operand:
-        """How a variable is stored: an operand that stands for it.
+        """Returns the operand that describes how a variable is stored.
 
         Raises:
-            Unsupported: none can.
+            Unsupported: no operand can.
         """
         if key not in self._types:
             raise Unsupported(f"{shown_key(key)} has a type that is not supported")
         return self._types[key]
 
     def constant_variable(self, key: Key) -> Operand | None:
-        """The operand of a variable that keeps its initial value for ever; None for any other."""
+        """Returns the operand of a variable that always keeps its initial value.
+
+        None for any other.
+        """
         if key in self._changing or key not in self._initial:
             return None
         if key not in self._constant_variables:
@@ -274,7 +287,7 @@ class Importer:
         return self.stored(replace(self.variable_type(key), name=shown_key(key)), self._initial[key])
 
     def _initialise(self, index: int) -> None:
-        """Runs a subgraph that CALL_ONCE names, once."""
+        """Runs a subgraph of CALL_ONCE, once."""
         if index in self._initialised:
             return
         self._initialised.add(index)
@@ -299,10 +312,12 @@ class Importer:
     def main(
         self, source: TfliteSubgraph, inputs: Sequence[int], outputs: Sequence[int]
     ) -> tuple[Subgraph, tuple[StateVariable, ...]]:
-        """The graph that is loaded, and the variables that are its last inputs and outputs.
+        """Converts the loaded subgraph.
+
+        Returns its graph and the variables among its inputs and outputs.
 
         Raises:
-            BadData: it is damaged, or lists all that is not supported.
+            BadData: it is damaged, or contains unsupported parts, all of which are listed.
         """
         effects = self.effects(source.index, (None,) * len(source.inputs))
         self._changing = effects.assigned | self._assigned_elsewhere(source.index)
@@ -342,7 +357,10 @@ class Importer:
             shapes = wider
 
     def _assigned_elsewhere(self, index: int) -> frozenset[Key]:
-        """The variables that signatures of other subgraphs assign; one that cannot be read does not stop the others."""
+        """Returns the variables that other signatures assign.
+
+        Signatures that cannot be read are ignored.
+        """
         found = frozenset[Key]()
         known = len(self.problems)
         for other in sorted({signature.subgraph for signature in self._file.signatures.values()} - {index}):
@@ -355,10 +373,12 @@ class Importer:
         return found
 
     def call(self, index: int, arguments: Arguments) -> int:
-        """The referenced graph that stands for a subgraph called with such arguments.
+        """Converts a subgraph for the given arguments.
+
+        Returns the number of the referenced graph.
 
         Raises:
-            Unsupported: it has parts that are not supported, which `problems` lists.
+            Unsupported: it contains unsupported parts, which `problems` lists.
             BadData: it is damaged, or calls itself.
         """
         key = index, arguments
@@ -399,7 +419,7 @@ class Importer:
         """Runs the rules of all operators.
 
         Raises:
-            Unsupported: for one or more of them, as `problems` lists.
+            Unsupported: for one or more operators, as listed in `problems`.
         """
         self._lowered += len(source.operators)
         if self._lowered > _MAXIMUM_LOWERED or len(source.operators) > MAXIMUM_OPERATIONS:

@@ -1,6 +1,6 @@
-"""Hash tables of a `.tflite` file: resources that operators get by a handle, as variables are.
+"""Hash tables of a `.tflite` file: resources that operators access by a handle, like variables.
 
-A table is three variables: its keys, their values, and whether it has been filled.
+A table consists of three variables: its keys, their values, and whether it is filled.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,13 +26,19 @@ _TYPES = {
 
 
 def table_types(operator: Operator) -> tuple[OperandType, OperandType] | None:
-    """The types of keys and values that a HASHTABLE operator says; None if there are no such tables."""
+    """Returns the types of keys and values of a HASHTABLE operator.
+
+    None if they are not supported.
+    """
     options = OPTIONS["HashtableOptions"].read(operator.options)
     return _TYPES.get((options["key_dtype"], options["value_dtype"]))
 
 
 def table_parts(handle: Key | None) -> tuple[Key, ...]:
-    """The variables of a table: keys, values, whether it is filled; none if the handle is no table's."""
+    """Returns the variables of a table (keys, values, whether it is filled).
+
+    Empty for other handles.
+    """
     if handle is None or handle[0] != TABLE:
         return ()
     kind, number, _ = handle
@@ -40,7 +46,7 @@ def table_parts(handle: Key | None) -> tuple[Key, ...]:
 
 
 def empty_table(handle: Key, operator: Operator) -> Mapping[Key, tuple[Operand, Array]]:
-    """The variables of the table whose handle an operator makes, with what they are at first; none if it makes none."""
+    """Returns the variables and initial values of the table that an operator creates, if any."""
     parts = table_parts(handle)
     types = table_types(operator) if parts else None
     if types is None:
@@ -54,11 +60,11 @@ def empty_table(handle: Key, operator: Operator) -> Mapping[Key, tuple[Operand, 
 
 
 def table_effects(operator: Operator, keys: Sequence[Key | None]) -> Effects:
-    """What an operator on a table does to the table's variables.
+    """Returns the effects of an operator on the variables of a table.
 
     Args:
         operator: one of `TABLE_OPERATORS`.
-        keys: what its inputs are handles of.
+        keys: the variables that its inputs refer to.
     """
     parts = table_parts(keys[0] if keys else None)
     if operator.code == BuiltinOperator.HASHTABLE_SIZE:

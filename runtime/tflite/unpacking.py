@@ -1,9 +1,9 @@
-"""Constants that a file stores in another form than operands have.
+"""Unpacks constants whose format in the file differs from that of operands.
 
-Numbers of 4 or 2 bits come several to a byte, sparse tensors without their zeros, laid out as DENSIFY describes; and what has a zero
-point for each channel, which no operand has, becomes real numbers. They are unpacked when they are first read, into
-memories of their own. A few bytes of a file could stand for any number of zeros, so what all of them may take is
-limited by the file's size.
+Numbers of 4 or 2 bits are stored several to a byte. Sparse tensors omit zeros, in the layout of
+DENSIFY. Constants with per-channel zero points, which operands do not support, become real numbers.
+Constants are unpacked into separate memories when they are first read. Since a few bytes of a file
+could represent any number of zeros, their total size is limited by the size of the file.
 """
 
 import math
@@ -21,18 +21,18 @@ from neurald.runtime.tflite.numbers import DimensionType, SparseIndexVector
 from neurald.runtime.tflite.operands import PACKED_BITS, Unsupported, is_dequantized, is_packed
 from neurald.runtime.tflite.schema import UINT4, Tensor
 
-#: Bytes that unpacked constants may take: so many for each byte of the file, and some more.
+#: Maximum total size of unpacked constants: a factor of the file size, and a fixed allowance.
 _BYTES_PER_BYTE = 4
 _SPARE_BYTES = 1 << 20
 
-#: DENSIFY only moves elements, so that what they stand for does not matter.
+#: Types for DENSIFY, which only moves elements, so only their size matters.
 _ELEMENTS = {
     1: OperandType.TENSOR_QUANT8_SYMM,
     2: OperandType.TENSOR_QUANT16_SYMM,
     4: OperandType.TENSOR_INT32,
 }
 
-#: In which field of its table a kind of vector has its numbers.
+#: Number format of a kind of index vector.
 _VECTORS: dict[int, Number] = {
     SparseIndexVector.Int32Vector: INT32,
     SparseIndexVector.Uint16Vector: UINT16,
@@ -62,11 +62,12 @@ class Unpacking:
         self._bytes_left = _BYTES_PER_BYTE * data.nbytes + _SPARE_BYTES
 
     def unpack(self, tensor: Tensor, operand_type: OperandType) -> Array:
-        """The value of a constant that is packed, as an operand of that type stores it.
+        """Unpacks a constant to the format of an operand of that type.
 
         Raises:
-            Unsupported: all unpacked constants together would be too large, or there is no such sparse type.
-            BadData: the bytes are too few or too many, or what the file says of them cannot be.
+            Unsupported: all unpacked constants together would be too large, or the sparse type is
+                not supported.
+            BadData: the number of bytes is wrong, or its description in the file is invalid.
         """
         if not is_packed(tensor, operand_type) or tensor.data is None:
             raise BadData(f"{tensor} is not packed")
@@ -84,7 +85,7 @@ class Unpacking:
 
 
 def _value(tensor: Tensor, stored: Array, dtype: "np.dtype[np.generic]") -> Array:
-    """The stored value, with all elements, each of them whole."""
+    """Returns the stored values, dense and unpacked."""
     bits = PACKED_BITS.get(tensor.type, 8)
     if tensor.sparsity is not None and bits < 8:
         raise Unsupported(f"{tensor} is sparse and of type {tensor.type_name}, which is not supported")
@@ -102,7 +103,7 @@ def _value(tensor: Tensor, stored: Array, dtype: "np.dtype[np.generic]") -> Arra
 
 
 def _dequantized(tensor: Tensor, stored: Array) -> Array:
-    """Real numbers, each channel with a scale and a zero point of its own."""
+    """Converts quantised values to real numbers, with a scale and zero point per channel."""
     quantization = tensor.quantization()
     if quantization is None:
         raise BadData(f"{tensor} has no scales")
@@ -115,7 +116,10 @@ def _dequantized(tensor: Tensor, stored: Array) -> Array:
 
 
 def _parts(stored: Array, count: int, bits: int, *, signed: bool) -> Array:
-    """Numbers of so many bits as ones of 8 bits; the first in each byte has its lowest bits."""
+    """Unpacks numbers of fewer bits to 8 bits each.
+
+    The first one is in the lowest bits of a byte.
+    """
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
     flat = ((stored[:, np.newaxis] >> shifts) & ((1 << bits) - 1)).reshape(-1)[:count]
     if not signed:
@@ -125,7 +129,7 @@ def _parts(stored: Array, count: int, bits: int, *, signed: bool) -> Array:
 
 
 def _dense(tensor: Tensor, sparsity: Table, stored: Array, dtype: "np.dtype[np.generic]") -> Array:
-    """The value of a sparse constant."""
+    """Returns the value of a sparse constant."""
     if dtype.itemsize not in _ELEMENTS or stored.size % dtype.itemsize:
         raise Unsupported(
             f"{tensor} is sparse, of type {tensor.type_name} and {stored.size} bytes, which is not supported"
@@ -164,10 +168,10 @@ def _dense(tensor: Tensor, sparsity: Table, stored: Array, dtype: "np.dtype[np.g
 def _levels(
     tensor: Tensor, sparsity: Table, order: tuple[int, ...], block_map: tuple[int, ...]
 ) -> list[_Level]:
-    """The levels; the length of a sparse one follows from the tensor's shape.
+    """Reads the levels; the length of a sparse one follows from the tensor's shape.
 
     Raises:
-        BadData: there are not as many as the order has dimensions.
+        BadData: their number differs from that of the dimensions in the order.
     """
     tables = sparsity.tables(2)
     rank = len(tensor.shape)
@@ -177,7 +181,7 @@ def _levels(
             f"{len(block_map)} blocks; a level and a place in the order for each dimension and block are expected"
         )
     lengths = [table.integer(1, INT32) for table in tables]
-    # The lengths of blocks, by dimension.
+    # Block lengths by dimension.
     blocks = {
         block_map[dimension - rank]: length
         for dimension, length in zip(order, lengths, strict=True)
@@ -195,7 +199,10 @@ def _levels(
 
 
 def _vector(table: Table, field: int) -> tuple[int, ...]:
-    """The numbers of a vector whose kind is in one field and that the next one refers to; none if it is absent."""
+    """Reads the numbers of a vector whose kind is in `field` and whose table is in the next.
+
+    Empty if absent.
+    """
     kind, vector = _VECTORS.get(table.integer(field, UINT8)), table.table(field + 1)
     return vector.integers(0, kind) if kind is not None and vector is not None else ()
 
@@ -205,7 +212,7 @@ def _numbers(values: object) -> Array:
 
 
 def _constant(value: Array | None, element: OperandType | None) -> Operand:
-    """An operand for a value that is known, or omitted."""
+    """Returns an operand for a known or omitted value."""
     operand_type = element or OperandType.TENSOR_INT32
     if value is None:
         return Operand(type=operand_type, dimensions=(0,), lifetime=Lifetime.NO_VALUE)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from neurald.runtime.explain.explanation import Explanation, StepExplanation
+    from neurald.runtime.explain.explanation import Explanation
+    from neurald.runtime.explain.records import StepExplanation
 
 #: Number of operations that are listed; `--json` and `--html` have all.
 _LISTED = 8

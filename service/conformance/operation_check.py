@@ -79,7 +79,7 @@ class OperationCheck:
         self._only = only
         self._is_thorough = is_thorough or bool(only)
         self._count = 0
-        self._is_remote = getattr(device, "address", None) is not None
+        self._is_remote = device.is_remote
 
     def check(self, signature: Signature, seeds: range) -> Iterator[Result]:
         """Yields a result for each case of a signature.

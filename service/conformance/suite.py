@@ -86,7 +86,7 @@ def run(device: Device, plan: Plan, told: Told = lambda share: None) -> Generato
         return
     if guarded.refusal:
         yield Result(group=GUARD_PAGES, subject="all cases", outcome=Outcome.DECLINED, detail=guarded.refusal)
-    is_remote = getattr(device, "address", None) is not None
+    is_remote = device.is_remote
     usable = [case for case in check.supported if has_bytes(case) and case.inputs]
     if usable:
         subject = Subject(

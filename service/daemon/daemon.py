@@ -30,6 +30,7 @@ from neurald.hal.accounting.limits import Limits
 from neurald.hal.admission.streams import Streams
 from neurald.hal.errors import BadData, BadState, ResourceExhaustedTransient, error_for
 from neurald.hal.process import machine
+from neurald.hal.process.garbage import Garbage
 from neurald.hal.process.heap import Heap
 from neurald.hal.process.private_directory import make_directory, open_private
 from neurald.hal.process.runtime_directory import address_of, runtime_directory
@@ -51,7 +52,7 @@ _REFLECTION_S = 10.0
 _REFLECTION_GRACE_S = 0.25
 _LOOK_S = 0.5
 #: Python's thread switch interval: calls of one client must not delay those of all others.
-_SWITCH_S = 5e-4
+_SWITCH_S = 2e-4
 
 
 class Daemon:
@@ -87,6 +88,7 @@ class Daemon:
         self._drain_s = drain_s
         # Safe for signal handlers, unlike an event, whose lock the interrupted thread may hold.
         self._stops: SimpleQueue[None] = SimpleQueue()
+        self._garbage = Garbage()
         self._cleanup = contextlib.ExitStack()
 
     @property
@@ -151,11 +153,16 @@ class Daemon:
                 states = health_pb2.HealthCheckResponse
                 self._tell_health(states.NOT_SERVING if is_hanging else states.SERVING)
                 was_hanging = is_hanging
+            self._garbage.look()
             heap.look()
 
     def limit_memory(self) -> contextlib.AbstractContextManager[None]:
         """Limits the memory of the whole process during the block; use it after `startup`."""
         return limited_memory(self._device, self._limits or Limits())
+
+    def collect_seldom(self) -> contextlib.AbstractContextManager[None]:
+        """Reduces garbage collections during the block and leaves them to `serve`."""
+        return self._garbage.collected_seldom()
 
     def stop(self) -> None:
         """Makes `serve` return; a second call makes `shutdown` not wait.
@@ -287,6 +294,7 @@ def serve(
         if until_exit_of is not None:
             _stop_at_exit(until_exit_of, daemon.stop)
         daemon.startup()
+        cleanup.enter_context(daemon.collect_seldom())
         with daemon.limit_memory():
             try:
                 if ready is not None:

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 import pytest
-from support.daemon import daemon_process
-from support.places import PLACES
+from support.daemon.processes import daemon_process
+from support.devices.places import PLACES
 
 import neurald as nd
 
@@ -17,7 +17,7 @@ def daemon_address() -> Iterator[str]:
 
 @pytest.fixture
 def device(request: pytest.FixtureRequest) -> nd.Device:
-    """The device of a place: one of `support.places.PLACES`, which the test gives by `indirect`."""
+    """The device of a place: one of `support.devices.places.PLACES`, which the test gives by `indirect`."""
     if request.param == PLACES[0]:
         return nd.devices()[0]
     return nd.connect(request.getfixturevalue("daemon_address"))

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 from support.data import FRESH_MODELS, NO_FRESH_MODELS
+from support.devices.places import in_places
 from support.goldens import Goldens
-from support.places import in_places
 from support.tiers import one_in
 
 import neurald as nd

@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from support.compiled_share import tell_compiled
+from support.cpu.compiled_share import tell_compiled
 from support.data import NO_VECTORS, VECTORS
-from support.places import in_places
+from support.devices.places import in_places
+from support.operations.variants import VARIANTS
 from support.tiers import one_in
-from support.variants import VARIANTS
 
 import neurald as nd
 from neurald.hal.operations import DEFINITIONS

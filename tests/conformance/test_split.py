@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterator
 
 import pytest
-from support.daemon import running_daemon
+from support.daemon.processes import running_daemon
 from support.data import NO_VECTORS, VECTORS
+from support.operations.variants import inputs_as_internal
 from support.tiers import one_in
-from support.variants import inputs_as_internal
 
 import neurald as nd
 from neurald.service.conformance.records import failures, load_records, record_files, spec_name
@@ -20,8 +20,8 @@ SPECS = {spec_name(path): path for path in record_files(VECTORS)}
 @pytest.fixture(scope="session")
 def split_devices() -> Iterator[list[nd.Device]]:
     with (
-        running_daemon("support.thirds:create_first") as first,
-        running_daemon("support.thirds:create_second") as second,
+        running_daemon("support.devices.thirds:create_first") as first,
+        running_daemon("support.devices.thirds:create_second") as second,
     ):
         yield [nd.connect(first), nd.connect(second), nd.devices()[0]]
 

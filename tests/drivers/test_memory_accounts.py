@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
-from support.greedy import tiled, tiled_request
+from support.models.greedy import tiled, tiled_request
 
-from neurald.drivers.cpu.device import CpuDevice, ReferenceDevice
+from neurald.drivers.cpu.device import CpuDevice
 from neurald.drivers.opencl.device import OpenClDevice
-from neurald.drivers.opencl.platform.platform import choose, discover
+from neurald.drivers.opencl.platform.discovery import choose, discover
 from neurald.drivers.opencl.settings import process_settings
+from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.accounting.account import Account, charging
 from neurald.hal.device import Device, ExecuteOptions, PrepareOptions
 from neurald.hal.errors import Error, ResourceExhaustedPersistent, ResourceExhaustedTransient

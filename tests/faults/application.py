@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from faults.client import CALL_S, PAUSE_S, SLACK_S
 from faults.proc import Held, input_ends
-from support.models import FLOAT, add_model
+from support.models.small import FLOAT, add_model
 
 import neurald as nd
 from neurald.hal.memory.pool import HostMemory

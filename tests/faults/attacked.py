@@ -6,7 +6,7 @@ import math
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -71,8 +71,22 @@ def daemon_for(attack: type[Attack], folder: Path) -> Iterator[DaemonProcess]:
         yield daemon
 
 
-def play(attack: type[Attack], daemon: DaemonProcess, seconds: float, intensity: float) -> Played:
-    """Measures an honest client for this many seconds without the attack, then under it."""
+def play(
+    attack: type[Attack],
+    daemon: DaemonProcess,
+    seconds: float,
+    intensity: float,
+    cores: Collection[int] = (),
+) -> Played:
+    """Measures an honest client for this many seconds without the attack, then under it.
+
+    Args:
+        attack: the attack.
+        daemon: its target.
+        seconds: the duration of each measurement.
+        intensity: the intensity of the attack.
+        cores: the attacker's cores; by default those of this process.
+    """
     said = len(daemon.log)
     honest = Honest(daemon.address, daemon.token_file)
     try:
@@ -80,7 +94,14 @@ def play(attack: type[Attack], daemon: DaemonProcess, seconds: float, intensity:
         status, before = honest.device.status(), Held.by(daemon.process.pid)
         with _Watch(daemon.process.pid) as watch, tempfile.TemporaryDirectory(prefix="na") as folder:
             child = Child(
-                Path(folder), "attacker", attack.name, intensity, daemon.address, daemon.process.pid, folder
+                Path(folder),
+                "attacker",
+                attack.name,
+                intensity,
+                daemon.address,
+                daemon.process.pid,
+                folder,
+                *sorted(cores),
             )
             try:
                 child.wait_ready()

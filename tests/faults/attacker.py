@@ -1,6 +1,6 @@
-"""Process that attacks a daemon until its input ends, and then reports the outcomes.
+"""A process that attacks a daemon until its input ends, and then reports what came of it.
 
-python -m faults.attacker NAME INTENSITY ADDRESS PROCESS FOLDER
+python -m faults.attacker NAME INTENSITY ADDRESS PROCESS FOLDER [CORE ...]
 """
 
 import json
@@ -16,12 +16,14 @@ from faults.proc import input_ends
 
 #: Lowers its priority: processor time used by the attacker is the scheduler's matter, not the
 #: daemon's.
-_NICE = 10
+_NICE = 19
 
 
-def main(name: str, intensity: str, address: str, process: str, folder: str) -> dict[str, Any]:
-    """Attacks; returns the report."""
+def main(name: str, intensity: str, address: str, process: str, folder: str, *cores: str) -> dict[str, Any]:
+    """Attacks, on the given cores if any; returns the report."""
     os.nice(_NICE)
+    if cores:
+        os.sched_setaffinity(0, {int(core) for core in cores})
     target = Target(address=address, process=int(process), folder=Path(folder))
     attack = ATTACKS[name](target, float(intensity))
     attack.start()

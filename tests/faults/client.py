@@ -8,7 +8,7 @@ import time
 from collections import Counter
 
 import numpy as np
-from support.addition import addition, request
+from support.models.addition import addition, request
 
 from neurald.hal.device import ExecuteOptions, PreparedModel, PrepareOptions
 from neurald.hal.errors import Error

@@ -15,7 +15,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from support.faulty import Execute, Faulty
+from support.devices.faulty import Execute, Faulty
 
 from neurald.hal.device import ExecuteOptions, ExecutionResult, OutputShape, PreparedModel, PrepareOptions
 from neurald.hal.errors import OpFailed

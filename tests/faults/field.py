@@ -124,7 +124,7 @@ class Field:
 
 
 def child_environment(folder: Path) -> dict[str, str]:
-    """Returns the environment for finding the daemons of a field, without the user's own settings."""
+    """Returns the environment for finding the daemons of a field, without user settings."""
     return {
         **os.environ,
         "PYTHONPATH": str(TESTS),

@@ -1,6 +1,4 @@
-"""Injects faults into driver daemons under load.
-
-No result may be wrong, no call hang, nothing leak.
+"""Injects faults into driver daemons under load: no result may be wrong, no call hang, nothing leak.
 
     .venv/bin/python tests/faults/run.py --count 200 --seed 1
     .venv/bin/python tests/faults/run.py --attacks --seconds 20 --json attacks.json
@@ -13,9 +11,11 @@ application processes, for which the CPU replaces devices, so that every call mu
 not grow (`leak.py`). The seed determines what is drawn, but not the timing.
 
 With `--attacks` hostile clients attack a daemon (`attacks/`), one class of attacks after another,
-while an honest client measures its calls (`attacked.py`). With `--soak` clients use a daemon for a
-long time, and its resources must not grow (`soak.py`). Both exit with 1 if anything was wrong, too
-slow, or grew.
+while an honest client measures its calls (`attacked.py`). Attackers run at the lowest priority and,
+on machines with at least four cores, on a separate quarter of them (`cores.py`), so that the
+measurement shows what the daemon lets them take, not their own computations. With `--soak` clients
+use a daemon for a long time, and its resources must not grow (`soak.py`). Both exit with 1 if
+anything was wrong, too slow, or grew.
 """
 
 import argparse
@@ -172,8 +172,7 @@ def main() -> int:
         "--json", type=Path, metavar="FILE", help="write the report of attacks or a soak there"
     )
     arguments = parser.parse_args()
-    # so that daemons are stopped in that case too
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # stops the daemons, too
     if arguments.list:
         sys.stdout.write("\n".join(ATTACKS) + "\n")
         return 0

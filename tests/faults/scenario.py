@@ -13,7 +13,7 @@ import numpy as np
 from faults.disk import fill_disk, kill_writers
 from faults.field import EXECUTION_S, Field
 from faults.victim import WAYS
-from support.models import add_model
+from support.models.small import add_model
 
 import neurald as nd
 from neurald.hal.errors import Error

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from faults.proc import input_ends
-from support.models import add_model
+from support.models.small import add_model
 
 import neurald as nd
 

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from support.addition import addition
+from support.models.addition import addition
 
 from neurald.hal.device import ExecuteOptions, PreparedModel, PrepareOptions
 from neurald.hal.memory.pool import SharedMemory

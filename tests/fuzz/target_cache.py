@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from fuzz.target import Finding, kind_of, mutate_bytes
-from support.addition import addition
+from support.models.addition import addition
 
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice

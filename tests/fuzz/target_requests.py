@@ -25,8 +25,8 @@ from fuzz.messages import mutate_message
 from fuzz.target import Finding, byte_runs, kind_of, mutate_bytes
 from google.protobuf.message import DecodeError, Message
 from random_graphs.graph import random_graph
-from support.addition import addition
-from support.control_flow import below, counting, loop
+from support.models.addition import addition
+from support.models.control_flow import below, counting, loop
 
 from neurald._proto import device_pb2, types_pb2
 from neurald._proto.device_pb2_grpc import DeviceStub

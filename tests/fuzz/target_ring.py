@@ -28,8 +28,8 @@ from typing import Any
 
 import numpy as np
 from fuzz.target import Finding, as_text, from_text, kind_of, mutate_bytes
-from support.addition import AddingDevice, addition, request
-from support.peer import Peer
+from support.daemon.peer import Peer
+from support.models.addition import AddingDevice, addition, request
 
 import neurald as nd
 from neurald.hal.device import ExecuteOptions, OutputShape, PrepareOptions

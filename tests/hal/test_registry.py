@@ -7,7 +7,7 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
-from support.addition import AddingDevice
+from support.models.addition import AddingDevice
 from support.sweeps import sweep
 
 import neurald.hal.registry as registry
@@ -48,8 +48,8 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     entries = [
-        EntryPoint("adder", "support.addition:create", registry.GROUP),
-        EntryPoint("cpu", "support.addition:create", registry.GROUP),
+        EntryPoint("adder", "support.models.addition:create", registry.GROUP),
+        EntryPoint("cpu", "support.models.addition:create", registry.GROUP),
         EntryPoint("absent", "no_such_package.driver:create", registry.GROUP),
     ]
     monkeypatch.setattr(registry, "entry_points", lambda group: entries if group == registry.GROUP else ())
@@ -70,8 +70,8 @@ def test_installed_drivers(installed: None) -> None:
 
 
 def test_factories() -> None:
-    assert registry.create_device("support.addition:create_other").version == "2"
-    assert registry.create_device("support.addition:AddingDevice").version == "1"
+    assert registry.create_device("support.models.addition:create_other").version == "2"
+    assert registry.create_device("support.models.addition:AddingDevice").version == "1"
 
 
 @sweep(
@@ -80,8 +80,8 @@ def test_factories() -> None:
         ("opengl", UnavailableDevice, "no driver 'opengl'; there are cpu"),
         ("", UnavailableDevice, "no driver ''"),
         ("support.nothing:create", UnavailableDevice, "ModuleNotFoundError"),
-        ("support.addition:nothing", UnavailableDevice, "nothing"),
-        ("support.addition:", BadData, "module:factory"),
+        ("support.models.addition:nothing", UnavailableDevice, "nothing"),
+        ("support.models.addition:", BadData, "module:factory"),
         (":create", BadData, "module:factory"),
         ("a:b:c", BadData, "module:factory"),
         ("os; import sys:exit", BadData, "module:factory"),
@@ -96,16 +96,16 @@ def test_drivers_that_are_none(driver: str, kind: type[Exception], reason: str) 
 
 
 def test_drivers_that_fail(monkeypatch: pytest.MonkeyPatch) -> None:
-    import support.addition as addition
+    import support.models.addition as addition
 
     monkeypatch.setattr(addition, "failing", failing, raising=False)
     monkeypatch.setattr(addition, "broken", broken, raising=False)
     monkeypatch.setattr(addition, "Factory", Factory, raising=False)
     with pytest.raises(OutOfMemory, match="no room"):
-        registry.create_device("support.addition:failing")
+        registry.create_device("support.models.addition:failing")
     with pytest.raises(UnavailableDevice, match=r"RuntimeError: libOpenCL.so.1 is missing"):
-        registry.create_device("support.addition:broken")
-    assert registry.create_device("support.addition:Factory.create").name == "adder"
+        registry.create_device("support.models.addition:broken")
+    assert registry.create_device("support.models.addition:Factory.create").name == "adder"
 
 
 def test_running_daemons(directory: Path) -> None:

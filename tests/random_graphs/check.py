@@ -11,7 +11,7 @@ from functools import cache
 import numpy as np
 from random_graphs.comparison import Envelope
 from random_graphs.graph import RandomGraph
-from support.devices import SampleDevice
+from support.devices.misbehaving import SampleDevice
 
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice

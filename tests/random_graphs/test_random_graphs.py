@@ -17,7 +17,7 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Array
 
 #: Graphs of the slice that runs in every way.
-COUNT = 24
+COUNT = 12
 
 
 @pytest.mark.slow
@@ -25,7 +25,7 @@ def test_every_way_gives_the_same() -> None:
     progress, types = run(COUNT, seed=7, jobs=2)
     assert progress.findings == []
     assert progress.done == COUNT
-    assert len(types) > 60
+    assert len(types) > 40
 
 
 @sweep("seed", range(200, 230))
@@ -72,13 +72,13 @@ def _wrong(graph: RandomGraph) -> list[tuple[int, Array]]:
 @pytest.mark.slow
 def test_nearly_every_wrong_element_is_found() -> None:
     """What rounding decides is not compared: that must be next to nothing."""
-    graphs = [random_graph(seed) for seed in range(300, 325)]
+    graphs = [random_graph(seed) for seed in range(300, 312)]
     found = [
         bool(Envelope(graph).difference(position, array, is_exact=False))
         for graph in graphs
         for position, array in _wrong(graph)
     ]
-    assert len(found) > 80
+    assert len(found) > 40
     assert sum(found) / len(found) > 0.9
 
 

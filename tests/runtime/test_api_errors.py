@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from support.models import add_model, compiled_add
+from support.models.small import add_model, compiled_add
 from support.sweeps import sweep
 
 import neurald as nd

@@ -2,11 +2,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.cached_models import MODELS
-from support.caching import CachingDevice, model_adding
+from support.devices.caching import CachingDevice, model_adding
+from support.models.cached import MODELS
 
 import neurald as nd
-from neurald.drivers.cpu.device import CpuDevice, ReferenceDevice
+from neurald.drivers.cpu.device import CpuDevice
+from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.device import Artifact, PreparedModel, PrepareOptions
 from neurald.runtime.cache_warming import warm
 from neurald.runtime.plan.preparer import CacheOutcome

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.devices import SampleDevice
+from support.devices.misbehaving import SampleDevice
 from support.errors import error_code
-from support.models import add_model, bound_execution
+from support.models.small import add_model, bound_execution
 from support.sweeps import sweep
 
 import neurald as nd
-from neurald.drivers.cpu.device import CpuDevice, ReferenceDevice
+from neurald.drivers.cpu.device import CpuDevice
+from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.device import PreparedModel, PrepareOptions, Verdict
 from neurald.hal.errors import OpFailed
 from neurald.service.demo.digits import MODEL

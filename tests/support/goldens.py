@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from support.compiled_share import tell_compiled
+from support.cpu.compiled_share import tell_compiled
 from support.data import load_module
 
 import neurald as nd

@@ -15,7 +15,8 @@ from sweep.known import DIFFERENT, REFUSED, Known, known
 from sweep.recorded import LETTERS, recorded
 from sweep.worker import refusal, run_neurald
 
-from neurald.drivers.cpu.device import CpuDevice, ReferenceDevice
+from neurald.drivers.cpu.device import CpuDevice
+from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.device import Device
 from neurald.runtime.tflite.legalization import LOWERINGS
 from neurald.runtime.tflite.schema import OPERATOR_NAMES

@@ -13,7 +13,8 @@ from sweep.form import Case, Form
 from sweep.judge import Outcome, Verdict, judge
 
 import neurald as nd
-from neurald.drivers.cpu.device import CpuDevice, ReferenceDevice
+from neurald.drivers.cpu.device import CpuDevice
+from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.device import Device
 
 KERNELS = ("reference", "builtin", "default")

@@ -1,1 +1,1 @@
-"""What is proved or computed about a graph without changing it."""
+"""Analyses that leave a graph unchanged: ranges, verification and interpretation."""

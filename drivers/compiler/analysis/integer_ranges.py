@@ -1,6 +1,7 @@
-"""What integers lie between: proved for every input, from types, known constants and the operations in between.
+"""Proven bounds of integer expressions, from types, constants and operations.
 
-A range is that of the number itself, never of what is left of it after it has wrapped around: where a number may wrap, it has none.
+A range bounds the mathematical number, never its wrapped remainder: an expression that may wrap has
+no range.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -10,17 +11,18 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from neurald.drivers.compiler.analysis.single_rounding import parts_of
-from neurald.drivers.compiler.ir.expression import Accumulated, Apply, Constant, Expression, Load
-from neurald.drivers.compiler.ir.graph import Contraction, Convolution, DepthwiseConvolution, Value
+from neurald.drivers.compiler.ir.expression import AccumulatorRef, Apply, Constant, Expression, Load
+from neurald.drivers.compiler.ir.graph import Contraction, Convolution, DepthwiseConvolution
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
+from neurald.drivers.compiler.ir.value import Value
 
-#: Exponents of FIXED_POINT for which its definition does not leave 64 bits.
+#: Exponents of FIXED_POINT for which its definition stays within 64 bits.
 _EXPONENTS = (-32, 31)
-#: And of what is rounded once.
+#: The same for a single-rounding product.
 _EXPONENTS_ONCE = (-31, 15)
-#: What 32 bits can be shifted by.
+#: Largest shift of 32 bits.
 _LONGEST_SHIFT = 31
 
 _known: "WeakKeyDictionary[Value, Range]" = WeakKeyDictionary()
@@ -28,13 +30,13 @@ _known: "WeakKeyDictionary[Value, Range]" = WeakKeyDictionary()
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Bounds, both included."""
+    """Inclusive bounds."""
 
     low: int
     high: int
 
     def fits(self, kind: Scalar) -> bool:
-        """Whether an integer type can hold all of it."""
+        """Returns True if an integer type can hold the whole range."""
         whole = range_of_type(kind)
         return whole.low <= self.low and self.high <= whole.high
 
@@ -60,13 +62,13 @@ def _around(numbers: Iterable[int]) -> Range:
 
 
 def range_of_type(kind: Scalar) -> Range:
-    """What an integer type can hold."""
+    """Returns the range of an integer type."""
     info = np.iinfo(kind.dtype.name)
     return Range(int(info.min), int(info.max))
 
 
 def range_of_value(value: Value) -> Range:
-    """What the elements of integers lie between; those of a constant are looked at once."""
+    """Returns the range of an integer value's elements; a constant is scanned once."""
     if value.constant is None or not value.constant.size:
         return range_of_type(value.type)
     if value not in _known:
@@ -75,26 +77,29 @@ def range_of_value(value: Value) -> Range:
 
 
 def range_of_sums(contraction: Contraction) -> Range:
-    """What the sums of a contraction of integers lie between, as they are stored: those that may wrap, anywhere."""
+    """Returns the range of an integer contraction's sums as stored.
+
+    The type's whole range if they may wrap.
+    """
     first, second = contraction.inputs
     if isinstance(contraction, Convolution | DepthwiseConvolution):
         zeros = contraction.input_zero, contraction.weights_zero
     else:
         zeros = contraction.left_zero, contraction.right_zero
-    # Of the first one also what is read outside of images counts, which need not be one of its elements.
+    # The first operand's range covers its whole type, because padding may be none of its elements.
     left, right = (
         found - Range(zero, zero)
         for found, zero in zip((range_of_type(first.type), range_of_value(second)), zeros, strict=True)
     )
     each = left * right
-    # Or nothing is read there.
+    # Zero is included, because padding may contribute no products.
     found = Range(min(0, each.low) * contraction.depth, max(0, each.high) * contraction.depth)
     kind = contraction.output.type
     return found if found.fits(kind) else range_of_type(kind)
 
 
 def fixed_point(value: int, mantissa: int, exponent: int, *, ties_up: bool) -> int:
-    """What FIXED_POINT (or FIXED_POINT_UP) gives of integers."""
+    """Computes FIXED_POINT (or FIXED_POINT_UP with `ties_up`) of integers."""
     right = max(-exponent, 0)
     if exponent > 0:
         whole = range_of_type(Scalar.INT32)
@@ -106,10 +111,10 @@ def fixed_point(value: int, mantissa: int, exponent: int, *, ties_up: bool) -> i
 
 
 class Ranges:
-    """The ranges of expressions.
+    """Computes and caches the ranges of expressions.
 
     Args:
-        sums: that of the contraction's sums, of an epilogue.
+        sums: range of the contraction's sums, in an epilogue.
     """
 
     def __init__(self, sums: Range | None = None) -> None:
@@ -117,7 +122,7 @@ class Ranges:
         self._found: dict[Expression, Range | None] = {}
 
     def of(self, root: Expression) -> Range | None:
-        """The range of an integer; None: it may wrap, or nothing is known of it."""
+        """Returns the range of an integer; None if it may wrap or is unknown."""
         for each in walk(root):
             if each not in self._found:
                 self._found[each] = self._range(each)
@@ -131,7 +136,7 @@ class Ranges:
             return None
         if isinstance(expression, Constant):
             return Range(int(expression.value), int(expression.value))
-        if isinstance(expression, Accumulated):
+        if isinstance(expression, AccumulatorRef):
             return self._sums
         if isinstance(expression, Load):
             return self._loaded(expression)
@@ -167,9 +172,9 @@ def _applied(op: Op, operands: list[Range]) -> Range | None:
 
 
 def _rescaled(value: Range, mantissa: Range, exponent: Range, *, ties_up: bool) -> Range | None:
-    """What a product with a quantised multiplier lies between.
+    """Returns the range of a product with a quantised multiplier.
 
-    With two of the three numbers given it only grows or only falls with the third one, so that its extremes lie in the corners.
+    The product is monotonic in each of the three numbers, so its extremes lie at the corners.
     """
     if not value.fits(Scalar.INT32) or not mantissa.fits(Scalar.INT32) or mantissa.low < 0:
         return None
@@ -184,7 +189,7 @@ def _rescaled(value: Range, mantissa: Range, exponent: Range, *, ties_up: bool) 
 
 
 def _rounded_once(value: Range | None, mantissa: Range | None, exponent: Range | None) -> Range | None:
-    """The same of `rounded_once`."""
+    """Returns the range of `rounded_once`; see `_rescaled`."""
     if value is None or mantissa is None or exponent is None or mantissa.low < 0:
         return None
     if (

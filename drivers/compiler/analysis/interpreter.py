@@ -1,4 +1,7 @@
-"""A graph computed with NumPy, node by node: slow, and what tests compare lowerings, transformations and kernels with."""
+"""NumPy interpreter of graphs.
+
+Slow; the reference for lowerings, transformations and kernels in tests.
+"""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -8,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from neurald.drivers.compiler.ir.expression import (
-    Accumulated,
+    AccumulatorRef,
     Apply,
     Axis,
     Constant,
@@ -24,31 +27,31 @@ from neurald.drivers.compiler.ir.graph import (
     Graph,
     MatrixProduct,
     Node,
-    Ranking,
-    Value,
+    TopK,
 )
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
-from neurald.drivers.compiler.ir.op import Fold, Op, fold_start
+from neurald.drivers.compiler.ir.op import Op, ReductionOp, reduction_identity
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
+from neurald.drivers.compiler.ir.value import Value
 from neurald.hal.accounting.account import charge, temporary
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-#: Computes a node from the values that it reads, see `evaluate_node`.
+#: Computes a node from its inputs; see `evaluate_node`.
 Evaluate = Callable[[Node, Mapping[Value, Array]], Array]
-#: Computes a kernel from the values that it reads, see `evaluate_kernel`.
+#: Computes a kernel from its inputs; see `evaluate_kernel`.
 EvaluateKernel = Callable[[Kernel, Mapping[Value, Array]], Array]
 
-#: Bytes of the largest elements that are computed with.
+#: Size of the widest type used in computation.
 _WIDEST_BYTES = 8
-_WHAT = "a value that is computed from constants"
+_WHAT = "a value computed from constants"
 
-#: Operations on floats that compute nothing.
+#: Float operations that do no arithmetic.
 _MOVING = frozenset((Op.CONVERT, Op.REINTERPRET, Op.SELECT))
-#: Operations on floats that have one right result, which NumPy gives as well as every compiler's code. MINIMUM and MAXIMUM are
-#: not among them, since either of two zeros may be the smaller one.
+#: Float operations with one correct result, which NumPy and every compiler produce. MINIMUM and
+#: MAXIMUM are excluded, since either of two zeros may be the smaller one.
 _REPRODUCIBLE = _MOVING | {
     Op.ADD,
     Op.SUBTRACT,
@@ -70,21 +73,24 @@ _REPRODUCIBLE = _MOVING | {
 
 
 class RequirementFailed(Exception):
-    """What a node requires does not hold; the text says what."""
+    """A node's requirement does not hold. The message names it."""
 
 
 def only_moves(node: Node) -> bool:
-    """Whether a node computes nothing with floats: it moves, converts and chooses them, or computes with integers."""
+    """Returns True if a node does no float arithmetic: it may move, convert and select floats."""
     return isinstance(node, Compute) and _takes_only(node, _MOVING)
 
 
 def is_reproducible(node: Node) -> bool:
-    """Whether NumPy computes the same bits as any compiler's code: how floats are rounded is prescribed."""
+    """Returns True if NumPy computes the same bits as any compiled code."""
     return isinstance(node, Compute) and _takes_only(node, _REPRODUCIBLE)
 
 
 def _takes_only(node: Compute, ops: AbstractSet[Op]) -> bool:
-    """Whether a node applies nothing else to floats. A fold over them is something else, since sums depend on their order."""
+    """Returns True if a node applies only these operations to floats.
+
+    A float reduction never qualifies, since sums depend on their order.
+    """
     return not any(
         isinstance(each, Reduce) or (isinstance(each, Apply) and each.op not in ops)
         for each in walk(node.body, *(condition for condition, _ in node.requirements))
@@ -93,7 +99,7 @@ def _takes_only(node: Compute, ops: AbstractSet[Op]) -> bool:
 
 
 def evaluate(graph: Graph, inputs: Sequence[Array]) -> list[Array]:
-    """The outputs of a graph.
+    """Computes the outputs of a graph.
 
     Raises:
         RequirementFailed: a requirement of a node does not hold.
@@ -111,10 +117,11 @@ def _array(value: Value, values: Mapping[Value, Array]) -> Array:
 
 
 def evaluate_node(node: Node, arrays: Mapping[Value, Array]) -> Array:
-    """The value of a node from those that it reads.
+    """Computes the value of a node from its inputs.
 
     Raises:
-        ResourceExhaustedPersistent, ResourceExhaustedTransient: the current account may not have so much memory.
+        ResourceExhaustedPersistent, ResourceExhaustedTransient: the current account has not enough
+        memory left.
     """
     charge(node.output.size_bytes, _WHAT)
     with temporary():
@@ -130,30 +137,31 @@ def _evaluated(node: Node, arrays: Mapping[Value, Array]) -> Array:
         result = _convolution(node, arrays)
     elif isinstance(node, DepthwiseConvolution):
         result = _depthwise(node, arrays)
-    elif isinstance(node, Ranking):
-        result = _ranking(node, arrays)
+    elif isinstance(node, TopK):
+        result = _top_k(node, arrays)
     else:
         result = _matrix_product(node, arrays)
     return result.astype(node.output.type.dtype).reshape(node.output.shape)
 
 
 def _window_elements(node: Node) -> int:
-    """How many elements the windows of a convolution have together."""
+    """Returns the total number of elements in the windows of a convolution."""
     if not isinstance(node, Convolution | DepthwiseConvolution):
         return 0
     images, rows, columns, _ = node.output.shape
     return math.prod((images, rows, columns, node.input.shape[3], *node.kernel))
 
 
-def _ranking(node: Ranking, arrays: Mapping[Value, Array]) -> Array:
+def _top_k(node: TopK, arrays: Mapping[Value, Array]) -> Array:
     array, count = arrays[node.input], node.output.shape[-1]
     length = array.shape[-1]
     if array.dtype == bool:
         array = array.view(np.uint8) != 0
-    # Ascending and stable, read from the end; where the first is to be the first, of the row from its end on.
-    seen = array[..., ::-1] if node.is_first_first else array
-    places: Array = np.argsort(seen, axis=-1, kind="stable")[..., ::-1][..., :count]
-    return np.asarray(length - 1 - places) if node.is_first_first else places
+    # The stable sort ascends and is read backwards, so equal elements come highest index first.
+    # Reversing the row first prefers lower indices.
+    seen = array[..., ::-1] if node.prefers_lower_index else array
+    indexes: Array = np.argsort(seen, axis=-1, kind="stable")[..., ::-1][..., :count]
+    return np.asarray(length - 1 - indexes) if node.prefers_lower_index else indexes
 
 
 def _wide(array: Array, zero: int) -> Array:
@@ -161,7 +169,7 @@ def _wide(array: Array, zero: int) -> Array:
 
 
 def _windows(node: Convolution | DepthwiseConvolution, source: Array) -> Array:
-    """(images, height, width, channels, kernel height, kernel width)."""
+    """Returns (images, height, width, channels, kernel height, kernel width)."""
     padded = np.pad(source, ((0, 0), *node.padding, (0, 0)))
     extents = [(k - 1) * d + 1 for k, d in zip(node.kernel, node.dilation, strict=True)]
     views = np.lib.stride_tricks.sliding_window_view(padded, extents, (1, 2))
@@ -207,7 +215,7 @@ def _matrix_product(node: MatrixProduct, arrays: Mapping[Value, Array]) -> Array
 
 
 def evaluate_kernel(kernel: Kernel, arrays: Mapping[Value, Array]) -> Array:
-    """The elements that a kernel computes from the values that it reads."""
+    """Computes the elements of a kernel from its inputs."""
     charge(kernel.output.size_bytes, _WHAT)
     with np.errstate(all="ignore"), temporary():
         contracted = None if kernel.contraction is None else evaluate_node(kernel.contraction, arrays)
@@ -217,10 +225,10 @@ def evaluate_kernel(kernel: Kernel, arrays: Mapping[Value, Array]) -> Array:
 def evaluate_fused(
     graph: FusedGraph, inputs: Sequence[Array], run: EvaluateKernel = evaluate_kernel
 ) -> list[Array]:
-    """Computes the outputs of a fused graph, see `evaluate`.
+    """Computes the outputs of a fused graph; see `evaluate`.
 
     Args:
-        graph: what is computed.
+        graph: the graph to compute.
         inputs: of the graph.
         run: computes a kernel.
     """
@@ -239,16 +247,16 @@ def evaluate_fused(
             continue
         start = graph.starts.get(kernel.output, 0)
         whole = values.setdefault(owner, np.zeros(owner.shape, owner.type.dtype))
-        whole.reshape(-1)[start + _places(kernel)] = result.reshape(-1)
+        whole.reshape(-1)[start + _output_offsets(kernel)] = result.reshape(-1)
     return [values[value] for value in graph.outputs]
 
 
-def _places(kernel: Kernel) -> Array:
-    """Where a kernel's elements lie, in their order, counted from the beginning of its output."""
-    if kernel.place is None:
+def _output_offsets(kernel: Kernel) -> Array:
+    """Returns the offsets of a kernel's elements in its output, in order."""
+    if kernel.output_offset is None:
         return np.arange(kernel.output.count)
     output = Value(kernel.shape, Scalar.INT64)
-    return _compute(Compute(output=output, axes=kernel.axes, body=kernel.place), {}).reshape(-1)
+    return _compute(Compute(output=output, axes=kernel.axes, body=kernel.output_offset), {}).reshape(-1)
 
 
 def _compute(node: Compute | Kernel, arrays: Mapping[Value, Array], contracted: Array | None = None) -> Array:
@@ -256,8 +264,8 @@ def _compute(node: Compute | Kernel, arrays: Mapping[Value, Array], contracted: 
     if not math.prod(whole):
         return np.empty(whole, node.output.type.dtype)
     roots = (node.body, *(condition for condition, _ in node.requirements))
-    folded = [axis for each in walk(*roots) if isinstance(each, Reduce) for axis in each.axes]
-    axes = list(dict.fromkeys((*node.axes, *folded)))
+    reduced = [axis for each in walk(*roots) if isinstance(each, Reduce) for axis in each.axes]
+    axes = list(dict.fromkeys((*node.axes, *reduced)))
     found = _Evaluation({axis: position for position, axis in enumerate(axes)}, arrays, contracted)
     for root in walk(*roots):
         found.add(root)
@@ -269,7 +277,7 @@ def _compute(node: Compute | Kernel, arrays: Mapping[Value, Array], contracted: 
 
 
 class _Evaluation:
-    """Expressions as arrays with one dimension for each axis, of length 1 where they do not depend on it."""
+    """Evaluates expressions to arrays with one dimension per axis, of length 1 if unused."""
 
     def __init__(
         self, dimensions: Mapping[Axis, int], arrays: Mapping[Value, Array], contracted: Array | None
@@ -304,7 +312,7 @@ class _Evaluation:
             return self._loaded(expression)
         if isinstance(expression, Reduce):
             return self._reduced(expression)
-        if isinstance(expression, Accumulated) and self._contracted is not None:
+        if isinstance(expression, AccumulatorRef) and self._contracted is not None:
             return self._contracted.reshape(self._contracted.shape + (1,) * (rank - self._contracted.ndim))
         assert isinstance(expression, Apply)  # noqa: S101 - there is nothing else
         arguments = [self.of(each) for each in expression.arguments]
@@ -320,9 +328,11 @@ class _Evaluation:
             if not index:
                 return array.reshape((1,) * rank)
             if not array.size and any(not axis.extent for axis in self._dimensions):
-                return np.zeros((1,) * rank, array.dtype)  # for a fold over no positions
+                return np.zeros((1,) * rank, array.dtype)  # a reduction over no elements
             if any((i < 0).any() or (i >= n).any() for i, n in zip(index, array.shape, strict=True)):
-                raise AssertionError(f"a load from {expression.value.name} {list(array.shape)} leaves it")
+                raise AssertionError(
+                    f"a load from {expression.value.name} {list(array.shape)} is out of bounds"
+                )
             return array[tuple(index)]
         guard, otherwise = np.broadcast_arrays(self.of(expression.guard), self.of(expression.otherwise))
         if not array.size:
@@ -332,7 +342,7 @@ class _Evaluation:
         for i, n in zip(index, array.shape, strict=True):
             if (guard & ((i < 0) | (i >= n))).any():
                 raise AssertionError(
-                    f"a guarded load from {expression.value.name} {list(array.shape)} leaves it"
+                    f"a guarded load from {expression.value.name} {list(array.shape)} is out of bounds"
                 )
         safe = tuple(np.where(guard, i, 0) for i in index)
         return np.where(guard, array[safe] if safe else array.reshape((1,) * rank), otherwise)
@@ -344,21 +354,21 @@ class _Evaluation:
         for axis in expression.axes:
             shape[self._dimensions[axis]] = axis.extent
         body = np.broadcast_to(body, shape)
-        start = fold_start(expression.fold, expression.type)
+        start = reduction_identity(expression.reduction, expression.type)
         dtype = body.dtype
-        if expression.fold is Fold.SUM:
+        if expression.reduction is ReductionOp.SUM:
             wide = np.float64 if dtype.kind == "f" else dtype
             return np.asarray(body.sum(axis=dimensions, keepdims=True, dtype=wide), dtype)
-        function = _FOLDS[expression.fold]
+        function = _REDUCTIONS[expression.reduction]
         return np.asarray(function.reduce(body, axis=dimensions, keepdims=True, initial=start), dtype)
 
 
-_FOLDS: dict[Fold, np.ufunc] = {
-    Fold.PRODUCT: np.multiply,
-    Fold.MINIMUM: np.minimum,
-    Fold.MAXIMUM: np.maximum,
-    Fold.ANY: np.logical_or,
-    Fold.ALL: np.logical_and,
+_REDUCTIONS: dict[ReductionOp, np.ufunc] = {
+    ReductionOp.PRODUCT: np.multiply,
+    ReductionOp.MINIMUM: np.minimum,
+    ReductionOp.MAXIMUM: np.maximum,
+    ReductionOp.ANY: np.logical_or,
+    ReductionOp.ALL: np.logical_and,
 }
 
 

@@ -1,17 +1,17 @@
-"""Products with quantised multipliers that are rounded once, as expressions, and found again in them."""
+"""Products with quantised multipliers that are rounded once: construction and pattern match."""
 
 from neurald.drivers.compiler.ir.expression import Apply, Expression, constant
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 
-#: So many bits of a number are multiplied at a time, since a product may have more than 63.
+#: Bits multiplied at a time, since a whole product may need more than 63.
 _HALF = 16
 
 
 def rounded_once(value: Expression, mantissa: Expression, exponent: Expression) -> Expression:
-    """An INT64 × mantissa × 2^(exponent - 31), both INT32, to the nearest, ties upwards: INT64.
+    """Rounds an INT64 × mantissa × 2^(exponent - 31) to nearest, ties upwards, as INT64.
 
-    The value is below 2^47, the exponent below 16 and above -34.
+    Mantissa and exponent are INT32. The value is below 2^47, and -34 < exponent < 16.
     """
     factor, power = mantissa.to(Scalar.INT64), exponent.to(Scalar.INT64)
     low = (value & 0xFFFF) * factor + (constant(1, Scalar.INT64) << (30 - power))
@@ -19,7 +19,7 @@ def rounded_once(value: Expression, mantissa: Expression, exponent: Expression) 
 
 
 def parts_of(expression: Expression) -> tuple[Expression, Expression, Expression] | None:
-    """The value, mantissa and exponent that `rounded_once` made an expression of; None: it made none of that."""
+    """Returns the value, mantissa and exponent of a `rounded_once` expression, or None."""
     total, amount = _operands(expression, Op.SHIFT_RIGHT)
     high, _ = _operands(total, Op.ADD)
     upper, factor = _operands(high, Op.MULTIPLY)
@@ -30,7 +30,7 @@ def parts_of(expression: Expression) -> tuple[Expression, Expression, Expression
     if not _is_widened(factor) or not _is_widened(power):
         return None
     mantissa, exponent = factor.operands[0], power.operands[0]
-    # What is made alike is the same object.
+    # Interning makes equal expressions the same object.
     return (value, mantissa, exponent) if rounded_once(value, mantissa, exponent) is expression else None
 
 
@@ -42,6 +42,6 @@ def _operands(expression: Expression | None, op: Op) -> tuple[Expression, Expres
 
 
 def _is_widened(expression: Expression) -> bool:
-    """Whether it is an INT32 as INT64."""
+    """Returns True for an INT32 converted to INT64."""
     is_converted = isinstance(expression, Apply) and expression.op is Op.CONVERT
     return is_converted and expression.operands[0].type is Scalar.INT32

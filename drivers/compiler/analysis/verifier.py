@@ -1,10 +1,18 @@
-"""What every graph keeps to, whoever built or changed it."""
+"""Verifier of graph invariants."""
 
 from collections.abc import Iterator
 
 import numpy as np
 
-from neurald.drivers.compiler.ir.expression import Accumulated, Apply, Axis, Expression, Linear, Load, Reduce
+from neurald.drivers.compiler.ir.expression import (
+    AccumulatorRef,
+    Apply,
+    Axis,
+    Expression,
+    Linear,
+    Load,
+    Reduce,
+)
 from neurald.drivers.compiler.ir.graph import (
     Compute,
     Convolution,
@@ -12,42 +20,45 @@ from neurald.drivers.compiler.ir.graph import (
     Graph,
     MatrixProduct,
     Node,
-    Ranking,
-    Value,
+    TopK,
 )
 from neurald.drivers.compiler.ir.op import COMPARISONS, Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
+from neurald.drivers.compiler.ir.value import Value
 
 _SUMS = (Scalar.FLOAT32, Scalar.INT32, Scalar.INT64)
-#: Operations whose operands are of other types than the result.
+#: Operations whose operand types differ from the result's.
 _MIXED = COMPARISONS | {Op.CONVERT, Op.REINTERPRET, Op.SELECT, Op.FIXED_POINT, Op.FIXED_POINT_UP}
 
 
 class InvalidGraph(Exception):
-    """A graph contradicts itself, because of a mistake in a lowering or a transformation, never because of a model."""
+    """A graph violates an invariant.
+
+    A bug in a lowering or a transformation, never in the model.
+    """
 
 
-def check(graph: Graph, sound: set[Node] | None = None) -> None:
-    """Raises InvalidGraph unless nodes come in order, and shapes, types and axes agree.
+def check(graph: Graph, checked: set[Node] | None = None) -> None:
+    """Raises InvalidGraph unless nodes are ordered and shapes, types and axes agree.
 
     Args:
-        graph: is checked.
-        sound: nodes that were checked before, which never change; those of the graph are added.
+        graph: the graph to check.
+        sound: immutable nodes that were checked before; this graph's nodes are added.
     """
-    known, sound = set(graph.inputs), set() if sound is None else sound
+    known, checked = set(graph.inputs), set() if checked is None else checked
     for value in graph.inputs:
-        _require(value.constant is None, f"the input {_text(value)} is a constant")
+        _require(value.constant is None, f"input {_text(value)} must not be a constant")
     for node in graph.nodes:
         what = f"{type(node).__name__} {_text(node.output)}"
         is_new = node.output not in known and node.output.constant is None
-        _require(is_new, f"{what}: it is computed twice, an input, or a constant")
+        _require(is_new, f"{what}: the output is already computed, an input, or a constant")
         for value in node.inputs:
             _check_read(value, known, what)
-        if node not in sound:
-            for flaw in _flaws(node):
-                raise InvalidGraph(f"{what}: {flaw}")
-            sound.add(node)
+        if node not in checked:
+            for error in _node_errors(node):
+                raise InvalidGraph(f"{what}: {error}")
+            checked.add(node)
         known.add(node.output)
     for value in graph.outputs:
         _check_read(value, known, "the graph's output")
@@ -63,31 +74,31 @@ def _text(value: Value) -> str:
 
 
 def _check_read(value: Value, known: set[Value], what: str) -> None:
-    # Texts only where they are needed: this is asked of every input of every node.
+    # This runs for every input of every node, so messages are only formatted on failure.
     array = value.constant
     if array is None:
         if value not in known:
-            raise InvalidGraph(f"{what}: {_text(value)} is not computed before")
+            raise InvalidGraph(f"{what}: reads {_text(value)} before it is computed")
     elif array.shape != value.shape or array.dtype != value.type.dtype:
-        raise InvalidGraph(f"{what}: {_text(value)} has a constant {array.dtype.name} {list(array.shape)}")
+        raise InvalidGraph(f"{what}: {_text(value)} has a constant of {array.dtype.name} {list(array.shape)}")
 
 
-def _flaws(node: Node) -> Iterator[str]:
+def _node_errors(node: Node) -> Iterator[str]:
     if isinstance(node, Compute):
-        return _compute_flaws(node)
-    if isinstance(node, Ranking):
-        return _ranking_flaws(node)
-    return _contraction_flaws(node)
+        return _compute_errors(node)
+    if isinstance(node, TopK):
+        return _top_k_errors(node)
+    return _contraction_errors(node)
 
 
-def _compute_flaws(node: Compute) -> Iterator[str]:
+def _compute_errors(node: Compute) -> Iterator[str]:
     extents = tuple(axis.extent for axis in node.axes)
     if extents != node.output.shape:
-        yield f"its axes are {list(extents)} long"
+        yield f"axis extents {list(extents)} differ from the output's shape"
     if node.body.type is not node.output.type:
-        yield f"its body is {node.body.type.name}"
+        yield f"the body has type {node.body.type.name}"
     if any(condition.type is not Scalar.BOOL for condition, _ in node.requirements):
-        yield "a requirement is no BOOL"
+        yield "a requirement is not a BOOL"
     roots = (node.body, *(condition for condition, _ in node.requirements))
     free: dict[Expression, frozenset[Axis]] = {}
     for each in walk(*roots):
@@ -96,30 +107,30 @@ def _compute_flaws(node: Compute) -> Iterator[str]:
             free[each] |= {each}
         elif isinstance(each, Reduce):
             free[each] -= set(each.axes)
-        yield from _expression_flaws(each)
+        yield from _expression_errors(each)
     if any(free[root] - set(node.axes) for root in roots):
-        yield "it depends on an axis that is neither its own nor folded over"
+        yield "it depends on an axis that is neither its own nor reduced"
 
 
-def _expression_flaws(expression: Expression) -> Iterator[str]:
-    if isinstance(expression, Accumulated):
-        yield "there is no contraction whose sum it could take"
+def _expression_errors(expression: Expression) -> Iterator[str]:
+    if isinstance(expression, AccumulatorRef):
+        yield "it reads an accumulator without a contraction"
     elif isinstance(expression, Load):
-        kinds = {place.type for place in expression.index}
+        kinds = {index.type for index in expression.index}
         if len(expression.index) != len(expression.value.shape) or not kinds <= {Scalar.INDEX}:
-            yield f"it reads {_text(expression.value)} at {len(expression.index)} places of {_names(kinds)}"
+            yield f"it reads {_text(expression.value)} with {len(expression.index)} indices of type {_names(kinds)}"
         if expression.guard is not None and expression.guard.type is not Scalar.BOOL:
-            yield "a guard is no BOOL"
+            yield "a guard is not a BOOL"
         if expression.otherwise is not None and expression.otherwise.type is not expression.type:
-            yield f"it reads {_text(expression.value)}, or {expression.otherwise.type.name}"
+            yield f"a load from {_text(expression.value)} falls back to {expression.otherwise.type.name}"
     elif isinstance(expression, Linear):
         if any(term.type is not Scalar.INDEX for term, _ in expression.terms):
-            yield "it adds up positions and other numbers"
+            yield "a linear form has a term that is not an INDEX"
     elif isinstance(expression, Apply):
-        yield from _operation_flaws(expression)
+        yield from _operation_errors(expression)
 
 
-def _operation_flaws(expression: Apply) -> Iterator[str]:
+def _operation_errors(expression: Apply) -> Iterator[str]:
     op, kinds = expression.op, [argument.type for argument in expression.arguments]
     if op is Op.SELECT:
         is_right = kinds == [Scalar.BOOL, expression.type, expression.type]
@@ -137,23 +148,23 @@ def _names(kinds: "set[Scalar] | list[Scalar]") -> str:
     return ", ".join(kind.name for kind in kinds) or "nothing"
 
 
-def _ranking_flaws(node: Ranking) -> Iterator[str]:
+def _top_k_errors(node: TopK) -> Iterator[str]:
     if node.output.type is not Scalar.INT32:
-        yield "places have no such type"
+        yield "indices must be INT32"
     rows, found = node.input.shape, node.output.shape
     if not rows or not found or rows[:-1] != found[:-1] or found[-1] > rows[-1]:
-        yield f"it ranks {_text(node.input)}"
+        yield f"its shape does not fit the input {_text(node.input)}"
 
 
-def _contraction_flaws(node: Convolution | DepthwiseConvolution | MatrixProduct) -> Iterator[str]:
+def _contraction_errors(node: Convolution | DepthwiseConvolution | MatrixProduct) -> Iterator[str]:
     if node.output.type not in _SUMS:
-        yield "its sums have no such type"
+        yield "sums must be FLOAT32, INT32 or INT64"
     if isinstance(node, MatrixProduct):
-        yield from _matrix_flaws(node)
+        yield from _matrix_errors(node)
         return
     ranks = 4, 4 if isinstance(node, Convolution) else 3, 4
     if (len(node.input.shape), len(node.weights.shape), len(node.output.shape)) != ranks:
-        yield f"it takes {_text(node.input)} and {_text(node.weights)}"
+        yield f"wrong ranks of {_text(node.input)} or {_text(node.weights)}"
         return
     channels, depth = node.output.shape[3], node.input.shape[3]
     if isinstance(node, Convolution):
@@ -166,10 +177,10 @@ def _contraction_flaws(node: Convolution | DepthwiseConvolution | MatrixProduct)
     else:
         is_right = depth > 0 and channels % depth == 0 and channels == node.weights.shape[2]
     if not is_right or node.input.shape[0] != node.output.shape[0]:
-        yield f"its channels or images contradict {_text(node.input)} and {_text(node.weights)}"
+        yield f"channels or images do not fit {_text(node.input)} and {_text(node.weights)}"
     if min(*node.stride, *node.dilation) < 1 or min(*node.padding[0], *node.padding[1]) < 0:
-        yield f"stride {node.stride}, dilation {node.dilation}, padding {node.padding}"
-    for length, places, kernel, stride, dilation, pads in zip(
+        yield f"invalid stride {node.stride}, dilation {node.dilation}, padding {node.padding}"
+    for length, indexes, kernel, stride, dilation, pads in zip(
         node.input.shape[1:3],
         node.output.shape[1:3],
         node.kernel,
@@ -178,14 +189,14 @@ def _contraction_flaws(node: Convolution | DepthwiseConvolution | MatrixProduct)
         node.padding,
         strict=True,
     ):
-        if places and (places - 1) * stride + (kernel - 1) * dilation + 1 > length + sum(pads):
-            yield f"its windows leave {_text(node.input)} with padding {node.padding}"
+        if indexes and (indexes - 1) * stride + (kernel - 1) * dilation + 1 > length + sum(pads):
+            yield f"its windows exceed {_text(node.input)} with padding {node.padding}"
 
 
-def _matrix_flaws(node: MatrixProduct) -> Iterator[str]:
+def _matrix_errors(node: MatrixProduct) -> Iterator[str]:
     left, right = node.left.shape, node.right.shape
     if len(left) < 2 or len(right) < 2:
-        yield f"it takes {_text(node.left)} and {_text(node.right)}"
+        yield f"wrong ranks of {_text(node.left)} or {_text(node.right)}"
         return
     rows, depth = left[:-3:-1] if node.left_transposed else left[-2:]
     columns, other = right[:-3:-1] if node.right_transposed else right[-2:]
@@ -194,4 +205,4 @@ def _matrix_flaws(node: MatrixProduct) -> Iterator[str]:
     except ValueError:
         batches = ()
     if depth != other or node.output.shape != (*batches, rows, columns):
-        yield f"it multiplies {_text(node.left)} by {_text(node.right)}"
+        yield f"its shape is not that of {_text(node.left)} × {_text(node.right)}"

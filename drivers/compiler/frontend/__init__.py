@@ -1,1 +1,1 @@
-"""From a step model to a graph."""
+"""Frontend: builds a compiler graph from a step model."""

@@ -1,14 +1,15 @@
-"""Control flow that does not depend on data: the operations of the graphs that run, one after another, instead of IF and WHILE.
+"""Replaces IF and WHILE by the operations that run, where control flow does not depend on data.
 
-A loop that counts from one constant to another, as recurrent cells are written by some converters, has a condition that
-follows from constants every time. What it computes is then known before any execution, and with it all shapes.
+Some converters write recurrent cells as loops from one constant to another, whose condition always
+follows from constants. Unrolling them makes the results of the counter arithmetic, and with it all
+shapes, known before execution.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from neurald.drivers.compiler.frontend.graph_builder import folded
-from neurald.drivers.compiler.ir.graph import Shape
+from neurald.drivers.compiler.frontend.graph_builder import fold_constant_operation
+from neurald.drivers.compiler.ir.value import Shape
 from neurald.hal.errors import BadData
 from neurald.hal.model.numbering import operand_name
 from neurald.hal.model.operation_type import OperationType
@@ -18,18 +19,19 @@ from neurald.hal.operations.machinery.call import Array, Call, UnknownValue
 from neurald.hal.validation.shape_inference import declared_shape, merge
 
 _CONTROL_FLOW = frozenset((OperationType.IF, OperationType.WHILE))
-#: Longer loops are left to executions: every turn has kernels of its own, which take a while to make.
-_MOST_TURNS = 128
-_MOST_OPERATIONS = 1024
+#: Longer loops run at execution time: each iteration adds kernels, which take time to compile.
+_MAX_ITERATIONS = 128
+_MAX_OPERATIONS = 1024
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Inlined:
+class UnrolledModel:
     """A model without control flow.
 
     Attributes:
-        model: computes the same.
-        origins: for each of its operations the position of the one in the given model that it stands for, or is a part of.
+        model: equivalent to the given model.
+        origins: for each of its operations, the position of the originating operation in the given
+            model.
     """
 
     model: Model
@@ -37,27 +39,33 @@ class Inlined:
 
 
 class _DependsOnData(Exception):
-    """Which graphs run, or how often, follows from data, or is too much."""
+    """Control flow depends on data, or unrolling it exceeds the limits."""
 
 
-def inlined(model: Model, input_shapes: Mapping[int, Shape] | None = None) -> Inlined | None:
-    """The model without control flow; None where it has none, or where that follows from data.
+def unroll_control_flow(
+    model: Model, input_shapes: Mapping[int, Shape] | None = None
+) -> UnrolledModel | None:
+    """Returns the model without control flow, or None if it has none or if it depends on data.
 
     Args:
         model: valid.
-        input_shapes: of inputs, by operand, where the model leaves them open.
+        input_shapes: shapes of inputs that the model leaves open, by operand.
     """
     if not any(operation.type in _CONTROL_FLOW for operation in model.main.operations):
         return None
     try:
-        return _Inlining(model, input_shapes or {}).result()
+        return _Unroller(model, input_shapes or {}).result()
     except (_DependsOnData, UnknownValue, BadData):
-        # If there is something wrong, an execution will say it.
+        # The execution reports the error, if there is one.
         return None
 
 
-class _Inlining:
-    """Operands of the given main graph keep their indexes; those of other graphs get new ones every time that these run."""
+class _Unroller:
+    """Unrolls one model.
+
+    Operands of the main graph keep their indexes. Operands of other graphs get new ones each time
+    their graph is run.
+    """
 
     def __init__(self, model: Model, input_shapes: Mapping[int, Shape]) -> None:
         self._model = model
@@ -81,8 +89,8 @@ class _Inlining:
             self._known[index] = value
         return index
 
-    def result(self) -> Inlined:
-        """See `inlined`."""
+    def result(self) -> UnrolledModel:
+        """Unrolls the main graph; see `unroll_control_flow`."""
         main = self._model.main
         where = {index: index for index in range(len(main.operands))}
         for position, operation in enumerate(main.operations):
@@ -90,7 +98,7 @@ class _Inlining:
         outputs = tuple(where[index] for index in main.outputs)
         written = {index for operation in self._operations for index in operation.outputs}
         if len({*outputs} & written) < len(outputs):
-            # An output that is an input, a constant, or another output would have to be copied.
+            # An output that is an input, a constant, or another output would need a copy.
             raise _DependsOnData
         for old, new in zip(main.outputs, outputs, strict=True):
             name = self._operands[old].name
@@ -99,10 +107,13 @@ class _Inlining:
         graph = replace(
             main, operands=tuple(self._operands), operations=tuple(self._operations), outputs=outputs
         )
-        return Inlined(model=replace(self._model, main=graph), origins=tuple(self._origins))
+        return UnrolledModel(model=replace(self._model, main=graph), origins=tuple(self._origins))
 
     def _add(self, operation: Operation, where: dict[int, int], origin: int) -> None:
-        """An operation of a graph whose operands are `where`; those that it computes may be elsewhere afterwards."""
+        """Adds an operation whose graph's operands are mapped by `where`.
+
+        Updates `where` for its results.
+        """
         moved = replace(
             operation,
             inputs=tuple(where[index] for index in operation.inputs),
@@ -117,7 +128,7 @@ class _Inlining:
             run = self._branch if operation.type is OperationType.IF else self._loop
             where.update(zip(operation.outputs, run(call, origin), strict=False))
             return
-        results = folded(call, self._known)
+        results = fold_constant_operation(call, self._known)
         if results is not None:
             for index, result in zip(moved.outputs, results, strict=True):
                 self._set(index, result)
@@ -126,13 +137,13 @@ class _Inlining:
             self._shapes[index] = merge(
                 self._operands[index].dimensions, shape, operand_name(self._operands, index)
             )
-        if len(self._operations) >= _MOST_OPERATIONS:
+        if len(self._operations) >= _MAX_OPERATIONS:
             raise _DependsOnData
         self._operations.append(moved)
         self._origins.append(origin)
 
     def _set(self, index: int, value: Array) -> None:
-        """Makes a constant of an operand."""
+        """Turns an operand into a constant."""
         operand = self._operands[index]
         if operand.type is OperandType.TENSOR_STRING:
             raise _DependsOnData
@@ -150,11 +161,11 @@ class _Inlining:
 
     def _loop(self, call: Call, origin: int) -> Sequence[int]:
         values = [*_values(call)]
-        for _ in range(_MOST_TURNS):
+        for _ in range(_MAX_ITERATIONS):
             before = len(self._operations)
             (condition,) = self._run(call.graph_index("condition"), values, origin)
             holds = self._holds(condition)
-            # It follows from constants, whatever else the graph computes.
+            # The condition follows from constants, so the operations of its graph are not needed.
             del self._operations[before:], self._origins[before:]
             if not holds:
                 return values
@@ -169,7 +180,7 @@ class _Inlining:
         return bool(value.reshape(-1)[0])
 
     def _run(self, graph: int, inputs: Sequence[int], origin: int) -> Sequence[int]:
-        """The outputs of a graph for these inputs."""
+        """Runs a graph on these inputs and returns its outputs."""
         inner = self._model.referenced[graph]
         where = dict(zip(inner.inputs, inputs, strict=True))
         for index, operand in enumerate(inner.operands):

@@ -1,6 +1,6 @@
-"""A step model as a graph: every operation by its lowering, and what only depends on constants computed right away.
+"""Builds a graph from a step model by lowering each operation and folding constants.
 
-Whether a device supports an operation is found by lowering it, so that there is no second list that could say otherwise.
+Support for an operation is decided by trial lowering, so no second list can disagree.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -12,13 +12,13 @@ from neurald.drivers.compiler.analysis.interpreter import RequirementFailed, onl
 from neurald.drivers.compiler.frontend.shape_specialization import assumed, is_specified
 from neurald.drivers.compiler.ir.builder import Builder, Unsupported
 from neurald.drivers.compiler.ir.complex_numbers import as_numbers, as_pairs, is_complex, value_shape
-from neurald.drivers.compiler.ir.graph import Graph, Shape, Value
+from neurald.drivers.compiler.ir.graph import Graph
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.drivers.compiler.lowering import LOWERINGS
 from neurald.hal.accounting.account import charge, reserve
 from neurald.hal.device import Verdict
 from neurald.hal.errors import BadData
-from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Lifetime, Model, Operand, OperandType, byte_size
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.arithmetic.quantized import is_quantized
@@ -26,26 +26,16 @@ from neurald.hal.operations.machinery.call import Array, Call, UnknownValue
 from neurald.hal.operations.machinery.working_memory import reference_working_bytes
 from neurald.hal.validation.shape_inference import at_operation, declared_shape, infer_shapes
 
-#: What gives other results each time is not computed ahead.
-_RANDOM = frozenset(
-    (
-        OperationType.RANDOM_MULTINOMIAL,
-        OperationType.TFLITE_RANDOM_UNIFORM,
-        OperationType.TFLITE_RANDOM_STANDARD_NORMAL,
-        OperationType.TFLITE_MULTINOMIAL,
-    )
-)
-
-#: Values that an operation computes, which are inputs of a step if another step computes them.
+#: Lifetimes of computed operands, which become inputs of a step if another step computes them.
 _COMPUTED = (Lifetime.TEMPORARY_VARIABLE, Lifetime.SUBGRAPH_OUTPUT)
 
-#: What compiling takes for each operation, its code included.
+#: Memory that compilation takes per operation, including code.
 _OPERATION_BYTES = 32 << 10
 
-#: Says why a device does not take a node's value or an operation; empty: it does.
-Objection = Callable[[Graph], str]
+#: Returns why a device does not support a node's value or an operation; empty if it does.
+UnsupportedReason = Callable[[Graph], str]
 
-#: Computes the outputs of a graph, which it may change, from its inputs as the compiler's code would, bit for bit.
+#: Computes a graph's outputs with the bits that compiled code would produce. May change the graph.
 EvaluateGraph = Callable[[Graph, Sequence[Array]], Sequence[Array]]
 
 
@@ -54,17 +44,18 @@ def build_graph(
     input_shapes: Mapping[int, Shape] | None = None,
     evaluate: EvaluateGraph | None = None,
 ) -> Graph:
-    """The graph of a model's main graph, all of whose operations have verdicts that are ok.
+    """Builds the graph of a model's main graph. Every operation must have an ok verdict.
 
     Args:
         model: valid.
-        input_shapes: of inputs, by operand, where the model leaves them open.
-        evaluate: computes operations on constants that do arithmetic with floats, so that they give what they would give in
-            another step. References compute them where it is left out.
+        input_shapes: shapes of inputs that the model leaves open, by operand.
+        evaluate: computes float arithmetic on constants, so that folding an operation and running
+        it in another step give the same result. References compute it by default.
 
     Raises:
-        BadData: an operation has no lowering, or contradicts its arguments.
-        ResourceExhaustedPersistent, ResourceExhaustedTransient: the current account may not have the memory that this takes.
+        BadData: an operation has no lowering, or its arguments are invalid.
+        ResourceExhaustedPersistent, ResourceExhaustedTransient: the current account has not enough
+        memory left.
     """
     main = model.main
     constants_bytes = sum(pool.size for pool in model.pools)
@@ -94,7 +85,7 @@ def build_graph(
             if evaluate is not None and _is_foldable(call, known) and _has_reals(call):
                 results_known = _computed(call, main.operands, shapes, known, given, evaluate)
             if results_known is None:
-                results_known = folded(call, known)
+                results_known = fold_constant_operation(call, known)
             if results_known is not None:
                 known.update(zip(operation.outputs, results_known, strict=True))
                 shapes.update((i, a.shape) for i, a in zip(operation.outputs, results_known, strict=True))
@@ -119,17 +110,18 @@ def build_graph(
     return graph
 
 
-def supported_operations(model: Model, objection: Objection = lambda _: "") -> tuple[Verdict, ...]:
-    """Returns for each operation of the main graph whether it has a lowering, from what the model declares.
+def supported_operations(
+    model: Model, unsupported_reason: UnsupportedReason = lambda _: ""
+) -> tuple[Verdict, ...]:
+    """Returns a verdict for each operation of the main graph, from what the model declares.
 
-    A verdict holds for every step that the operation may become a part of: what another operation computes may be an
-    input there, of which the step's model does not say that it is always given.
-
-    Where inputs have unspecified dimensions, for those that `shape_specialization.assumed` takes.
+    A verdict holds for every step that may include the operation: a computed operand may be an
+    input of the step, with no guarantee of being given. Unspecified input dimensions are taken from
+    `shape_specialization.assumed`.
 
     Args:
         model: valid.
-        objection: what a device says of the graph of a single operation that it would have to compute.
+        unsupported_reason: returns why a device cannot compute the graph of a single operation.
     """
     if not is_specified(model):
         model = assumed(model)
@@ -140,16 +132,19 @@ def supported_operations(model: Model, objection: Objection = lambda _: "") -> t
     return tuple(
         Verdict(ok=not reason, reason=reason)
         for reason in (
-            _reason(model, operands, position, objection) for position in range(len(model.main.operations))
+            _unsupported_reason(model, operands, position, unsupported_reason)
+            for position in range(len(model.main.operations))
         )
     )
 
 
-def _reason(model: Model, operands: Sequence[Operand], position: int, objection: Objection) -> str:
+def _unsupported_reason(
+    model: Model, operands: Sequence[Operand], position: int, unsupported_reason: UnsupportedReason
+) -> str:
     operation = model.main.operations[position]
     definition = DEFINITIONS.get(operation.type)
     if definition is None or operation.type not in LOWERINGS:
-        return f"{operation.type.name} has no kernel"
+        return f"{operation.type.name} has no lowering"
 
     def value_of(index: int) -> Value:
         operand = operands[index]
@@ -171,17 +166,17 @@ def _reason(model: Model, operands: Sequence[Operand], position: int, objection:
     except (Unsupported, BadData) as error:
         return str(error)
     graph.outputs = list(results)
-    return objection(graph)
+    return unsupported_reason(graph)
 
 
 def _lowered(call: Call, builder: Builder) -> Sequence[Value]:
     lowering = LOWERINGS.get(call.binding.type)
     if lowering is None:
-        raise Unsupported(f"{call.binding.type.name} has no kernel")
+        raise Unsupported(f"{call.binding.type.name} has no lowering")
     try:
         return lowering(call, builder)
     except UnknownValue as error:
-        raise Unsupported(f"its argument {error} is not known before execution") from None
+        raise Unsupported(f"argument {error} must be known before execution") from None
 
 
 def _output_shapes(call: Call) -> tuple[Shape, ...]:
@@ -189,12 +184,15 @@ def _output_shapes(call: Call) -> tuple[Shape, ...]:
         return DEFINITIONS[call.binding.type].output_shapes(call)
     except UnknownValue as error:
         raise Unsupported(
-            f"the shape of its result follows from {error}, which is not known before execution"
+            f"the shape of the result depends on {error}, which is not known before execution"
         ) from None
 
 
-def folded(call: Call, known: Mapping[int, Array]) -> Sequence[Array] | None:
-    """The results of an operation on constants by its reference, None where it has other inputs."""
+def fold_constant_operation(call: Call, known: Mapping[int, Array]) -> Sequence[Array] | None:
+    """Returns the reference's results for an operation on constants.
+
+    None if an input is not constant.
+    """
     binding = call.binding
     if not _is_foldable(call, known):
         return None
@@ -216,15 +214,15 @@ def folded(call: Call, known: Mapping[int, Array]) -> Sequence[Array] | None:
 
 
 def _is_foldable(call: Call, known: Mapping[int, Array]) -> bool:
-    """Whether all inputs of an operation are known, and it gives the same results each time."""
+    """Returns True if an operation is deterministic and all of its inputs are known."""
     binding = call.binding
-    return binding.type not in _RANDOM and all(
+    return not DEFINITIONS[binding.type].is_random and all(
         index in known for name, indexes in binding.inputs.items() if call.has(name) for index in indexes
     )
 
 
 def _has_reals(call: Call) -> bool:
-    """Whether an input or output stands for real numbers."""
+    """Returns True if an input or output represents real numbers."""
     names = (*(name for name in call.binding.inputs if call.has(name)), *call.binding.outputs)
     return any(
         is_quantized(operand) or (operand.type.is_tensor and operand.type.dtype.kind == "f")
@@ -241,9 +239,9 @@ def _computed(
     given: Collection[int],
     evaluate: EvaluateGraph,
 ) -> Sequence[Array] | None:
-    """The results of an operation on constants by its lowering.
+    """Computes an operation on constants by its lowering.
 
-    What other operations have computed counts as an input, as it would be one if they ran in another step.
+    Results of other operations count as inputs, as they would if those ran in another step.
 
     Args:
         call: the operation.
@@ -253,7 +251,8 @@ def _computed(
         evaluate: computes the results.
 
     Returns:
-        None where the operation has no lowering, or where that does no arithmetic with floats: references give the same then.
+        None if the operation has no lowering, or if the lowering does no float arithmetic; the
+        reference then gives the same result.
     """
     part = Graph(inputs=[], outputs=[])
     values: dict[int, Value] = {}
@@ -277,48 +276,48 @@ def _computed(
     try:
         results = evaluate(part, arrays)
     except RequirementFailed:
-        # The reference says what is wrong.
+        # The reference reports the violated requirement.
         return None
     kinds = [operand.type for name in call.binding.outputs for operand in call.operands(name)]
     return [as_numbers(kind, result) for kind, result in zip(kinds, results, strict=True)]
 
 
 def _value(operand: Operand, shape: Shape | None, array: Array | None, index: int) -> Value:
-    """An operand as a value.
+    """Returns an operand as a value.
 
     Raises:
-        Unsupported: there are no kernels for its type, or it is too early to know its shape.
+        Unsupported: kernels do not support its type, or its shape is not known yet.
     """
     kind = scalar_of(operand.type)
     if shape is None:
         raise Unsupported(f"the shape of operand {index} is not known before execution")
     if operand.lifetime is Lifetime.NO_VALUE:
-        raise Unsupported(f"operand {index} is omitted")
+        raise Unsupported(f"operand {index} is omitted but required")
     elements = None if array is None else as_pairs(array)
     return Value(value_shape(operand.type, shape), kind, elements, operand.name or f"operand {index}")
 
 
 def scalar_of(kind: OperandType) -> Scalar:
-    """The numbers that an operand of that type holds; of complex ones, those that they are pairs of.
+    """Returns the type of an operand's numbers; for complex operands, the type of their parts.
 
     Raises:
-        Unsupported: none that kernels know.
+        Unsupported: kernels do not support the type.
     """
     if kind is OperandType.MODEL:
-        raise Unsupported("graphs as operands have no kernel")
+        raise Unsupported("graph operands are not supported by kernels")
     if is_complex(kind):
         return Scalar.FLOAT32
     try:
         return Scalar.of(kind.dtype)
     except KeyError:
-        raise Unsupported(f"{kind.name} has no kernel") from None
+        raise Unsupported(f"{kind.name} is not supported by kernels") from None
 
 
 def _require(result: Value, operand: Operand, shape: Shape, call: Call) -> None:
-    """What a lowering promises; if it breaks that, it is wrong, whatever the model."""
+    """Raises AssertionError if a lowering's result has the wrong shape or type, which is a bug."""
     expected, stored = scalar_of(operand.type), value_shape(operand.type, shape)
     if result.shape != stored or result.type is not expected:
         raise AssertionError(
-            f"the lowering of {call.binding.type.name} gives {result.type.name} {list(result.shape)}; "
-            f"{expected.name} {list(stored)} is expected"
+            f"the lowering of {call.binding.type.name} returned {result.type.name} {list(result.shape)}; "
+            f"expected {expected.name} {list(stored)}"
         )

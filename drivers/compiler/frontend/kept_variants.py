@@ -1,4 +1,4 @@
-"""What is compiled for the input shapes of one execution, kept in the cache for the next process that meets them."""
+"""Cache of models compiled for particular input shapes, shared between processes."""
 
 import logging
 import time
@@ -22,11 +22,11 @@ _P = TypeVar("_P", bound=_Kept)
 
 
 def variant_name(kind: str, shapes: Mapping[int, Shape] | None) -> bytes:
-    """The name that something is kept under, such as b"whole 0:1x224x224x3": readable, since listings of the cache show it.
+    """Returns a cache key such as b"whole 0:1x224x224x3", readable in listings of the cache.
 
     Args:
-        kind: of what is kept.
-        shapes: of inputs, by operand; None where the model tells all.
+        kind: of the cached object.
+        shapes: of inputs, by operand; None if the model specifies all shapes.
     """
     told = () if shapes is None else sorted(shapes.items())
     return " ".join(
@@ -40,16 +40,16 @@ def prepared_variant(
     restore: Callable[[Artifact], _P],
     prepare: Callable[[], _P],
 ) -> _P:
-    """A model prepared for inputs of these shapes, from the cache if it was prepared before.
+    """Returns a model prepared for these input shapes, from the cache if possible.
 
     Args:
-        variants: where it is kept.
+        variants: the cache.
         shapes: of inputs, by operand.
-        restore: makes it of its artifact; raises an Error where that does not work.
-        prepare: compiles it.
+        restore: restores a model from its artifact; raises an Error if it cannot.
+        prepare: compiles the model.
 
     Raises:
-        Error: what `prepare` raises, and DeadObject where the device died.
+        Error: raised by `prepare`, or DeadObject if the device died.
     """
     name = variant_name(WHOLE, shapes)
     artifact = variants.load(name)
@@ -59,7 +59,9 @@ def prepared_variant(
         except DeadObject:
             raise
         except Error as error:
-            _LOG.info("what is kept for these shapes is compiled again: %s", error)
+            _LOG.info(
+                "recompiling for these input shapes, because the cached artifact is unusable: %s", error
+            )
     started = time.perf_counter()
     prepared = prepare()
     compile_ms = (time.perf_counter() - started) * 1e3
@@ -68,7 +70,7 @@ def prepared_variant(
     except DeadObject:
         raise
     except Error as error:
-        _LOG.info("what was compiled for these shapes is not kept: %s", error)
+        _LOG.info("not caching the compilation for these input shapes: %s", error)
         return prepared
     if made is not None:
         variants.store(name, made, compile_ms)

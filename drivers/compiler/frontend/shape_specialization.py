@@ -1,4 +1,4 @@
-"""Models with dimensions that only an execution tells: compiled once for each set of shapes that comes, and the last ones kept."""
+"""Models with unspecified dimensions: compiled for each set of input shapes, with an LRU cache."""
 
 import time
 from collections import OrderedDict
@@ -17,30 +17,34 @@ from neurald.hal.process.fork import forkable_lock
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.validation.shape_inference import bind_operations, declared_shape, infer_shapes
 
-#: Sets of shapes whose models are kept.
-_KEPT = 8
-#: What an unspecified dimension is taken for, to say which operations are supported.
+#: Number of compiled variants in the cache.
+_CACHE_SIZE = 8
+#: Length assumed for unspecified dimensions when deciding which operations are supported.
 _ASSUMED = 1
-#: How often an execution that waits for another one looks whether it is still wanted.
+#: Interval at which an execution that waits for the lock checks cancellation and deadline.
 _LOOK_S = 0.02
 
 
-class Prepared(PreparedModel, Protocol):
-    """A prepared model that knows the operands of its model."""
+class PreparedWithOperands(PreparedModel, Protocol):
+    """A prepared model that also describes its model's operands."""
 
     def operand(self, index: int, *, is_output: bool) -> Operand:
-        """What the model says of an input or output; BadData where there is none of that index."""
+        """Returns the declared operand of an input or output.
+
+        Raises:
+            BadData: the index is out of range.
+        """
         ...
 
 
 def is_specified(model: Model) -> bool:
-    """Whether the shapes of all inputs are known before execution."""
+    """Returns True if the shapes of all inputs are known before execution."""
     main = model.main
     return all(main.operands[index].is_fully_specified for index in main.inputs)
 
 
 def assumed(model: Model) -> Model:
-    """The model with every unspecified dimension of an input taken for 1, as far as ranks are known."""
+    """Returns the model with unspecified input dimensions set to 1, where the rank is known."""
     main = model.main
     shapes = {
         index: tuple(length or _ASSUMED for length in operand.dimensions)
@@ -54,14 +58,14 @@ def assumed(model: Model) -> Model:
 
 
 def with_shapes(model: Model, shapes: Mapping[int, Shape]) -> Model:
-    """The model with the dimensions that follow from those of inputs, as far as they do.
+    """Returns the model with the dimensions inferred from input shapes filled in.
 
     Args:
         model: valid.
         shapes: of inputs, by operand.
 
     Raises:
-        BadData: shapes do not fit together, or contradict what the model declares.
+        BadData: the shapes are inconsistent, or contradict what the model declares.
     """
     main = model.main
     found = infer_shapes(model, main, bind_operations(main), shapes)
@@ -75,20 +79,20 @@ def with_shapes(model: Model, shapes: Mapping[int, Shape]) -> Model:
 
 
 class SpecializingModel(InProcessModel):
-    """Implements `PreparedModel` with one prepared model for each set of input shapes.
+    """Implements `PreparedModel` with one prepared model per set of input shapes.
 
     Args:
         model: with unspecified dimensions.
-        prepare: prepares it for inputs of these shapes, by operand, within the limits of an execution; raises BadData where they
-            do not fit.
-        owner: the device whose model it is.
+        prepare: prepares the model for these input shapes, by operand, within the limits of an
+        execution; raises BadData if they do not fit.
+        owner: the device that owns the model.
         tolerant: see `PreparedModel.tolerates_changing_inputs`.
     """
 
     def __init__(
         self,
         model: Model,
-        prepare: Callable[[Model, Mapping[int, Shape], ExecuteOptions], Prepared],
+        prepare: Callable[[Model, Mapping[int, Shape], ExecuteOptions], PreparedWithOperands],
         *,
         owner: object,
         tolerant: bool,
@@ -97,23 +101,25 @@ class SpecializingModel(InProcessModel):
         self._model = model
         self._prepare = prepare
         self._lock = forkable_lock()
-        self._kept: OrderedDict[tuple[Shape | None, ...], Prepared] = OrderedDict()
+        self._kept: OrderedDict[tuple[Shape | None, ...], PreparedWithOperands] = OrderedDict()
         self.tolerates_changing_inputs = tolerant
 
     def operand(self, index: int, *, is_output: bool) -> Operand:
-        """What the model says of an input or output.
+        """Returns the declared operand of an input or output.
 
         Raises:
-            BadData: there is none of that index.
+            BadData: the index is out of range.
         """
         main = self._model.main
         indexes = main.outputs if is_output else main.inputs
         if not 0 <= index < len(indexes):
-            raise BadData(f"{'output' if is_output else 'input'} {index}; the model has {len(indexes)}")
+            raise BadData(
+                f"there is no {'output' if is_output else 'input'} {index}; the model has {len(indexes)}"
+            )
         return main.operands[indexes[index]]
 
     def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
-        """See `PreparedModel.execute`. The first execution with some shapes compiles for them."""
+        """See `PreparedModel.execute`. The first execution for a set of shapes compiles."""
         return self._variant(self._shapes(request), options).execute(request, options)
 
     def create_reusable_execution(self, request: Request) -> Callable[[Cancellation], None] | None:
@@ -129,7 +135,7 @@ class SpecializingModel(InProcessModel):
             for index, argument in zip(main.inputs, request.inputs, strict=True)
         )
 
-    def _variant(self, shapes: tuple[Shape | None, ...], options: ExecuteOptions) -> Prepared:
+    def _variant(self, shapes: tuple[Shape | None, ...], options: ExecuteOptions) -> PreparedWithOperands:
         with self._locked(options):
             found = self._kept.get(shapes)
             if found is None:
@@ -141,18 +147,16 @@ class SpecializingModel(InProcessModel):
                 try:
                     found = self._prepare(self._model, known, options)
                 except BadData as error:
-                    raise OpFailed(
-                        f"with inputs of shapes {[list(s or ()) for s in shapes]}: {error}"
-                    ) from None
+                    raise OpFailed(f"inputs of shapes {[list(s or ()) for s in shapes]}: {error}") from None
                 self._kept[shapes] = found
-                while len(self._kept) > _KEPT:
+                while len(self._kept) > _CACHE_SIZE:
                     self._kept.popitem(last=False)
             self._kept.move_to_end(shapes)
             return found
 
     @contextmanager
     def _locked(self, options: ExecuteOptions) -> Iterator[None]:
-        """Holds the lock, which another execution may have for as long as it takes to compile."""
+        """Holds the lock. Another execution may hold it for as long as it compiles."""
         while not self._lock.acquire(timeout=_LOOK_S):
             if options.cancellation is not None:
                 options.cancellation.require_not_cancelled("while another one compiled")
@@ -164,11 +168,17 @@ class SpecializingModel(InProcessModel):
             self._lock.release()
 
     def artifact(self) -> Artifact | None:
-        """See `PreparedModel.artifact`: which shapes will come is not known."""
+        """See `PreparedModel.artifact`.
+
+        Returns None, because the input shapes are not known in advance.
+        """
         return None
 
     def profile(self) -> Sequence[KernelTime]:
-        """See `PreparedModel.profile`: for the shapes that came last; empty before the first execution."""
+        """See `PreparedModel.profile`.
+
+        Covers the latest input shapes; empty before the first execution.
+        """
         with self._lock:
             last = next(reversed(self._kept.values()), None)
         return () if last is None else last.profile()

@@ -1,1 +1,1 @@
-"""The compiler's intermediate representation: graphs of nodes, and expressions of single elements."""
+"""Intermediate representation: graphs of nodes, and expressions of single elements."""

@@ -1,4 +1,4 @@
-"""What the lowering of an operation is written with: it appends nodes to a graph and gives back their values."""
+"""Interface that lowerings use to append nodes to a graph."""
 
 from collections.abc import Callable, Sequence
 
@@ -14,30 +14,29 @@ from neurald.drivers.compiler.ir.graph import (
     MatrixProduct,
     Node,
     Pair,
-    Ranking,
-    Shape,
-    Value,
-    flat,
-    unflat,
+    TopK,
+    delinearize,
+    linearize,
 )
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.hal.model.types import Operand
 from neurald.hal.operations.machinery.call import Call
 
-#: Gives the element at a position.
+#: Computes the element at an index.
 Body = Callable[..., Expression]
 
 
 class Unsupported(Exception):
-    """An operation has no lowering in this form; the text says why, for people. Never leaves the drivers."""
+    """An operation has no lowering in this form. The message says why. Never leaves the drivers."""
 
 
 class Builder:
     """Appends nodes to a graph.
 
     Args:
-        graph: what it appends to.
-        value_of: the value of an operand, by index.
+        graph: the graph to extend.
+        value_of: returns the value of an operand, by index.
     """
 
     def __init__(self, graph: Graph, value_of: Callable[[int], Value]) -> None:
@@ -46,30 +45,30 @@ class Builder:
         self._operation = 0
 
     def begin(self, operation: int) -> None:
-        """Nodes from now on belong to the model's operation at that position."""
+        """Attributes the following nodes to the model's operation at this position."""
         self._operation = operation
 
     def value(self, call: Call, name: str) -> Value:
-        """The value of an input.
+        """Returns the value of an input.
 
         Raises:
-            Unsupported: it holds complex numbers, of which only `pairs` makes a value.
+            Unsupported: it holds complex numbers, which only `pairs` supports.
         """
         _require_real(call.operand(name))
         return self._value_of(call.index(name))
 
     def values(self, call: Call, name: str) -> tuple[Value, ...]:
-        """The values of a variadic input, see `value`."""
+        """Returns the values of a variadic input; see `value`."""
         for operand in call.operands(name):
             _require_real(operand)
         return tuple(self._value_of(each) for each in call.indexes(name))
 
     def pairs(self, call: Call, name: str) -> Value:
-        """The value of an input of complex numbers: along its last dimension each one's real and imaginary part."""
+        """Returns a complex input as FLOAT32 pairs along a new last dimension."""
         return self._value_of(call.index(name))
 
     def constant(self, array: np.ndarray, name: str = "") -> Value:
-        """An array as a value."""
+        """Returns an array as a constant value."""
         contiguous = np.ascontiguousarray(array).reshape(np.shape(array))
         return Value(contiguous.shape, Scalar.of(contiguous.dtype), contiguous, name)
 
@@ -79,12 +78,12 @@ class Builder:
         body: Body,
         requirements: Callable[..., Sequence[tuple[Expression, str]]] | None = None,
     ) -> Value:
-        """A value whose elements are `body(*position)`; its type is that of the body.
+        """Computes a value with the elements `body(*index)`; its type is the body's.
 
         Args:
             shape: of the value.
             body: called once, with an INDEX expression for each dimension.
-            requirements: also of the position: what must hold there, and what to say where it does not.
+            requirements: returns, for an index, conditions that must hold and their error messages.
         """
         axes = tuple(axis(length, f"i{dimension}") for dimension, length in enumerate(shape))
         element = body(*axes)
@@ -99,10 +98,10 @@ class Builder:
         )
 
     def reshape(self, value: Value, shape: Shape) -> Value:
-        """The same elements in another shape."""
+        """Reshapes a value."""
         if value.shape == shape:
             return value
-        return self.compute(shape, lambda *at: load(value, unflat(flat(at, shape), value.shape)))
+        return self.compute(shape, lambda *at: load(value, delinearize(linearize(at, shape), value.shape)))
 
     def convolution(
         self,
@@ -118,7 +117,7 @@ class Builder:
         input_zero: int = 0,
         weights_zero: int = 0,
     ) -> Value:
-        """See `Convolution`."""
+        """Appends a `Convolution`."""
         return self._append(
             Convolution(
                 output=Value(output, type),
@@ -147,7 +146,7 @@ class Builder:
         input_zero: int = 0,
         weights_zero: int = 0,
     ) -> Value:
-        """See `DepthwiseConvolution`."""
+        """Appends a `DepthwiseConvolution`."""
         return self._append(
             DepthwiseConvolution(
                 output=Value(output, type),
@@ -173,7 +172,7 @@ class Builder:
         left_zero: int = 0,
         right_zero: int = 0,
     ) -> Value:
-        """See `MatrixProduct`."""
+        """Appends a `MatrixProduct`."""
         rows = left.shape[-1 if left_transposed else -2]
         columns = right.shape[-1 if right_transposed else -2]
         batches = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
@@ -190,13 +189,13 @@ class Builder:
             )
         )
 
-    def ranking(self, source: Value, count: int, *, is_first_first: bool) -> Value:
-        """See `Ranking`; `count` is how many places each row has."""
+    def top_k(self, source: Value, count: int, *, prefers_lower_index: bool) -> Value:
+        """Appends a `TopK` of `count` elements per row."""
         return self._append(
-            Ranking(
+            TopK(
                 output=Value((*source.shape[:-1], count), Scalar.INT32),
                 input=source,
-                is_first_first=is_first_first,
+                prefers_lower_index=prefers_lower_index,
                 operations=(self._operation,),
             )
         )
@@ -212,16 +211,16 @@ def _require_real(operand: Operand) -> None:
 
 
 def broadcast(value: Value, position: Sequence[Expression]) -> Expression:
-    """The element of a value that broadcasts to the position's shape, as NumPy does."""
+    """Loads the element that broadcasts to this index, by NumPy's rules."""
     trailing = position[len(position) - len(value.shape) :]
     return load(
         value,
         tuple(
-            place * 0 if length == 1 else place for place, length in zip(trailing, value.shape, strict=True)
+            index * 0 if length == 1 else index for index, length in zip(trailing, value.shape, strict=True)
         ),
     )
 
 
 def reduction_axes(shape: Shape, dimensions: Sequence[int]) -> dict[int, Axis]:
-    """New axes to fold over, by dimension."""
+    """Creates reduction axes, keyed by dimension."""
     return {dimension: axis(shape[dimension], f"r{dimension}") for dimension in dimensions}

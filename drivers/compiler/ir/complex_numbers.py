@@ -1,4 +1,4 @@
-"""Complex numbers as kernels see them: pairs of FLOAT32, side by side along one more dimension, as they lie in memory."""
+"""Complex numbers as kernels see them: pairs of FLOAT32 along an extra last dimension."""
 
 from typing import Any
 
@@ -12,29 +12,29 @@ _COMPLEX = OperandType.TENSOR_COMPLEX64
 
 
 def is_complex(kind: OperandType) -> bool:
-    """Whether a tensor's elements are pairs to kernels."""
+    """Returns True if kernels see a tensor's elements as pairs."""
     return kind is _COMPLEX
 
 
 def value_shape(kind: OperandType, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of the value that an operand of a type and shape is."""
+    """Returns the shape of the value for an operand of this type and shape."""
     return (*shape, 2) if kind is _COMPLEX else shape
 
 
 def operand_shape(kind: OperandType, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of the operand of a type that a value of some shape is."""
+    """Returns the shape of the operand of this type for a value of this shape."""
     return shape[:-1] if kind is _COMPLEX else shape
 
 
 def as_pairs(array: Array) -> Array:
-    """Complex numbers as pairs; other elements as they are."""
+    """Views complex numbers as pairs; returns other arrays unchanged."""
     if array.dtype.kind != "c":
         return array
     return np.ascontiguousarray(array).reshape(-1).view(np.float32).reshape(*array.shape, 2)
 
 
 def as_numbers(kind: OperandType, array: Array) -> Array:
-    """The elements of a value as an operand of that type has them."""
+    """Converts the elements of a value to the operand's type."""
     if kind is not _COMPLEX:
         return array
     return np.ascontiguousarray(array).view(kind.dtype).reshape(array.shape[:-1])

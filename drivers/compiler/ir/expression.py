@@ -1,46 +1,48 @@
-"""What one element of a result is: expressions over positions, elements of other values, and numbers.
+"""Expressions for one element of a result, over indices, elements of other values, and numbers.
 
-Expressions are interned: two that are built alike are the same object, so that a compiler computes each of them once and
-compares them by identity. They are built with Python's operators and the functions of this module, never by calling the
-classes. What is built of INDEX is simplified on the way: sums are linear forms (`Linear`), and quotients and remainders
-that follow from bounds or cancel each other vanish, so that reshapes and transpositions of positions leave little behind.
+Expressions are interned: equal expressions are the same object, so a compiler computes each one
+once and compares by identity. Build them with Python's operators and the functions of this module,
+never by calling the classes. INDEX expressions are simplified as they are built: sums become linear
+forms (`Linear`), and quotients and remainders that cancel or follow from bounds disappear, so
+reshapes and transpositions leave little index arithmetic behind.
 
-Rules that every compiler keeps to:
+Rules for every compiler:
 
-- Arithmetic of two operands has both in the type of the result; comparisons have both in one type. Integers wrap around.
-- `Load` reads an element of a value. Its positions lie inside the value's shape wherever its guard holds (or where it has
-  none); where the guard does not hold, nothing is read and the load gives `otherwise`.
-- SELECT may compute both sides: whatever must not be read is guarded by the load itself.
-- Float operations follow IEEE 754 in the type of the result; functions such as EXP are within the compiler's stated error.
-- A float is converted to an integer towards zero, and saturates; NaN becomes 0. Integers convert to narrower ones modulo
-  2^bits. To BOOL is "is not 0".
+- Both operands of an arithmetic operation have the type of the result; both operands of a
+  comparison have one type. Integers wrap around.
+- `Load` reads an element of a value. Its index is inside the value's shape wherever its guard holds
+  (everywhere if it has no guard). Where the guard does not hold, nothing is read and the load
+  yields `otherwise`.
+- SELECT may evaluate both sides, so a load that must not execute needs its own guard.
+- Float operations follow IEEE 754 in the type of the result; functions such as EXP are within the
+  compiler's stated error.
+- Conversion of a float to an integer truncates and saturates; NaN becomes 0. Conversion to a
+  narrower integer is modulo 2^bits. Conversion to BOOL is `x != 0`.
 """
 
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar, Union
+from typing import Any, TypeVar, Union
 from weakref import WeakValueDictionary
 
 import numpy as np
 
-from neurald.drivers.compiler.ir.op import COMPARISONS, Fold, Number, Op
+from neurald.drivers.compiler.ir.op import COMPARISONS, Number, Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 
-if TYPE_CHECKING:
-    from neurald.drivers.compiler.ir.graph import Value
-
-#: What stands for a number in arithmetic: Python's take the type of the other operand.
+#: An operand of arithmetic. Python numbers take the type of the other operand.
 Operand = Union["Expression", int, float, bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
 class Expression:
-    """A number. For INDEX, `low` and `high` are bounds of it, both included.
+    """A number. For INDEX, `low` and `high` are its inclusive bounds.
 
-    Operators: `+ - * // %` and `/` of floats, `<< >>`, `& | ^ ~` of BOOL and integers, `< <= > >=`, and `equals`, since `==`
-    compares expressions themselves.
+    Operators: `+ - * // %`, `/` for floats, `<< >>`, `& | ^ ~` for BOOL and integers, and `< <= >
+    >=`. Use `equals` for equality, since `==` compares the expression objects.
     """
 
     type: Scalar
@@ -49,7 +51,7 @@ class Expression:
 
     @property
     def operands(self) -> tuple["Expression", ...]:
-        """What it is computed from."""
+        """The expressions that this one is computed from."""
         return ()
 
     def __add__(self, other: Operand) -> "Expression":
@@ -118,15 +120,15 @@ class Expression:
         return _compare(Op.LESS_EQUAL, other, self)
 
     def equals(self, other: Operand) -> "Expression":
-        """BOOL: whether both are the same number."""
+        """Returns a BOOL that is true where both numbers are equal."""
         return _compare(Op.EQUAL, self, other)
 
     def differs(self, other: Operand) -> "Expression":
-        """BOOL: whether they are not."""
+        """Returns a BOOL that is true where the numbers differ."""
         return _compare(Op.NOT_EQUAL, self, other)
 
     def to(self, type: Scalar) -> "Expression":  # noqa: A002 - the field's name
-        """The number as another type, see the module's rules."""
+        """Converts the number to another type; see the module's rules."""
         if self.type is type:
             return self
         if isinstance(self, Constant) and (type.is_float or (type is Scalar.INDEX and self.type.is_integer)):
@@ -139,16 +141,16 @@ class Expression:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Constant(Expression):
-    """A number that is known."""
+    """A constant number."""
 
     value: Number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Axis(Expression):
-    """A position that runs from 0 to `extent` - 1. Never interned: every axis is one of its own.
+    """An index that runs from 0 to `extent` - 1. Axes are never interned: each one is distinct.
 
-    Where the extent is 0 there is no position, and what holds for all of them holds: `high` is then below `low`.
+    An axis of extent 0 takes no values; its `high` is then below its `low`.
     """
 
     extent: int
@@ -157,7 +159,10 @@ class Axis(Expression):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Linear(Expression):
-    """The sum of `constant` and of coefficient × term: INDEX. Terms are neither Linear nor Constant."""
+    """An INDEX: `constant` plus the sum of coefficient × term.
+
+    No term is a Linear or a Constant.
+    """
 
     terms: tuple[tuple[Expression, int], ...]
     constant: int
@@ -170,9 +175,9 @@ class Linear(Expression):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Load(Expression):
-    """An element of a value, at one INDEX for each of its dimensions."""
+    """An element of a value, with one INDEX per dimension."""
 
-    value: "Value"
+    value: Value
     index: tuple[Expression, ...]
     guard: Expression | None = None
     otherwise: Expression | None = None
@@ -186,7 +191,7 @@ class Load(Expression):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Apply(Expression):
-    """An operation on numbers."""
+    """An operation applied to numbers."""
 
     op: Op
     arguments: tuple[Expression, ...]
@@ -199,9 +204,9 @@ class Apply(Expression):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Reduce(Expression):
-    """`body` folded over all positions of `axes`; over none it is what the fold starts with (`op.fold_start`)."""
+    """`body` reduced over all values of `axes`; the combiner's identity if there are none."""
 
-    fold: Fold
+    reduction: ReductionOp
     axes: tuple[Axis, ...]
     body: Expression
 
@@ -212,11 +217,11 @@ class Reduce(Expression):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Accumulated(Expression):
-    """In the epilogue of a contraction: what the contraction gives at the position that is computed."""
+class AccumulatorRef(Expression):
+    """The contraction's result at the current position, as its epilogue reads it."""
 
 
-#: What is known of an INDEX of which nothing is known.
+#: Bounds of an INDEX about which nothing is known.
 _INDEX_BOUNDS = (-(2**63), 2**63 - 1)
 
 _INTERNED: "WeakValueDictionary[Any, Expression]" = WeakValueDictionary()
@@ -224,13 +229,13 @@ _E = TypeVar("_E", bound=Expression)
 
 
 def _interned(key: tuple[Any, ...], make: Callable[[], _E]) -> _E:
-    # Operands in a key are compared by identity, and live as long as the expression that refers to them.
+    # Keys compare operands by identity. Each interned expression keeps its operands alive.
     found: Any = _INTERNED.get(key)
     return found if found is not None else _INTERNED.setdefault(key, make())  # type: ignore[return-value]
 
 
 def _bounds_as_index(type: Scalar) -> tuple[int, int]:  # noqa: A002 - the field's name
-    """What a number of that type can be once it is converted to INDEX."""
+    """Returns the bounds of a number of this type once it is converted to INDEX."""
     if type is Scalar.BOOL:
         return 0, 1
     if not type.is_integer:
@@ -240,12 +245,12 @@ def _bounds_as_index(type: Scalar) -> tuple[int, int]:  # noqa: A002 - the field
 
 
 def constant(value: Number, type: Scalar) -> Constant:  # noqa: A002 - the field's name
-    """A number of that type: a float is rounded to it; an integer must fit in it."""
+    """Returns a constant of this type. A float is rounded to it; an integer must fit."""
     stored: Number = (
         bool(value) if type is Scalar.BOOL else type.rounded(value) if type.is_float else int(value)
     )
     bound = int(stored) if type is Scalar.INDEX else 0
-    # As text, because 0.0 and -0.0 are equal, and NaN is not.
+    # The key uses repr because 0.0 == -0.0 and NaN != NaN.
     return _interned(
         ("constant", type, repr(stored)),
         lambda: Constant(type=type, value=stored, low=bound, high=bound),
@@ -253,23 +258,25 @@ def constant(value: Number, type: Scalar) -> Constant:  # noqa: A002 - the field
 
 
 def index(value: int) -> Constant:
-    """A position that is known."""
+    """Returns a constant INDEX."""
     return constant(value, Scalar.INDEX)
 
 
 def axis(extent: int, name: str = "i") -> Axis:
-    """A new axis."""
+    """Creates an axis."""
     return Axis(type=Scalar.INDEX, low=0, high=extent - 1, extent=extent, name=name)
 
 
 def load(
-    value: "Value",
+    value: Value,
     position: tuple[Expression, ...],
     guard: Expression | None = None,
     otherwise: Operand | None = None,
 ) -> Expression:
-    """An element of a value; where `guard` does not hold, `otherwise` (0 where it is left out)."""
-    position = tuple(index(place.low) if _is_known(place) else place for place in position)
+    """Loads an element of a value; where `guard` is false, yields `otherwise` (default 0)."""
+    position = tuple(
+        index(coordinate.low) if _is_known(coordinate) else coordinate for coordinate in position
+    )
     if guard is None or (isinstance(guard, Constant) and guard.value):
         return _interned(
             ("load", value, position), lambda: Load(type=value.type, value=value, index=position)
@@ -290,13 +297,14 @@ def apply(
     low: int | None = None,
     high: int | None = None,
 ) -> Expression:
-    """An operation, not simplified.
+    """Applies an operation without simplifying it.
 
     Args:
         op: the operation.
-        arguments: what it is of.
-        type: of the result; that of the last operand, or BOOL for comparisons, where it is left out.
-        low, high: bounds of an INDEX; those of 64 bits where they are left out.
+        arguments: its operands.
+        type: type of the result; by default BOOL for comparisons, else the type of the last
+        operand.
+        low, high: bounds of an INDEX; by default those of 64 bits.
     """
     result = type or (Scalar.BOOL if op in COMPARISONS else arguments[-1].type)
     lowest, highest = _INDEX_BOUNDS if result is Scalar.INDEX else (0, 0)
@@ -307,33 +315,36 @@ def apply(
     )
 
 
-def reduce(fold: Fold, axes: tuple[Axis, ...], body: Expression) -> Expression:
-    """A fold over axes of its own. Without axes it is the body itself."""
+def reduce(reduction: ReductionOp, axes: tuple[Axis, ...], body: Expression) -> Expression:
+    """Reduces `body` over `axes`; returns the body itself if there are none."""
     if not axes:
         return body
-    low, high = _reduced_bounds(fold, axes, body) if body.type is Scalar.INDEX else (0, 0)
+    low, high = _reduced_bounds(reduction, axes, body) if body.type is Scalar.INDEX else (0, 0)
     return _interned(
-        ("reduce", fold, axes, body),
-        lambda: Reduce(type=body.type, fold=fold, axes=axes, body=body, low=low, high=high),
+        ("reduce", reduction, axes, body),
+        lambda: Reduce(type=body.type, reduction=reduction, axes=axes, body=body, low=low, high=high),
     )
 
 
-def _reduced_bounds(fold: Fold, axes: tuple[Axis, ...], body: Expression) -> tuple[int, int]:
+def _reduced_bounds(reduction: ReductionOp, axes: tuple[Axis, ...], body: Expression) -> tuple[int, int]:
     count = math.prod(each.extent for each in axes)
-    if fold is Fold.SUM:
+    if reduction is ReductionOp.SUM:
         return count * body.low, count * body.high
-    is_one_of_them = count and fold in (Fold.MINIMUM, Fold.MAXIMUM)
+    is_one_of_them = count and reduction in (ReductionOp.MINIMUM, ReductionOp.MAXIMUM)
     return (body.low, body.high) if is_one_of_them else _INDEX_BOUNDS
 
 
 @cache
-def accumulated(type: Scalar) -> Accumulated:  # noqa: A002 - the field's name
-    """The contraction's result, FLOAT32 or INT32."""
-    return Accumulated(type=type)
+def accumulator(type: Scalar) -> AccumulatorRef:  # noqa: A002 - the field's name
+    """Returns the reference to the contraction's result, FLOAT32 or INT32."""
+    return AccumulatorRef(type=type)
 
 
 def select(condition: Expression, first: Operand, second: Operand) -> Expression:
-    """`first` where the condition holds, else `second`; one of them may be a Python number."""
+    """Returns `first` where the condition holds, else `second`.
+
+    One of them may be a Python number.
+    """
     kind = first.type if isinstance(first, Expression) else second.type  # type: ignore[union-attr]
     one, other = _as(first, kind), _as(second, kind)
     if isinstance(condition, Constant):
@@ -345,7 +356,7 @@ def select(condition: Expression, first: Operand, second: Operand) -> Expression
 
 
 def minimum(first: Expression, second: Operand) -> Expression:
-    """The smaller of two numbers; NaN where one is."""
+    """Returns the smaller of two numbers; NaN if either is NaN."""
     other = _as(second, first.type)
     if first.type is not Scalar.INDEX:
         return apply(Op.MINIMUM, first, other)
@@ -357,7 +368,7 @@ def minimum(first: Expression, second: Operand) -> Expression:
 
 
 def maximum(first: Expression, second: Operand) -> Expression:
-    """The larger of two numbers; NaN where one is."""
+    """Returns the larger of two numbers; NaN if either is NaN."""
     other = _as(second, first.type)
     if first.type is not Scalar.INDEX:
         return apply(Op.MAXIMUM, first, other)
@@ -369,7 +380,7 @@ def maximum(first: Expression, second: Operand) -> Expression:
 
 
 def clamp(value: Expression, low: Operand, high: Operand) -> Expression:
-    """The number cut to a range."""
+    """Clamps the number to a range."""
     return minimum(maximum(value, low), high)
 
 
@@ -397,7 +408,7 @@ def _compare(op: Op, first: Operand, second: Operand) -> Expression:
     kind = first.type if isinstance(first, Expression) else second.type  # type: ignore[union-attr]
     one, other = _as(first, kind), _as(second, kind)
     if kind is Scalar.INDEX:
-        # What is common to both cancels.
+        # Terms common to both sides cancel.
         difference = one - other
         known = _KNOWN[op](difference.low, difference.high)
         if known is not None:
@@ -409,7 +420,7 @@ def _known(holds: bool, fails: bool) -> bool | None:
     return True if holds else False if fails else None
 
 
-#: Whether a comparison with 0 holds for everything from `low` to `high`; None where that depends.
+#: Decides a comparison with 0 for all numbers from `low` to `high`; None if the result varies.
 _KNOWN: dict[Op, Callable[[int, int], bool | None]] = {
     Op.LESS: lambda low, high: _known(high < 0, low >= 0),
     Op.LESS_EQUAL: lambda low, high: _known(high <= 0, low > 0),
@@ -436,7 +447,7 @@ def _linear(terms: Mapping[Expression, int], offset: int) -> Expression:
 
 
 def _recombine(terms: dict[Expression, int]) -> bool:
-    """Replaces k·n·(x // n) + k·(x % n) by k·x; whether it found any."""
+    """Replaces k·n·(x // n) + k·(x % n) by k·x. Returns True if it found such a pair."""
     for term, factor in terms.items():
         if not isinstance(term, Apply) or term.op is not Op.MODULO:
             continue
@@ -450,7 +461,10 @@ def _recombine(terms: dict[Expression, int]) -> bool:
 
 
 def sum_of(terms: Mapping[Expression, int], offset: int) -> Expression:
-    """The sum of an offset and of factor × INDEX expression, whatever those are."""
+    """Returns the sum of an offset and of factor × INDEX expression.
+
+    Terms may be Linear or Constant.
+    """
     merged: dict[Expression, int] = {}
     for term, factor in terms.items():
         parts, known = _parts(term)
@@ -461,7 +475,7 @@ def sum_of(terms: Mapping[Expression, int], offset: int) -> Expression:
 
 
 def _is_known(value: Expression) -> bool:
-    """Whether a position is the only one that it can be: a constant, or along an axis of length 1."""
+    """Returns True for an INDEX with one possible value: a constant, or an axis of length 1."""
     return value.type is Scalar.INDEX and value.low == value.high
 
 
@@ -517,7 +531,7 @@ def _quotient(value: Expression, by: Operand) -> Expression:
             return large // (n // common)
         for term, factor in value.terms:
             if factor == 1 and _is_quotient(term):
-                # (a + x // m) // n is (m·a + x) // (m·n), as x // n would give for the whole of it.
+                # (a + x // m) // n equals (m·a + x) // (m·n), which may simplify further.
                 inner, by_before = term.operands
                 m = by_before.low
                 return sum_of({value: m, term: -m, inner: 1}, 0) // (m * n)
@@ -525,7 +539,10 @@ def _quotient(value: Expression, by: Operand) -> Expression:
 
 
 def _split(value: Linear, n: int) -> tuple[int, Expression, Expression] | None:
-    """A divisor g > 1 of n, and the value as g × (what it gives) + (something from 0 to g - 1), if there is any."""
+    """Splits a value into g × large + small with 0 <= small < g, for a divisor g > 1 of n.
+
+    Returns (g, large, small), or None if there is no such divisor.
+    """
     factors = [factor for _, factor in value.terms]
     divisors = {math.gcd(n, first, second) for first in factors for second in factors}
     for common in sorted(divisors - {1}, reverse=True):
@@ -538,7 +555,7 @@ def _split(value: Linear, n: int) -> tuple[int, Expression, Expression] | None:
 
 
 def _is_quotient(value: Expression) -> bool:
-    """Whether it is divided by a positive constant."""
+    """Returns True if the expression is a floor division by a positive constant."""
     if not isinstance(value, Apply) or value.op is not Op.FLOOR_DIVIDE:
         return False
     divisor = value.arguments[1]

@@ -1,8 +1,9 @@
-"""The graph that a compiler works on: values, and the nodes that compute them.
+"""The compiler's graph: values, and the nodes that compute them.
 
-Every node gives one value. Most are a `Compute`: an expression for each element of the result. Contractions, which decide
-about speed and for which compilers have kernels of their own, say what they are instead of how each element comes about;
-whatever comes after the sum of products (bias, rescaling, activation) is a `Compute` of its own, and fusion joins them.
+Every node computes one value. Most nodes are a `Compute`: one expression for each element of the
+result. Contractions dominate run time and have dedicated kernels, so they are described by what
+they compute instead of by an expression. What follows the sum of products (bias, rescaling,
+activation) is a separate `Compute`, which fusion merges into the contraction's kernel.
 """
 
 import math
@@ -10,51 +11,24 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-import numpy as np
-
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Load, index, sum_of
 from neurald.drivers.compiler.ir.op import Op
-from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
+from neurald.drivers.compiler.ir.value import Shape, Value
 
-Shape = tuple[int, ...]
 Pair = tuple[int, int]
-
-
-@dataclass(eq=False, slots=True, weakref_slot=True)
-class Value:
-    """A dense array, row by row. Compared by identity.
-
-    Attributes:
-        constant: its elements, where the model gives them.
-        name: for people.
-    """
-
-    shape: Shape
-    type: Scalar
-    constant: np.ndarray | None = None
-    name: str = ""
-
-    @property
-    def count(self) -> int:
-        """How many elements it has."""
-        return math.prod(self.shape)
-
-    @property
-    def size_bytes(self) -> int:
-        """Of all elements, as they are stored."""
-        return self.count * self.type.size_bytes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Compute:
-    """Each element of `output` by an expression of its position.
+    """Computes each element of `output` by an expression of its index.
 
     Attributes:
-        axes: one for each dimension of the output, of its length.
-        body: the element at `axes`, of the output's type.
-        requirements: what must hold at every position, and what to say where it does not; the execution fails then.
-        operations: the positions in the model of the operations that it stands for.
+        axes: one for each dimension of the output, of that length.
+        body: the element at `axes`, in the output's type.
+        requirements: conditions that must hold at every index, with the message for a violation. A
+        violation fails the execution.
+        operations: positions in the model of the operations that this node implements.
     """
 
     output: Value
@@ -66,38 +40,41 @@ class Compute:
 
     @property
     def inputs(self) -> tuple[Value, ...]:
-        """The values that it reads, each once."""
+        """The values that it reads, without duplicates."""
         if not self._inputs:
-            # They are asked for again and again, and stay the same.
+            # Cached, because it is read often and never changes.
             roots = (self.body, *(condition for condition, _ in self.requirements))
             loaded = (each.value for each in walk(*roots) if isinstance(each, Load))
             self._inputs.append(tuple(dict.fromkeys(loaded)))
         return self._inputs[0]
 
     @property
-    def viewed(self) -> Value | None:
-        """The value of which the output is the same elements in the same order, in another shape; None: it is none."""
+    def aliased_input(self) -> Value | None:
+        """The value that the output reshapes (the same elements in the same order), or None."""
         if not isinstance(self.body, Load) or self.body.guard is not None or self.requirements:
             return None
         source = self.body.value
         is_same = source.count == self.output.count and source.type is self.output.type
         return (
             source
-            if is_same and flat(self.body.index, source.shape) is flat(self.axes, self.output.shape)
+            if is_same and linearize(self.body.index, source.shape) is linearize(self.axes, self.output.shape)
             else None
         )
 
     @property
     def padding(self) -> tuple[Value, tuple[Pair, ...], Constant] | None:
-        """What is padded, how far at both ends of each dimension, and with what; None: the output is no such thing."""
+        """Describes the node if it only pads a value with a constant, otherwise None.
+
+        Returns the value, the elements added before and after each dimension, and the constant.
+        """
         body = self.body
         if not isinstance(body, Load) or not isinstance(body.otherwise, Constant) or self.requirements:
             return None
         source, pads = body.value, []
         if len(source.shape) != len(self.axes):
             return None
-        for place, along, length in zip(body.index, self.axes, source.shape, strict=True):
-            shift = place - along
+        for coordinate, along, length in zip(body.index, self.axes, source.shape, strict=True):
+            shift = coordinate - along
             if not isinstance(shift, Constant) or shift.low > 0 or along.extent + shift.low < length:
                 return None
             pads.append((-shift.low, along.extent + shift.low - length))
@@ -107,14 +84,17 @@ class Compute:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Convolution:
-    """Sums over windows: output[n, y, x, o] = Σ (input[…] - input_zero) · (weights[o, i, j, c] - weights_zero).
+    """Convolution.
 
-    Outside of the image the input counts as `input_zero`.
+    Output[n, y, x, o] = Σ (input[…] - input_zero) · (weights[o, i, j, c] - weights_zero).
+
+    Outside the image the input reads as `input_zero`.
 
     Attributes:
         output: (images, height, width, channels), FLOAT32, INT32 or INT64.
-        input: (images, height, width, groups × channels of each).
-        weights: (channels, kernel height, kernel width, channels of each); the channels of one group follow one another.
+        input: (images, height, width, groups × channels per group).
+        weights: (channels, kernel height, kernel width, input channels per group); the channels of
+        a group are contiguous.
         stride, dilation: along height and width.
         padding: before and after, along height and width.
     """
@@ -142,19 +122,19 @@ class Convolution:
 
     @property
     def depth(self) -> int:
-        """How many products each element sums."""
+        """Number of products summed per element."""
         return math.prod(self.weights.shape[1:])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class DepthwiseConvolution:
-    """The same for each channel by itself: output channel c × multiplier + m reads input channel c.
+    """Convolution of each channel separately: output channel c × multiplier + m reads channel c.
 
     Attributes:
         output: (images, height, width, channels × multiplier), FLOAT32, INT32 or INT64.
         input: (images, height, width, channels).
         weights: (kernel height, kernel width, channels × multiplier).
-        stride, dilation, padding, input_zero, weights_zero: as those of `Convolution`.
+        stride, dilation, padding, input_zero, weights_zero: as in `Convolution`.
     """
 
     output: Value
@@ -179,12 +159,12 @@ class DepthwiseConvolution:
 
     @property
     def depth(self) -> int:
-        """How many products each element sums."""
+        """Number of products summed per element."""
         return math.prod(self.kernel)
 
     @property
     def multiplier(self) -> int:
-        """Output channels for each input channel."""
+        """Output channels per input channel."""
         return self.weights.shape[2] // self.input.shape[3]
 
 
@@ -192,12 +172,12 @@ class DepthwiseConvolution:
 class MatrixProduct:
     """output[…, m, n] = Σ (left[…, m, k] - left_zero) · (right[…, n, k] - right_zero).
 
-    Dimensions before the last two broadcast, as NumPy does.
+    Dimensions before the last two broadcast as in NumPy.
 
     Attributes:
         output: (…, m, n), FLOAT32, INT32 or INT64.
         left: (…, m, k), or (…, k, m) if `left_transposed`.
-        right: (…, n, k), as weights are stored, or (…, k, n) if `right_transposed`.
+        right: (…, n, k), the layout of weights, or (…, k, n) if `right_transposed`.
     """
 
     output: Value
@@ -216,25 +196,28 @@ class MatrixProduct:
 
     @property
     def depth(self) -> int:
-        """How many products each element sums."""
+        """Number of products summed per element."""
         return self.left.shape[-2 if self.left_transposed else -1]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Ranking:
-    """Where the largest elements of rows are: output[…, n] is the place of the n-th in input[…, :], the largest first.
+class TopK:
+    """Indices of the largest elements of rows.
 
-    What is not a number is larger than all numbers, and equal to itself.
+    Output[…, n] is the index of the n-th largest in input[…, :].
+
+    NaN is larger than all numbers, and equal to itself.
 
     Attributes:
         output: (…, count), INT32.
-        input: (…, length), where the length is at least the count.
-        is_first_first: of equal elements, whether the one with the smaller index comes first, or the other one.
+        input: (…, length), with length >= count.
+        prefers_lower_index: True if the lower index of two equal elements comes first, else the
+        higher one.
     """
 
     output: Value
     input: Value
-    is_first_first: bool
+    prefers_lower_index: bool
     operations: tuple[int, ...] = ()
 
     @property
@@ -244,15 +227,16 @@ class Ranking:
 
 
 Contraction: TypeAlias = Convolution | DepthwiseConvolution | MatrixProduct
-Node: TypeAlias = Compute | Contraction | Ranking
+Node: TypeAlias = Compute | Contraction | TopK
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class Graph:
-    """Nodes in an order in which they can be computed. Transformations change it in place.
+    """Nodes in topological order. Transformations change it in place.
 
     Attributes:
-        inputs, outputs: in the order of the model's. A value may be several outputs, and inputs and constants may be outputs.
+        inputs, outputs: in the model's order. Outputs may repeat a value, and may include inputs
+        and constants.
     """
 
     inputs: list[Value]
@@ -260,11 +244,11 @@ class Graph:
     nodes: list[Node] = field(default_factory=list)
 
     def producers(self) -> Mapping[Value, Node]:
-        """The node that computes each value."""
+        """Maps each value to the node that computes it."""
         return {node.output: node for node in self.nodes}
 
     def consumers(self) -> Mapping[Value, list[Node]]:
-        """The nodes that read each value, in order."""
+        """Maps each value to the nodes that read it, in order."""
         readers: dict[Value, list[Node]] = {}
         for node in self.nodes:
             for value in node.inputs:
@@ -272,7 +256,7 @@ class Graph:
         return readers
 
     def remove_unused(self) -> bool:
-        """Drops nodes whose values nobody reads; whether there were any."""
+        """Removes nodes with unread results. Returns True if there were any."""
         needed = set(self.outputs)
         kept = []
         for node in reversed(self.nodes):
@@ -284,37 +268,37 @@ class Graph:
         return changed
 
 
-def flat(position: Iterable[Expression], shape: Shape) -> Expression:
-    """Where an element lies, counted in elements from the first."""
+def linearize(position: Iterable[Expression], shape: Shape) -> Expression:
+    """Returns the row-major coordinate of an index, in elements."""
     terms: dict[Expression, int] = {}
-    for place, stride in zip(position, strides(shape), strict=True):
-        terms[place] = terms.get(place, 0) + stride
+    for coordinate, stride in zip(position, strides(shape), strict=True):
+        terms[coordinate] = terms.get(coordinate, 0) + stride
     return sum_of(terms, 0)
 
 
 def strides(shape: Shape) -> tuple[int, ...]:
-    """How many elements lie between neighbours along each dimension."""
+    """Returns the row-major strides of a shape, in elements."""
     return tuple(math.prod(shape[dimension + 1 :]) for dimension in range(len(shape)))
 
 
-def unflat(place: Expression, shape: Shape) -> tuple[Expression, ...]:
-    """The position of the element that lies at `place`."""
+def delinearize(offset: Expression, shape: Shape) -> tuple[Expression, ...]:
+    """Returns the index of the element at a row-major offset."""
     return tuple(
-        (place // stride) % length if stride * length else index(0)
+        (offset // stride) % length if stride * length else index(0)
         for stride, length in zip(strides(shape), shape, strict=True)
     )
 
 
 def inside(position: Iterable[Expression], shape: Shape) -> Expression:
-    """BOOL: whether the position is one of that shape."""
+    """Returns a BOOL that is true if the index is inside the shape."""
     holds: Expression = index(0).equals(0)
-    for place, length in zip(position, shape, strict=True):
-        holds = holds & (place >= 0) & (place < length)
+    for coordinate, length in zip(position, shape, strict=True):
+        holds = holds & (coordinate >= 0) & (coordinate < length)
     return holds
 
 
-def is_movement(body: Expression) -> bool:
-    """Whether an element is only moved: read from somewhere, or a constant."""
+def is_data_movement(body: Expression) -> bool:
+    """Returns True if an element is only moved: loaded, selected among loads, or constant."""
     pending, seen = [body], {body}
     while pending:
         each = pending.pop()
@@ -328,5 +312,5 @@ def is_movement(body: Expression) -> bool:
 
 
 def loads(root: Expression) -> Iterator[Load]:
-    """What an expression reads."""
+    """Iterates over the loads in an expression."""
     return (each for each in walk(root) if isinstance(each, Load))

@@ -1,102 +1,105 @@
-"""What a compiler makes one kernel of: a contraction or none, and the expression of every element that is stored."""
+"""Unit of code generation: an optional contraction, and an expression for each stored element."""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from neurald.drivers.compiler.ir.expression import Axis, Expression, Load, Reduce
-from neurald.drivers.compiler.ir.graph import Compute, Contraction, Ranking, Shape, Value
+from neurald.drivers.compiler.ir.graph import Compute, Contraction, TopK
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.traversal import free_axes, walk
+from neurald.drivers.compiler.ir.value import Shape, Value
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Kernel:
-    """A value, element by element, in one go.
+    """Computes a value, element by element.
 
     Attributes:
-        output: as many elements as positions of `axes`, in the same order; its shape may be another one.
-        axes: where an element is computed. Those of a contraction's output, if there is one.
-        body: the element; `Accumulated` in it is what the contraction gives at `axes`.
-        contraction: what `body` goes on from; a ranking counts as one.
+        output: one element for each index of `axes`, in the same order; its shape may differ.
+        axes: indices of the elements; those of the contraction's output, if there is one.
+        body: the element. `AccumulatorRef` in it is the contraction's result at `axes`.
+        contraction: the contraction or top-k that `body` continues from, if any.
         requirements: see `Compute`.
-        operations: the positions in the model of the operations that it stands for, ascending.
-        place: where in the output an element lies, in elements, if the kernel computes only some of them; None: they lie in the
-            order of their positions.
+        operations: positions in the model of the operations that it implements, ascending.
+        output_offset: offset of an element in the output, in elements, if the kernel computes only
+        some of them. None: elements are stored in index order.
     """
 
     output: Value
     axes: tuple[Axis, ...]
     body: Expression
-    contraction: Contraction | Ranking | None = None
+    contraction: Contraction | TopK | None = None
     requirements: tuple[tuple[Expression, str], ...] = ()
     operations: tuple[int, ...] = ()
-    place: Expression | None = None
+    output_offset: Expression | None = None
     _expressions: list[Expression] = field(default_factory=list, init=False, repr=False)
 
     @property
     def shape(self) -> Shape:
-        """The lengths of the axes."""
+        """The extents of the axes."""
         return tuple(axis.extent for axis in self.axes)
 
     @property
     def roots(self) -> tuple[Expression, ...]:
         """The expressions that it computes."""
-        placed = () if self.place is None else (self.place,)
+        placed = () if self.output_offset is None else (self.output_offset,)
         return (self.body, *(condition for condition, _ in self.requirements), *placed)
 
     @property
     def expressions(self) -> Sequence[Expression]:
-        """All that its roots are made of, operands before what is computed from them."""
+        """All subexpressions of the roots, operands before their users."""
         if not self._expressions:
-            # They are asked for again and again, and stay the same.
+            # Cached, because it is read often and never changes.
             self._expressions.extend(walk(*self.roots))
         return self._expressions
 
     @property
     def inputs(self) -> tuple[Value, ...]:
-        """The values that it reads, each once: those of the contraction first."""
+        """The values that it reads, without duplicates; those of the contraction first."""
         contracted = () if self.contraction is None else self.contraction.inputs
         loaded = (each.value for each in self.expressions if isinstance(each, Load))
         return tuple(dict.fromkeys((*contracted, *loaded)))
 
     @property
     def has_reduction(self) -> bool:
-        """Whether an element is folded from many, by the body."""
+        """True if the body contains a reduction."""
         return any(isinstance(each, Reduce) for each in self.expressions)
 
     @property
     def row_axes(self) -> int | None:
-        """How many leading axes tell which row it is, where folds are the same for all elements of a row; None: they differ.
+        """Number of leading axes that identify a row, if all reductions are constant within a row.
 
-        Every fold is then worth computing once for each row.
+        Each reduction is then worth computing once per row. None if reductions vary within a row.
         """
-        folds = [each for each in self.expressions if isinstance(each, Reduce)]
-        if self.contraction is not None or not folds:
+        reductions = [each for each in self.expressions if isinstance(each, Reduce)]
+        if self.contraction is not None or not reductions:
             return None
-        used = frozenset().union(*(free_axes(each) for each in folds))
+        used = frozenset().union(*(free_axes(each) for each in reductions))
         count = 1 + max((n for n, each in enumerate(self.axes) if each in used), default=-1)
         return count if positions(self.shape[count:]) > 1 else None
 
     @property
-    def viewed(self) -> Value | None:
-        """See `Compute.viewed`."""
+    def aliased_input(self) -> Value | None:
+        """See `Compute.aliased_input`."""
         if self.contraction is not None or self.output.shape != self.shape:
             return None
         return Compute(
             output=self.output, axes=self.axes, body=self.body, requirements=self.requirements
-        ).viewed
+        ).aliased_input
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class FusedGraph:
-    """The kernels of a graph, in an order in which they can run.
+    """The kernels of a graph, in topological order.
 
     Attributes:
-        aliases: values that are another value's memory in another shape, or a part of it, to that value, which is no alias.
-        starts: where in its value an alias begins, in elements; 0 for those that are not here. What begins elsewhere, or is
-            shorter than its value, may be written by a kernel of its own.
-        inputs, outputs: those of the graph. No output is an alias, an input, a constant, or another output.
+        aliases: maps each value that shares another value's memory (a reshape or a part of it) to
+        that value, which is not an alias itself.
+        starts: offset in elements at which an alias begins in its owner; 0 if absent. An alias with
+        an offset, or shorter than its owner, may be written by its own kernel.
+        inputs, outputs: those of the graph. No output is an alias, an input, a constant, or another
+        output.
     """
 
     kernels: tuple[Kernel, ...]
@@ -106,7 +109,7 @@ class FusedGraph:
     starts: Mapping[Value, int] = field(default_factory=dict)
 
 
-#: What an operation costs, in additions; what is not here costs one.
+#: Cost of operations relative to an addition; 1 for operations not listed.
 _WEIGHTS = {
     Op.DIVIDE: 4,
     Op.FLOOR_DIVIDE: 8,
@@ -137,10 +140,10 @@ _WEIGHTS = {
 
 
 def weight_of(op: Op) -> int:
-    """About how many additions an operation costs."""
+    """Returns the approximate cost of an operation, in additions."""
     return _WEIGHTS.get(op, 1)
 
 
 def positions(shape: Shape) -> int:
-    """How many positions a shape has."""
+    """Returns the number of elements of a shape."""
     return math.prod(shape)

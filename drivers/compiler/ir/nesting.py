@@ -1,4 +1,4 @@
-"""Deep expressions computed without a deep stack: chains of thousands of operations are legal in a model."""
+"""Bounded recursion over deep expressions: a model may chain thousands of operations."""
 
 from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
@@ -6,17 +6,19 @@ from typing import Generic, TypeVar
 from neurald.drivers.compiler.ir.expression import Expression
 from neurald.drivers.compiler.ir.traversal import walk_through
 
-#: How many computations may be nested before operands are computed in advance. Each takes a few of Python's frames.
-_DEEPEST = 32
+#: Recursion depth at which operands are computed iteratively. Each level takes several Python
+#: frames.
+_MAX_DEPTH = 32
 
 _T = TypeVar("_T")
 
 
-class Nesting(Generic[_T]):
-    """Bounds the recursion of what computes something of an expression by computing it of the operands first.
+class BoundedRecursion(Generic[_T]):
+    """Bounds the depth of recursive computations over expressions.
 
     Args:
-        operands: gives the operands of an expression that may be computed in advance, in an order that is the same in every process.
+        operands: returns the operands that may be computed in advance, in an order that is the same
+        in every process.
     """
 
     def __init__(self, operands: Callable[[Expression], Iterable[Expression]]) -> None:
@@ -26,15 +28,16 @@ class Nesting(Generic[_T]):
     def made(
         self, expression: Expression, make: Callable[[Expression], _T], value: Callable[[Expression], _T]
     ) -> _T:
-        """Returns what `make` gives for an expression.
+        """Returns `make(expression)`; computes operands iteratively once the recursion is deep.
 
         Args:
-            expression: of which nothing is known yet.
+            expression: an expression without a cached result.
             make: calls `value` for operands.
-            value: gives what is known of an expression, or calls this method and keeps the result.
+            value: returns the cached result for an expression, or calls this method and caches its
+            result.
         """
         self._depth += 1
-        if self._depth % _DEEPEST == 0:
+        if self._depth % _MAX_DEPTH == 0:
             for part in walk_through(expression, self._operands):
                 if part is not expression:
                     value(part)

@@ -1,4 +1,4 @@
-"""The operations that expressions are made of."""
+"""Operations that expressions apply to numbers."""
 
 from enum import Enum, auto
 
@@ -10,25 +10,25 @@ Number = int | float | bool
 
 
 class Op(Enum):
-    """What an `Apply` does with its operands."""
+    """Operation of an `Apply`."""
 
-    #: Members are compared by identity; Enum's own function is slow.
+    #: Members are compared by identity; Enum's own hash function is slow.
     __hash__ = object.__hash__
 
-    # Of two numbers.
+    # Binary operations.
     ADD = auto()
     SUBTRACT = auto()
     MULTIPLY = auto()
-    #: Of floats.
+    #: Floats only.
     DIVIDE = auto()
-    #: Of integers, towards minus infinity; the divisor is not 0.
+    #: Integers only. Rounds towards minus infinity; the divisor is not 0.
     FLOOR_DIVIDE = auto()
-    #: What FLOOR_DIVIDE leaves: it has the sign of the divisor. Of floats too, exactly: C's `fmod`, plus the divisor where the
-    #: signs of both differ and something is left.
+    #: Remainder of FLOOR_DIVIDE, with the sign of the divisor. Also exact for floats: C's `fmod`,
+    #: plus the divisor if the remainder is not 0 and its sign differs from the divisor's.
     MODULO = auto()
-    #: Of integers, towards zero; the divisor is not 0.
+    #: Integers only. Rounds towards zero; the divisor is not 0.
     TRUNCATE_DIVIDE = auto()
-    #: NaN where one of two floats is.
+    #: NaN if either of two floats is NaN.
     MINIMUM = auto()
     MAXIMUM = auto()
     POWER = auto()
@@ -36,17 +36,17 @@ class Op(Enum):
     AND = auto()
     OR = auto()
     XOR = auto()
-    #: Shifts are by 0 to bits - 1; to the right they keep the sign of signed integers.
+    #: Shift amounts are 0 to bits - 1. Right shifts of signed integers are arithmetic.
     SHIFT_LEFT = auto()
     SHIFT_RIGHT = auto()
 
-    # Comparisons, of two numbers of one type; BOOL.
+    # Comparisons of two numbers of one type, with a BOOL result.
     EQUAL = auto()
     NOT_EQUAL = auto()
     LESS = auto()
     LESS_EQUAL = auto()
 
-    # Of one number.
+    # Unary operations.
     NEGATE = auto()
     ABSOLUTE = auto()
     NOT = auto()
@@ -65,32 +65,33 @@ class Op(Enum):
     ERF = auto()
     FLOOR = auto()
     CEIL = auto()
-    #: To the nearest integer, ties to the even one.
+    #: Rounds to nearest, ties to even.
     ROUND_EVEN = auto()
-    #: The same, ties away from zero.
+    #: Rounds to nearest, ties away from zero.
     ROUND_AWAY = auto()
-    #: -1, 0 or 1; NaN of NaN.
+    #: -1, 0 or 1; NaN for NaN.
     SIGN = auto()
     IS_NAN = auto()
-    #: To the type of the result.
+    #: Converts to the type of the result.
     CONVERT = auto()
-    #: The same bits as a type of the same size.
+    #: Reinterprets the bits as a type of the same size.
     REINTERPRET = auto()
 
-    #: Of a BOOL and two numbers: the second where the first holds, else the third.
+    #: Takes (condition, a, b): a where the BOOL holds, else b.
     SELECT = auto()
-    #: Of (value, mantissa, exponent), all INT64 or INT32: see `neurald.hal.operations.arithmetic.fixed_point.multiply`. INT64.
+    #: Takes (value, mantissa, exponent), all INT64 or INT32, and yields INT64; see
+    #: `neurald.hal.operations.arithmetic.fixed_point.multiply`.
     FIXED_POINT = auto()
-    #: The same, ties upwards when it is shifted.
+    #: FIXED_POINT with ties rounded upwards when shifting.
     FIXED_POINT_UP = auto()
 
 
-#: Operations whose result is BOOL whatever their operands are.
+#: Operations with a BOOL result for any operand type.
 COMPARISONS = frozenset((Op.EQUAL, Op.NOT_EQUAL, Op.LESS, Op.LESS_EQUAL, Op.IS_NAN))
 
 
-class Fold(Enum):
-    """How a reduction combines elements. Nobody relies on the order of floats in a sum."""
+class ReductionOp(Enum):
+    """How a reduction combines elements. The order in which a sum adds floats is unspecified."""
 
     SUM = auto()
     PRODUCT = auto()
@@ -100,13 +101,13 @@ class Fold(Enum):
     ALL = auto()
 
 
-def fold_start(fold: Fold, type: Scalar) -> Number:  # noqa: A002 - the field's name
-    """What a fold over nothing gives."""
-    if fold is Fold.SUM or fold is Fold.ANY:
+def reduction_identity(reduction: ReductionOp, type: Scalar) -> Number:  # noqa: A002 - the field's name
+    """Returns the result of a reduction over no elements."""
+    if reduction is ReductionOp.SUM or reduction is ReductionOp.ANY:
         return 0
-    if fold is Fold.PRODUCT or fold is Fold.ALL:
+    if reduction is ReductionOp.PRODUCT or reduction is ReductionOp.ALL:
         return 1
-    lowest = fold is Fold.MAXIMUM
+    lowest = reduction is ReductionOp.MAXIMUM
     if type.is_float:
         return float("-inf") if lowest else float("inf")
     if type is Scalar.BOOL:

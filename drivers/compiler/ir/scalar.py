@@ -1,4 +1,4 @@
-"""The types of the numbers that kernels compute with."""
+"""Types of the numbers that kernels compute with."""
 
 from enum import Enum
 
@@ -6,13 +6,15 @@ import numpy as np
 
 
 class Scalar(Enum):
-    """A number's type. INDEX is a count or a position; a compiler takes 32 or 64 bits for it, as the tensors need.
+    """A number's type.
+
+    INDEX is a count or an index; compilers use 32 or 64 bits for it, depending on the tensors.
 
     Attributes:
-        dtype: how NumPy stores it.
-        is_float: whether it is a floating-point type.
-        is_integer: whether it is an integer; INDEX is, BOOL is not.
-        size_bytes: of one stored element.
+        dtype: the NumPy type that stores it.
+        is_float: True for floating-point types.
+        is_integer: True for integers, including INDEX and excluding BOOL.
+        size_bytes: size of one stored element.
     """
 
     BOOL = "bool"
@@ -29,7 +31,7 @@ class Scalar(Enum):
     FLOAT64 = "float64"
     INDEX = "index"
 
-    #: Members are compared by identity; Enum's own function is slow.
+    #: Members are compared by identity; Enum's own hash function is slow.
     __hash__ = object.__hash__
 
     def __init__(self, name: str) -> None:
@@ -39,13 +41,13 @@ class Scalar(Enum):
         self.size_bytes = self.dtype.itemsize
 
     def rounded(self, value: float) -> float:
-        """The number of this float type that is nearest to a value; an infinity for what is beyond all of them."""
+        """Rounds a value to this float type; values out of range become infinite."""
         with np.errstate(over="ignore", under="ignore"):
             return float(self.dtype.type(value))
 
     @staticmethod
     def of(dtype: "np.dtype[np.generic]") -> "Scalar":
-        """The type of an array's elements; KeyError where kernels have none, for strings and complex numbers."""
+        """Returns the type of an array's elements; KeyError for strings and complex numbers."""
         return _BY_DTYPE[dtype.name]
 
 

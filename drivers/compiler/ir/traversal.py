@@ -1,4 +1,4 @@
-"""Expressions walked through, and rewritten: parts of them replaced, and what follows simplified again."""
+"""Traversal and rewriting of expressions; rewritten expressions are simplified again."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
@@ -21,9 +21,10 @@ from neurald.drivers.compiler.ir.op import Op
 
 
 def walk(*roots: Expression) -> Iterator[Expression]:
-    """Every expression that the roots are made of, once, operands before what is computed from them."""
+    """Yields every subexpression of the roots once, operands before their users."""
     seen: set[Expression] = set()
-    # Below None is what is ready. Most of a compiler's time is spent here.
+    # A None marks that the entry below it is ready to yield. Compilation spends most of its time
+    # here.
     stack: list[Expression | None] = [*reversed(roots)]
     while stack:
         expression = stack.pop()
@@ -42,7 +43,7 @@ def walk(*roots: Expression) -> Iterator[Expression]:
 
 
 def depth(expressions: Iterable[Expression]) -> int:
-    """How deeply expressions are nested that come after their operands, as `walk` gives them."""
+    """Returns the nesting depth of expressions in `walk` order."""
     found: dict[Expression, int] = {}
     for each in expressions:
         found[each] = 1 + max((found[operand] for operand in each.operands), default=0)
@@ -52,11 +53,11 @@ def depth(expressions: Iterable[Expression]) -> int:
 def walk_through(
     root: Expression, operands: Callable[[Expression], Iterable[Expression]]
 ) -> Iterator[Expression]:
-    """Every expression that can be reached from the root, once, operands before what is computed from them.
+    """Yields every expression reachable from the root once, operands before their users.
 
     Args:
-        root: where to begin; it comes last.
-        operands: gives the operands of an expression through which to go on, in the order in which to visit them.
+        root: where to begin; it is yielded last.
+        operands: returns the operands to follow from an expression, in visiting order.
     """
     seen = {root}
     stack = [(root, iter(operands(root)))]
@@ -72,7 +73,7 @@ def walk_through(
 
 
 def free_axes(root: Expression) -> frozenset[Axis]:
-    """The axes that an expression depends on, those of its own folds apart."""
+    """Returns the axes that an expression depends on, except those of its own reductions."""
     found: dict[Expression, frozenset[Axis]] = {}
     for each in walk(root):
         axes = frozenset().union(*(found[operand] for operand in each.operands))
@@ -87,12 +88,12 @@ def free_axes(root: Expression) -> frozenset[Axis]:
 def rewrite(
     root: Expression, replace: Callable[[Expression], Expression | None], memory: dict[Expression, Expression]
 ) -> Expression:
-    """The expression with parts replaced, simplified again.
+    """Replaces parts of an expression and simplifies the result.
 
     Args:
-        root: where to begin.
-        replace: asked with each part, after the parts of that were replaced; None keeps it.
-        memory: what parts became; shared between roots with the same `replace`.
+        root: the expression.
+        replace: called with each subexpression after its operands were rewritten; None keeps it.
+        memory: results so far; share it between roots that use the same `replace`.
     """
     for expression in walk(root):
         if expression not in memory:
@@ -103,12 +104,12 @@ def rewrite(
 
 
 def substitute(root: Expression, mapping: Mapping[Expression, Expression]) -> Expression:
-    """The expression with axes (or whatever else) replaced."""
+    """Replaces the given subexpressions, such as axes."""
     return rewrite(root, mapping.get, {})
 
 
 def _rebuilt(expression: Expression, parts: Mapping[Expression, Expression]) -> Expression:
-    """The expression of parts that may have changed."""
+    """Rebuilds an expression from its rewritten operands."""
     if all(parts[operand] is operand for operand in expression.operands):
         return expression
     if isinstance(expression, Linear):
@@ -122,13 +123,13 @@ def _rebuilt(expression: Expression, parts: Mapping[Expression, Expression]) -> 
             return load(expression.value, position)
         return load(expression.value, position, parts[expression.guard], parts[expression.otherwise])
     if isinstance(expression, Reduce):
-        return reduce(expression.fold, expression.axes, parts[expression.body])
+        return reduce(expression.reduction, expression.axes, parts[expression.body])
     assert isinstance(expression, Apply)  # noqa: S101 - nothing else has operands
     return _applied(expression, tuple(parts[each] for each in expression.arguments))
 
 
 def _applied(expression: Apply, arguments: tuple[Expression, ...]) -> Expression:
-    """An operation on other arguments, simplified as if it were built anew."""
+    """Applies the same operation to other arguments, with the simplifications of construction."""
     simplify = _SIMPLIFIED.get(expression.op)
     if simplify is not None:
         return simplify(*arguments)

@@ -1,6 +1,7 @@
-"""What the operations compute, for compilers: one family a file, named as the family in `neurald.hal.operations`.
+"""Lowerings of operations to compiler graphs, one family per file.
 
-`LOWERINGS` is the table of all of them. A family is imported when one of its operations is asked for: models have few.
+Families are named as in `neurald.hal.operations`. `LOWERINGS` is the table of all of them. A family
+is imported when one of its operations is looked up, since a model uses few.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,14 +11,14 @@ from neurald.drivers.compiler.lowering.machinery.table import Lowering, Lowering
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations import FAMILIES
 
-#: Families whose operations are lowered together with those of another one.
-_TOGETHER: Mapping[str, str] = {
+#: Families lowered by another family's module.
+_SHARED_MODULES: Mapping[str, str] = {
     "convolution.depthwise_convolution": "convolution.convolution",
     "convolution.grouped_convolution": "convolution.convolution",
     "tflite.hash_table": "tflite.movement.gathering",
 }
-#: Families of which nothing is lowered.
-_LEFT_OUT = frozenset(
+#: Families without lowerings.
+_NOT_LOWERED = frozenset(
     (
         "control_flow",
         "detection.detection",
@@ -28,28 +29,28 @@ _LEFT_OUT = frozenset(
         "tflite.text",
     )
 )
-_HOMES = {
-    kind: _TOGETHER.get(family, family)
+_MODULES = {
+    kind: _SHARED_MODULES.get(family, family)
     for family, kinds in FAMILIES.items()
-    if family not in _LEFT_OUT
+    if family not in _NOT_LOWERED
     for kind in kinds
 }
 
 
 class _Table(Mapping[OperationType, Lowering]):
-    """The lowerings of all families. Some operations of a family may have none."""
+    """Lowerings of all families, imported on demand. Operations of a family may lack one."""
 
     def __getitem__(self, kind: OperationType) -> Lowering:
         return self._family(kind)[kind]
 
     def __iter__(self) -> Iterator[OperationType]:
-        return (kind for kind in _HOMES if kind in self._family(kind))
+        return (kind for kind in _MODULES if kind in self._family(kind))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
     def _family(self, kind: OperationType) -> Lowerings:
-        lowerings: Lowerings = import_module(f"{__name__}.{_HOMES[kind]}").LOWERINGS
+        lowerings: Lowerings = import_module(f"{__name__}.{_MODULES[kind]}").LOWERINGS
         return lowerings
 
 

@@ -1,1 +1,1 @@
-"""Where the values of a graph lie in memory."""
+"""Assigns the values of a graph to buffers."""

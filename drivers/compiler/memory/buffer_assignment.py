@@ -1,7 +1,8 @@
-"""Where the values of a step lie: two buffers, the arena and the constants, with a place for each value.
+"""Assigns the values of a step to two buffers: the arena and the constants.
 
-In the arena are inputs, outputs and everything between them; what is never needed at the same time shares bytes. All of the
-constants that kernels read are in the other buffer. A compiled step is kept and run with these places alone.
+The arena holds inputs, outputs and intermediate values; values with disjoint lifetimes share bytes.
+The other buffer holds all constants that kernels read. A compiled step is cached and run with these
+locations alone.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,27 +21,27 @@ from neurald.hal.memory.pool import aligned_zeros
 from neurald.hal.model.types import Model, Operand, OperandType, byte_size
 
 if TYPE_CHECKING:
-    # Who runs what was compiled before needs places, and no graphs.
-    from neurald.drivers.compiler.ir.graph import Value
+    # Running a cached step needs locations but no graphs.
     from neurald.drivers.compiler.ir.kernel import FusedGraph
+    from neurald.drivers.compiler.ir.value import Value
 
 
 class Base(IntEnum):
-    """Which buffer a place is in."""
+    """Buffer of a location."""
 
     ARENA = 0
     CONSTANTS = 1
 
 
-class Place(msgspec.Struct, frozen=True, array_like=True):
-    """Where a value begins, in bytes from the start of its buffer."""
+class BufferLocation(msgspec.Struct, frozen=True, array_like=True):
+    """Offset of a value in its buffer, in bytes."""
 
     base: Base
     offset: int
 
 
 class Port(msgspec.Struct, frozen=True, array_like=True):
-    """An input or output of the model, in the arena. An input that no operation reads has no place."""
+    """An input or output of the model in the arena. The offset of an unread input is None."""
 
     offset: int | None
     size_bytes: int
@@ -51,7 +52,7 @@ class Port(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def operand(self) -> Operand:
-        """What the model says of it."""
+        """The operand as the model declares it."""
         return Operand(
             type=OperandType(self.type),
             dimensions=self.dimensions,
@@ -60,45 +61,52 @@ class Port(msgspec.Struct, frozen=True, array_like=True):
         )
 
     def check(self, arena_bytes: int) -> None:
-        """Raises BadData unless it is an operand that lies in an arena of that size."""
+        """Raises BadData unless the operand is valid and inside an arena of this size."""
         try:
             kind = OperandType(self.type)
         except ValueError:
-            raise BadData(f"there is no operand type {self.type}") from None
+            raise BadData(f"unknown operand type {self.type}") from None
         if any(d < 0 for d in self.dimensions) or self.size_bytes != byte_size(kind, self.dimensions):
-            raise BadData(f"an operand of {list(self.dimensions)} has {self.size_bytes} bytes")
+            raise BadData(
+                f"an operand of type {kind.name} and dimensions {list(self.dimensions)} cannot have {self.size_bytes} bytes"
+            )
         if self.offset is not None and not 0 <= self.offset <= arena_bytes - self.size_bytes:
-            raise BadData(f"an operand lies at {self.offset}, outside of the arena")
+            raise BadData(f"operand offset {self.offset} is outside the arena of {arena_bytes} bytes")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Placement:
-    """The places of a step's values.
+class BufferAssignment:
+    """The locations of a step's values.
 
     Attributes:
-        places: of every value that a kernel reads or writes, and of the graph's outputs; aliases apart.
-        constants: the contents of the buffer of constants, aligned as its values are.
-        arena_bytes: of the arena.
-        unshared_bytes: what the arena would have if no two values shared bytes.
+        locations: of every value that a kernel reads or writes and of the graph's outputs, without
+        aliases.
+        constants: the contents of the constants buffer, aligned as its values are.
+        arena_bytes: size of the arena.
+        unshared_bytes: size of the arena if no values shared bytes.
     """
 
     graph: "FusedGraph"
-    places: "Mapping[Value, Place]"
+    locations: "Mapping[Value, BufferLocation]"
     constants: np.ndarray
     arena_bytes: int
     unshared_bytes: int
 
-    def of(self, values: "Sequence[Value]") -> tuple[Place, ...]:
-        """Where values lie; an alias where its value does."""
+    def of(self, values: "Sequence[Value]") -> tuple[BufferLocation, ...]:
+        """Returns the locations of values. An alias is located in its owner."""
         return tuple(self._of(value) for value in values)
 
-    def _of(self, value: "Value") -> Place:
-        place = self.places[self.graph.aliases.get(value, value)]
+    def _of(self, value: "Value") -> BufferLocation:
+        location = self.locations[self.graph.aliases.get(value, value)]
         start = self.graph.starts.get(value, 0)
-        return Place(place.base, place.offset + start * value.type.size_bytes) if start else place
+        return (
+            BufferLocation(location.base, location.offset + start * value.type.size_bytes)
+            if start
+            else location
+        )
 
     def ports(self, model: Model) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
-        """The inputs and outputs of the model that the graph is of."""
+        """Returns the ports of the model's inputs and outputs."""
         main = model.main
         inputs, outputs = (
             tuple(
@@ -109,9 +117,9 @@ class Placement:
         return inputs, outputs
 
     def _port(self, operand: Operand, value: "Value") -> Port:
-        place = self.places.get(value)
+        location = self.locations.get(value)
         return Port(
-            offset=None if place is None else place.offset,
+            offset=None if location is None else location.offset,
             size_bytes=value.size_bytes,
             dimensions=operand_shape(operand.type, value.shape),
             type=int(operand.type),
@@ -120,22 +128,25 @@ class Placement:
         )
 
 
-def place(graph: "FusedGraph", uses: "Sequence[Sequence[Value]]", *, alignment: int) -> Placement:
-    """Places for all values of a step.
+def assign_buffers(
+    graph: "FusedGraph", uses: "Sequence[Sequence[Value]]", *, alignment: int
+) -> BufferAssignment:
+    """Assigns a location to every value of a step.
 
     Args:
-        graph: whose inputs are in the arena from the beginning, and whose outputs are to the end.
-        uses: for each kernel, in order, the values that it reads and writes. What is neither a constant nor written by an
-            earlier kernel is needed while the kernel runs only, and holds anything before.
-        alignment: every value begins at a multiple of so many bytes.
+        graph: its inputs are live from the start, its outputs until the end.
+        uses: the values that each kernel reads and writes, in order. A value that is neither a
+        constant nor written by an earlier kernel is scratch: live in that kernel only, with
+        undefined contents.
+        alignment: of every value, in bytes.
     """
     constants, contents = _constants(graph, uses, alignment)
     values, spans = _lifespans(graph, uses)
     plan = plan_memory(spans, alignment=alignment)
-    arena = {value: Place(Base.ARENA, plan.offsets[number]) for number, value in enumerate(values)}
-    return Placement(
+    arena = {value: BufferLocation(Base.ARENA, plan.offsets[number]) for number, value in enumerate(values)}
+    return BufferAssignment(
         graph=graph,
-        places={**constants, **arena},
+        locations={**constants, **arena},
         constants=contents,
         arena_bytes=plan.size_bytes,
         unshared_bytes=plan.unshared_bytes,
@@ -144,23 +155,23 @@ def place(graph: "FusedGraph", uses: "Sequence[Sequence[Value]]", *, alignment: 
 
 def _constants(
     graph: "FusedGraph", uses: "Sequence[Sequence[Value]]", alignment: int
-) -> "tuple[dict[Value, Place], np.ndarray]":
-    places: dict[Value, Place] = {}
+) -> "tuple[dict[Value, BufferLocation], np.ndarray]":
+    locations: dict[Value, BufferLocation] = {}
     arrays: list[tuple[int, np.ndarray]] = []
     end = 0
     for arguments in uses:
         for argument in arguments:
             value = graph.aliases.get(argument, argument)
-            if value.constant is None or value in places:
+            if value.constant is None or value in locations:
                 continue
-            places[value] = Place(Base.CONSTANTS, end)
+            locations[value] = BufferLocation(Base.CONSTANTS, end)
             arrays.append((end, np.ascontiguousarray(value.constant, value.type.dtype)))
             end += -(-value.size_bytes // alignment) * alignment
     charge(end, "the constants of a step")
     contents = aligned_zeros(end, alignment)
     for offset, array in arrays:
         contents[offset : offset + array.nbytes] = array.reshape(-1).view(np.uint8)
-    return places, contents
+    return locations, contents
 
 
 def _lifespans(

@@ -1,7 +1,7 @@
-"""Changes of a graph after which it gives the same results with less work: one kind a file.
+"""Graph transformations that keep the results and reduce work, one kind per file.
 
-Each is a function that changes a graph in place and says whether it did. They run in the order of `TRANSFORMATIONS`, over and
-over until none of them finds anything more to change; every one takes away something that none of the others brings back.
+Each is a function that changes a graph in place and returns True if it did. They run in the order
+of `TRANSFORMATIONS` until a fixed point. No transformation restores what another one removes.
 """
 
 from collections.abc import Callable
@@ -23,37 +23,37 @@ from neurald.drivers.compiler.passes import (
     views,
 )
 
-#: Changes a graph in place; whether there was anything to change.
+#: Changes a graph in place. Returns True if it did.
 Transformation = Callable[[Graph], bool]
 
-#: In the order in which they run. Constants come first, so that what follows sees weights as they are.
+#: Constants come first, so that the others see final weights.
 TRANSFORMATIONS: tuple[Transformation, ...] = (
     constants.fold_constants,
-    uniform.know_uniform,
+    uniform.replace_splat_constants,
     arithmetic.simplify_arithmetic,
     duplicates.merge_duplicates,
     views.remove_views,
     padding.merge_padding,
     transposition.merge_transposition,
-    grouped.find_depthwise,
+    grouped.canonicalize_depthwise,
     scaling.merge_scaling,
-    pointwise_products.simplify_products,
+    pointwise_products.canonicalize_matrix_products,
 )
 
 
 def transform(graph: Graph, evaluate: Evaluate = evaluate_node) -> None:
-    """Applies all transformations.
+    """Applies all transformations to a fixed point.
 
     Args:
         graph: is changed.
-        evaluate: computes constants, see `constants.fold_constants`.
+        evaluate: computes constants; see `constants.fold_constants`.
 
     Raises:
-        InvalidGraph: the graph contradicts itself, at the beginning or after a transformation.
+        InvalidGraph: the graph is invalid at the start or after a transformation.
     """
-    sound: set[Node] = set()
-    check(graph, sound)
-    # What nobody needs reads values all the same, and some transformations ask who does.
+    checked: set[Node] = set()
+    check(graph, checked)
+    # Dead nodes still count as readers, which some transformations inspect.
     graph.remove_unused()
     fold = partial(constants.fold_constants, evaluate=evaluate)
     transformations = [fold if each is constants.fold_constants else each for each in TRANSFORMATIONS]
@@ -64,4 +64,4 @@ def transform(graph: Graph, evaluate: Evaluate = evaluate_node) -> None:
             if transformation(graph):
                 is_changed = True
                 graph.remove_unused()
-                check(graph, sound)
+                check(graph, checked)

@@ -1,9 +1,9 @@
-"""Arithmetic with a number that is known, by operations that cost less and give the same.
+"""Strength reduction of arithmetic with constants.
 
-- Small whole powers are products: the square exactly as before, others within the last bit or two.
-- Quotients by a power of 2 are products, since its reciprocal is exact.
-- Products and quotients by 1 are left out.
-- What is shifted to the left, and then multiplied by a power of 2 in fixed point, is shifted less.
+- Powers with a small whole exponent become products: squares exactly, others within a bit or two.
+- Quotients by a power of 2 become products, since the reciprocal is exact.
+- Products and quotients by 1 are removed.
+- A left shift followed by a fixed-point product with a power of 2 becomes a smaller shift.
 """
 
 import dataclasses
@@ -17,12 +17,13 @@ from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import rewrite, walk
 
-#: Larger powers take about as many products as a logarithm and an exponential function take operations, and lose more bits.
+#: Larger powers take as many products as a logarithm and an exponential take operations, and lose
+#: more bits.
 _LARGEST_POWER = 4
 
 
 def simplify_arithmetic(graph: Graph) -> bool:
-    """Replaces such operations in the nodes that compute with them."""
+    """Simplifies the expressions of all nodes."""
     changed = False
 
     def simpler(node: Node) -> Node:
@@ -39,7 +40,7 @@ def simplify_arithmetic(graph: Graph) -> bool:
 
 
 def _simplified(expression: Expression) -> Expression | None:
-    """The same by other operations; None where there is nothing better."""
+    """Returns a cheaper equivalent, or None."""
     if not isinstance(expression, Apply) or expression.type in (Scalar.INDEX, Scalar.BOOL):
         return None
     if expression.op is Op.POWER:
@@ -71,7 +72,7 @@ def _power(base: Expression, exponent: Expression) -> Expression | None:
 
 
 def _shifted(expression: Apply) -> Expression | None:
-    """A product in fixed point of which nothing is rounded off."""
+    """Simplifies a fixed-point product without rounding to a shift, else returns None."""
     value, mantissa, exponent = expression.arguments
     if not isinstance(mantissa, Constant) or mantissa.value != 1 << 30 or not isinstance(exponent, Constant):
         return None
@@ -80,11 +81,11 @@ def _shifted(expression: Apply) -> Expression | None:
     number, by = value.arguments
     if not isinstance(by, Constant) or by.value + exponent.value < 1:
         return None
-    # By contract the value has 32 bits, and no more of them are left after it.
+    # By contract the value fits in 32 bits, and the product has no more.
     return (number << int(by.value + exponent.value - 1)).to(expression.type)
 
 
 def _has_exact_reciprocal(number: Constant) -> bool:
-    """Whether it is a power of 2 with a reciprocal that is no denormal number."""
+    """Returns True for a power of 2 with a normal reciprocal."""
     fraction, exponent = math.frexp(number.value)
     return abs(fraction) == 0.5 and abs(exponent) < np.finfo(number.type.value).maxexp - 1

@@ -1,25 +1,27 @@
-"""Kernels that only put values behind one another are left out: what computes those values writes where they would be copied to.
+"""Concatenation elimination: producers write directly into the result of a concatenation.
 
-It is possible where each of the values is contiguous in the result, as along the first dimension that is longer than 1, and
-where memory is theirs to choose: not for inputs, constants, outputs of the graph, and what is in the result twice.
+Each value must be contiguous in the result, as along the first dimension longer than 1, and its
+memory must be free to choose. Inputs, constants, outputs of the graph, and values that occur twice
+in the result are not.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from neurald.drivers.compiler.ir.expression import Constant, Expression, Load, index
-from neurald.drivers.compiler.ir.graph import Value, flat, strides
+from neurald.drivers.compiler.ir.graph import linearize, strides
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.traversal import substitute
+from neurald.drivers.compiler.ir.value import Value
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Alignment:
-    """Where kernels expect values to begin.
+    """Alignment that kernels expect of values.
 
     Attributes:
-        written_elements: any value, at multiples of so many elements.
-        read_bytes: one that kernels read, at multiples of so many bytes too.
+        written_elements: alignment of every value, in elements.
+        read_bytes: additional alignment of values that kernels read, in bytes.
     """
 
     read_bytes: int = 1
@@ -28,41 +30,41 @@ class Alignment:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A value, and which element of the result is its first one."""
+    """A value, and its offset in the result in elements."""
 
     value: Value
     start: int
 
 
-def join(graph: FusedGraph, alignment: Alignment) -> FusedGraph:
-    """The graph without kernels that only put values behind one another.
+def eliminate_concat(graph: FusedGraph, alignment: Alignment) -> FusedGraph:
+    """Returns the graph without kernels that only concatenate contiguous values.
 
     Args:
         graph: is not changed.
-        alignment: what values are read or written at.
+        alignment: alignment that kernels expect.
     """
-    joining = _Joining(graph, alignment)
+    joining = _ConcatElimination(graph, alignment)
     for kernel in graph.kernels:
-        joining.leave_out(kernel)
+        joining.eliminate(kernel)
     return joining.result()
 
 
-class _Joining:
+class _ConcatElimination:
     def __init__(self, graph: FusedGraph, alignment: Alignment) -> None:
         self._graph = graph
         self._alignment = alignment
         self._kernels = {kernel.output: kernel for kernel in graph.kernels}
         self._aliases = dict(graph.aliases)
         self._starts = dict(graph.starts)
-        #: Results without a kernel, to the values that are written in them, directly or as parts of others.
+        #: Eliminated results, mapped to the values written into them, including nested parts.
         self._joined: dict[Value, list[Part]] = {}
         self._readers: dict[Value, set[Value]] = {}
         for kernel in graph.kernels:
             for value in kernel.inputs:
                 self._readers.setdefault(self._aliases.get(value, value), set()).add(kernel.output)
 
-    def leave_out(self, kernel: Kernel) -> None:
-        """Leaves a kernel out, if others can do its work."""
+    def eliminate(self, kernel: Kernel) -> None:
+        """Eliminates a kernel, if its inputs can be written into its output directly."""
         parts = parts_of(kernel)
         owners = [Part(self._aliases.get(part.value, part.value), part.start) for part in parts]
         is_whole = all(a.value.count == b.value.count for a, b in zip(parts, owners, strict=True))
@@ -83,7 +85,7 @@ class _Joining:
                     self._starts[alias] = self._starts.get(alias, 0) + part.start
             self._aliases[part.value] = kernel.output
             self._starts[part.value] = part.start
-        # Somebody has to stand for the operations that the kernel stood for.
+        # The last writer takes over the attribution of the kernel's operations.
         last = max(
             (part.value for part in moved if part.value in self._kernels), key=list(self._kernels).index
         )
@@ -92,7 +94,7 @@ class _Joining:
         self._kernels[last] = replace(writer, operations=operations)
 
     def _can_move(self, part: Part, kernel: Kernel) -> bool:
-        """Whether a value can be written straight into the result of a kernel."""
+        """Returns True if a value can be written directly into the kernel's output."""
         value = part.value
         if value in self._aliases or value in self._graph.outputs:
             return False
@@ -117,21 +119,22 @@ class _Joining:
 
 
 def parts_of(kernel: Kernel) -> tuple[Part, ...]:
-    """The values that a kernel puts behind one another, in their order; none if it does anything else."""
+    """Returns the values that a kernel concatenates, in order; empty if it does anything else."""
     if kernel.contraction is not None or kernel.requirements:
         return ()
     short: dict[Expression, Expression] = {axis: index(0) for axis in kernel.axes if axis.extent == 1}
-    place = substitute(flat(kernel.axes, kernel.shape), short)
+    offset = substitute(linearize(kernel.axes, kernel.shape), short)
     found: list[Part] = []
     body: Expression | None = kernel.body
     while isinstance(body, Load) and body.guard is not None:
         value = body.value
-        start = place - substitute(flat(body.index, value.shape), short)
+        start = offset - substitute(linearize(body.index, value.shape), short)
         if value.type is not kernel.output.type or not isinstance(start, Constant):
             return ()
-        # Only then it holds for all elements of the value; for others it cannot hold, since they are outside of it.
+        # The guard must hold for exactly the value's elements, so it is compared with the known
+        # forms.
         first, lengths = int(start.value), {*strides(kernel.shape), *strides(value.shape)}
-        if substitute(body.guard, short) not in _holds_for(place, first, first + value.count, lengths):
+        if substitute(body.guard, short) not in _guards_of(offset, first, first + value.count, lengths):
             return ()
         found.append(Part(value, first))
         body = body.otherwise
@@ -144,9 +147,9 @@ def parts_of(kernel: Kernel) -> tuple[Part, ...]:
     return tuple(found) if end == kernel.output.count and len(found) > 1 else ()
 
 
-def _holds_for(place: Expression, first: int, end: int, lengths: Iterable[int]) -> Iterator[Expression]:
-    """What holds for the places from one to before another, in the ways in which rows of these lengths can be counted."""
+def _guards_of(offset: Expression, first: int, end: int, lengths: Iterable[int]) -> Iterator[Expression]:
+    """Yields the guards that select offsets from `first` to before `end`, for each row length."""
     for length in lengths:
         if length and not first % length and not end % length:
-            row = place // length
+            row = offset // length
             yield (row >= first // length) & (row < end // length)

@@ -1,4 +1,4 @@
-"""What only depends on constants is computed once and for all: weights in another order, tables, rescaled biases."""
+"""Constant folding: transposed weights, tables, rescaled biases."""
 
 import math
 
@@ -9,28 +9,28 @@ from neurald.drivers.compiler.ir.expression import Axis, Constant, Load, Reduce
 from neurald.drivers.compiler.ir.graph import Compute, Graph, Node
 from neurald.drivers.compiler.ir.traversal import walk
 
-#: A constant may be so many times as large as what it is computed from, or as many bytes. Larger ones are cheaper to compute
-#: where they are read than to read.
-_MAXIMUM_GROWTH = 2
+#: Limits on a folded constant, as a multiple of its inputs and in bytes. Larger ones are cheaper to
+#: recompute than to load.
+_MAX_GROWTH = 2
 _SMALL_BYTES = 1 << 16
-#: So many steps are computed ahead. More would take too long, and too much memory for what lies between.
-_MAXIMUM_STEPS = 1 << 23
+#: Limit on the steps of one folding, which bounds its time and temporary memory.
+_MAX_STEPS = 1 << 23
 
 
 def fold_constants(graph: Graph, evaluate: Evaluate = evaluate_node) -> bool:
-    """Makes constants of nodes whose inputs are all constants. Nodes without inputs are left to where they are read.
+    """Folds nodes whose inputs are all constants. Nodes without inputs are left to fusion.
 
     Args:
         graph: is changed.
-        evaluate: computes them. It should give what the compiler's code would give, so that it does not matter for the results
-            what is known when a model is compiled.
+        evaluate: computes the nodes. It should produce the bits of compiled code, so that results
+        do not depend on what is known at compile time.
 
     Returns:
-        Whether there were any.
+        True if any node was folded.
     """
     kept: list[Node] = []
     for node in graph.nodes:
-        array = _folded(node, evaluate) if isinstance(node, Compute) else None
+        array = _constant_result(node, evaluate) if isinstance(node, Compute) else None
         if array is None:
             kept.append(node)
         else:
@@ -40,30 +40,30 @@ def fold_constants(graph: Graph, evaluate: Evaluate = evaluate_node) -> bool:
     return is_changed
 
 
-def _folded(node: Compute, evaluate: Evaluate) -> Array | None:
-    """The value of a node, None where it is not known or too much."""
+def _constant_result(node: Compute, evaluate: Evaluate) -> Array | None:
+    """Returns the value of a node, or None if it is not constant or too expensive."""
     inputs = {value: value.constant for value in node.inputs if value.constant is not None}
     if not inputs or len(inputs) < len(node.inputs):
         return None
-    viewed = node.viewed
+    viewed = node.aliased_input
     if viewed is not None:
         return inputs[viewed].reshape(node.output.shape)
     read_bytes = sum(value.size_bytes for value in inputs)
-    if node.output.size_bytes > max(_SMALL_BYTES, _MAXIMUM_GROWTH * read_bytes) or not _is_quick(node):
+    if node.output.size_bytes > max(_SMALL_BYTES, _MAX_GROWTH * read_bytes) or not _is_quick(node):
         return None
     try:
         with np.errstate(all="ignore"):
             found = evaluate(node, inputs)
     except RequirementFailed:
-        # Every execution fails, and says so.
+        # Every execution fails and reports it.
         return None
     return np.ascontiguousarray(found).reshape(node.output.shape)
 
 
 def _is_quick(node: Compute) -> bool:
     if isinstance(node.body, Load) and all(
-        isinstance(place, Axis | Constant) for place in node.body.operands
+        isinstance(index, Axis | Constant) for index in node.body.operands
     ):
-        return True  # transposed or repeated, which NumPy does without anything in between
-    folded = {each for root in walk(node.body) if isinstance(root, Reduce) for each in root.axes}
-    return node.output.count * math.prod(axis.extent for axis in folded) <= _MAXIMUM_STEPS
+        return True  # a transposition or broadcast, which NumPy does without temporaries
+    reduced = {each for root in walk(node.body) if isinstance(root, Reduce) for each in root.axes}
+    return node.output.count * math.prod(axis.extent for axis in reduced) <= _MAX_STEPS

@@ -1,35 +1,34 @@
-"""Contractions written as folds: for shapes and types that a compiler has no kernel of its own for."""
+"""Contractions as reductions, for shapes and types without a dedicated kernel."""
 
 from dataclasses import replace
 
-from neurald.drivers.compiler.ir.expression import Accumulated, Expression, axis, load, reduce
+from neurald.drivers.compiler.ir.expression import AccumulatorRef, Expression, axis, load, reduce
 from neurald.drivers.compiler.ir.graph import (
     Contraction,
     Convolution,
     DepthwiseConvolution,
     MatrixProduct,
     Pair,
-    Ranking,
-    Shape,
-    Value,
+    TopK,
     inside,
 )
 from neurald.drivers.compiler.ir.kernel import Kernel
-from neurald.drivers.compiler.ir.op import Fold
+from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.traversal import rewrite
+from neurald.drivers.compiler.ir.value import Shape, Value
 
 
-def as_fold(kernel: Kernel) -> Kernel:
-    """The same kernel without a contraction: its body folds the products itself."""
+def expand_contraction(kernel: Kernel) -> Kernel:
+    """Returns the kernel with its contraction expanded into a reduction in the body."""
     contraction = kernel.contraction
     if contraction is None:
         return kernel
-    # Compilers have kernels for all rankings, or none in their graphs.
-    assert not isinstance(contraction, Ranking)  # noqa: S101
+    # Compilers either have kernels for every top-k, or have expanded all of them.
+    assert not isinstance(contraction, TopK)  # noqa: S101
     total = _total(contraction, kernel.axes)
 
     def found(expression: Expression) -> Expression | None:
-        return total if isinstance(expression, Accumulated) else None
+        return total if isinstance(expression, AccumulatorRef) else None
 
     memory: dict[Expression, Expression] = {}
     return replace(
@@ -49,22 +48,22 @@ def _total(contraction: Contraction, at: tuple[Expression, ...]) -> Expression:
 
 
 def _operand(contraction: Contraction, element: Expression, zero: int) -> Expression:
-    """An element of input or weights as it is multiplied."""
+    """Returns an element of the input or the weights, widened and without its zero point."""
     wide = element.to(contraction.output.type)
     return wide - zero if zero else wide
 
 
-def _seen(
-    place: Expression, tap: Expression, along: int, stride: Pair, dilation: Pair, padding: tuple[Pair, Pair]
+def _image_index(
+    index: Expression, tap: Expression, along: int, stride: Pair, dilation: Pair, padding: tuple[Pair, Pair]
 ) -> Expression:
-    """Where an element of the window lies on the image, along height (0) or width (1)."""
-    return place * stride[along] + tap * dilation[along] - padding[along][0]
+    """Returns the image index of a window element, along height (0) or width (1)."""
+    return index * stride[along] + tap * dilation[along] - padding[along][0]
 
 
 def _image_element(
     contraction: Convolution | DepthwiseConvolution, position: tuple[Expression, ...]
 ) -> Expression:
-    """An element of the input, 0 outside of the image once the zero point is taken off."""
+    """Loads an element of the input; the zero point outside the image."""
     source = contraction.input
     guard = inside(position[1:3], source.shape[1:3])
     return load(source, position, guard, contraction.input_zero)
@@ -76,9 +75,11 @@ def _convolution(contraction: Convolution, at: tuple[Expression, ...]) -> Expres
     i, j, c = axis(rows, "ky"), axis(columns, "kx"), axis(depth, "c")
     window = contraction.stride, contraction.dilation, contraction.padding
     channel = o // (channels // contraction.groups) * depth + c
-    seen = _image_element(contraction, (n, _seen(y, i, 0, *window), _seen(x, j, 1, *window), channel))
+    seen = _image_element(
+        contraction, (n, _image_index(y, i, 0, *window), _image_index(x, j, 1, *window), channel)
+    )
     weight = load(contraction.weights, (o, i, j, c))
-    return reduce(Fold.SUM, (i, j, c), _product(contraction, seen, contraction.input_zero, weight))
+    return reduce(ReductionOp.SUM, (i, j, c), _product(contraction, seen, contraction.input_zero, weight))
 
 
 def _depthwise(contraction: DepthwiseConvolution, at: tuple[Expression, ...]) -> Expression:
@@ -87,9 +88,11 @@ def _depthwise(contraction: DepthwiseConvolution, at: tuple[Expression, ...]) ->
     i, j = axis(rows, "ky"), axis(columns, "kx")
     window = contraction.stride, contraction.dilation, contraction.padding
     channel = o // contraction.multiplier
-    seen = _image_element(contraction, (n, _seen(y, i, 0, *window), _seen(x, j, 1, *window), channel))
+    seen = _image_element(
+        contraction, (n, _image_index(y, i, 0, *window), _image_index(x, j, 1, *window), channel)
+    )
     weight = load(contraction.weights, (i, j, o))
-    return reduce(Fold.SUM, (i, j), _product(contraction, seen, contraction.input_zero, weight))
+    return reduce(ReductionOp.SUM, (i, j), _product(contraction, seen, contraction.input_zero, weight))
 
 
 def _product(
@@ -106,11 +109,11 @@ def _matrix_product(contraction: MatrixProduct, at: tuple[Expression, ...]) -> E
     product = _operand(contraction, left, contraction.left_zero) * _operand(
         contraction, right, contraction.right_zero
     )
-    return reduce(Fold.SUM, (k,), product)
+    return reduce(ReductionOp.SUM, (k,), product)
 
 
 def _element(value: Value, batch: list[Expression], position: tuple[Expression, Expression]) -> Expression:
-    """An element of a matrix, whose batches broadcast."""
+    """Loads an element of a matrix with broadcast batch dimensions."""
     lengths: Shape = value.shape[:-2]
-    places = batch[len(batch) - len(lengths) :]
-    return load(value, (*(b * 0 if n == 1 else b for b, n in zip(places, lengths, strict=True)), *position))
+    indexes = batch[len(batch) - len(lengths) :]
+    return load(value, (*(b * 0 if n == 1 else b for b, n in zip(indexes, lengths, strict=True)), *position))

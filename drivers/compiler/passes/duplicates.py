@@ -1,21 +1,25 @@
-"""What is computed twice from the same is computed once; so are constants that are alike."""
+"""Common-subexpression elimination for nodes and constants."""
 
 import dataclasses
 
 from neurald.drivers.compiler.ir.expression import Axis, Expression, Reduce, axis, reduce
-from neurald.drivers.compiler.ir.graph import Compute, Graph, Node, Value
+from neurald.drivers.compiler.ir.graph import Compute, Graph, Node
 from neurald.drivers.compiler.ir.traversal import rewrite, walk
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.replacing import with_inputs
 
 #: Larger constants are not compared.
-_MAXIMUM_CONSTANT_BYTES = 1 << 16
+_MAX_CONSTANT_BYTES = 1 << 16
 
 
 def merge_duplicates(graph: Graph) -> bool:
-    """Replaces nodes by earlier ones that compute the same. A value may be several of the graph's outputs then."""
+    """Replaces nodes by earlier equivalent ones.
+
+    A value may then be several outputs of the graph.
+    """
     replaced = _equal_constants(graph)
     numbered = _NumberedAxes()
-    # Few nodes read the same values: only of those is it found out what they compute.
+    # Keys are expensive and few nodes read the same values, so only those are compared.
     alone: dict[tuple[object, ...], int | None] = {}
     positions: dict[tuple[object, ...], int] = {}
     kept: list[Node] = []
@@ -43,11 +47,11 @@ def merge_duplicates(graph: Graph) -> bool:
 
 
 def _equal_constants(graph: Graph) -> dict[Value, Value]:
-    """Constants to the first that is the same."""
+    """Maps each constant to the first equal one."""
     first: dict[object, Value] = {}
     replaced: dict[Value, Value] = {}
     for value in dict.fromkeys(value for node in graph.nodes for value in node.inputs):
-        if value.constant is None or value.size_bytes > _MAXIMUM_CONSTANT_BYTES:
+        if value.constant is None or value.size_bytes > _MAX_CONSTANT_BYTES:
             continue
         same = first.setdefault((value.shape, value.type, value.constant.tobytes()), value)
         if same is not value:
@@ -66,17 +70,19 @@ def _contraction_key(node: Node) -> tuple[object, ...]:
 
 
 def _compute_key(node: Compute, numbered: "_NumberedAxes") -> tuple[object, ...]:
-    """Two nodes compute the same if their bodies are the same expression once their axes are."""
+    """Returns the bodies over canonical axes, which are equal for equivalent nodes."""
     own = {each: numbered.get("own", position, each) for position, each in enumerate(node.axes)}
     roots = (node.body, *(condition for condition, _ in node.requirements))
-    folded = dict.fromkeys(along for each in walk(*roots) if isinstance(each, Reduce) for along in each.axes)
-    axes = own | {each: numbered.get("folded", position, each) for position, each in enumerate(folded)}
+    reduced = dict.fromkeys(along for each in walk(*roots) if isinstance(each, Reduce) for along in each.axes)
+    axes = own | {each: numbered.get("folded", position, each) for position, each in enumerate(reduced)}
 
     def found(expression: Expression) -> Expression | None:
         if isinstance(expression, Axis):
             return axes[expression]
         if isinstance(expression, Reduce):
-            return reduce(expression.fold, tuple(axes[each] for each in expression.axes), expression.body)
+            return reduce(
+                expression.reduction, tuple(axes[each] for each in expression.axes), expression.body
+            )
         return None
 
     memory: dict[Expression, Expression] = {}
@@ -86,7 +92,7 @@ def _compute_key(node: Compute, numbered: "_NumberedAxes") -> tuple[object, ...]
 
 
 class _NumberedAxes:
-    """The same axes for all nodes, by what they are for, their position and their length."""
+    """Canonical axes, identified by purpose, position and extent."""
 
     def __init__(self) -> None:
         self._axes: dict[tuple[str, int, int], Axis] = {}

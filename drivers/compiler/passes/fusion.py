@@ -1,15 +1,16 @@
-"""Which nodes become one kernel.
+"""Fusion of nodes into kernels.
 
-A value that nobody else needs is computed where it is read, instead of being stored and read back:
+A value with no other use is computed where it is read, instead of being stored and loaded:
 
-- What only moves elements is computed wherever it is read: a position is mapped to another one, which costs next to nothing.
-  Where the position is itself folded or takes long to compute, it counts as any other.
-- Any other `Compute` is computed in its reader if that is the only one, and if that does not mean to compute its elements
-  over and over, or if those are cheap. One that folds is never computed inside another fold.
-- A fold of a whole row is computed in its readers, if the compiler asks for it (`rows`).
-- What reads a contraction element by element becomes its epilogue, if it is the only reader.
+- Data movement is fused into every reader: it only maps one index to another, which costs next to
+  nothing. If the index contains a reduction or is expensive, it counts as any other `Compute`.
+- Any other `Compute` is fused into its reader if that is the only one, and if its elements are not
+  recomputed or are cheap. A reduction is never fused into another reduction.
+- A reduction over a whole row is fused into its readers, if the compiler asks for it
+  (`is_row_wise`).
+- The only reader of a contraction becomes its epilogue, if it reads it element by element.
 
-The values of the graph's outputs are always stored, whoever else reads them.
+The graph's outputs are always stored.
 """
 
 import math
@@ -23,7 +24,7 @@ from neurald.drivers.compiler.ir.expression import (
     Expression,
     Load,
     Reduce,
-    accumulated,
+    accumulator,
     axis,
     load,
     select,
@@ -33,61 +34,65 @@ from neurald.drivers.compiler.ir.graph import (
     Contraction,
     Graph,
     Node,
-    Ranking,
-    Value,
-    flat,
-    is_movement,
-    unflat,
+    TopK,
+    delinearize,
+    is_data_movement,
+    linearize,
 )
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel, weight_of
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import depth, free_axes, rewrite, substitute
+from neurald.drivers.compiler.ir.value import Value
 
-#: Elements that cost no more are computed again rather than stored.
-_CHEAP = 4
-#: What is moved is computed wherever it is read, unless it costs more than this to say from where.
-_CHEAP_MOVE = 8
-#: A kernel that grows beyond this is not fused any further: compilers get slow, and registers few.
-_MAXIMUM_EXPRESSIONS = 400
-_MAXIMUM_INPUTS = 16
-#: Nor does one whose expressions are nested more deeply: whatever goes through them does so level by level.
-_MAXIMUM_DEPTH = 100
+#: Largest cost of an element that is recomputed rather than stored.
+_MAX_RECOMPUTE_COST = 4
+#: Largest cost of index arithmetic for data movement that is fused into every reader.
+_MAX_MOVE_COST = 8
+#: Kernels beyond these limits are not fused further: compilation slows down and registers run out.
+_MAX_EXPRESSIONS = 400
+_MAX_INPUTS = 16
+#: Limit on nesting, since passes process expressions level by level.
+_MAX_DEPTH = 100
 
-#: What an expression is replaced by; None keeps it.
+#: Returns the replacement of an expression; None keeps it.
 Replace = Callable[[Expression], Expression | None]
-#: Whether a compiler computes a kernel row by row.
-Rows = Callable[[Kernel], bool]
+#: Returns True if the compiler generates a kernel row by row.
+IsRowWise = Callable[[Kernel], bool]
 
 
-def fuse(graph: Graph, *, enabled: bool = True, rows: Rows | None = None) -> FusedGraph:
-    """The kernels of a graph.
+def fuse(graph: Graph, *, enabled: bool = True, is_row_wise: IsRowWise | None = None) -> FusedGraph:
+    """Fuses the nodes of a graph into kernels.
 
     Args:
         graph: is not changed.
-        enabled: otherwise there is one for each node.
-        rows: whether the compiler computes such a kernel row by row, see `Kernel.row_axes`. Folds of whole rows are then
-            computed in the kernels that read them for every element of the row, as in a softmax. None: no kernel.
+        enabled: False makes one kernel for each node.
+        is_row_wise: returns True if a kernel is generated row by row, see `Kernel.row_axes`.
+            Reductions over whole rows are then computed in the kernels that read them, as in a
+            softmax. None: no kernel is row-wise.
     """
-    fusion = _Fusion(graph, rows=rows)
+    fusion = _Fusion(graph, is_row_wise=is_row_wise)
     if enabled:
         fusion.run()
     return fusion.result()
 
 
 class _Fusion:
-    def __init__(self, graph: Graph, *, rows: Rows | None) -> None:
+    def __init__(self, graph: Graph, *, is_row_wise: IsRowWise | None) -> None:
         self._graph = graph
-        self._rows = rows
+        self._is_row_wise = is_row_wise
         self._kept = set(graph.outputs)
         self._kernels: dict[Value, Kernel] = {}
         self._readers: dict[Value, set[Value]] = {}
         self._order: list[Value] = []
-        #: How large a reader was that was not joined with what it reads because of that: larger ones are not tried.
+        #: Size of a reader when fusing this value made it too large; larger readers are not tried.
         self._too_large: dict[Value, int] = {}
         self._add_stored_outputs(graph)
 
     def _add_stored_outputs(self, graph: Graph) -> None:
-        """The nodes as kernels; inputs, constants and values that come twice among the outputs are copied."""
+        """Makes a kernel for each node.
+
+        Outputs that are inputs, constants or repeated get a copy.
+        """
         for node in graph.nodes:
             self._add(_kernel(node))
         self._outputs: list[Value] = []
@@ -108,7 +113,7 @@ class _Fusion:
             self._readers.setdefault(value, set()).add(kernel.output)
 
     def _replace(self, kernel: Kernel) -> None:
-        """Another kernel for the same output; what nobody reads any more is dropped."""
+        """Replaces the kernel of an output; kernels that become unread are dropped."""
         old = self._kernels[kernel.output]
         self._kernels[kernel.output] = kernel
         for value in kernel.inputs:
@@ -118,7 +123,7 @@ class _Fusion:
             self._drop_if_unread(value)
 
     def _drop_if_unread(self, value: Value) -> None:
-        """Drops the kernel of a value that nobody reads, and those that only it has read."""
+        """Drops the kernel of an unread value, and kernels that become unread by that."""
         pending = [value]
         while pending:
             unread = pending.pop()
@@ -134,7 +139,7 @@ class _Fusion:
                 pass
 
     def _step(self, kernel: Kernel) -> bool:
-        """Computes one more of the values that a kernel reads inside it; whether there was one."""
+        """Fuses one more producer into a kernel. Returns True if there was one."""
         if kernel.contraction is None:
             for value in reversed(kernel.inputs):
                 producer = self._kernels.get(value)
@@ -151,9 +156,9 @@ class _Fusion:
             size = len(kernel.expressions)
             if size >= self._too_large.get(value, size + 1):
                 continue
-            is_of_rows = self._is_fold_of_rows(producer, kernel)
+            is_of_rows = self._is_cheap_row_reduction(producer, kernel)
             if is_of_rows or self._is_worthwhile(producer, kernel):
-                if kernel.viewed is value:
+                if kernel.aliased_input is value:
                     joined = _reshaped(producer, kernel)
                 elif _is_same_position(producer, kernel):
                     joined = _renamed(producer, kernel)
@@ -166,7 +171,7 @@ class _Fusion:
                 if joined is not None:
                     self._replace(joined)
                     return True
-                if len(producer.expressions) + size > _MAXIMUM_EXPRESSIONS:
+                if len(producer.expressions) + size > _MAX_EXPRESSIONS:
                     self._too_large[value] = size
         return False
 
@@ -174,46 +179,55 @@ class _Fusion:
         return producer.output not in self._kept and self._readers[producer.output] == {reader.output}
 
     def _epilogue(self, producer: Kernel, reader: Kernel) -> Kernel | None:
-        """The contraction with the reader as its epilogue, None where it is none."""
+        """Returns the contraction with the reader as its epilogue, or None if it cannot be one."""
         if not self._is_only_reader(producer, reader) or math.prod(reader.shape) != math.prod(producer.shape):
             return None
-        expected = flat(reader.axes, reader.shape)
+        expected = linearize(reader.axes, reader.shape)
         for each, times in _loads(reader):
             if each.value is not producer.output:
                 continue
-            if times > 1 or each.guard is not None or flat(each.index, each.value.shape) is not expected:
+            if times > 1 or each.guard is not None or linearize(each.index, each.value.shape) is not expected:
                 return None
-        # The position is now that of the contraction.
-        place = flat(producer.axes, producer.shape)
-        where: dict[Expression, Expression] = dict(zip(reader.axes, unflat(place, reader.shape), strict=True))
+        # Elements are now indexed by the contraction's axes.
+        offset = linearize(producer.axes, producer.shape)
+        where: dict[Expression, Expression] = dict(
+            zip(reader.axes, delinearize(offset, reader.shape), strict=True)
+        )
 
         def found(expression: Expression) -> Expression | None:
             is_sum = isinstance(expression, Load) and expression.value is producer.output
             return producer.body if is_sum else where.get(expression)
 
-        joined = _joined(producer, reader, found)
+        joined = _substituted(producer, reader, found)
         return (
             None if joined is None else replace(joined, axes=producer.axes, contraction=producer.contraction)
         )
 
-    def _is_fold_of_rows(self, producer: Kernel, reader: Kernel) -> bool:
-        """Whether a producer folds what is worth folding again in each reader, if that is computed row by row."""
-        if self._rows is None or producer.requirements or producer.output in self._kept:
+    def _is_cheap_row_reduction(self, producer: Kernel, reader: Kernel) -> bool:
+        """Returns True if the producer is a row reduction worth recomputing in its readers.
+
+        That is so if the reader is itself generated row by row.
+        """
+        if self._is_row_wise is None or producer.requirements or producer.output in self._kept:
             return False
-        return _is_of_rows(producer, reader)
+        return _reduces_once_per_row(producer, reader)
 
     def _keeps_rows(self, kernels: Iterable[Kernel], joined: Kernel) -> bool:
-        """Whether folds of the rows of two kernels are not computed for every element by themselves once these are one."""
-        is_of_rows = self._rows is not None and any(each.row_axes is not None for each in kernels)
+        """Returns True if merging keeps row reductions hoisted out of the per-element loop."""
+        is_of_rows = self._is_row_wise is not None and any(each.row_axes is not None for each in kernels)
         return not is_of_rows or self._is_row_by_row(joined)
 
     def _is_row_by_row(self, kernel: Kernel) -> bool:
-        return self._rows is not None and self._rows(kernel)
+        return self._is_row_wise is not None and self._is_row_wise(kernel)
 
     def _is_worthwhile(self, producer: Kernel, reader: Kernel) -> bool:
         if producer.requirements:
             return False
-        moves = is_movement(producer.body) and not producer.has_reduction and _weight(producer) <= _CHEAP_MOVE
+        moves = (
+            is_data_movement(producer.body)
+            and not producer.has_reduction
+            and _weight(producer) <= _MAX_MOVE_COST
+        )
         if not moves and not self._is_only_reader(producer, reader):
             return False
         if moves:
@@ -226,14 +240,14 @@ class _Fusion:
         again = times > math.prod(producer.shape)
         if producer.has_reduction:
             return not again and not is_folded
-        return not again or _weight(producer) <= _CHEAP
+        return not again or _weight(producer) <= _MAX_RECOMPUTE_COST
 
     def result(self) -> FusedGraph:
         kernels = [self._kernels[output] for output in self._order if output in self._kernels]
         aliases: dict[Value, Value] = {}
         stored = []
         for kernel in kernels:
-            source = kernel.viewed
+            source = kernel.aliased_input
             if source is None or kernel.output in self._kept or source.constant is not None:
                 stored.append(kernel)
             else:
@@ -247,7 +261,7 @@ class _Fusion:
 
 
 def _kernel(node: Node) -> Kernel:
-    """The kernel of one node."""
+    """Returns the kernel of a single node."""
     if isinstance(node, Compute):
         return Kernel(
             output=node.output,
@@ -259,66 +273,66 @@ def _kernel(node: Node) -> Kernel:
     return _plain(node)
 
 
-def _plain(node: Contraction | Ranking) -> Kernel:
+def _plain(node: Contraction | TopK) -> Kernel:
     axes = tuple(axis(length, f"i{d}") for d, length in enumerate(node.output.shape))
     return Kernel(
         output=node.output,
         axes=axes,
-        body=accumulated(node.output.type),
+        body=accumulator(node.output.type),
         contraction=node,
         operations=node.operations,
     )
 
 
 def _is_same_position(producer: Kernel, reader: Kernel) -> bool:
-    """Whether a reader needs the producer's element at its own position, and no other."""
+    """Returns True if a reader uses the producer's element at its own index only."""
     if not producer.shape == producer.output.shape == reader.shape:
         return False
-    expected = flat(reader.axes, reader.shape)
+    expected = linearize(reader.axes, reader.shape)
     found = [each for each in _loads(reader) if each[0].value is producer.output]
     return all(
-        times == 1 and each.guard is None and flat(each.index, each.value.shape) is expected
+        times == 1 and each.guard is None and linearize(each.index, each.value.shape) is expected
         for each, times in found
     )
 
 
 def _reshaped(producer: Kernel, reader: Kernel) -> Kernel:
-    """The producer for a reader that only gives its elements another shape: positions stay what they were made for."""
+    """Returns the producer, storing the shape of a reader that only reshapes its elements."""
     operations = tuple(sorted({*producer.operations, *reader.operations}))
     return replace(producer, output=reader.output, operations=operations)
 
 
 def _renamed(producer: Kernel, reader: Kernel) -> Kernel | None:
-    """The reader at the producer's axes, with the producer's body as it is: in long chains that is the larger one."""
+    """Fuses without rewriting the producer's body, which in long chains is the larger one."""
     where: dict[Expression, Expression] = dict(zip(reader.axes, producer.axes, strict=True))
 
     def found(expression: Expression) -> Expression | None:
         is_read = isinstance(expression, Load) and expression.value is producer.output
         return producer.body if is_read else where.get(expression)
 
-    joined = _joined(producer, reader, found)
+    joined = _substituted(producer, reader, found)
     return None if joined is None else replace(joined, axes=producer.axes)
 
 
 def _inlined(producer: Kernel, reader: Kernel) -> Kernel | None:
-    """The reader with every load of the producer's value replaced by what it is."""
+    """Replaces each load of the producer's value in the reader by the producer's body."""
 
     def found(expression: Expression) -> Expression | None:
         if not isinstance(expression, Load) or expression.value is not producer.output:
             return None
         index = expression.index
         if producer.output.shape != producer.shape:
-            index = unflat(flat(index, producer.output.shape), producer.shape)
+            index = delinearize(linearize(index, producer.output.shape), producer.shape)
         body = substitute(producer.body, dict(zip(producer.axes, index, strict=True)))
         if expression.guard is None or expression.otherwise is None:
             return body
         return guarded(body, expression.guard, expression.otherwise)
 
-    return _joined(producer, reader, found)
+    return _substituted(producer, reader, found)
 
 
-def _joined(producer: Kernel, reader: Kernel, found: Replace) -> Kernel | None:
-    """The reader rewritten, None where it gets too large."""
+def _substituted(producer: Kernel, reader: Kernel, found: Replace) -> Kernel | None:
+    """Returns the rewritten reader, or None if it becomes too large."""
     memory: dict[Expression, Expression] = {}
     joined = replace(
         reader,
@@ -328,17 +342,17 @@ def _joined(producer: Kernel, reader: Kernel, found: Replace) -> Kernel | None:
         ),
         operations=tuple(sorted({*producer.operations, *reader.operations})),
     )
-    is_small = len(joined.expressions) <= _MAXIMUM_EXPRESSIONS and len(joined.inputs) <= _MAXIMUM_INPUTS
+    is_small = len(joined.expressions) <= _MAX_EXPRESSIONS and len(joined.inputs) <= _MAX_INPUTS
     return joined if is_small and _is_flat(joined) else None
 
 
 def _is_flat(kernel: Kernel) -> bool:
-    """Whether the expressions of a kernel are nested no more deeply than they may be."""
-    return len(kernel.expressions) <= _MAXIMUM_DEPTH or depth(kernel.expressions) <= _MAXIMUM_DEPTH
+    """Returns True if the kernel's expressions stay within the nesting limit."""
+    return len(kernel.expressions) <= _MAX_DEPTH or depth(kernel.expressions) <= _MAX_DEPTH
 
 
 def guarded(body: Expression, guard: Expression, otherwise: Expression) -> Expression:
-    """`body` where the guard holds, else `otherwise`; nothing of the body is read where it does not hold."""
+    """Returns `body` where the guard holds, else `otherwise`. The body's loads are guarded too."""
 
     def protect(expression: Expression) -> Expression | None:
         if not isinstance(expression, Load):
@@ -357,7 +371,7 @@ def guarded(body: Expression, guard: Expression, otherwise: Expression) -> Expre
 
 
 def _loads(kernel: Kernel) -> Iterator[tuple[Load, int]]:
-    """What a kernel's expressions read, and how often for each position of the kernel."""
+    """Yields the loads of a kernel, with the number of executions per element of the kernel."""
     scopes: list[tuple[Expression, int]] = [(root, 1) for root in kernel.roots]
     while scopes:
         root, times = scopes.pop()
@@ -376,21 +390,23 @@ def _loads(kernel: Kernel) -> Iterator[tuple[Load, int]]:
             stack.extend(expression.operands)
 
 
-def _is_of_rows(producer: Kernel, reader: Kernel) -> bool:
-    """Whether a reader needs the producer's folds once for each of its rows, and folds nothing else."""
+def _reduces_once_per_row(producer: Kernel, reader: Kernel) -> bool:
+    """Returns True if a reader needs the producer's reductions once per row, and has no others."""
     if not producer.has_reduction or reader.contraction is not None:
         return False
     rows = math.prod(producer.shape)
     count = next((k for k in range(len(reader.axes) + 1) if math.prod(reader.shape[:k]) == rows), None)
     if count is None or math.prod(reader.shape[count:]) < 2:
         return False
-    leading = flat(reader.axes[:count], reader.shape[:count])
+    leading = linearize(reader.axes[:count], reader.shape[:count])
     found = [each for each, _ in _loads(reader) if each.value is producer.output]
-    if any(each.guard is not None or flat(each.index, each.value.shape) is not leading for each in found):
+    if any(
+        each.guard is not None or linearize(each.index, each.value.shape) is not leading for each in found
+    ):
         return False
     allowed = set(reader.axes[:count])
-    folds = [each for each in reader.expressions if isinstance(each, Reduce)]
-    return all(free_axes(each) & set(reader.axes) <= allowed for each in folds)
+    reductions = [each for each in reader.expressions if isinstance(each, Reduce)]
+    return all(free_axes(each) & set(reader.axes) <= allowed for each in reductions)
 
 
 def _extent(axes: tuple[Axis, ...]) -> int:
@@ -398,7 +414,7 @@ def _extent(axes: tuple[Axis, ...]) -> int:
 
 
 def _weight(kernel: Kernel) -> int:
-    """About how many additions an element costs, index arithmetic apart."""
+    """Returns the approximate cost of an element in additions, without index arithmetic."""
     return sum(
         weight_of(each.op)
         for each in kernel.expressions

@@ -1,11 +1,15 @@
-"""A convolution each of whose groups has a single channel is a depthwise one."""
+"""Canonicalizes convolutions with one input channel per group to depthwise convolutions."""
 
 from neurald.drivers.compiler.ir.expression import axis, index, load
-from neurald.drivers.compiler.ir.graph import Compute, Convolution, DepthwiseConvolution, Graph, Node, Value
+from neurald.drivers.compiler.ir.graph import Compute, Convolution, DepthwiseConvolution, Graph, Node
+from neurald.drivers.compiler.ir.value import Value
 
 
-def find_depthwise(graph: Graph) -> bool:
-    """Replaces convolutions in several groups of depth 1. One group stays: its products are those of a matrix."""
+def canonicalize_depthwise(graph: Graph) -> bool:
+    """Replaces convolutions with several groups of depth 1.
+
+    A single group remains a matrix product.
+    """
     nodes: list[Node] = []
     for node in graph.nodes:
         if isinstance(node, Convolution) and node.groups > 1 and node.weights.shape[3] == 1:

@@ -1,7 +1,8 @@
-"""Values that are put side by side, as the channels of images: what computes them stores each run of elements where it belongs.
+"""In-place concatenation along inner dimensions: producers store their runs into the result.
 
-A value that only the result is made of needs no memory of its own then, nor to be copied. The others are copied by kernels of their
-own. The result's memory belongs to all of these kernels, see `FusedGraph.starts` and `Kernel.place`.
+This covers concatenation along channels, for example. A value that is only used in the result needs
+no memory of its own and no copy. Other values are copied by separate kernels. The result's memory
+is shared by all of these kernels; see `FusedGraph.starts` and `Kernel.output_offset`.
 """
 
 import math
@@ -9,25 +10,27 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from neurald.drivers.compiler.ir.expression import Axis, Constant, Expression, Load, axis, load
-from neurald.drivers.compiler.ir.graph import Value, flat
+from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
+from neurald.drivers.compiler.ir.value import Value
 
-#: Shorter runs are better put together in registers.
-_SHORTEST_BYTES = 16
-#: Smaller results are copied before another kernel has begun, unless nothing is left to copy.
-_SMALLEST_BYTES = 1 << 14
-#: At least this part of a result must be stored where it belongs.
-_WORTHWHILE = 0.25
+#: Shorter runs are better assembled in registers.
+_MIN_RUN_BYTES = 16
+#: A smaller result is copied before another kernel could have started, so it must need no copies at
+#: all.
+_MIN_COPIED_RESULT_BYTES = 1 << 14
+#: Smallest fraction of a result that must be stored in place.
+_MIN_IN_PLACE_FRACTION = 0.25
 
 
-def interleave(graph: FusedGraph, stores_runs: Callable[[Kernel], bool]) -> FusedGraph:
-    """The graph with values stored side by side by what computes them.
+def concat_in_place(graph: FusedGraph, stores_runs: Callable[[Kernel], bool]) -> FusedGraph:
+    """Returns the graph with concatenations stored in place by their producers.
 
     Args:
         graph: is not changed.
-        stores_runs: whether a kernel can store elements where its `place` says.
+        stores_runs: returns True if a kernel can store elements at its `output_offset`.
     """
-    interleaving = _Interleaving(graph, stores_runs)
+    interleaving = _InPlaceConcat(graph, stores_runs)
     for kernel in graph.kernels:
         interleaving.replace(kernel)
     return interleaving.result()
@@ -35,7 +38,7 @@ def interleave(graph: FusedGraph, stores_runs: Callable[[Kernel], bool]) -> Fuse
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A value, and where along the dimension it begins."""
+    """A value, and its first index along the concatenated dimension."""
 
     value: Value
     begin: int
@@ -43,12 +46,12 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """What a result is made of.
+    """The parts of a concatenation.
 
     Attributes:
-        parts: in their order; they fill the result.
-        length: elements of the result for each position in the dimensions before the one along which parts follow each other.
-        each: elements of a part for each place along that dimension.
+        parts: in order; they cover the result.
+        length: elements of the result per index of the dimensions before the concatenated one.
+        each: elements of a part per index along the concatenated dimension.
     """
 
     parts: tuple[_Part, ...]
@@ -56,16 +59,16 @@ class _Parts:
     each: int
 
     def run(self, part: _Part) -> int:
-        """How many elements of a part lie side by side."""
+        """Returns the number of contiguous elements of a part."""
         ends = [each.begin for each in self.parts[1:]] + [self.length // self.each]
         return (ends[self.parts.index(part)] - part.begin) * self.each
 
 
-class _Interleaving:
+class _InPlaceConcat:
     def __init__(self, graph: FusedGraph, stores_runs: Callable[[Kernel], bool]) -> None:
         self._graph = graph
         self._stores_runs = stores_runs
-        #: By output; what stands for a kernel that is left out comes in its place.
+        #: Kernels by output. Copies take the place of an eliminated kernel.
         self._kernels: dict[Value, tuple[Kernel, ...]] = {each.output: (each,) for each in graph.kernels}
         self._aliases = dict(graph.aliases)
         self._starts = dict(graph.starts)
@@ -75,73 +78,78 @@ class _Interleaving:
                 self._readers[value] = self._readers.get(value, 0) + 1
 
     def replace(self, kernel: Kernel) -> None:
-        """Leaves a kernel out, if others can do its work."""
+        """Eliminates a kernel, if its inputs can be stored into its output directly."""
         found = _parts_of(kernel)
         if found is None or not kernel.output.count:
             return
         size = kernel.output.type.size_bytes
-        if any(found.run(part) * size < _SHORTEST_BYTES for part in found.parts):
+        if any(found.run(part) * size < _MIN_RUN_BYTES for part in found.parts):
             return
         stored = [part for part in found.parts if self._can_store(found, part)]
         elements = sum(part.value.count for part in stored)
-        if elements < _WORTHWHILE * kernel.output.count:
+        if elements < _MIN_IN_PLACE_FRACTION * kernel.output.count:
             return
-        if len(stored) < len(found.parts) and kernel.output.size_bytes < _SMALLEST_BYTES:
+        if len(stored) < len(found.parts) and kernel.output.size_bytes < _MIN_COPIED_RESULT_BYTES:
             return
         copies = []
         for part in found.parts:
             if part in stored:
                 (writer,) = self._kernels[part.value]
-                self._kernels[part.value] = (_placed(writer, found, part),)
-                self._put(part.value, kernel.output, part.begin * found.each)
+                self._kernels[part.value] = (_stored_in_place(writer, found, part),)
+                self._alias(part.value, kernel.output, part.begin * found.each)
             else:
                 copy = _copy(part.value, kernel.operations)
-                copies.append(_placed(copy, found, part))
-                self._put(copy.output, kernel.output, part.begin * found.each)
+                copies.append(_stored_in_place(copy, found, part))
+                self._alias(copy.output, kernel.output, part.begin * found.each)
         self._kernels[kernel.output] = tuple(copies)
         if not copies:
-            # Somebody has to stand for the operations that the kernel stood for.
+            # The last writer takes over the attribution of the kernel's operations.
             (writer,) = self._kernels[stored[-1].value]
             operations = tuple(sorted({*writer.operations, *kernel.operations}))
             self._kernels[stored[-1].value] = (replace(writer, operations=operations),)
 
-    def _put(self, part: Value, whole: Value, start: int) -> None:
-        """Makes a value a part of another one's memory, or of that which this is a part of."""
+    def _alias(self, part: Value, whole: Value, start: int) -> None:
+        """Places a value in another one's memory, or in that of the other one's owner."""
         self._aliases[part] = self._aliases.get(whole, whole)
         self._starts[part] = self._starts.get(whole, 0) + start
 
     def _can_store(self, parts: _Parts, part: _Part) -> bool:
-        """Whether a value is nothing but a part of one result, and its kernel can store it there."""
+        """Returns True if a value is only used in one result, and its kernel can store it there."""
         value = part.value
         writers = self._kernels.get(value, ())
         if len(writers) != 1 or self._readers.get(value) != 1 or value in self._graph.outputs:
             return False
         if value in self._aliases or value in self._aliases.values():
             return False
-        return writers[0].place is None and self._stores_runs(_placed(writers[0], parts, part))
+        return writers[0].output_offset is None and self._stores_runs(
+            _stored_in_place(writers[0], parts, part)
+        )
 
     def result(self) -> FusedGraph:
-        """The graph as it is by now."""
+        """Returns the resulting graph."""
         kernels = tuple(kernel for each in self._kernels.values() for kernel in each)
         return replace(self._graph, kernels=kernels, aliases=self._aliases, starts=self._starts)
 
 
 def _copy(value: Value, operations: tuple[int, ...]) -> Kernel:
-    """A kernel that copies a value."""
+    """Returns a kernel that copies a value."""
     axes = tuple(axis(length, f"i{d}") for d, length in enumerate(value.shape))
     output = Value(value.shape, value.type, name=value.name)
     return Kernel(output=output, axes=axes, body=load(value, axes), operations=operations)
 
 
-def _placed(kernel: Kernel, parts: _Parts, part: _Part) -> Kernel:
-    """A kernel that stores the runs of a part as far apart as they are in the result."""
-    run, place = parts.run(part), flat(kernel.axes, kernel.shape)
-    return replace(kernel, place=place // run * parts.length + place % run)
+def _stored_in_place(kernel: Kernel, parts: _Parts, part: _Part) -> Kernel:
+    """Returns the kernel with its elements stored as runs in the result."""
+    run, offset = parts.run(part), linearize(kernel.axes, kernel.shape)
+    return replace(kernel, output_offset=offset // run * parts.length + offset % run)
 
 
 def _parts_of(kernel: Kernel) -> _Parts | None:
-    """The values that a kernel puts side by side, and nothing else."""
-    if kernel.contraction is not None or kernel.requirements or kernel.place is not None:
+    """Returns the values that a kernel concatenates along one dimension.
+
+    None if it does anything else.
+    """
+    if kernel.contraction is not None or kernel.requirements or kernel.output_offset is not None:
         return None
     found: list[_Part] = []
     dimensions: set[int] = set()
@@ -176,7 +184,7 @@ def _parts_of(kernel: Kernel) -> _Parts | None:
     return _Parts(tuple(found), end * each, each)
 
 
-def _shift(place: Expression, along: Axis) -> int | None:
-    """How far a place is before that along an axis; None: it depends."""
-    difference = along - place
+def _shift(offset: Expression, along: Axis) -> int | None:
+    """Returns the constant difference between the axis and the index, or None if it varies."""
+    difference = along - offset
     return difference.low if isinstance(difference, Constant) else None

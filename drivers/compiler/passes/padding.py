@@ -1,4 +1,4 @@
-"""An image that is padded with what counts as nothing before a convolution is padded by that."""
+"""Folds an explicit zero-point pad into the padding of the convolution that follows."""
 
 import dataclasses
 
@@ -13,7 +13,10 @@ from neurald.drivers.compiler.ir.graph import (
 
 
 def merge_padding(graph: Graph) -> bool:
-    """Makes padding of height and width part of the convolutions that read it; other readers still find it."""
+    """Folds pads of height and width into the convolutions that read them.
+
+    Other readers are unaffected.
+    """
     producers = graph.producers()
     is_changed = False
     for position, node in enumerate(graph.nodes):

@@ -1,9 +1,11 @@
-"""Products that are those of two plain matrices are written as such, whatever they came as: compilers need one way for them.
+"""Rewrites contractions that are products of two plain matrices as such, the form with kernels.
 
-- A convolution that sees each whole image at once, for a single position, multiplies a row for each image.
-- A product of many matrices by the same one is a product of a single matrix with all their rows.
+- A convolution whose window covers the image, with one output position, is a row per image times a
+  matrix.
+- A batch of products with the same right matrix is one product with all of their rows.
 
-Convolutions with a 1×1 kernel over larger images stay: they are found by their kernel, and keep the image's shape.
+1×1 convolutions over larger images stay: they are recognised by their kernel and keep the image's
+shape.
 """
 
 import dataclasses
@@ -17,14 +19,14 @@ from neurald.drivers.compiler.ir.graph import (
     MatrixProduct,
     Node,
     Pair,
-    Value,
-    unflat,
+    delinearize,
 )
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.replacing import reshaped, view
 
 
-def simplify_products(graph: Graph) -> bool:
-    """Replaces convolutions and batched products by products of two matrices, seen in the shape that they had."""
+def canonicalize_matrix_products(graph: Graph) -> bool:
+    """Replaces convolutions and batched products by reshaped products of two matrices."""
     nodes: list[Node] = []
     for node in graph.nodes:
         simpler: tuple[Node, ...] | None = None
@@ -45,9 +47,9 @@ def _of_convolution(node: Convolution) -> tuple[Node, ...] | None:
         return None
     channels = node.weights.shape[0]
     rows, before = reshaped(node.input, (images, height * width * depth), node.operations)
-    # What lies outside of the image is multiplied by nothing.
+    # Weights outside the image multiply padding, so they are dropped.
     o, k = axes = axis(channels, "i0"), axis(height * width * depth, "i1")
-    y, x, c = unflat(k, (height, width, depth))
+    y, x, c = delinearize(k, (height, width, depth))
     columns = Value((channels, height * width * depth), node.weights.type, name=node.weights.name)
     seen = Compute(
         output=columns,
@@ -67,7 +69,10 @@ def _of_convolution(node: Convolution) -> tuple[Node, ...] | None:
 
 
 def _first_taps(node: Convolution) -> Pair | None:
-    """The element of the window that lies on the image's first one; None where there is more than that window."""
+    """Returns the window element at the image's origin.
+
+    None if the window does not cover the image.
+    """
     if node.groups != 1 or node.output.shape[1:3] != (1, 1):
         return None
     first = []

@@ -1,4 +1,4 @@
-"""What transformations share: nodes that read other values than before, and values seen in another shape."""
+"""Helpers of transformations: replaced inputs and reshaped values."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -9,17 +9,16 @@ from neurald.drivers.compiler.ir.graph import (
     DepthwiseConvolution,
     MatrixProduct,
     Node,
-    Ranking,
-    Shape,
-    Value,
-    flat,
-    unflat,
+    TopK,
+    delinearize,
+    linearize,
 )
 from neurald.drivers.compiler.ir.traversal import rewrite
+from neurald.drivers.compiler.ir.value import Shape, Value
 
 
 def with_inputs(node: Node, replaced: Mapping[Value, Value]) -> Node:
-    """The node with others of the same shape and type in place of values that it reads."""
+    """Returns the node with inputs replaced by values of the same shape and type."""
     if not any(value in replaced for value in node.inputs):
         return node
     if isinstance(node, Compute):
@@ -28,7 +27,7 @@ def with_inputs(node: Node, replaced: Mapping[Value, Value]) -> Node:
         return dataclasses.replace(
             node, left=replaced.get(node.left, node.left), right=replaced.get(node.right, node.right)
         )
-    if isinstance(node, Ranking):
+    if isinstance(node, TopK):
         return dataclasses.replace(node, input=replaced.get(node.input, node.input))
     input_, weights = replaced.get(node.input, node.input), replaced.get(node.weights, node.weights)
     if isinstance(node, DepthwiseConvolution):
@@ -51,14 +50,14 @@ def _compute_with_inputs(node: Compute, replaced: Mapping[Value, Value]) -> Comp
 
 
 def view(source: Value, output: Value, operations: tuple[int, ...]) -> Compute:
-    """What makes `output` the same elements in the same order as those of `source`."""
+    """Returns a node that reshapes `source` to `output`."""
     axes = tuple(axis(length, f"i{dimension}") for dimension, length in enumerate(output.shape))
-    body = load(source, unflat(flat(axes, output.shape), source.shape))
+    body = load(source, delinearize(linearize(axes, output.shape), source.shape))
     return Compute(output=output, axes=axes, body=body, operations=operations)
 
 
 def reshaped(source: Value, shape: Shape, operations: tuple[int, ...]) -> tuple[Value, tuple[Node, ...]]:
-    """The value in another shape, and the nodes that it takes."""
+    """Returns the value in another shape, and the nodes that reshape it."""
     if source.shape == shape:
         return source, ()
     if source.constant is not None:

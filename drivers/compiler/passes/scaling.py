@@ -1,4 +1,4 @@
-"""Sums that are only ever multiplied by a constant for each channel are sums of weights that are multiplied already."""
+"""Folds a per-channel scale of a contraction's result into its constant weights."""
 
 import dataclasses
 
@@ -13,21 +13,21 @@ from neurald.drivers.compiler.ir.graph import (
     DepthwiseConvolution,
     Graph,
     Node,
-    Ranking,
-    Value,
+    TopK,
 )
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import rewrite, walk
+from neurald.drivers.compiler.ir.value import Value
 
 
 def merge_scaling(graph: Graph) -> bool:
-    """Multiplies constant FLOAT32 weights by what the only reader of the sums multiplies all of those by."""
+    """Scales constant FLOAT32 weights by the factor that the sole reader of the sums applies."""
     consumers, outputs = graph.consumers(), set(graph.outputs)
     changed: dict[Value, Node] = {}
     for node in graph.nodes:
         readers = consumers.get(node.output, [])
-        if isinstance(node, Compute | Ranking) or node.output in outputs or len(readers) != 1:
+        if isinstance(node, Compute | TopK) or node.output in outputs or len(readers) != 1:
             continue
         reader = changed.get(readers[0].output, readers[0])
         merged = _merged(node, reader) if isinstance(reader, Compute) else None
@@ -38,7 +38,7 @@ def merge_scaling(graph: Graph) -> bool:
 
 
 def _merged(node: Contraction, reader: Compute) -> tuple[Contraction, Compute] | None:
-    """Both without the multiplication; None where there is none, or where it is more than that."""
+    """Returns both nodes without the multiplication, or None if the pattern does not match."""
     found = _product(node.output, reader)
     if found is None:
         return None
@@ -52,7 +52,7 @@ def _merged(node: Contraction, reader: Compute) -> tuple[Contraction, Compute] |
 
 
 def _product(sums: Value, reader: Compute) -> tuple[Expression, Load, Expression] | None:
-    """The product, the sum in it, and its other factor, if the reader has no other use of the sums."""
+    """Returns the product, the load of the sum and the other factor, if it is the only use."""
     if reader.requirements:
         return None
     users = [
@@ -72,21 +72,21 @@ def _product(sums: Value, reader: Compute) -> tuple[Expression, Load, Expression
 
 
 def _factors(total: Load, factor: Expression) -> Array | None:
-    """One factor, or one for each channel of the sums; None where they differ otherwise, or are not known."""
+    """Returns one factor, or one per channel; None if it varies otherwise or is not constant."""
     if isinstance(factor, Constant):
         return np.full(1, factor.value, np.float32)
     if not isinstance(factor, Load) or factor.guard is not None or factor.value.constant is None:
         return None
     channel, channels = total.index[-1], total.value.shape[-1]
-    for place, length in zip(factor.index, factor.value.shape, strict=True):
-        is_channel = place is channel and length == channels
+    for index, length in zip(factor.index, factor.value.shape, strict=True):
+        is_channel = index is channel and length == channels
         if length != 1 and not is_channel:
             return None
     return factor.value.constant.reshape(-1) if factor.value.count in (1, channels) else None
 
 
 def _scaled(node: Contraction, factors: Array) -> Contraction | None:
-    """The contraction with other weights, None where those lose more than the last bit."""
+    """Returns the contraction with scaled weights, or None if that loses more than the last bit."""
     value = node.weights if isinstance(node, Convolution | DepthwiseConvolution) else node.right
     if value.constant is None or {value.type, node.output.type} != {Scalar.FLOAT32}:
         return None
@@ -95,7 +95,7 @@ def _scaled(node: Contraction, factors: Array) -> Contraction | None:
     exact = value.constant.astype(np.float64) * factors.reshape(along)
     info = np.finfo(np.float32)
     is_normal = (exact == 0) | ((abs(exact) >= info.smallest_normal) & (abs(exact) <= info.max))
-    # A factor of 0 makes NaN of sums that are infinite.
+    # A factor of 0 would turn infinite sums into NaN.
     if not is_normal.all() or not factors.all():
         return None
     weights = Value(value.shape, value.type, exact.astype(np.float32), value.name)

@@ -1,13 +1,14 @@
-"""A matrix that is transposed before it is multiplied is read by columns instead."""
+"""Folds transpositions into matrix products, which read the operand by columns instead."""
 
 import dataclasses
 
 from neurald.drivers.compiler.ir.expression import Load
-from neurald.drivers.compiler.ir.graph import Compute, Graph, MatrixProduct, Node, Value
+from neurald.drivers.compiler.ir.graph import Compute, Graph, MatrixProduct, Node
+from neurald.drivers.compiler.ir.value import Value
 
 
 def merge_transposition(graph: Graph) -> bool:
-    """Makes transpositions part of the products that read them; other readers still find them."""
+    """Folds transpositions into the products that read them. Other readers are unaffected."""
     producers = graph.producers()
     is_changed = False
     for position, node in enumerate(graph.nodes):
@@ -28,7 +29,7 @@ def merge_transposition(graph: Graph) -> bool:
 
 
 def _transposed(node: Node | None) -> Value | None:
-    """What a node only swaps the last two dimensions of, None where it does anything else."""
+    """Returns the input of a node that only swaps its last two dimensions, else None."""
     if not isinstance(node, Compute) or len(node.axes) < 2 or node.requirements:
         return None
     body, (*batches, row, column) = node.body, node.axes
@@ -38,7 +39,7 @@ def _transposed(node: Node | None) -> Value | None:
     if tuple(axis.extent for axis in expected) != body.value.shape:
         return None
     is_swapped = all(
-        (place - axis).high == 0 == (place - axis).low
-        for place, axis in zip(body.index, expected, strict=True)
+        (index - axis).high == 0 == (index - axis).low
+        for index, axis in zip(body.index, expected, strict=True)
     )
     return body.value if is_swapped else None

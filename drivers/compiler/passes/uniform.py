@@ -1,7 +1,7 @@
-"""Constants that are one number everywhere are that number, wherever nodes compute with their elements.
+"""Replaces loads from a splat constant by its scalar.
 
-That holds for integers, and for floats that arithmetic has simpler ways for, as exponents. Others stay constants: kernels that differ
-in nothing else share their code.
+This applies to integers, and to small whole floats such as exponents, which arithmetic can
+simplify. Other floats stay constants, so that kernels that differ only in the number share code.
 """
 
 import dataclasses
@@ -10,15 +10,16 @@ import numpy as np
 
 from neurald.drivers.compiler.analysis.interpreter import Array
 from neurald.drivers.compiler.ir.expression import Constant, Expression, Load, constant, select
-from neurald.drivers.compiler.ir.graph import Compute, Graph, Node, Value
+from neurald.drivers.compiler.ir.graph import Compute, Graph, Node
 from neurald.drivers.compiler.ir.traversal import rewrite
+from neurald.drivers.compiler.ir.value import Value
 
-#: Floats that are known are whole numbers up to this one.
+#: Largest magnitude of a whole float that is replaced.
 _LARGEST_FLOAT = 16
 
 
-def know_uniform(graph: Graph) -> bool:
-    """Replaces what is loaded from such constants by the number. Contractions read them as they are."""
+def replace_splat_constants(graph: Graph) -> bool:
+    """Replaces loads from splat constants in Compute nodes. Contractions are not changed."""
     numbers = {
         value: number
         for value in {value for node in graph.nodes if isinstance(node, Compute) for value in node.inputs}
@@ -51,14 +52,17 @@ def know_uniform(graph: Graph) -> bool:
 
 
 def _number(value: Value, array: Array) -> Constant | None:
-    """What all elements are, bit for bit; None where they differ, where there are none, or where it is of no use."""
+    """Returns the scalar of a splat constant, or None if it is not replaced.
+
+    Its elements are equal bit for bit.
+    """
     if not value.count:
         return None
     flat = array.reshape(-1)
     if value.type.is_float and not (abs(flat[0]) <= _LARGEST_FLOAT and flat[0] == np.trunc(flat[0])):
         return None
     first = flat[:1].tobytes()
-    # Most constants differ at their ends already.
+    # Most constants already differ at their ends.
     if flat[-1:].tobytes() != first:
         return None
     bits = np.ascontiguousarray(flat).view(np.dtype(f"V{flat.itemsize}"))

@@ -1,20 +1,21 @@
-"""Nodes that change nothing are dropped, and those that only change the shape see what was computed, not each other."""
+"""Removes no-op nodes, and makes reshapes read the original value instead of another reshape."""
 
-from neurald.drivers.compiler.ir.graph import Compute, Graph, Node, Value
+from neurald.drivers.compiler.ir.graph import Compute, Graph, Node
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.replacing import view, with_inputs
 
 
 def remove_views(graph: Graph) -> bool:
-    """Replaces values by what they are the same elements of. Outputs of the graph stay."""
+    """Replaces reshaped values by their sources. Outputs of the graph stay."""
     outputs = set(graph.outputs)
-    #: What is seen in another shape, to what it was at first.
+    #: Maps each reshaped value to the value that it was computed as.
     sources: dict[Value, Value] = {}
     replaced: dict[Value, Value] = {}
     kept: list[Node] = []
     is_changed = False
     for old in graph.nodes:
         node = with_inputs(old, replaced)
-        source = node.viewed if isinstance(node, Compute) else None
+        source = node.aliased_input if isinstance(node, Compute) else None
         if source is not None:
             first = sources.get(source, source)
             same = next((each for each in (source, first) if each.shape == node.output.shape), None)

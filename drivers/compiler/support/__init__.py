@@ -1,1 +1,1 @@
-"""What compiling drivers need around the compiler: processes, and pauses of the garbage collector."""
+"""Helper processes for compilations, and pauses of the garbage collector."""

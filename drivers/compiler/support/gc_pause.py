@@ -1,4 +1,4 @@
-"""The garbage collector of Python, put off while much is made that stays."""
+"""Pauses Python's cyclic garbage collector while a compiler allocates many long-lived objects."""
 
 import gc
 import os
@@ -8,15 +8,17 @@ from contextlib import contextmanager
 from neurald.hal.process.fork import forkable_lock
 
 _lock = forkable_lock()
-#: How many want it put off, and whether it was on before the first of them.
+#: Number of active pauses, and whether the collector was enabled before the first.
 _state = {"count": 0, "was_on": False}
 
 
 @contextmanager
-def put_off() -> Iterator[None]:
-    """Looks for no cycles meanwhile: compilers make hundreds of thousands of objects, and hardly any cycle.
+def paused_gc() -> Iterator[None]:
+    """Pauses garbage collection.
 
-    Threads may do so at the same time; the last one leaves the collector as the first one has found it.
+    Compilers allocate hundreds of thousands of objects and few cycles.
+
+    Several threads may pause it at once; the last one restores the collector's original state.
     """
     with _lock:
         if not _state["count"]:
@@ -27,7 +29,7 @@ def put_off() -> Iterator[None]:
         yield
     finally:
         with _lock:
-            # In a child of a fork it is 0 already.
+            # The count is already 0 in a forked child.
             if _state["count"]:
                 _state["count"] -= 1
                 if not _state["count"] and _state["was_on"]:
@@ -35,7 +37,7 @@ def put_off() -> Iterator[None]:
 
 
 def _in_child() -> None:
-    """Looks for cycles again: the threads that put it off are not in a child of a fork."""
+    """Resumes collection in a forked child, where the pausing threads do not exist."""
     if _state["count"] and _state["was_on"]:
         gc.enable()
     _state["count"] = 0

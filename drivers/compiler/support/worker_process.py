@@ -1,4 +1,4 @@
-"""Another process that answers requests: a Python that runs a file of the package, and nothing else that its user has."""
+"""Worker process that answers requests: an isolated Python that runs a script of this package."""
 
 import contextlib
 import json
@@ -10,27 +10,29 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-#: An answer that says it were longer is none.
-_MOST_BYTES = 1 << 31
+#: Longer answers are treated as invalid.
+_MAX_BYTES = 1 << 31
 
 
 class WorkerProcess:
-    """A process to which one thread at a time gives requests. A request, and an answer, comes after its length in eight bytes.
+    """A process that answers requests of one thread at a time.
+
+    Each request and answer is preceded by its length as eight little-endian bytes.
 
     Args:
-        script: what it runs; the end of its standard input tells it to end.
-        about: what it needs to know before the first request: a JSON object, which it gets as its argument.
-        flags: of Python, besides `-I`.
+        script: the script to run. It ends when its standard input does.
+        about: settings, passed as a JSON object in its argument.
+        flags: options for Python in addition to `-I`.
 
     Raises:
-        OSError: it does not start, or nobody knows where this Python is.
+        OSError: the process does not start, or the path of this Python is unknown.
     """
 
     def __init__(self, script: Path, about: Mapping[str, object], *, flags: Sequence[str] = ()) -> None:
         if not sys.executable:
-            raise OSError("nobody knows which Python this is")
+            raise OSError("sys.executable is empty, so the worker cannot be started")
         self._is_closed = False
-        self._process = subprocess.Popen(  # noqa: S603 - this Python, and a file of ours
+        self._process = subprocess.Popen(  # noqa: S603 - this Python, and a script of this package
             [sys.executable, "-I", *flags, str(script), json.dumps(about)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -40,30 +42,30 @@ class WorkerProcess:
 
     @property
     def is_closed(self) -> bool:
-        """Whether it was ended from here."""
+        """True if `kill` or `close` was called."""
         return self._is_closed
 
     @property
     def has_ended(self) -> bool:
-        """Whether the process is no longer there."""
+        """True if the process has exited."""
         return self._process.poll() is not None
 
     @property
     def _pipes(self) -> tuple[IO[bytes], IO[bytes]]:
         requests, answers = self._process.stdin, self._process.stdout
-        assert requests is not None  # noqa: S101 - it was asked for
-        assert answers is not None  # noqa: S101 - it was asked for
+        assert requests is not None  # noqa: S101 - Popen opened it
+        assert answers is not None  # noqa: S101 - Popen opened it
         return requests, answers
 
     def answer(self, request: bytes, *, limit_s: float | None = None) -> bytes:
-        """What the process answers.
+        """Sends a request and returns the answer.
 
         Args:
-            request: what it is asked.
-            limit_s: after so many seconds it is ended.
+            request: the request.
+            limit_s: the process is killed after this many seconds.
 
         Raises:
-            OSError, ValueError, struct.error: it has ended, or says what is no answer.
+            OSError, ValueError, struct.error: the process has ended, or its answer is invalid.
         """
         timer = None if limit_s is None else threading.Timer(limit_s, self._process.kill)
         if timer is not None:
@@ -80,15 +82,18 @@ class WorkerProcess:
         requests.write(struct.pack("<Q", len(request)) + request)
         requests.flush()
         (length,) = struct.unpack("<Q", answers.read(8))
-        if length > _MOST_BYTES:
-            raise ValueError(f"an answer of {length} bytes")
+        if length > _MAX_BYTES:
+            raise ValueError(f"the worker announced an answer of {length} bytes; the limit is {_MAX_BYTES}")
         answer = answers.read(length)
         if len(answer) != length:
-            raise ValueError(f"{len(answer)} of {length} bytes")
+            raise ValueError(f"the worker sent {len(answer)} of {length} bytes")
         return answer
 
     def kill(self) -> None:
-        """Ends the process; a thread that waits for an answer gets none. `close` waits for its end."""
+        """Kills the process. A thread that waits for an answer gets an error.
+
+        `close` waits for the exit.
+        """
         self._is_closed = True
         self._process.kill()
 
@@ -97,6 +102,6 @@ class WorkerProcess:
         self.kill()
         self._process.wait()
         for pipe in self._pipes:
-            # What was not flushed goes nowhere.
+            # Closing flushes buffered requests to a dead process.
             with contextlib.suppress(OSError):
                 pipe.close()

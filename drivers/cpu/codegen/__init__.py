@@ -1,1 +1,1 @@
-"""Kernels as text in LLVM's language."""
+"""Generates the LLVM IR of kernels."""

@@ -1,46 +1,48 @@
-"""What follows the sums of a contraction, in the kernels that compute those."""
+"""Epilogues: what contraction kernels compute from their sums."""
 
 from collections.abc import Mapping, Sequence
 
-from neurald.drivers.compiler.ir.expression import Accumulated, Expression
-from neurald.drivers.compiler.ir.graph import Value, flat
+from neurald.drivers.compiler.ir.expression import AccumulatorRef, Expression
+from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.statements import Statements
 from neurald.drivers.cpu.emit.instructions import Instructions
-from neurald.drivers.cpu.emit.int64_narrowing import narrowed
+from neurald.drivers.cpu.emit.int64_narrowing import narrow_int64
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.target.target import Target
 
 
 def arguments_of(kernel: Kernel) -> tuple[Value, ...]:
-    """What a kernel's function takes: its output, and each value that it reads."""
+    """Returns the arguments of a kernel's function: its output and inputs."""
     return (kernel.output, *kernel.inputs)
 
 
 def pointer_names(values: Sequence[Value]) -> dict[Value, str]:
-    """What the parameters of a function of these values are called."""
+    """Returns the parameter names of a function of these values."""
     return {value: f"%a{position}" for position, value in enumerate(values)}
 
 
 def parameter_names(values: Sequence[Value]) -> tuple[str, ...]:
-    """All names that are known in the whole function; what `Instructions` takes as `outside`."""
+    """Returns all names visible in the whole function, for `Instructions(outside)`."""
     return (*pointer_names(values).values(), "%scratch", "%status", "%begin", "%end")
 
 
 def parameters(values: Sequence[Value]) -> str:
-    """The parameter list of a kernel's function, see `Routine`."""
+    """Returns the parameter list of a kernel's function; see `Routine`."""
     pointers = [f"ptr noalias %a{position}" for position in range(len(values))]
     return ", ".join((*pointers, "ptr %scratch", "ptr %status", "i64 %begin", "i64 %end"))
 
 
 class Epilogue:
-    """Computes and stores elements of a kernel with a contraction from the sums at their positions.
+    """Computes and stores elements of a contraction kernel from their sums.
 
-    The instructions go to where `code` is, inside whatever loops are open there; what does not depend on a loop's counter is
-    put outside of it. What is asked for twice is computed once: write it for all positions of a tile, and bias, multipliers
-    and so on, which are the same for the same channels, are loaded once. So the function looks like this:
+    Instructions are written at the current position of `code`, inside its open loops, and hoisted
+    out of loops that they do not depend on. Repeated expressions are computed once: if all elements
+    of a tile are written, then bias, multipliers and other per-channel values are only loaded once.
+    A function looks like this:
 
         code = Instructions(parameter_names(values))
         epilogue = Epilogue(kernel, target, code)
@@ -50,10 +52,11 @@ class Epilogue:
             epilogue.write(total, ["0", row.index, column, channel], 16)
 
     Args:
-        kernel: what is computed; its `contraction` is what sums are of.
-        target: what the instructions are for.
-        code: where they go. `%status` must be known there.
-        pointers: the names of the memory of each value, if they are not those of `pointer_names(arguments_of(kernel))`.
+        kernel: the kernel, which has a contraction.
+        target: of the code.
+        code: receives the instructions. `%status` must be visible.
+        pointers: names of the values' memory, if they differ from
+        `pointer_names(arguments_of(kernel))`.
     """
 
     def __init__(
@@ -65,24 +68,26 @@ class Epilogue:
     ) -> None:
         assert kernel.contraction is not None  # noqa: S101 - callers render a contraction
         self._is_wide = kernel.contraction.output.type is Scalar.INT64
-        self._sums = [each for each in walk(*kernel.roots) if isinstance(each, Accumulated)]
+        self._sums = [each for each in walk(*kernel.roots) if isinstance(each, AccumulatorRef)]
         self._axes = kernel.axes
-        self._kernel, self._target, self._code = narrowed(kernel), target, code
+        self._kernel, self._target, self._code = narrow_int64(kernel), target, code
         self._pointers = pointers or pointer_names(arguments_of(kernel))
-        self._place = flat(kernel.axes, kernel.shape) if kernel.place is None else kernel.place
+        self._place = (
+            linearize(kernel.axes, kernel.shape) if kernel.output_offset is None else kernel.output_offset
+        )
         self._varying: dict[Expression, bool] = {}
 
     def write(self, total: str, axes: Sequence[str], lanes: int, mask: str | None = None) -> None:
-        """The instructions for some elements.
+        """Writes the instructions for some elements.
 
         Args:
-            total: the name of the sums, of type <lanes x float>, or <lanes x i32> (for INT32 and INT64); a single number, not
-                a vector, if `lanes` is 1.
-            axes: a name or number, i64, for each axis of `kernel.axes`: the position of the first element. The others are
-                after it along the last axis.
-            lanes: how many elements there are, a power of two.
-            mask: the name (or literal) of a <lanes x i1>: for which elements there are positions; None: for all. Where it does
-                not hold, nothing is read or written.
+            total: name of the sums, of type <lanes x float> or <lanes x i32> (for INT32 and INT64);
+            a scalar if `lanes` is 1.
+            axes: index of the first element: a name or number (i64) for each axis of `kernel.axes`.
+            Further elements follow along the last axis.
+            lanes: number of elements, a power of two.
+            mask: name or literal of a <lanes x i1>, true for elements that exist; None if all do.
+            Other lanes read and write nothing.
         """
         if self._is_wide:
             total = Vector(self._code, self._target, lanes).cast("sext", "i32", total, "i64")
@@ -111,19 +116,19 @@ def epilogue(
     mask: str | None = None,
     pointers: Mapping[Value, str] | None = None,
 ) -> None:
-    """What `Epilogue` writes, once."""
+    """Writes an `Epilogue` once."""
     Epilogue(kernel, target, code, pointers).write(total, axes, lanes, mask)
 
 
-def finish(statements: Statements, kernel: Kernel, pointer: str, place: Expression) -> None:
-    """Computes, checks and stores what a kernel gives at the position of `statements`.
+def finish(statements: Statements, kernel: Kernel, pointer: str, offset: Expression) -> None:
+    """Checks requirements and stores a kernel's element at the index of `statements`.
 
     Args:
         statements: with the names of the axes.
-        kernel: what is computed.
+        kernel: the kernel.
         pointer: the output.
-        place: where the element lies in it.
+        offset: offset of the element in it.
     """
     for number, (condition, _) in enumerate(kernel.requirements, start=1):
         statements.require(condition, number)
-    statements.store(pointer, place, kernel.body)
+    statements.store(pointer, offset, kernel.body)

@@ -1,12 +1,16 @@
-"""Kernels in LLVM's language: pure text, the same for the same kernel. Contractions are folded here like anything else."""
+"""Generic code generation: kernels to LLVM IR, deterministically.
+
+Contractions are expanded to reductions here.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
 
 from neurald.drivers.compiler.ir.expression import Axis, Expression
-from neurald.drivers.compiler.ir.graph import Value, flat
+from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.kernel import Kernel
-from neurald.drivers.compiler.passes.contraction_expansion import as_fold
+from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.compiler.passes.contraction_expansion import expand_contraction
 from neurald.drivers.cpu.codegen.epilogue import (
     arguments_of,
     finish,
@@ -16,27 +20,30 @@ from neurald.drivers.cpu.codegen.epilogue import (
 )
 from neurald.drivers.cpu.codegen.statements import Statements
 from neurald.drivers.cpu.emit.instructions import Instructions
-from neurald.drivers.cpu.emit.int64_narrowing import narrowed
-from neurald.drivers.cpu.schedule.axis_rewriting import arranged
-from neurald.drivers.cpu.schedule.axis_splitting import sections_of
-from neurald.drivers.cpu.schedule.vectorization import Layout, layout_of
+from neurald.drivers.cpu.emit.int64_narrowing import narrow_int64
+from neurald.drivers.cpu.schedule.axis_rewriting import simplify_axes
+from neurald.drivers.cpu.schedule.axis_splitting import split_into_sections
+from neurald.drivers.cpu.schedule.vectorization import LoopSchedule, schedule_loops
 from neurald.drivers.cpu.target.routine import NAME, Routine
 from neurald.drivers.cpu.target.target import Target
 
 
 def render(kernel: Kernel, target: Target) -> Routine:
-    """The routine of a kernel; a contraction is folded like anything else.
+    """Generates the routine of any kernel.
 
     Args:
-        kernel: any.
-        target: what the code is for.
+        kernel: the kernel.
+        target: of the code.
     """
-    kernel = as_fold(kernel)
+    kernel = expand_contraction(kernel)
     values = arguments_of(kernel)
     code = Instructions(parameter_names(values))
     grains, cost_ns, label = 0, 0.0, "nothing"
     if math.prod(kernel.shape):
-        layouts = [layout_of(arranged(each), target) for each in sections_of(narrowed(kernel), target)]
+        layouts = [
+            schedule_loops(simplify_axes(each), target)
+            for each in split_into_sections(narrow_int64(kernel), target)
+        ]
         for layout in layouts:
             _Loops(layout, code, target, pointer_names(values), grains).write()
             grains, cost_ns = grains + layout.grains, cost_ns + layout.cost_ns
@@ -63,25 +70,30 @@ def render(kernel: Kernel, target: Target) -> Routine:
 
 
 class _Loops:
-    """Writes the loops of a layout: over units, then over further axes, with elements inside.
+    """Writes the loops of a schedule: over units, then over the remaining axes.
 
     Args:
-        layout: of a kernel, or of a section.
-        code: where instructions go.
-        target: what they are for.
-        pointers: the names of the memory of each value.
-        first: the layout's first grain among those of the function.
+        layout: of a kernel or a section.
+        code: receives the instructions.
+        target: of the code.
+        pointers: names of the values' memory.
+        first: number of the first grain of this schedule in the function.
     """
 
     def __init__(
-        self, layout: Layout, code: Instructions, target: Target, pointers: Mapping[Value, str], first: int
+        self,
+        layout: LoopSchedule,
+        code: Instructions,
+        target: Target,
+        pointers: Mapping[Value, str],
+        first: int,
     ) -> None:
         self._layout = layout
         self._first = first
         self._code = code
         self._target = target
         self._pointers = pointers
-        #: The turn of each axis' loop.
+        #: Names of the loop counters.
         self._turns: dict[Expression, str] = {}
 
     def write(self) -> None:
@@ -102,7 +114,7 @@ class _Loops:
             self._nest(layout.order[layout.outer :], begin, end)
 
     def _own(self, grain: str) -> str:
-        """A grain of the function, counted from the layout's first; that for those before it."""
+        """Converts a grain number of the function to one of this schedule; 0 for earlier grains."""
         if not self._first:
             return grain
         self._code.declarations.add("declare i64 @llvm.smax.i64(i64, i64)")
@@ -114,11 +126,11 @@ class _Loops:
         return self._code.value(f"call i64 @llvm.smin.i64(i64 {value}, i64 {limit})")
 
     def _split(self, value: str, count: int) -> tuple[str, str]:
-        """What is left by a division, and the quotient."""
+        """Returns the remainder and the quotient."""
         return self._code.value(f"urem i64 {value}, {count}"), self._code.value(f"udiv i64 {value}, {count}")
 
     def _nest(self, axes: Sequence[Axis], begin: str, end: str) -> None:
-        """A loop for each axis; the last goes from `begin` to `end`."""
+        """Writes a loop for each axis; the last one runs from `begin` to `end`."""
         if not axes:
             self._elements()
             return
@@ -133,9 +145,9 @@ class _Loops:
         names = dict(self._turns)
         along = kernel.axes[-1]
         if lanes > 1:
-            place = self._code.value(f"mul i64 {names[along]}, {lanes}")
-            # The last elements begin earlier where they do not fill a vector: some are computed again.
-            names[along] = self._least(place, along.extent - lanes) if along.extent % lanes else place
+            offset = self._code.value(f"mul i64 {names[along]}, {lanes}")
+            # If the last vector is incomplete, it starts earlier and computes some elements again.
+            names[along] = self._least(offset, along.extent - lanes) if along.extent % lanes else offset
         statements = Statements(
             self._code,
             self._target,
@@ -145,5 +157,7 @@ class _Loops:
             along=along,
             is_streaming=not kernel.has_reduction,
         )
-        stored_at = flat(kernel.axes, kernel.shape) if kernel.place is None else kernel.place
+        stored_at = (
+            linearize(kernel.axes, kernel.shape) if kernel.output_offset is None else kernel.output_offset
+        )
         finish(statements, kernel, self._pointers[kernel.output], stored_at)

@@ -1,8 +1,9 @@
-"""Expressions as instructions: each computed once, as far outside of loops as it can be, for one element or for several.
+"""Translation of expressions to instructions, for one element or for several in lanes.
 
-Several elements lie along one axis, the lanes: what depends on that is a vector, everything else a single number, put into
-every lane where it meets a vector. Loads whose places follow each other along the lanes read a vector at once, the others
-gather. Folds that do not depend on the lanes' axis get lanes of their own, along an axis that they fold.
+Every expression is computed once, hoisted as far out of loops as possible. Lanes lie along one
+axis: expressions that depend on it are vectors, all others scalars, which are broadcast where they
+meet vectors. Loads with consecutive addresses along the lanes load a vector, others gather.
+Reductions that do not depend on the lanes' axis are vectorised along one of their own axes.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import product
 
 from neurald.drivers.compiler.ir.expression import (
-    Accumulated,
+    AccumulatorRef,
     Apply,
     Axis,
     Constant,
@@ -21,11 +22,11 @@ from neurald.drivers.compiler.ir.expression import (
     Reduce,
     index,
 )
-from neurald.drivers.compiler.ir.graph import Value
-from neurald.drivers.compiler.ir.nesting import Nesting
-from neurald.drivers.compiler.ir.op import Fold, Op
+from neurald.drivers.compiler.ir.nesting import BoundedRecursion
+from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import substitute, walk
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.emit import vector_memory
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.math.integers import resized, wrapped
@@ -40,19 +41,19 @@ from neurald.drivers.cpu.emit.op_table import (
     to_stored,
 )
 from neurald.drivers.cpu.emit.reductions import (
-    fold_start_text,
-    fold_value,
-    folded_lanes,
-    folding_axis,
-    folding_lanes,
-    is_short,
+    combine,
+    identity_text,
+    is_unrolled,
+    reduce_lanes,
+    reduction_axis,
+    reduction_lanes,
 )
 from neurald.drivers.cpu.emit.vector import Vector
-from neurald.drivers.cpu.target.places import Order, place_of, stride_along
+from neurald.drivers.cpu.target.places import Order, offset_of, stride_along
 from neurald.drivers.cpu.target.target import Target
 
-#: What is not in the nearest cache any more when it is read, and how far ahead of that it is fetched. Processors do so of their own
-#: accord, but not early enough where there is much to compute on the way.
+#: Size of values that exceed the nearest cache when read, and prefetch distance. Hardware
+#: prefetchers are too late if there is much computation between loads.
 _STREAM_BYTES = 1 << 16
 _AHEAD_BYTES = 1024
 
@@ -62,9 +63,9 @@ class _Lanes:
     """Elements that are computed together.
 
     Attributes:
-        v: as wide as that.
-        along: the axis that they lie along; None: there is one element.
-        mask: which of them there are, i1 for each; None: all.
+        v: instructions of that width.
+        along: the axis of the lanes; None for a single element.
+        mask: i1 per lane, true if the element exists; None if all do.
     """
 
     v: Vector
@@ -74,7 +75,7 @@ class _Lanes:
     known: dict[Expression, str] = field(default_factory=dict)
 
     def varies(self, expression: Expression) -> bool:
-        """Whether it differs between lanes."""
+        """Returns True if an expression differs between lanes."""
         if self.along is None:
             return False
         if expression not in self.varying:
@@ -82,25 +83,27 @@ class _Lanes:
                 if each not in self.varying:
                     self.varying[each] = (
                         each is self.along
-                        or isinstance(each, Accumulated)
+                        or isinstance(each, AccumulatorRef)
                         or any(self.varying[operand] for operand in each.operands)
                     )
         return self.varying[expression]
 
 
 class Statements:
-    """Makes instructions for the elements at one position, or at several along an axis.
+    """Writes instructions for the element at one index, or for several along an axis.
 
     Args:
-        code: where instructions go.
-        target: what they are for.
-        pointers: the names of the memory of each value.
-        names: the names of axes, i64; of the lanes' axis that of the first lane. The name of `Accumulated`, a vector.
-        lanes: how many elements are computed together.
-        along: the axis that they lie along, if there are several.
-        mask: which of them there are, i1 for each; None: all. Where one is not, nothing is read or written.
-        varying: what is known of which expressions differ between lanes; for others along the same axis, too.
-        is_streaming: whether what follows along the axis is computed next.
+        code: receives the instructions.
+        target: of the code.
+        pointers: names of the values' memory.
+        names: names of axes (i64); for the lanes' axis, that of the first lane. Also the name of
+        `AccumulatorRef`, a vector.
+        lanes: number of elements computed together.
+        along: the axis of the lanes, if there are several.
+        mask: i1 per lane, true if the element exists; None if all do. Other lanes read and write
+        nothing.
+        varying: cache of which expressions differ between lanes; can be shared for the same axis.
+        is_streaming: True if consecutive elements along the axis are computed next.
     """
 
     def __init__(
@@ -123,24 +126,24 @@ class Statements:
         self._scalars: dict[Expression, str] = {}
         self._names: dict[Expression, str] = {}
         self._is_streaming = is_streaming
-        self._nesting = Nesting[str](self._parts)
+        self._nesting = BoundedRecursion[str](self._parts)
         vector = Vector(code, target, lanes)
         self._lanes = _Lanes(vector, along if lanes > 1 else None, mask, {} if varying is None else varying)
         for expression, name in names.items():
-            if isinstance(expression, Accumulated) and lanes > 1:
+            if isinstance(expression, AccumulatorRef) and lanes > 1:
                 self._lanes.known[expression] = name
             else:
                 self._names[expression] = name
         self._order = Order(pointers, self._names)
 
     def value(self, expression: Expression) -> str:
-        """The name of an expression in every lane, of type `computed(expression, lanes)`."""
+        """Returns an expression in every lane, of type `computed(expression, lanes)`."""
         if self._lanes.v.lanes == 1:
             return self._scalar(expression)
         return self._vector(expression)
 
     def require(self, condition: Expression, code: int) -> None:
-        """Writes `code` to `%status` if a condition does not hold in every lane there is."""
+        """Stores `code` to `%status` if a condition fails in any existing lane."""
         v = self._lanes.v
         if not self._lanes.varies(condition):
             holds = self._scalar(condition)
@@ -155,27 +158,30 @@ class Statements:
         with self._code.when(self._single.two("xor", "i1", holds, "true")):
             self._code.effect(f"store i32 {code}, ptr %status, align 4")
 
-    def store(self, pointer: str, place: Expression, element: Expression) -> None:
-        """Stores an element to a place of memory; of lanes, the first to that place and the others after it.
+    def store(self, pointer: str, offset: Expression, element: Expression) -> None:
+        """Stores elements, starting at an offset for the first lane.
 
         Args:
-            pointer: the name of the memory.
-            place: in elements.
-            element: what is stored.
+            pointer: name of the memory.
+            offset: offset in elements.
+            element: the stored expression.
         """
         v, kind = self._lanes.v, element.type
         value = to_stored(v, kind, self.value(element))
-        vector_memory.store(v, stored(kind), value, pointer, self._scalar(place), self._lanes.mask)
+        vector_memory.store(v, stored(kind), value, pointer, self._scalar(offset), self._lanes.mask)
 
     def _parts(self, expression: Expression) -> list[Expression]:
-        """What an expression is made of that has a value here: not the body of a fold, which has one in the fold's loop."""
+        """Returns the operands with a value in this scope.
+
+        The body of a reduction is in its own loop.
+        """
         if isinstance(expression, Reduce):
             return []
         if isinstance(expression, Linear):
             return [term for term, _ in self._order.terms(expression) if term.operands]
         return [each for each in expression.operands if each.operands]
 
-    # Single numbers; of what differs between lanes, that of the first.
+    # Scalars. For expressions that differ between lanes: the value of the first lane.
 
     def _scalar(self, expression: Expression) -> str:
         if isinstance(expression, Constant):
@@ -194,31 +200,31 @@ class Statements:
         if isinstance(expression, Load):
             return self._scalar_load(expression)
         if isinstance(expression, Reduce):
-            return self._folded(expression)
+            return self._reduced(expression)
         if isinstance(expression, Apply):
             arguments = [(computed(each, 1), self._scalar(each)) for each in expression.arguments]
             return apply_value(self._single, expression, arguments)
-        what = "the sum of a contraction" if isinstance(expression, Accumulated) else "an axis"
-        raise AssertionError(f"{what} has no name here")
+        what = "the sum of a contraction" if isinstance(expression, AccumulatorRef) else "an axis"
+        raise AssertionError(f"{what} has no value in this scope")
 
     def _scalar_load(self, load: Load) -> str:
-        place = place_of(load)
+        offset = offset_of(load)
         if load.guard is None or load.otherwise is None:
-            return self._loaded(self._single, load.value, self._scalar(place))
+            return self._loaded(self._single, load.value, self._scalar(offset))
         if not load.value.count:
             return self._scalar(load.otherwise)
         guard = self._scalar(load.guard)
-        safe = self._single.choose(guard, "i64", self._scalar(place), "0")
+        safe = self._single.choose(guard, "i64", self._scalar(offset), "0")
         value = self._loaded(self._single, load.value, safe)
         return self._single.choose(guard, computed(load, 1), value, self._scalar(load.otherwise))
 
-    def _loaded(self, v: Vector, value: Value, place: str) -> str:
-        """Elements that begin at a place."""
-        text = vector_memory.load(v, stored(value.type), self._pointers[value], place)
+    def _loaded(self, v: Vector, value: Value, offset: str) -> str:
+        """Loads elements that begin at an offset."""
+        text = vector_memory.load(v, stored(value.type), self._pointers[value], offset)
         return from_stored(v, value.type, text)
 
     def _sum(self, v: Vector, expression: Linear, names: Mapping[Expression, str]) -> str:
-        """A sum of products, in the width of its type."""
+        """Computes a linear form in the width of its type."""
         element = computed(expression, v.lanes)
         total = v.number(element, expression.constant) if expression.constant else ""
         for term, factor in self._order.terms(expression):
@@ -258,14 +264,14 @@ class Statements:
         if isinstance(expression, Load):
             return self._vector_load(expression)
         if isinstance(expression, Reduce):
-            return self._folded(expression)
+            return self._reduced(expression)
         if isinstance(expression, Apply):
             divided = quotient_of(expression) if self._target.has_fma else None
             if divided is not None:
                 return quotient(v, divided, self._vector(divided.dividend))
             arguments = [(computed(each, v.lanes), self._vector(each)) for each in expression.arguments]
             return apply_value(v, expression, arguments)
-        raise AssertionError("the sum of a contraction has no name here")
+        raise AssertionError("the sum of a contraction has no value in this scope")
 
     def _places(self, axis: Axis) -> str:
         v, element = self._lanes.v, computed(axis, self._lanes.v.lanes)
@@ -273,7 +279,7 @@ class Statements:
         return v.two("add", element, v.splat(element, first), v.numbers(element, range(v.lanes)))
 
     def _vector_sum(self, expression: Linear) -> str:
-        """A sum: what is the same in all lanes is added up first."""
+        """Computes a linear form; terms that are equal in all lanes are added as scalars first."""
         v = self._lanes.v
         element = computed(expression, v.lanes)
         names = {}
@@ -307,98 +313,98 @@ class Statements:
         guard = None if load.otherwise is None else load.guard
         if guard is not None and load.otherwise is not None and not load.value.count:
             return self._vector(load.otherwise)
-        place = place_of(load)
+        offset = offset_of(load)
         is_same = guard is None or not lanes.varies(guard)
         assert lanes.along is not None  # noqa: S101 - what varies does so along an axis
-        stride = None if self._gathers(place) else stride_along(place, lanes.along)
+        stride = None if self._gathers(offset) else stride_along(offset, lanes.along)
         if stride == 1 and is_same and lanes.mask is None and (guard is None or load.value.count >= v.lanes):
-            return self._contiguous(load, place)
+            return self._contiguous(load, offset)
         mask = self._mask(guard)
         if stride == 0 and guard is not None:
-            safe = self._single.choose(v.any_lane(mask), "i64", self._scalar(place), "0")
+            safe = self._single.choose(v.any_lane(mask), "i64", self._scalar(offset), "0")
             value = v.splat(element, self._loaded(self._single, load.value, safe))
         elif stride == 1:
             pointer = self._pointers[load.value]
-            text = vector_memory.masked_load(v, stored(kind), pointer, self._scalar(place), mask)
+            text = vector_memory.masked_load(v, stored(kind), pointer, self._scalar(offset), mask)
             value = from_stored(v, kind, text)
         else:
-            value = from_stored(v, kind, self._gathered(load.value, place, mask))
+            value = from_stored(v, kind, self._gathered(load.value, offset, mask))
         if guard is None or load.otherwise is None:
             return value
         return v.choose(self._vector(guard), element, value, self._vector(load.otherwise))
 
-    def _gathers(self, place: Expression) -> bool:
-        """Whether a place depends on what is computed in a lane."""
-        return any(map(self._lanes.varies, _computed(place)))
+    def _gathers(self, offset: Expression) -> bool:
+        """Returns True if an offset depends on values computed per lane."""
+        return any(map(self._lanes.varies, _computed(offset)))
 
     def _mask(self, guard: Expression | None) -> str:
-        """The lanes that there are and for which a guard holds."""
+        """Returns the lanes that exist and satisfy a guard."""
         v, mask = self._lanes.v, self._lanes.mask
         if guard is None:
             return mask or v.number("i1", 1)
         holds = self._vector(guard)
         return holds if mask is None else v.two("and", "i1", holds, mask)
 
-    def _contiguous(self, load: Load, place: Expression) -> str:
+    def _contiguous(self, load: Load, offset: Expression) -> str:
         v = self._lanes.v
-        where = self._scalar(place)
+        where = self._scalar(offset)
         if load.guard is None or load.otherwise is None:
             streams = self._is_streaming and load.value.size_bytes >= _STREAM_BYTES
-            # After a place that was looked up comes any other.
-            if streams and not any(True for _ in _computed(place)):
+            # A looked-up offset has no predictable successor.
+            if streams and not any(True for _ in _computed(offset)):
                 vector_memory.prefetch(
                     v, stored(load.value.type), self._pointers[load.value], where, _AHEAD_BYTES
                 )
             return self._loaded(v, load.value, where)
-        # One condition for all lanes: where it does not hold, what is read does not matter.
+        # A guard common to all lanes: the loaded value is discarded if it is false.
         guard = self._scalar(load.guard)
         value = self._loaded(v, load.value, self._single.choose(guard, "i64", where, "0"))
         whole, other = v.type(computed(load, v.lanes)), self._vector(load.otherwise)
         return self._code.value(f"select i1 {guard}, {whole} {value}, {whole} {other}")
 
-    def _gathered(self, value: Value, place: Expression, mask: str | None) -> str:
-        """Elements from places of their own."""
-        v, element, width = self._lanes.v, stored(value.type), computed(place, self._lanes.v.lanes)
+    def _gathered(self, value: Value, offset: Expression, mask: str | None) -> str:
+        """Gathers elements."""
+        v, element, width = self._lanes.v, stored(value.type), computed(offset, self._lanes.v.lanes)
         pointer = self._pointers[value]
         if vector_memory.is_permuted(self._target, element, value.size_bytes):
-            return vector_memory.permuted(v, pointer, self._table_places(place))
-        places = self._vector(place)
+            return vector_memory.permuted(v, pointer, self._table_places(offset))
+        offsets = self._vector(offset)
         if not vector_memory.has_word_gather(v, element, value.size_bytes):
-            return vector_memory.gather(v, element, pointer, width, places, mask)
-        short = resized(v, (width, places), "i32")
+            return vector_memory.gather(v, element, pointer, width, offsets, mask)
+        short = resized(v, (width, offsets), "i32")
         return vector_memory.gather_from_words(v, element, pointer, short, value.size_bytes, mask)
 
-    def _table_places(self, place: Expression) -> str:
-        """Places of a table of 256 elements, i16."""
+    def _table_places(self, index: Expression) -> str:
+        """Returns indices into a table of 256 elements, i16."""
         v = self._lanes.v
-        number, offset = place, 0
-        if isinstance(place, Linear) and len(place.terms) == 1 and place.terms[0][1] == 1:
-            number, offset = place.terms[0][0], place.constant
+        number, offset = index, 0
+        if isinstance(index, Linear) and len(index.terms) == 1 and index.terms[0][1] == 1:
+            number, offset = index.terms[0][0], index.constant
         if isinstance(number, Apply) and number.op is Op.CONVERT:
             (source,) = number.arguments
             if source.type in (Scalar.INT8, Scalar.UINT8) and number.low + offset == 0:
-                # The first number of a type with signs is the one whose highest bit alone is set.
+                # Flipping the sign bit maps the smallest signed number to 0.
                 first = v.two("xor", "i8", self._vector(source), v.number("i8", -offset & 0xFF))
                 return v.cast("zext", "i8", first, "i16")
-        return resized(v, (computed(place, v.lanes), self._vector(place)), "i16")
+        return resized(v, (computed(index, v.lanes), self._vector(index)), "i16")
 
-    # Folds.
+    # Reductions.
 
-    def _folded(self, expression: Reduce) -> str:
-        """A loop for each axis around a total. It is outside of all loops that it does not depend on."""
+    def _reduced(self, expression: Reduce) -> str:
+        """Writes loops around an accumulator, hoisted out of loops it does not depend on."""
         if any(not axis.extent for axis in expression.axes):
             v = self._lanes.v if self._lanes.varies(expression) else self._single
-            return fold_start_text(v, expression)
-        # Axes, sums of contractions and other folds that it is made of.
+            return identity_text(v, expression)
+        # Axes, accumulator references and other reductions that it depends on.
         leaves = [self._names[each] for each in walk(expression) if each in self._names]
         if self._lanes.varies(expression):
-            return self._fold_in_lanes(expression)
+            return self._reduce_per_lane(expression)
         with self._code.outside(self._code.depth(*leaves)):
-            along = folding_axis(expression, self._target)
+            along = reduction_axis(expression, self._target)
             if along is None:
                 with self._with_lanes(_Lanes(self._single)):
-                    return self._fold_in_lanes(expression)
-            return self._fold_along(expression, along)
+                    return self._reduce_per_lane(expression)
+            return self._reduce_along(expression, along)
 
     @contextmanager
     def _with_lanes(self, lanes: _Lanes) -> Iterator[None]:
@@ -406,24 +412,24 @@ class Statements:
         yield
         self._lanes = kept
 
-    def _fold_in_lanes(self, expression: Reduce) -> str:
-        """Every lane folds its own."""
+    def _reduce_per_lane(self, expression: Reduce) -> str:
+        """Reduces in each lane separately."""
         v, element = self._lanes.v, computed(expression, self._lanes.v.lanes)
-        total = self._nested(expression, expression.axes, fold_start_text(v, expression), element)
+        total = self._nested(expression, expression.axes, identity_text(v, expression), element)
         return self._as_result(v, expression, total)
 
     def _as_result(self, v: Vector, expression: Reduce, total: str) -> str:
-        # Halves are added up as floats.
+        # FLOAT16 is accumulated as float.
         return half_to_float(v, float_to_half(v, total)) if expression.type is Scalar.FLOAT16 else total
 
     def _nested(self, expression: Reduce, axes: Sequence[Axis], total: str, element: str) -> str:
-        """The total after loops over some axes, and what is in them."""
+        """Writes loops over the given axes and returns the final accumulator."""
         if not axes:
-            return self._fold_body(expression, expression.body, total, element)
-        if is_short(expression.body, axes):
+            return self._accumulate(expression, expression.body, total, element)
+        if is_unrolled(expression.body, axes):
             for position in product(*(range(axis.extent) for axis in axes)):
                 where: dict[Expression, Expression] = dict(zip(axes, map(index, position), strict=True))
-                total = self._fold_body(expression, substitute(expression.body, where), total, element)
+                total = self._accumulate(expression, substitute(expression.body, where), total, element)
             return total
         axis, *rest = axes
         if axis.extent == 1:
@@ -436,46 +442,48 @@ class Statements:
         del self._names[axis]
         return loop.results[0]
 
-    def _fold_body(self, expression: Reduce, body: Expression, total: str, element: str) -> str:
-        """The total with one more element: the fold's body, at a position that is known or that axes have names for."""
+    def _accumulate(self, expression: Reduce, body: Expression, total: str, element: str) -> str:
+        """Combines one element with the accumulator, at constant indices or loop counters."""
         v, mask = self._lanes.v, self._lanes.mask
         is_product = isinstance(body, Apply) and body.op is Op.MULTIPLY and body.type.is_float
         is_folding = self._lanes.along is not None and self._lanes.along in expression.axes
-        if is_product and expression.fold is Fold.SUM and not (mask and is_folding):
+        if is_product and expression.reduction is ReductionOp.SUM and not (mask and is_folding):
             first, second = (self.value(each) for each in body.operands)
             return v.fma(element, first, second, total)
         value = self.value(body)
         if mask and is_folding:
-            value = v.choose(mask, element, value, fold_start_text(v, expression))
-        return fold_value(v, expression.fold, expression.type, element, total, value)
+            value = v.choose(mask, element, value, identity_text(v, expression))
+        return combine(v, expression.reduction, expression.type, element, total, value)
 
-    def _fold_along(self, expression: Reduce, along: Axis) -> str:
-        """Lanes along a folded axis: each folds a part, and in the end they are folded with each other."""
-        count = folding_lanes(along.extent, self._target)
+    def _reduce_along(self, expression: Reduce, along: Axis) -> str:
+        """Vectorises along a reduced axis; the lanes are reduced horizontally at the end."""
+        count = reduction_lanes(along.extent, self._target)
         v = Vector(self._code, self._target, count)
-        # The sum of a contraction that is one number is so in all lanes of the fold.
-        same: dict[Expression, bool] = {each: False for each in self._names if isinstance(each, Accumulated)}
+        # A scalar accumulator reference is the same in all lanes.
+        same: dict[Expression, bool] = {
+            each: False for each in self._names if isinstance(each, AccumulatorRef)
+        }
         lanes = _Lanes(v, along, varying=same)
         element = computed(expression, count)
         with self._with_lanes(lanes):
             others = [axis for axis in expression.axes if axis is not along]
-            total = self._fold_rows(expression, others, fold_start_text(v, expression), element)
-        total = folded_lanes(v, expression, element, total)
+            total = self._reduce_rows(expression, others, identity_text(v, expression), element)
+        total = reduce_lanes(v, expression, element, total)
         return self._as_result(self._single, expression, self._wide(expression, element, total))
 
     def _wide(self, expression: Expression, element: str, name: str) -> str:
         return resized(self._single, (element, name), "i64") if expression.type is Scalar.INDEX else name
 
-    def _fold_rows(self, expression: Reduce, axes: Sequence[Axis], total: str, element: str) -> str:
+    def _reduce_rows(self, expression: Reduce, axes: Sequence[Axis], total: str, element: str) -> str:
         lanes = self._lanes
         if axes:
             axis, *rest = axes
             if axis.extent == 1:
                 self._names[axis] = "0"
-                return self._fold_rows(expression, rest, total, element)
+                return self._reduce_rows(expression, rest, total, element)
             with self._code.loop("0", str(axis.extent), [(lanes.v.type(element), total)]) as loop:
                 self._names[axis] = loop.index
-                loop.results.append(self._fold_rows(expression, rest, loop.carried[0], element))
+                loop.results.append(self._reduce_rows(expression, rest, loop.carried[0], element))
             del self._names[axis]
             return loop.results[0]
         along = lanes.along
@@ -486,14 +494,14 @@ class Statements:
             carried = [(lanes.v.type(element), total)]
             with self._code.loop("0", str(whole), carried, step=count) as loop:
                 self._names[along] = loop.index
-                loop.results.append(self._fold_body(expression, expression.body, loop.carried[0], element))
+                loop.results.append(self._accumulate(expression, expression.body, loop.carried[0], element))
             total = loop.results[0]
         if whole < along.extent:
             self._names[along] = str(whole)
             lanes.mask = lanes.v.numbers("i1", [whole + lane < along.extent for lane in range(count)])
             lanes.known.clear()
             self._scalars = {k: n for k, n in self._scalars.items() if not lanes.varies(k)}
-            total = self._fold_body(expression, expression.body, total, element)
+            total = self._accumulate(expression, expression.body, total, element)
             lanes.mask = None
         self._scalars = {k: n for k, n in self._scalars.items() if not lanes.varies(k)}
         lanes.known.clear()
@@ -501,6 +509,6 @@ class Statements:
         return total
 
 
-def _computed(place: Expression) -> Iterator[Expression]:
-    """What of a place comes from memory or is folded."""
-    return (each for each in walk(place) if isinstance(each, Load | Reduce | Accumulated))
+def _computed(offset: Expression) -> Iterator[Expression]:
+    """Yields the parts of an offset that are loaded or reduced."""
+    return (each for each in walk(offset) if isinstance(each, Load | Reduce | AccumulatorRef))

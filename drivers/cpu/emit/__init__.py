@@ -1,1 +1,1 @@
-"""LLVM instructions on scalars and vectors."""
+"""Emits LLVM instructions on scalars and vectors."""

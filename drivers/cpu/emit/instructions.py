@@ -1,4 +1,4 @@
-"""The instructions of a function in LLVM's language, in loops: each is put as far outside of loops as its operands allow."""
+"""Writer of LLVM instructions, which hoists each as far out of loops as its operands allow."""
 
 import re
 from collections import deque
@@ -13,23 +13,23 @@ _NAME = re.compile(r"%[\w.]+")
 
 @dataclass(slots=True, eq=False)
 class _Scope:
-    """A part of the function in which names are known: the whole of it, or the body of a loop."""
+    """A scope of names: the function, or the body of a loop or condition."""
 
     depth: int
     lines: list[str] = field(default_factory=list)
-    #: Whether what is around it is never executed without it.
+    #: True if the scope is executed whenever its parent is.
     is_certain: bool = True
 
 
 def _is_control(line: str) -> bool:
-    """Whether a line begins or ends a block."""
+    """Returns True if a line begins or ends a basic block."""
     return line.endswith(":") or line.startswith("  br ")
 
 
-def _by_turns(parts: Sequence[Sequence[str]]) -> Iterator[str]:
-    """The lines of each part in their order, one of each part by turns, as soon as what they use is there."""
+def _round_robin(parts: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Interleaves the lines of several parts round-robin, respecting dependencies."""
     waiting = [deque((line, _NAME.findall(line)) for line in lines) for lines in parts]
-    # A line that gives something begins with its name.
+    # A line that defines a name begins with it.
     missing = {names[0] for lines in waiting for line, names in lines if line.startswith("  %")}
     while any(waiting):
         for lines in waiting:
@@ -50,8 +50,9 @@ class Loop:
 
     Attributes:
         index: the name of its counter, an i64.
-        carried: the names of what is carried from one turn to the next, as it is when a turn begins.
-        results: to be set before the loop ends: what the next turn begins with. After the loop they are what is left.
+        carried: names of the loop-carried values at the start of an iteration.
+        results: loop-carried values for the next iteration, set before the loop ends. After the
+        loop: the final values.
     """
 
     index: str
@@ -60,25 +61,25 @@ class Loop:
 
 
 class Instructions:
-    """The instructions of one function, in the order in which they are asked for.
+    """The instructions of one function, in program order.
 
-    Names begin with `%`. A name that did not come from here and is not one of `outside` is taken to be known only where the
-    instruction that uses it is, so that such an instruction stays where it was asked for.
+    Names begin with `%`. A name that was not defined here and is not in `outside` is assumed to be
+    visible only at the instruction that uses it, which therefore is not hoisted.
 
     Args:
-        outside: names that are known in the whole function, as its parameters.
+        outside: names visible in the whole function, such as its parameters.
 
     Attributes:
-        declarations: of the intrinsics that are called, see `Routine.declarations`.
-        globals: definitions before the function, each a line.
-        subroutines: that are called.
+        declarations: of called intrinsics, see `Routine.declarations`.
+        globals: definitions before the function, one line each.
+        subroutines: called functions.
     """
 
     def __init__(self, outside: Iterable[str] = ()) -> None:
         self._scopes = [_Scope(0)]
         self._homes: dict[str, _Scope] = dict.fromkeys(outside, self._scopes[0])
         self._count = 0
-        #: What was computed last by each text, and where that is known.
+        #: For each instruction text, its latest result and the scope of that.
         self._known: dict[str, tuple[str, _Scope]] = {}
         self.declarations: set[str] = set()
         self.globals: list[str] = []
@@ -86,21 +87,24 @@ class Instructions:
 
     @property
     def lines(self) -> list[str]:
-        """The instructions outside of loops, and the loops that are complete."""
+        """The instructions outside loops, and completed loops."""
         return self._scopes[0].lines
 
     def new_name(self) -> str:
-        """A name that is not used yet."""
+        """Returns an unused name."""
         self._count += 1
         return f"%v{self._count}"
 
     def is_known(self, name: str) -> bool:
-        """Whether a name can be used here: it was not computed in a loop that has ended, or that `outside` has left."""
+        """Returns True if a name is visible here.
+
+        Its scope has neither ended nor been left by `outside`.
+        """
         home = self._homes.get(name)
         return home is None or (home.depth < len(self._scopes) and self._scopes[home.depth] is home)
 
     def depth(self, *names: str) -> int:
-        """In how many loops all of these names are known first."""
+        """Returns the loop depth at which all of these names are visible."""
         return self._depth([each for each in names if each.startswith("%")])
 
     def _depth(self, names: Iterable[str]) -> int:
@@ -113,28 +117,30 @@ class Instructions:
         return depth
 
     def value(self, text: str) -> str:
-        """The name of what an instruction gives that has no effects, and gives the same whenever it is executed.
+        """Returns the result of a pure instruction, hoisted and shared.
 
-        It may be executed where it is not needed, as before a condition that it was asked for under.
+        The instruction may be executed speculatively, for example before the condition that guards
+        it.
         """
         return self._shared(text, 0)
 
     def load(self, text: str) -> str:
-        """The same for an instruction that reads memory which the function does not write.
+        """Returns the result of a load from memory that the function does not write; see `value`.
 
-        It is not put outside of `when`, or of a loop that may be empty: its address may be none there.
+        It is not hoisted out of `when` or a loop that may be empty, where its address may be
+        invalid.
         """
         certain = [scope.depth for scope in self._scopes if not scope.is_certain]
         return self._shared(text, certain[-1] if certain else 0)
 
     def _shared(self, text: str, depth: int) -> str:
-        """What a text gives, computed in no less than so many loops."""
+        """Returns the shared result of an instruction at this loop depth or deeper."""
         known = self._known.get(text)
         if known is not None:
             name, home = known
             if home.depth < len(self._scopes) and self._scopes[home.depth] is home:
                 return name
-        # Most of the time that it takes to write a kernel is spent here.
+        # Code generation spends most of its time here.
         depth = max(depth, self._depth(_NAME.findall(text)))
         scope = self._scopes[min(depth, len(self._scopes) - 1)]
         name = self._define(scope, text)
@@ -142,15 +148,15 @@ class Instructions:
         return name
 
     def fresh(self, text: str) -> str:
-        """The name of what an instruction gives that must be executed where it was asked for."""
+        """Returns the result of an instruction that must stay where it is written."""
         return self._define(self._scopes[-1], text)
 
     def effect(self, text: str) -> None:
-        """An instruction that gives nothing: a store, say."""
+        """Writes an instruction without a result, such as a store."""
         self._scopes[-1].lines.append(f"  {text}")
 
     def call(self, subroutine: Subroutine, *arguments: str) -> None:
-        """Calls a function of its own."""
+        """Calls a subroutine."""
         self.subroutines.add(subroutine)
         self.declarations.add(subroutine.declaration)
         typed = ", ".join(
@@ -159,7 +165,7 @@ class Instructions:
         self.effect(f"call void @{subroutine.name}({typed})")
 
     def label(self, name: str) -> None:
-        """Begins a block. `name` is without `%`."""
+        """Begins a basic block. `name` has no `%`."""
         self._scopes[-1].lines.append(f"{name}:")
 
     def _define(self, scope: _Scope, text: str) -> str:
@@ -171,7 +177,10 @@ class Instructions:
 
     @contextmanager
     def when(self, condition: str) -> Iterator[None]:
-        """Instructions that are executed only if an i1 holds; names from inside are not known after it."""
+        """Writes instructions under a condition (i1).
+
+        Names defined inside are not visible after it.
+        """
         stem = self.new_name()[1:]
         scope = _Scope(self._scopes[-1].depth + 1, is_certain=False)
         self._scopes.append(scope)
@@ -194,16 +203,17 @@ class Instructions:
         step: int = 1,
         may_be_empty: bool = False,
     ) -> Iterator[Loop]:
-        """A loop with a counter from `first` to below `last`.
+        """Writes a loop with a counter from `first` to below `last`.
 
         Args:
             first, last: names or numbers, i64.
-            carried: types, and what the first turn begins with.
-            step: what the counter grows by.
-            may_be_empty: whether there may be no turn at all; what is carried then is what `carried` says.
+            carried: types and initial values of loop-carried values.
+            step: increment of the counter.
+            may_be_empty: True if there may be no iteration; the results are then the initial
+            values.
         """
         if first.isdecimal() and last.isdecimal() and int(first) < int(last) <= int(first) + step:
-            # One turn: no loop.
+            # A single iteration needs no loop.
             yield Loop(index=first, carried=[start for _, start in carried])
             return
         stem = self.new_name()[1:]
@@ -250,10 +260,11 @@ class Instructions:
                 self._homes[name] = outer
 
     def interleaved(self, parts: Iterable[Callable[[], None]]) -> None:
-        """Instructions of several parts by turns, so that a processor has others to execute while one part waits for results.
+        """Interleaves instructions of several parts, to hide latencies.
 
         Args:
-            parts: write them. Their effects do not depend on each other; a part may share values that parts before it computed.
+            parts: write the instructions. Their effects are independent; a part may share values
+            that earlier parts computed.
         """
         scope = self._scopes[-1]
         before, written = scope.lines, []
@@ -265,11 +276,11 @@ class Instructions:
         if any(_is_control(line) for lines in written for line in lines):
             before.extend(line for lines in written for line in lines)
             return
-        before.extend(_by_turns(written))
+        before.extend(_round_robin(written))
 
     @contextmanager
     def outside(self, depth: int) -> Iterator[None]:
-        """Instructions outside of all loops but the outer `depth` ones: they come before those that are being written."""
+        """Writes instructions before the innermost loops, inside the outer `depth` ones."""
         kept = self._scopes[depth + 1 :]
         del self._scopes[depth + 1 :]
         yield

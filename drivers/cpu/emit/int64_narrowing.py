@@ -1,4 +1,4 @@
-"""INT64 computed as INT32 where that gives the same: vectors hold twice as many of those, and more instructions know them."""
+"""Narrows INT64 computations to INT32, which has twice as many lanes and more instructions."""
 
 from functools import lru_cache
 
@@ -6,42 +6,42 @@ import numpy as np
 
 from neurald.drivers.compiler.ir.expression import Apply, Constant, Expression, Load, apply, constant
 from neurald.drivers.compiler.ir.kernel import Kernel
-from neurald.drivers.compiler.ir.nesting import Nesting
+from neurald.drivers.compiler.ir.kernel_rewriting import rewrite_kernel
+from neurald.drivers.compiler.ir.nesting import BoundedRecursion
 from neurald.drivers.compiler.ir.op import COMPARISONS, Op
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.cpu.schedule.axis_rewriting import rewritten
 
 _INT32 = (-(2**31), 2**31 - 1)
 _FIXED_POINT = (Op.FIXED_POINT, Op.FIXED_POINT_UP)
-#: What gives the same modulo 2^32 when its operands are the same modulo 2^32; shifts to the left, too, if by less than 32.
+#: Operations that are well defined modulo 2^32, as are left shifts by less than 32.
 _MODULAR = frozenset((Op.ADD, Op.SUBTRACT, Op.MULTIPLY, Op.NEGATE, Op.SELECT))
-#: Larger constants are not looked at.
-_MOST_KNOWN = 1 << 16
+#: Larger constants are not scanned.
+_MAX_KNOWN = 1 << 16
 _EXTREMES = (Op.MINIMUM, Op.MAXIMUM)
 
 
 @lru_cache(maxsize=16)
-def narrowed(kernel: Kernel) -> Kernel:
-    """The kernel with INT32 instead of INT64 where no number is too large for it.
+def narrow_int64(kernel: Kernel) -> Kernel:
+    """Replaces INT64 by INT32 in a kernel wherever every number fits.
 
-    Products with multipliers in fixed point are of type INT32 then, which others never are.
+    Fixed-point products become INT32, which they never are otherwise.
     """
-    return rewritten(kernel, _Narrowing().replacement, kernel.axes)
+    return rewrite_kernel(kernel, _Narrowing().replacement, kernel.axes)
 
 
 def bounds_of(expression: Expression) -> tuple[int, int]:
-    """What an integer lies between, both included, as far as its expression tells."""
+    """Returns inclusive bounds of an integer, from its expression."""
     return _Narrowing().bounds(expression)
 
 
 class _Narrowing:
     def __init__(self) -> None:
         self._bounds: dict[Expression, tuple[int, int]] = {}
-        self._bounding = Nesting[tuple[int, int]](_arguments)
+        self._bounding = BoundedRecursion[tuple[int, int]](_arguments)
         self._shorter: dict[Expression, Expression | None] = {}
-        self._shortening = Nesting[Expression | None](self._shortened)
+        self._shortening = BoundedRecursion[Expression | None](self._narrowed_arguments)
         self._remainders: dict[Expression, Expression] = {}
-        self._reducing = Nesting[Expression](self._reduced)
+        self._reducing = BoundedRecursion[Expression](self._modular_arguments)
 
     def replacement(self, expression: Expression) -> Expression | None:
         if not isinstance(expression, Apply):
@@ -49,13 +49,13 @@ class _Narrowing:
         if expression.op in _EXTREMES and expression.type is Scalar.INT64:
             return self._with_offset_last(expression)
         if expression.op in _FIXED_POINT:
-            # By contract the value is one of 32 bits.
+            # By contract the value fits in 32 bits.
             arguments = tuple(self._modulo(each) for each in expression.arguments)
             return apply(expression.op, *arguments, type=expression.type)
         if expression.arguments[0].type is not Scalar.INT64:
             return None
         if expression.op is Op.CONVERT or expression.op in COMPARISONS:
-            short = [self._short(each) for each in expression.arguments]
+            short = [self._narrow(each) for each in expression.arguments]
             if all(each is not None for each in short):
                 arguments = tuple(each for each in short if each is not None)
                 if expression.op is Op.CONVERT:
@@ -64,7 +64,7 @@ class _Narrowing:
         return None
 
     def _with_offset_last(self, expression: Apply) -> Expression | None:
-        """The larger of a + c and d as the larger of a and d - c, plus c: a + c may not fit in 32 bits."""
+        """Rewrites max(a + c, d) as max(a, d - c) + c, since a + c may not fit in 32 bits."""
         total, limit = expression.arguments
         if not isinstance(limit, Constant) or not isinstance(total, Apply) or total.op is not Op.ADD:
             return None
@@ -78,7 +78,7 @@ class _Narrowing:
         return apply(Op.ADD, cut, offset)
 
     def bounds(self, expression: Expression) -> tuple[int, int]:
-        """What an integer lies between, both included."""
+        """Returns inclusive bounds of an integer."""
         if expression not in self._bounds:
             self._bounds[expression] = self._bounding.made(expression, self._found_bounds, self.bounds)
         return self._bounds[expression]
@@ -98,7 +98,7 @@ class _Narrowing:
 
     def _known_bounds(self, load: Load) -> tuple[int, int]:
         known = load.value.constant
-        if load.type.is_float or known is None or not 0 < known.size <= _MOST_KNOWN:
+        if load.type.is_float or known is None or not 0 < known.size <= _MAX_KNOWN:
             return _limits(load.type)
         return int(known.min()), int(known.max())
 
@@ -106,7 +106,7 @@ class _Narrowing:
         value, mantissa, exponent = expression.arguments
         if self.bounds(mantissa)[0] < 0 or self.bounds(exponent)[1] > 0:
             return _INT32
-        # It is multiplied by less than 1.
+        # The multiplier is below 1.
         low, high = self.bounds(value)
         return max(_INT32[0], min(0, low)), min(_INT32[1], max(0, high))
 
@@ -138,14 +138,14 @@ class _Narrowing:
         low, high = self.bounds(expression)
         return low >= _INT32[0] and high <= _INT32[1]
 
-    def _short(self, expression: Expression) -> Expression | None:
-        """The same number as an INT32; None where it may not fit, or where that is no simpler."""
+    def _narrow(self, expression: Expression) -> Expression | None:
+        """Returns the number as INT32; None if it may not fit or gets no simpler."""
         if expression not in self._shorter:
-            found = self._shortening.made(expression, self._new_short, self._short)
+            found = self._shortening.made(expression, self._new_narrow, self._narrow)
             self._shorter[expression] = found
         return self._shorter[expression]
 
-    def _new_short(self, expression: Expression) -> Expression | None:
+    def _new_narrow(self, expression: Expression) -> Expression | None:
         if not self._fits(expression):
             return None
         if isinstance(expression, Constant):
@@ -156,14 +156,14 @@ class _Narrowing:
             return expression.arguments[0].to(Scalar.INT32)
         if expression.op in _FIXED_POINT:
             return apply(expression.op, *expression.arguments, type=Scalar.INT32)
-        parts = self._shortened(expression)
-        short = [each for each in map(self._short, parts) if each is not None]
+        parts = self._narrowed_arguments(expression)
+        short = [each for each in map(self._narrow, parts) if each is not None]
         if not parts or len(short) < len(parts):
             return None
         return apply(expression.op, *expression.arguments[: -len(parts)], *short)
 
-    def _shortened(self, expression: Expression) -> tuple[Expression, ...]:
-        """The arguments that are to be short where the whole is; none where that has nothing to do with them."""
+    def _narrowed_arguments(self, expression: Expression) -> tuple[Expression, ...]:
+        """Returns the arguments to narrow with the expression; empty if it is not narrowed."""
         if not isinstance(expression, Apply) or not self._fits(expression):
             return ()
         if expression.op not in _EXTREMES and not self._is_modular(expression):
@@ -171,14 +171,14 @@ class _Narrowing:
         return _numbers(expression)
 
     def _is_modular(self, expression: Apply) -> bool:
-        """Whether it gives the same modulo 2^32 when its operands are the same modulo 2^32."""
+        """Returns True if the operation is well defined modulo 2^32."""
         if expression.op is Op.SHIFT_LEFT:
             low, high = self.bounds(expression.arguments[1])
             return low >= 0 and high < 32
         return expression.op in _MODULAR
 
     def _modulo(self, expression: Expression) -> Expression:
-        """An INT32 that is the same modulo 2^32."""
+        """Returns an INT32 that is equal modulo 2^32."""
         if expression not in self._remainders:
             found = self._reducing.made(expression, self._new_modulo, self._modulo)
             self._remainders[expression] = found
@@ -187,7 +187,7 @@ class _Narrowing:
     def _new_modulo(self, expression: Expression) -> Expression:
         if expression.type is not Scalar.INT64:
             return expression
-        parts = self._reduced(expression)
+        parts = self._modular_arguments(expression)
         if isinstance(expression, Apply) and parts:
             kept = expression.arguments[: -len(parts)]
             return apply(expression.op, *kept, *map(self._modulo, parts))
@@ -197,11 +197,11 @@ class _Narrowing:
                 return source.to(Scalar.INT32)
         if isinstance(expression, Constant):
             return constant((int(expression.value) + 2**31) % 2**32 - 2**31, Scalar.INT32)
-        short = self._short(expression)
+        short = self._narrow(expression)
         return expression.to(Scalar.INT32) if short is None else short
 
-    def _reduced(self, expression: Expression) -> tuple[Expression, ...]:
-        """The arguments that are enough to know modulo 2^32; none where that is not enough."""
+    def _modular_arguments(self, expression: Expression) -> tuple[Expression, ...]:
+        """Returns the arguments that suffice modulo 2^32; empty if the operation is not modular."""
         if expression.type is not Scalar.INT64 or not isinstance(expression, Apply):
             return ()
         return _numbers(expression) if self._is_modular(expression) else ()
@@ -212,12 +212,12 @@ def _arguments(expression: Expression) -> tuple[Expression, ...]:
 
 
 def _numbers(expression: Apply) -> tuple[Expression, ...]:
-    """The arguments that the result is made of: not the condition of a SELECT."""
+    """Returns the arguments without the condition of a SELECT."""
     return expression.arguments[1:] if expression.op is Op.SELECT else expression.arguments
 
 
 def _limits(kind: Scalar) -> tuple[int, int]:
-    """What a type can hold; an INDEX has bounds of its own."""
+    """Returns the range of a type; an INDEX has its own bounds."""
     if kind is Scalar.BOOL:
         return 0, 1
     if kind.is_float:

@@ -1,4 +1,4 @@
-"""How LLVM's language spells types and operations: one table, whatever the kernel."""
+"""Operation table: LLVM types and instructions for the compiler's types and operations."""
 
 from collections.abc import Callable, Sequence
 
@@ -33,21 +33,21 @@ _STORED = {
     Scalar.FLOAT32: "float",
     Scalar.FLOAT64: "double",
 }
-#: Halves are computed with as floats that a half can hold: few processors have their arithmetic.
+#: FLOAT16 is computed as float with float16 precision, since few processors have its arithmetic.
 _COMPUTED = {**_STORED, Scalar.BOOL: "i1", Scalar.FLOAT16: "float"}
 
 _INT32 = (-(2**31), 2**31 - 1)
 
 
 def stored(kind: Scalar) -> str:
-    """The LLVM type of an element in memory; halves are 16 bits."""
+    """Returns the LLVM type of an element in memory; FLOAT16 is i16."""
     return _STORED[kind]
 
 
 def computed(expression: Expression, lanes: int) -> str:
-    """The LLVM type of one number of a value.
+    """Returns the LLVM type that computes with an expression.
 
-    An INDEX is an i64; in vectors an i32 where its bounds allow it, because those are twice as fast.
+    An INDEX is an i64; in vectors it is an i32 if its bounds allow, which is twice as fast.
     """
     if expression.type is not Scalar.INDEX:
         return _COMPUTED[expression.type]
@@ -56,7 +56,7 @@ def computed(expression: Expression, lanes: int) -> str:
 
 
 def constant_text(v: Vector, value: Number, kind: Scalar, element: str) -> str:
-    """A number that is known, in every lane."""
+    """Returns a constant in every lane."""
     if kind is Scalar.FLOAT16:
         with np.errstate(over="ignore"):
             value = float(np.float16(value))
@@ -64,26 +64,26 @@ def constant_text(v: Vector, value: Number, kind: Scalar, element: str) -> str:
 
 
 def from_stored(v: Vector, kind: Scalar, value: str) -> str:
-    """What was loaded, as it is computed with."""
+    """Converts a loaded element to its computed form."""
     if kind is Scalar.BOOL:
         return v.compare("ne", "i8", value, v.number("i8", 0))
     return half_to_float(v, value) if kind is Scalar.FLOAT16 else value
 
 
 def to_stored(v: Vector, kind: Scalar, value: str) -> str:
-    """What was computed, as it is stored."""
+    """Converts a computed number to its stored form."""
     if kind is Scalar.BOOL:
         return v.cast("zext", "i1", value, "i8")
     return float_to_half(v, value) if kind is Scalar.FLOAT16 else value
 
 
 def apply_value(v: Vector, expression: Apply, arguments: Sequence[Typed]) -> str:
-    """The name of what an operation gives, of type `computed(expression, v.lanes)`.
+    """Applies an operation; the result has the type `computed(expression, v.lanes)`.
 
     Args:
-        v: where instructions go; as wide as the operands are.
+        v: receives the instructions; as wide as the operands.
         expression: the operation.
-        arguments: its operands, INDEX ones of either width.
+        arguments: its operands; INDEX ones have either width.
     """
     element = computed(expression, v.lanes)
     if expression.op is Op.CONVERT:
@@ -93,7 +93,7 @@ def apply_value(v: Vector, expression: Apply, arguments: Sequence[Typed]) -> str
     texts = [text for _, text in arguments]
     source = arguments[-1][0]
     if expression.arguments[-1].type is Scalar.INDEX:
-        # In the width in which all of them and the result fit.
+        # Uses a width that fits all operands and the result.
         widths = [kind for kind, _ in arguments if kind != "i1"]
         widths += [element] if expression.type is Scalar.INDEX else []
         source = max(widths, key=lambda kind: int(kind[1:]))
@@ -106,7 +106,7 @@ def apply_value(v: Vector, expression: Apply, arguments: Sequence[Typed]) -> str
     return text
 
 
-#: What gives a half whenever its operands are halves.
+#: Operations that yield a float16 for float16 operands without rounding.
 _EXACT_ON_HALVES = frozenset(
     (
         Op.MINIMUM,
@@ -141,7 +141,7 @@ def _intrinsic(name: str) -> _Operation:
 
 def _extreme(v: Vector, expression: Apply, element: str, values: list[str]) -> str:
     operands = list(zip(expression.arguments, values, strict=True))
-    # A number that is known comes last: it is not NaN, which saves a comparison.
+    # A known number is not NaN; as the last operand it saves a comparison.
     operands.sort(key=lambda pair: isinstance(pair[0], Constant))
     (_, first), (limit, second) = operands
     is_number = isinstance(limit, Constant) and limit.value == limit.value
@@ -166,21 +166,21 @@ def extreme(
     is_minimum: bool,
     second_is_number: bool = False,
 ) -> str:
-    """The smaller or larger of two numbers; NaN where one is.
+    """Returns the smaller or larger of two numbers; NaN if either is NaN.
 
     Args:
-        v: where instructions go.
+        v: receives the instructions.
         kind, element: the type of both.
         first, second: the numbers.
-        is_minimum: which of them is wanted.
-        second_is_number: whether the second is known not to be NaN.
+        is_minimum: True for the smaller one.
+        second_is_number: True if the second is known not to be NaN.
     """
     if kind is Scalar.BOOL:
         return v.two("and" if is_minimum else "or", element, first, second)
     if not kind.is_float:
         sign = "s" if is_signed(kind) else "u"
         return v.call(f"llvm.{sign}{'min' if is_minimum else 'max'}", element, first, second)
-    # What processors do: the operand that comes last where one is NaN.
+    # Processors' instructions yield the last operand if either is NaN.
     is_second = v.compare("olt" if is_minimum else "ogt", element, second, first)
     result = v.choose(is_second, element, second, first)
     if second_is_number:

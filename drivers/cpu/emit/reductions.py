@@ -1,63 +1,63 @@
-"""How folds combine numbers, and along which axis they take several at once."""
+"""Code for reductions: the combining instruction, vector axes and horizontal reduction."""
 
 import math
 from collections.abc import Sequence
 
 from neurald.drivers.compiler.ir.expression import Axis, Expression, Load, Reduce
-from neurald.drivers.compiler.ir.op import Fold, fold_start
+from neurald.drivers.compiler.ir.op import ReductionOp, reduction_identity
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.cpu.emit.op_table import computed, extreme
 from neurald.drivers.cpu.emit.vector import Vector, vector_type
-from neurald.drivers.cpu.target.places import place_of, stride_along
+from neurald.drivers.cpu.target.places import offset_of, stride_along
 from neurald.drivers.cpu.target.target import Target
 
-#: Registers that a fold adds to by turns, since one addition takes as long as so many can be begun in.
+#: Number of independent accumulators, which hides the latency of an addition.
 _REGISTERS = 4
-#: Shorter axes are not worth a vector.
+#: Shorter axes are not vectorised.
 _SHORTEST = 4
-#: Each element of a gather takes about as long as so many loads of vectors.
+#: Cost of a gathered element, in vector loads.
 _GATHER_COST = 1.0
-#: Folds of no more elements, of so many expressions together, are written one after another, without a loop.
-_SHORT, _MOST_SHORT_EXPRESSIONS = 9, 100
-#: Bytes of a lane of the vectors that lanes are counted in, whatever the type.
+#: Limits on reductions that are unrolled completely: elements, and expressions in total.
+_SHORT, _MAX_UNROLLED_EXPRESSIONS = 9, 100
+#: Assumed size of a lane when choosing the number of lanes, in bytes.
 _LANE_BYTES = 4
 
 
-def is_short(body: Expression, axes: Sequence[Axis]) -> bool:
-    """Whether a fold over some axes needs no loops."""
+def is_unrolled(body: Expression, axes: Sequence[Axis]) -> bool:
+    """Returns True if a reduction over these axes is unrolled instead of looped."""
     count = math.prod(axis.extent for axis in axes)
-    return count <= _SHORT and count * sum(1 for _ in walk(body)) <= _MOST_SHORT_EXPRESSIONS
+    return count <= _SHORT and count * sum(1 for _ in walk(body)) <= _MAX_UNROLLED_EXPRESSIONS
 
 
-def fold_value(v: Vector, fold: Fold, kind: Scalar, element: str, total: str, value: str) -> str:
-    """A value folded into a total."""
-    if fold in (Fold.MINIMUM, Fold.MAXIMUM):
-        return extreme(v, kind, element, total, value, is_minimum=fold is Fold.MINIMUM)
+def combine(v: Vector, fold: ReductionOp, kind: Scalar, element: str, total: str, value: str) -> str:
+    """Combines a value with the accumulator of a reduction."""
+    if fold in (ReductionOp.MINIMUM, ReductionOp.MAXIMUM):
+        return extreme(v, kind, element, total, value, is_minimum=fold is ReductionOp.MINIMUM)
     if kind is Scalar.BOOL:
-        return v.two("or" if fold in (Fold.SUM, Fold.ANY) else "and", element, total, value)
-    operation = "add" if fold is Fold.SUM else "mul"
+        return v.two("or" if fold in (ReductionOp.SUM, ReductionOp.ANY) else "and", element, total, value)
+    operation = "add" if fold is ReductionOp.SUM else "mul"
     return v.two(f"f{operation}" if kind.is_float else operation, element, total, value)
 
 
-def fold_start_text(v: Vector, expression: Reduce) -> str:
-    """What a fold starts with, in every lane."""
-    element, start = computed(expression, v.lanes), fold_start(expression.fold, expression.type)
+def identity_text(v: Vector, expression: Reduce) -> str:
+    """Returns the identity of a reduction in every lane."""
+    element, start = computed(expression, v.lanes), reduction_identity(expression.reduction, expression.type)
     if expression.type is Scalar.INDEX and element == "i32":
-        # No position is beyond these.
+        # No index exceeds this range.
         start = max(-(2**31), min(2**31 - 1, int(start)))
     return v.number(element, start)
 
 
-def folding_axis(expression: Reduce, target: Target) -> Axis | None:
-    """The axis along which it is best folded by vectors; None: there is none that is worth it."""
+def reduction_axis(expression: Reduce, target: Target) -> Axis | None:
+    """Returns the best axis to vectorise a reduction along; None if none is worthwhile."""
     best, best_cost = None, float("inf")
     found = [each for each in walk(expression.body) if isinstance(each, Load)]
     for axis in expression.axes:
         if axis.extent < _SHORTEST:
             continue
-        strides = [stride_along(place_of(each), axis) for each in found]
-        lanes = folding_lanes(axis.extent, target)
+        strides = [stride_along(offset_of(each), axis) for each in found]
+        lanes = reduction_lanes(axis.extent, target)
         registers = max(1, lanes // target.lanes(_LANE_BYTES))
         cost = registers + sum(registers if stride in (0, 1) else lanes * _GATHER_COST for stride in strides)
         cost *= -(-axis.extent // lanes) / axis.extent
@@ -66,16 +66,16 @@ def folding_axis(expression: Reduce, target: Target) -> Axis | None:
     return best
 
 
-def folding_lanes(extent: int, target: Target) -> int:
-    """How many lanes a fold has along an axis of that length."""
+def reduction_lanes(extent: int, target: Target) -> int:
+    """Returns the number of lanes of a reduction along an axis of this length."""
     lanes = target.lanes(_LANE_BYTES) * _REGISTERS
     while lanes > _SHORTEST and lanes // 2 >= extent:
         lanes //= 2
     return lanes
 
 
-def folded_lanes(v: Vector, expression: Reduce, element: str, total: str) -> str:
-    """The lanes of a total folded with each other: the lower and the upper half, until one is left."""
+def reduce_lanes(v: Vector, expression: Reduce, element: str, total: str) -> str:
+    """Reduces the lanes of an accumulator horizontally, halving repeatedly."""
     count = v.lanes
     while count > 1:
         whole, half = vector_type(element, count), count // 2
@@ -84,10 +84,10 @@ def folded_lanes(v: Vector, expression: Reduce, element: str, total: str) -> str
             if half == 1:
                 text = f"extractelement {whole} {total}, i64 {first}"
             else:
-                places = ", ".join(f"i32 {first + lane}" for lane in range(half))
-                text = f"shufflevector {whole} {total}, {whole} poison, <{half} x i32> <{places}>"
+                order = ", ".join(f"i32 {first + lane}" for lane in range(half))
+                text = f"shufflevector {whole} {total}, {whole} poison, <{half} x i32> <{order}>"
             parts.append(v.code.value(text))
         narrow = Vector(v.code, v.target, half)
-        total = fold_value(narrow, expression.fold, expression.type, element, parts[0], parts[1])
+        total = combine(narrow, expression.reduction, expression.type, element, parts[0], parts[1])
         count = half
     return total

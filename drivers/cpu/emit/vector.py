@@ -1,4 +1,4 @@
-"""Instructions on vectors of one width, or on single numbers: what differs between them is only how their types are spelled."""
+"""Instructions on vectors of one width or on scalars, which differ only in type names."""
 
 import math
 import struct
@@ -9,14 +9,14 @@ from neurald.drivers.compiler.ir.op import Number
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.target.target import Target
 
-#: How the names of intrinsics spell types.
+#: Type suffixes of intrinsics.
 SUFFIXES = {"half": "f16", "float": "f32", "double": "f64", "ptr": "p0"}
 _FLOATS = frozenset(("half", "float", "double"))
 _SINGLE, _DOUBLE, _BITS = struct.Struct("<f"), struct.Struct("<d"), struct.Struct("<Q")
 
 
 def literal(element: str, value: Number) -> str:
-    """A number as LLVM writes it, without its type.
+    """Returns a number as an LLVM literal without its type.
 
     Args:
         element: the type: i1 to i64, float or double.
@@ -38,13 +38,13 @@ def literal(element: str, value: Number) -> str:
 
 
 def vector_type(element: str, lanes: int) -> str:
-    """The type of that many numbers; of one, its own."""
+    """Returns the type of a vector, or the element type for one lane."""
     return element if lanes == 1 else f"<{lanes} x {element}>"
 
 
 @cache
 def _intrinsic(intrinsic: str, element: str, lanes: int, count: int, flags: str) -> tuple[str, str, str]:
-    """The type, the name and the declaration of an intrinsic, see `Vector.call`."""
+    """Returns the type, name and declaration of an intrinsic; see `Vector.call`."""
     kind, suffix = vector_type(element, lanes), SUFFIXES.get(element, element)
     name = f"@{intrinsic}.{suffix if lanes == 1 else f'v{lanes}{suffix}'}"
     flag_types = "".join(f", {each.split()[0]}" for each in flags.split(", ")[1:])
@@ -52,7 +52,7 @@ def _intrinsic(intrinsic: str, element: str, lanes: int, count: int, flags: str)
 
 
 def _known(operation: str, first: str, second: str) -> str | None:
-    """What an instruction on positions gives, where that is a number or one of its operands; else None."""
+    """Simplifies an index operation to a number or one of its operands, if possible."""
     if operation not in ("add", "sub", "mul"):
         return None
     if first.startswith("%"):
@@ -64,14 +64,15 @@ def _known(operation: str, first: str, second: str) -> str | None:
 
 
 class Vector:
-    """Makes instructions for one width.
+    """Writes instructions for one vector width.
 
-    Values are names or literals without types. Element types are LLVM's: i1, i8, i16, i32, i64, half, float, double.
+    Values are names or literals without types. Element types are LLVM's: i1, i8, i16, i32, i64,
+    half, float, double.
 
     Args:
-        code: where instructions go.
-        target: what they are for.
-        lanes: how many numbers a value has.
+        code: receives the instructions.
+        target: of the code.
+        lanes: number of elements of a value.
     """
 
     def __init__(self, code: Instructions, target: Target, lanes: int) -> None:
@@ -80,22 +81,22 @@ class Vector:
         self.lanes = lanes
 
     def type(self, element: str) -> str:
-        """The type of a value."""
+        """Returns the type of a value."""
         return element if self.lanes == 1 else f"<{self.lanes} x {element}>"
 
     def number(self, element: str, value: Number) -> str:
-        """The value that is `value` in every lane."""
+        """Returns a constant with `value` in every lane."""
         text = literal(element, value)
         return text if self.lanes == 1 else f"splat ({element} {text})"
 
     def numbers(self, element: str, values: Sequence[Number]) -> str:
-        """The value of which each lane is known."""
+        """Returns a constant with the given lanes."""
         if self.lanes == 1:
             return literal(element, values[0])
         return f"<{', '.join(f'{element} {literal(element, each)}' for each in values)}>"
 
     def splat(self, element: str, name: str) -> str:
-        """A single number in every lane."""
+        """Broadcasts a scalar to every lane."""
         if self.lanes == 1:
             return name
         if not name.startswith("%"):
@@ -107,40 +108,40 @@ class Vector:
         )
 
     def two(self, operation: str, element: str, first: str, second: str) -> str:
-        """An instruction of two operands of one type, as `add` or `fmul`."""
+        """Writes an instruction with two operands of one type, such as `add` or `fmul`."""
         known = _known(operation, first, second) if element == "i64" and self.lanes == 1 else None
         return known or self.code.value(f"{operation} {self.type(element)} {first}, {second}")
 
     def negate(self, element: str, value: str) -> str:
-        """-x of a float."""
+        """Negates a float."""
         return self.code.value(f"fneg {self.type(element)} {value}")
 
     def compare(self, condition: str, element: str, first: str, second: str) -> str:
-        """Whether a condition as `slt` or `oeq` holds: i1."""
+        """Compares by a condition such as `slt` or `oeq`; the result is i1."""
         operation = "fcmp" if element in _FLOATS else "icmp"
         return self.two(f"{operation} {condition}", element, first, second)
 
     def choose(self, condition: str, element: str, first: str, second: str) -> str:
-        """`first` where an i1 holds, else `second`."""
+        """Selects `first` where an i1 is true, else `second`."""
         kind = self.type(element)
         return self.code.value(f"select {self.type('i1')} {condition}, {kind} {first}, {kind} {second}")
 
     def cast(self, operation: str, source: str, value: str, element: str) -> str:
-        """A conversion as `sext` or `fptosi`."""
+        """Writes a conversion such as `sext` or `fptosi`."""
         return self.code.value(f"{operation} {self.type(source)} {value} to {self.type(element)}")
 
     def bits(self, source: str, value: str, element: str) -> str:
-        """The same bits as another type."""
+        """Reinterprets the bits as another type."""
         return self.cast("bitcast", source, value, element)
 
     def call(self, intrinsic: str, element: str, *values: str, flags: str = "") -> str:
-        """An intrinsic of operands of one type, that gives that type.
+        """Calls an intrinsic whose operands and result have one type.
 
         Args:
-            intrinsic: as `llvm.sqrt`, without the suffix that tells its type.
+            intrinsic: name such as `llvm.sqrt`, without the type suffix.
             element: the type.
             values: the operands.
-            flags: further operands, as `, i1 false`, with their types.
+            flags: further typed operands, such as `, i1 false`.
         """
         kind, name, declaration = _intrinsic(intrinsic, element, self.lanes, len(values), flags)
         self.code.declarations.add(declaration)
@@ -149,18 +150,18 @@ class Vector:
         )
 
     def fma(self, element: str, first: str, second: str, third: str) -> str:
-        """The sum first × second + third, rounded once where the processor has an instruction for it, else twice."""
+        """Computes first × second + third, rounded once if the processor has FMA, else twice."""
         return self.call("llvm.fmuladd", element, first, second, third)
 
     def polynomial(self, element: str, x: str, coefficients: Sequence[float]) -> str:
-        """c0 + c1·x + c2·x² and so on."""
+        """Evaluates c0 + c1·x + c2·x² + …."""
         total = self.number(element, coefficients[-1])
         for each in reversed(coefficients[:-1]):
             total = self.fma(element, total, x, self.number(element, each))
         return total
 
     def parts(self, element: str, value: str, length: int) -> list[str]:
-        """A value in parts of so many numbers."""
+        """Splits a value into parts of `length` lanes."""
         if self.lanes == length or value.startswith("splat"):
             return [value] * (self.lanes // length)
         kind, parts = self.type(element), []
@@ -172,7 +173,7 @@ class Vector:
         return parts
 
     def joined(self, element: str, parts: Sequence[str]) -> str:
-        """The value that has these parts, of the same length, one after another; their number is a power of two."""
+        """Concatenates parts of equal length; their number is a power of two."""
         while len(parts) > 1:
             length = self.lanes // len(parts)
             kind, lanes = f"<{length} x {element}>", ", ".join(f"i32 {lane}" for lane in range(2 * length))
@@ -183,11 +184,11 @@ class Vector:
         return parts[0]
 
     def any_lane(self, condition: str) -> str:
-        """Whether an i1 holds in any lane: a single i1."""
+        """Returns a scalar i1 that is true if any lane is."""
         return self._over_lanes("or", condition)
 
     def all_lanes(self, condition: str) -> str:
-        """Whether an i1 holds in every lane: a single i1."""
+        """Returns a scalar i1 that is true if all lanes are."""
         return self._over_lanes("and", condition)
 
     def _over_lanes(self, operation: str, condition: str) -> str:

@@ -1,6 +1,6 @@
-"""Loads and stores of vectors: of elements one after another, of some of them, or from places of their own.
+"""Loads and stores of vectors: contiguous, masked, and gathered.
 
-Places are counted in elements, and are names or numbers; masks are names or literals of one i1 for each lane.
+Offsets are names or numbers, in elements. Masks are names or literals with one i1 per lane.
 """
 
 import re
@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from neurald.drivers.cpu.emit.vector import SUFFIXES, Vector
 from neurald.drivers.cpu.target.target import Target
 
-#: The smallest elements that processors have gathers for.
+#: Size of the smallest elements with gather instructions, in bytes.
 _WORD_BYTES = 4
-#: Vectors of so many bytes come with gathers.
+#: Size of the smallest vectors with gather instructions, in bytes.
 _GATHERING_BYTES = 32
-#: A table that fits in four registers of 64 bytes, and how many words such a register has.
+#: Size of a table that fits in four registers of 64 bytes, and 16-bit words per such register.
 _TABLE_BYTES = 256
 _WORDS = 32
 _CACHE_LINE_BYTES = 64
@@ -28,46 +28,46 @@ def _suffix(v: Vector, element: str) -> str:
     return f"v{v.lanes}{SUFFIXES.get(element, element)}"
 
 
-def _address(v: Vector, element: str, pointer: str, place: str) -> str:
-    if place == "0":
+def _address(v: Vector, element: str, pointer: str, offset: str) -> str:
+    if offset == "0":
         return pointer
-    return v.code.value(f"getelementptr {element}, ptr {pointer}, i64 {place}")
+    return v.code.value(f"getelementptr {element}, ptr {pointer}, i64 {offset}")
 
 
-def load(v: Vector, element: str, pointer: str, place: str) -> str:
-    """As many elements as there are lanes, beginning at a place."""
-    address = _address(v, element, pointer, place)
+def load(v: Vector, element: str, pointer: str, offset: str) -> str:
+    """Loads consecutive elements, one per lane."""
+    address = _address(v, element, pointer, offset)
     return v.code.load(f"load {v.type(element)}, ptr {address}, align {_size_bytes(element)}")
 
 
-def prefetch(v: Vector, element: str, pointer: str, place: str, distance_bytes: int) -> None:
-    """Has the processor fetch what lies some bytes after elements that are loaded; there need be no such bytes."""
+def prefetch(v: Vector, element: str, pointer: str, start: str, distance_bytes: int) -> None:
+    """Prefetches memory at a distance from loaded elements; it need not be valid."""
     v.code.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-    address = _address(v, element, pointer, place)
+    address = _address(v, element, pointer, start)
     for offset in range(0, v.lanes * _size_bytes(element), _CACHE_LINE_BYTES):
         ahead = v.code.value(f"getelementptr i8, ptr {address}, i64 {distance_bytes + offset}")
         v.code.effect(f"call void @llvm.prefetch.p0(ptr {ahead}, i32 0, i32 3, i32 1)")
 
 
-def masked_load(v: Vector, element: str, pointer: str, place: str, mask: str) -> str:
-    """The same, but only those of the lanes of a mask; the others are 0."""
+def masked_load(v: Vector, element: str, pointer: str, offset: str, mask: str) -> str:
+    """Loads consecutive elements in the lanes of a mask; other lanes are 0."""
     whole, masks = v.type(element), v.type("i1")
     name = f"@llvm.masked.load.{_suffix(v, element)}.p0"
     v.code.declarations.add(f"declare {whole} {name}(ptr, i32, {masks}, {whole})")
-    address = _address(v, element, pointer, place)
+    address = _address(v, element, pointer, offset)
     align = _size_bytes(element)
     return v.code.load(
         f"call {whole} {name}(ptr {address}, i32 {align}, {masks} {mask}, {whole} zeroinitializer)"
     )
 
 
-def store(v: Vector, element: str, value: str, pointer: str, place: str, mask: str | None = None) -> None:
-    """Stores elements one after another; only those of the lanes of a mask, if there is one."""
+def store(v: Vector, element: str, value: str, pointer: str, offset: str, mask: str | None = None) -> None:
+    """Stores consecutive elements, only in the lanes of a mask if there is one."""
     whole, masks = v.type(element), v.type("i1")
-    address, align = _address(v, element, pointer, place), _size_bytes(element)
+    address, align = _address(v, element, pointer, offset), _size_bytes(element)
     known = [lane in ("true", "1") for lane in re.findall(r"i1 (\w+)", mask)] if mask else []
     if known.count(True) == 1:
-        # LLVM 22 makes one wide store of it where the value was cut to fewer bits just before.
+        # LLVM 22 merges this into a wide store if the value was truncated right before.
         lane = known.index(True)
         single = v.code.value(f"extractelement {whole} {value}, i64 {lane}")
         address = v.code.value(f"getelementptr {element}, ptr {address}, i64 {lane}")
@@ -81,25 +81,25 @@ def store(v: Vector, element: str, value: str, pointer: str, place: str, mask: s
     v.code.effect(f"call void {name}({whole} {value}, ptr {address}, i32 {align}, {masks} {mask})")
 
 
-def gather(v: Vector, element: str, pointer: str, width: str, places: str, mask: str | None = None) -> str:
-    """Elements from places of their own.
+def gather(v: Vector, element: str, pointer: str, width: str, offsets: str, mask: str | None = None) -> str:
+    """Gathers elements.
 
     Args:
-        v: where instructions go.
+        v: receives the instructions.
         element: the type of the elements.
-        pointer: what places count from.
-        width: i32 or i64, the type of the places.
-        places: of the elements, one for each lane.
-        mask: the lanes that are loaded, all if there is none; the others are 0.
+        pointer: base address.
+        width: i32 or i64, the type of the offsets.
+        offsets: offsets of the elements, one per lane.
+        mask: lanes to load, all by default; others are 0.
     """
-    return _gathered(v, element, element, pointer, (width, places), mask)
+    return _gathered(v, element, element, pointer, (width, offsets), mask)
 
 
 def _gathered(
-    v: Vector, element: str, unit: str, pointer: str, places: tuple[str, str], mask: str | None
+    v: Vector, element: str, unit: str, pointer: str, offsets: tuple[str, str], mask: str | None
 ) -> str:
-    """Elements from places that are counted in units."""
-    width, texts = places
+    """Gathers elements by offsets in units of type `unit`."""
+    width, texts = offsets
     align = _size_bytes(unit)
     addresses = v.code.value(f"getelementptr {unit}, ptr {pointer}, {v.type(width)} {texts}")
     if v.lanes == 1:
@@ -114,55 +114,57 @@ def _gathered(
 
 
 def has_word_gather(v: Vector, element: str, size_bytes: int) -> bool:
-    """Whether `gather_from_words` is worth it, and possible, for memory of that size."""
+    """Returns True if `gather_from_words` is possible and worthwhile for memory of this size."""
     is_short = _size_bytes(element) < _WORD_BYTES <= size_bytes < 2**31
     return is_short and v.target.vector_bytes >= _GATHERING_BYTES
 
 
 def gather_from_words(
-    v: Vector, element: str, pointer: str, places: str, size_bytes: int, mask: str | None
+    v: Vector, element: str, pointer: str, offsets: str, size_bytes: int, mask: str | None
 ) -> str:
-    """Elements of fewer than four bytes, taken out of the four bytes that begin with them, or end with the memory.
+    """Gathers elements of fewer than four bytes from 32-bit words.
+
+    The words begin with the element, or end with the memory.
 
     Args:
-        v: where instructions go.
+        v: receives the instructions.
         element: i8 or i16.
-        pointer: what places count from.
-        places: of the elements, i32.
+        pointer: base address.
+        offsets: offsets of the elements, i32.
         size_bytes: of the memory.
-        mask: the lanes that are loaded; all if there is none.
+        mask: lanes to load; all by default.
     """
     scale = _size_bytes(element).bit_length() - 1
-    offset = v.two("shl", "i32", places, v.number("i32", scale)) if scale else places
+    offset = v.two("shl", "i32", offsets, v.number("i32", scale)) if scale else offsets
     first = v.call("llvm.smin", "i32", offset, v.number("i32", size_bytes - _WORD_BYTES))
     word = _gathered(v, "i32", "i8", pointer, ("i32", first), mask)
     shift = v.two("shl", "i32", v.two("sub", "i32", offset, first), v.number("i32", 3))
-    # Lanes that are not loaded may have any place.
+    # Lanes that are not loaded may have any offset.
     shift = v.two("and", "i32", shift, v.number("i32", 31))
     return v.cast("trunc", "i32", v.two("lshr", "i32", word, shift), element)
 
 
 def is_permuted(target: Target, element: str, size_bytes: int) -> bool:
-    """Whether memory is a table that fits in four registers, of which instructions pick elements."""
+    """Returns True for a table in four registers that permutation instructions can index."""
     return element == "i8" and size_bytes == _TABLE_BYTES and target.vector_bytes == _TABLE_BYTES // 4
 
 
-def permuted(v: Vector, pointer: str, places: str) -> str:
-    """Bytes of a table of 256, see `is_permuted`; nothing is read anywhere else, whatever the places are.
+def permuted(v: Vector, pointer: str, indices: str) -> str:
+    """Looks up bytes of a table of 256 (see `is_permuted`); any index is safe.
 
     Args:
-        v: where instructions go; of more than one lane.
+        v: receives the instructions; has more than one lane.
         pointer: the table.
-        places: of the bytes, i16.
+        indices: indices of the bytes, i16.
     """
     words = Vector(v.code, v.target, _WORDS)
     table = [load(words, "i16", pointer, str(part * _WORDS)) for part in range(4)]
     parts = []
     for first in range(0, v.lanes, _WORDS):
-        at = _lanes_of(v, places, [(first + lane) % v.lanes for lane in range(_WORDS)])
+        at = _lanes_of(v, indices, [(first + lane) % v.lanes for lane in range(_WORDS)])
         parts.append(_permuted_words(words, table, at))
     while len(parts) > 1:
-        # Neighbours are joined; all are of the same length, a power of two.
+        # Adjacent parts are concatenated; all have the same length, a power of two.
         length = _WORDS * (v.lanes // _WORDS // len(parts))
         kind, all_lanes = f"<{length} x i16>", ", ".join(f"i32 {lane}" for lane in range(2 * length))
         parts = [
@@ -174,7 +176,7 @@ def permuted(v: Vector, pointer: str, places: str) -> str:
 
 
 def _lanes_of(v: Vector, value: str, lanes: Sequence[int]) -> str:
-    """Some lanes of a vector of words."""
+    """Selects lanes of a vector of 16-bit words."""
     if list(lanes) == list(range(v.lanes)):
         return value
     chosen = ", ".join(f"i32 {lane}" for lane in lanes)
@@ -183,7 +185,7 @@ def _lanes_of(v: Vector, value: str, lanes: Sequence[int]) -> str:
 
 
 def _permuted_words(words: Vector, table: Sequence[str], at: str) -> str:
-    """The bytes at some places, in the lower half of words."""
+    """Looks up bytes into the lower half of 16-bit words."""
     kind, name = words.type("i16"), "@llvm.x86.avx512.vpermi2var.hi.512"
     words.code.declarations.add(f"declare {kind} {name}({kind}, {kind}, {kind})")
     one = words.number("i16", 1)

@@ -1,11 +1,11 @@
-"""Fast kernels for contractions, rankings, and for moving elements. What none of them fits is computed as `render` computes anything."""
+"""Specialised kernels for contractions, top-k and data movement. Other kernels use `render`."""
 
 from neurald.drivers.compiler.ir.graph import (
     Contraction,
     Convolution,
     DepthwiseConvolution,
-    Ranking,
-    is_movement,
+    TopK,
+    is_data_movement,
 )
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -13,33 +13,34 @@ from neurald.drivers.cpu.kernels.flattened import flattened, pitch_of
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
 
-#: Where places are not in order, rows do not become one: of so many elements they fill vectors by themselves.
+#: Minimum row length that fills vectors on its own, so that rows need not be joined.
 _WIDE = 16
 
 
 def stores_runs(kernel: Kernel) -> bool:
-    """Whether the fastest routine for a kernel with a `place` stores elements there."""
+    """Returns True if the kernel's fastest routine supports an `output_offset`."""
     node = kernel.contraction
     if node is None:
         is_wide = kernel.axes[-1].extent >= _WIDE
-        return is_wide and kernel.row_axes is None and not is_movement(kernel.body)
-    if isinstance(node, Ranking):
+        return is_wide and kernel.row_axes is None and not is_data_movement(kernel.body)
+    if isinstance(node, TopK):
         return False
     is_regular = not isinstance(node, DepthwiseConvolution) and pitch_of(flattened(kernel)) > 0
     return node.output.type is Scalar.FLOAT32 or is_regular
 
 
-# A model needs a few of the families below. Importing all of them takes a good part of the time in which a small one is compiled.
+# Families are imported on demand: a model needs few, and importing all would take a good part of
+# the compile time of a small one.
 
 
 def routine_for(kernel: Kernel, target: Target) -> Routine | None:
-    """The fastest routine for a kernel; None where there is only that of `render`."""
+    """Returns the specialised routine of a kernel, or None if there is only the generic one."""
     node = kernel.contraction
     if not kernel.output.count:
         return None
     if node is None:
-        return None if kernel.place is not None else _without_contraction(kernel, target)
-    if isinstance(node, Ranking):
+        return None if kernel.output_offset is not None else _without_contraction(kernel, target)
+    if isinstance(node, TopK):
         from neurald.drivers.cpu.kernels import extremes, ranking
 
         is_one = node.output.shape[-1] == 1

@@ -1,4 +1,4 @@
-"""Which taps of a window lie on the image, and which tile a place is in, found out at run time."""
+"""Border handling at run time: taps of a window on the image, and the run of a tile."""
 
 from collections.abc import Callable, Sequence
 
@@ -8,24 +8,24 @@ from neurald.drivers.cpu.kernels.counters import multiple, total
 from neurald.drivers.cpu.kernels.window import Run, Side
 
 
-def taps_on_image(v: Vector, side: Side, place: str) -> tuple[str, str]:
-    """The taps at a place of the output that lie on the image: the first, and the one after the last.
+def taps_on_image(v: Vector, side: Side, index: str) -> tuple[str, str]:
+    """Returns the range of taps that lie on the image at an output position.
 
     Args:
-        v: where instructions go, for single numbers.
+        v: receives the instructions, for scalars.
         side: of the convolution.
-        place: a name or number, i64.
+        index: output index, a name or number (i64).
     """
 
     def first_from(distance: str) -> str:
-        """The first tap that is at least so far from the start of the window."""
+        """Returns the first tap that is at least `distance` from the start of the window."""
         whole = v.call("llvm.smax", "i64", distance, "0")
         if side.dilation > 1:
             rounded_up = v.two("add", "i64", whole, str(side.dilation - 1))
             whole = v.two("udiv", "i64", rounded_up, str(side.dilation))
         return v.call("llvm.smin", "i64", whole, str(side.taps))
 
-    start = v.two("mul", "i64", place, str(side.stride))
+    start = v.two("mul", "i64", index, str(side.stride))
     back = v.two("sub", "i64", str(side.before), start)
     return first_from(back), first_from(v.two("add", "i64", back, str(side.length)))
 
@@ -33,13 +33,13 @@ def taps_on_image(v: Vector, side: Side, place: str) -> tuple[str, str]:
 def write_chosen(
     code: Instructions, choices: Sequence[Run], tile: str, write: Callable[[Run, str], None]
 ) -> None:
-    """What a tile does, whichever run it is in.
+    """Writes a tile for whichever run it belongs to.
 
     Args:
-        code: where instructions go.
-        choices: the runs, one after another.
-        tile: the number of the tile, i64.
-        write: called with each run and the first place of the tile if it is in that.
+        code: receives the instructions.
+        choices: the runs in order.
+        tile: number of the tile, i64.
+        write: called with each run and the tile's first index if it is in that run.
     """
     before = 0
     for run in choices:

@@ -1,4 +1,4 @@
-"""Convolutions as products."""
+"""Convolutions as windowed products."""
 
 from neurald.drivers.compiler.ir.graph import Convolution
 from neurald.drivers.cpu.kernels.product import Operand, Part, Product
@@ -6,7 +6,7 @@ from neurald.drivers.cpu.kernels.window import Side, sides_of
 
 
 def product_of(node: Convolution) -> Product:
-    """What a convolution computes. Windows that are single pixels side by side are seen as one long row."""
+    """Describes a convolution. A 1×1 convolution without padding becomes a single long row."""
     images, height, width, channels = node.input.shape
     outputs, _, _, depth = node.weights.shape
     size = node.input.type.size_bytes

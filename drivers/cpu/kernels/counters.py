@@ -1,4 +1,4 @@
-"""Loops over ranges of grains that count in several dimensions, without dividing for each of them."""
+"""Loops over grains that count in several dimensions, without a division per grain."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -6,20 +6,21 @@ from contextlib import contextmanager
 
 from neurald.drivers.cpu.emit.instructions import Instructions
 
-#: A line of the caches.
+#: Size of a cache line.
 LINE_BYTES = 64
 
 
 @contextmanager
 def each_grain(code: Instructions, extents: Sequence[int]) -> Iterator[tuple[list[str], str]]:
-    """Instructions for every grain from `%begin` to below `%end`.
+    """Writes a loop over the grains from `%begin` to below `%end`.
 
     Args:
-        code: where they go.
-        extents: of the dimensions in which grains are counted, the slowest first; their product is the number of grains.
+        code: receives the instructions.
+        extents: of the dimensions of grains, slowest first; their product is the number of grains.
 
     Yields:
-        The position of the grain, and an i1 that says whether it is the first one of the range.
+        The index of the grain in each dimension, and an i1 that is true for the first grain of the
+        range.
     """
     digits = _digits(code, extents)
     carried = [("i64", digit) for digit, extent in zip(digits, extents, strict=True) if extent > 1]
@@ -31,7 +32,7 @@ def each_grain(code: Instructions, extents: Sequence[int]) -> Iterator[tuple[lis
 
 
 def _digits(code: Instructions, extents: Sequence[int]) -> list[str]:
-    """The position of the first grain."""
+    """Returns the index of the first grain."""
     digits = []
     for dimension, extent in enumerate(extents):
         inner, digit = math.prod(extents[dimension + 1 :]), "%begin"
@@ -44,7 +45,7 @@ def _digits(code: Instructions, extents: Sequence[int]) -> list[str]:
 
 
 def _successor(code: Instructions, position: Sequence[str], extents: Sequence[int]) -> list[str]:
-    """The position after another one, without the dimensions of length 1."""
+    """Returns the index of the next grain, without dimensions of length 1."""
     results: list[str] = []
     carry = "1"
     for digit, extent in reversed(list(zip(position, extents, strict=True))):
@@ -58,14 +59,14 @@ def _successor(code: Instructions, position: Sequence[str], extents: Sequence[in
 
 
 def multiple(code: Instructions, name: str, factor: int) -> str:
-    """An i64 times a constant."""
+    """Multiplies an i64 by a constant."""
     if name == "0" or factor == 0:
         return "0"
     return name if factor == 1 else code.value(f"mul i64 {name}, {factor}")
 
 
 def total(code: Instructions, *names: str) -> str:
-    """The sum of i64s, of which some may be numbers."""
+    """Adds i64 names and numbers."""
     known = sum(int(each) for each in names if not each.startswith("%"))
     variable = [each for each in names if each.startswith("%")]
     if not variable:
@@ -77,27 +78,28 @@ def total(code: Instructions, *names: str) -> str:
 
 
 def address(code: Instructions, base: str, *offsets: str) -> str:
-    """A pointer so many bytes further, computed where it is asked for."""
+    """Offsets a pointer by bytes, without hoisting."""
     offset = total(code, *offsets)
     return base if offset == "0" else code.fresh(f"getelementptr i8, ptr {base}, i64 {offset}")
 
 
 def opaque(code: Instructions, pointer: str) -> str:
-    """The same pointer, computed where it is asked for, of which LLVM does not know that it follows from counters.
+    """Hides a pointer's dependence on loop counters from LLVM, without hoisting.
 
-    Where many addresses only differ by numbers from one that does, LLVM spends much time on whether they should have counters
-    of their own. There is no instruction for this.
+    LLVM spends much time deciding if addresses that differ by constants from such a pointer need
+    induction variables. The empty assembly generates no instruction.
     """
     return code.fresh(f'call ptr asm "", "=r,0"(ptr {pointer})')
 
 
 def prefetch(code: Instructions, pointer: str, *, is_written: bool = False) -> None:
-    """Asks for a line of memory, which need not be there.
+    """Prefetches a cache line, which need not be mapped.
 
     Args:
-        code: where the instruction goes.
-        pointer: the name of a place in the line.
-        is_written: whether it will be written, soon; else it is brought to the second cache, to be read.
+        code: receives the instruction.
+        pointer: an address in the line.
+        is_written: True if it will be written soon; else it is brought to the second-level cache
+        for reading.
     """
     code.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
     how = "i32 1, i32 3" if is_written else "i32 0, i32 2"

@@ -1,14 +1,18 @@
-"""Depthwise convolutions: vectors of channels, and several positions of a row at once so that each input is loaded once.
+"""Depthwise convolution.
 
-A grain is a tile of positions in a row, with so few channels that the rows of the window stay in the nearest cache until the
-tile below has used them: grains are counted downwards first. Taps that are not on the image are left out, see `gemm`.
+Vectors of channels, with several positions of a row at once to reuse inputs.
+
+A grain is a tile of positions in a row, with few enough channels that the window's rows stay in the
+nearest cache until the tile below has used them; grains count downwards first. Taps outside the
+image are skipped, see `gemm`.
 """
 
 import math
 from collections.abc import Mapping
 
-from neurald.drivers.compiler.ir.graph import DepthwiseConvolution, Value
+from neurald.drivers.compiler.ir.graph import DepthwiseConvolution
 from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.epilogue import Epilogue, parameter_names, pointer_names
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.op_table import from_stored, stored
@@ -17,7 +21,7 @@ from neurald.drivers.cpu.kernels.borders import taps_on_image, write_chosen
 from neurald.drivers.cpu.kernels.counters import address, each_grain, multiple, opaque, prefetch, total
 from neurald.drivers.cpu.kernels.flattened import flattened
 from neurald.drivers.cpu.kernels.function import arguments_with, cost_ns, function_text
-from neurald.drivers.cpu.kernels.likeness import shared
+from neurald.drivers.cpu.kernels.likeness import shared_routine
 from neurald.drivers.cpu.kernels.packing import as_floats
 from neurald.drivers.cpu.kernels.start import split_bias, starts
 from neurald.drivers.cpu.kernels.tile import lanes_for
@@ -25,28 +29,28 @@ from neurald.drivers.cpu.kernels.window import Run, runs, sides_of
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
 
-#: Images that are larger together with the output are not in the second cache.
+#: Input and output beyond this total size exceed the second-level cache.
 _FAR_BYTES = 768 << 10
-#: More positions at once take longer to compile, and are slower rather than faster.
-_MOST_PLACES = 8
-#: Weights of a row of the window that are kept in registers.
-_MOST_KEPT = 7
-#: What inputs of a tile may take of the nearest cache.
+#: More positions at once compile longer and run slower.
+_MAX_PLACES = 8
+#: Number of a window row's weights kept in registers.
+_MAX_KEPT = 7
+#: Share of the nearest cache for a tile's inputs.
 _NEAR_BYTES = 20 << 10
 _STORE_CYCLES = 3.0
 
 
 def routine(kernel: Kernel, node: DepthwiseConvolution, target: Target) -> Routine:
-    """The routine of a kernel whose contraction is a depthwise convolution in FLOAT32.
+    """Returns the routine of a FLOAT32 depthwise convolution.
 
     Args:
-        kernel: with an output that is not empty.
+        kernel: its output is not empty.
         node: its contraction.
-        target: what the code is for.
+        target: of the code.
     """
     weights = as_floats(node.weights)
     arguments = arguments_with(kernel, (node.input, weights))
-    return shared(kernel, arguments, target, lambda: _made(kernel, node, weights, arguments, target))
+    return shared_routine(kernel, arguments, target, lambda: _made(kernel, node, weights, arguments, target))
 
 
 def _made(
@@ -84,8 +88,8 @@ class _Depthwise:
         self._channels = node.output.shape[3]
         self.lanes = lanes_for(self._channels, target)
         self._rows, self._columns = sides_of(node)
-        kept = min(self._columns.taps, _MOST_KEPT)
-        self.places = max(1, min(_MOST_PLACES, target.registers - kept - (2 if target.has_fma else 3)))
+        kept = min(self._columns.taps, _MAX_KEPT)
+        self.places = max(1, min(_MAX_PLACES, target.registers - kept - (2 if target.has_fma else 3)))
         self._runs = runs(self._columns, self.places)
         self._vectors = -(-self._channels // self.lanes)
         self._vector, self._single = Vector(code, target, self.lanes), Vector(code, target, 1)
@@ -97,18 +101,18 @@ class _Depthwise:
 
     @property
     def extents(self) -> tuple[int, ...]:
-        """The dimensions in which grains are counted."""
+        """Dimensions of the grains."""
         tiles = sum(run.count for run in self._runs)
         return (self._node.output.shape[0], self._blocks, tiles, self._rows.places)
 
     @property
     def cycles(self) -> float:
-        """What the whole kernel takes, estimated."""
+        """Estimated cycles of the whole kernel."""
         each = self._rows.taps * self._columns.taps * (0.75 if self._target.has_fma else 1.5) + _STORE_CYCLES
         return math.prod(self._node.output.shape[:3]) * self._vectors * each
 
     def write(self, weights: Value) -> None:
-        """The instructions for the range of grains."""
+        """Writes the instructions for the range of grains."""
         code, node = self._code, self._node
         size = node.input.type.size_bytes
         _, height, width, channels = node.input.shape
@@ -138,7 +142,7 @@ class _Depthwise:
     def _write_tile(
         self, run: Run, source: str, position: str, block: str, taps: tuple[str, str], weights: Value
     ) -> None:
-        """All channels of the block, at the positions of a tile."""
+        """Writes all channels of a block at the positions of a tile."""
         code = self._code
         bounds = "0", str(self._vectors)
         if self._blocks > 1:
@@ -150,17 +154,17 @@ class _Depthwise:
         with code.loop(*bounds) as loop:
             channel = multiple(code, loop.index, self.lanes)
             if self._channels % self.lanes:
-                # The last vector overlaps the one before; both give the same where they do.
+                # The last vector overlaps the one before; both compute the same values.
                 channel = self._single.call("llvm.smin", "i64", channel, str(self._channels - self.lanes))
             if self._is_far:
                 self._prefetch_below(run, source, channel)
             sums = self._sums(run, source, channel, taps, weights)
-            for place, name in enumerate(sums):
-                at = total(code, position, str(place))
+            for offset, name in enumerate(sums):
+                at = total(code, position, str(offset))
                 self._epilogue.write(name, (at, channel), self.lanes)
 
     def _prefetch_below(self, run: Run, source: str, channel: str) -> None:
-        """Asks for the rows of the image that the tile below needs besides those of this one."""
+        """Prefetches the additional input rows of the tile below."""
         code, rows, columns = self._code, self._rows, self._columns
         _, _, width, channels = self._node.input.shape
         size = self._node.input.type.size_bytes
@@ -194,36 +198,36 @@ class _Depthwise:
     def _add_row(
         self, run: Run, sums: list[str], source: str, channel: str, line: str, weights: Value
     ) -> list[str]:
-        """The products of a row of the window: each input with all weights that it meets.
+        """Multiplies a window row: each input with all weights that it meets.
 
         Args:
             run: the tile.
-            sums: at its positions.
-            source: where the row of the input begins, and in it the channels, where they have weights of their own.
-            channel: the first one of the output.
-            line: where the weights of the row begin.
-            weights: whose elements they are.
+            sums: accumulators of its positions.
+            source: address of the input row, offset by the channel if the multiplier is 1.
+            channel: the first output channel.
+            line: address of the row's weights.
+            weights: the weights.
         """
         code, v, side = self._code, self._vector, self._columns
         sums = list(sums)
         kept: dict[int, str] = {}
         users: dict[int, list[tuple[int, int]]] = {}
-        for place, on_image in enumerate(run.taps):
+        for offset, on_image in enumerate(run.taps):
             for tap in on_image:
-                users.setdefault(place * side.stride + tap * side.dilation, []).append((place, tap))
+                users.setdefault(offset * side.stride + tap * side.dilation, []).append((offset, tap))
         for column in sorted(users):
             factor = self._input(source, column, channel)
-            for place, tap in users[column]:
-                if tap not in kept or side.taps > _MOST_KEPT:
+            for offset, tap in users[column]:
+                if tap not in kept or side.taps > _MAX_KEPT:
                     at = address(code, line, str(tap * self._channels * weights.type.size_bytes))
                     kind = v.type(stored(weights.type))
                     loaded = code.fresh(f"load {kind}, ptr {at}, align {weights.type.size_bytes}")
                     kept[tap] = from_stored(v, weights.type, loaded)
-                sums[place] = v.fma("float", factor, kept[tap], sums[place])
+                sums[offset] = v.fma("float", factor, kept[tap], sums[offset])
         return sums
 
     def _input(self, source: str, column: int, channel: str) -> str:
-        """The inputs of the channels of a vector, at a column counted from the tile's first one."""
+        """Loads the inputs for a vector of channels, at a column relative to the tile's first."""
         code, v, node = self._code, self._vector, self._node
         kind, multiplier = node.input.type, node.multiplier
         size, element = kind.size_bytes, stored(kind)
@@ -244,11 +248,11 @@ class _Depthwise:
         if self.lanes % multiplier == 0:
             count = self.lanes // multiplier
             few = vector_type("float", count)
-            places = ", ".join(f"i32 {lane // multiplier}" for lane in range(self.lanes))
+            offsets = ", ".join(f"i32 {lane // multiplier}" for lane in range(self.lanes))
             loaded = load(group, count)
             if count == 1:
                 return v.splat("float", loaded)
-            return code.value(f"shufflevector {few} {loaded}, {few} poison, <{self.lanes} x i32> <{places}>")
+            return code.value(f"shufflevector {few} {loaded}, {few} poison, <{self.lanes} x i32> <{offsets}>")
         whole = "poison"
         for lane in range(self.lanes):
             group = code.value(f"udiv i64 {total(code, channel, str(lane))}, {multiplier}")

@@ -1,16 +1,16 @@
-"""Products of few channels with long sums: vectors lie along the terms instead of the channels, and are added up in the end.
+"""Products of few channels with long sums, vectorised along the terms.
 
-Where channels lie along vectors, a few of them leave most of every vector idle. Here an input and the weights of each channel
-are read as they are, term after term.
+Vectors of few channels would be mostly idle. Here an input and the weights of each channel are read
+contiguously, term after term, and the lanes are summed at the end.
 """
 
 import math
 from collections.abc import Sequence
 from typing import Protocol
 
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.epilogue import epilogue, parameter_names, pointer_names
 from neurald.drivers.cpu.emit import vector_memory
 from neurald.drivers.cpu.emit.instructions import Instructions
@@ -23,23 +23,23 @@ from neurald.drivers.cpu.kernels.product import Product
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
 
-#: Channels whose sums are computed side by side, and sums that a processor works on at once.
+#: Channels computed together, and accumulators in flight.
 _CHANNELS = 4
 _SUMS_IN_FLIGHT = 8
-#: What adding up a vector of sums takes, and storing a result.
+#: Cycles for summing the lanes and storing a result.
 _END_CYCLES = 12.0
-#: What a vector of channels takes for every term and position.
+#: Cycles per term and position with vectors of channels.
 _TERM_CYCLES = 0.8
 
 
 class Factors(Protocol):
-    """What is multiplied, and how: for one type of inputs and weights.
+    """Multiply-accumulate for one combination of input and weight types.
 
     Attributes:
-        terms: of a vector of inputs.
-        element: the LLVM type of sums.
-        lanes: of a vector of sums.
-        row_bytes: how far the weights of neighbouring channels are apart.
+        terms: per vector of inputs.
+        element: LLVM type of sums.
+        lanes: per vector of sums.
+        row_bytes: distance between the weights of neighbouring channels.
     """
 
     terms: int
@@ -48,31 +48,31 @@ class Factors(Protocol):
     row_bytes: int
 
     def inputs(self, code: Instructions, pointer: str, first: str, count: int) -> str:
-        """The inputs from a term on, `count` of them, as they are multiplied.
+        """Loads `count` inputs from a term on, in the form in which they are multiplied.
 
         Args:
-            code: where instructions go.
-            pointer: the name of where the input is.
-            first: the number of the first term.
-            count: how many terms are left, or more.
+            code: receives the instructions.
+            pointer: address of the input.
+            first: number of the first term.
+            count: number of remaining terms, or more.
         """
 
     def weights(self, code: Instructions, pointer: str, first: str, count: int) -> str:
-        """The same of the weights of a channel."""
+        """Loads weights of a channel; see `inputs`."""
 
     def step(self, code: Instructions, totals: str, inputs: str, weights: str) -> str:
-        """The sums after another vector of terms."""
+        """Adds the products of a vector of terms to the sums."""
 
     def end(self, code: Instructions, total: str, channel: int) -> str:
-        """The result of a channel from the sum of its products."""
+        """Returns the result of a channel from the sum of its products."""
 
 
 class FloatFactors:
-    """FLOAT32; terms of a channel follow one another.
+    """FLOAT32 factors; the terms of a channel are contiguous.
 
     Args:
-        target: what code is for.
-        terms: of a sum.
+        target: of the code.
+        terms: per sum.
     """
 
     element = "float"
@@ -84,7 +84,7 @@ class FloatFactors:
         self._target = target
 
     def inputs(self, code: Instructions, pointer: str, first: str, count: int) -> str:
-        """See `Factors`. What is no term counts as 0: inputs may be infinite."""
+        """See `Factors`. Missing terms are loaded as 0, because inputs may be infinite."""
         v = Vector(code, self._target, self.lanes)
         if count >= self.terms:
             return vector_memory.load(v, self.element, pointer, first)
@@ -105,7 +105,7 @@ class FloatFactors:
 
 
 def is_plain(product: Product) -> bool:
-    """Whether the inputs of every sum follow one another, and so do its weights, where these are the same everywhere."""
+    """Returns True if the inputs and the weights of every sum are contiguous."""
     taps = product.rows.taps * product.columns.taps
     return (
         taps == 1
@@ -117,18 +117,18 @@ def is_plain(product: Product) -> bool:
 
 
 def cycles_of(product: Product, vector_terms: int) -> float:
-    """What all sums take, about."""
+    """Returns the estimated cycles of all sums."""
     each = product.terms / vector_terms + _END_CYCLES
     return product.positions * product.channels * each
 
 
 def float_routine(kernel: Kernel, product: Product, target: Target) -> Routine | None:
-    """The routine of a kernel whose contraction is a product in FLOAT32; None where channels are better along vectors.
+    """Returns the routine of a FLOAT32 product, or None if vectors along channels are better.
 
     Args:
-        kernel: with an output that is not empty.
-        product: its contraction, of at least one term.
-        target: what the code is for.
+        kernel: its output is not empty.
+        product: its contraction, with at least one term.
+        target: of the code.
     """
     operand = product.weights
     is_float = product.type is operand.value.type is Scalar.FLOAT32
@@ -152,16 +152,16 @@ def routine(
     cycles: float,
     label: str,
 ) -> Routine:
-    """The routine of a kernel.
+    """Returns the routine of a kernel.
 
     Args:
-        kernel: with an output that is not empty.
+        kernel: its output is not empty.
         product: its contraction, see `is_plain`.
-        target: what the code is for.
-        factors: what is multiplied.
+        target: of the code.
+        factors: types of inputs and weights.
         read: the weights as they are read, and all arguments of the function.
         cycles: see `cycles_of`.
-        label: for people: of what kind the factors are.
+        label: describes the factors, for profiles.
     """
     weights, arguments = read
     code = Instructions(parameter_names(arguments))
@@ -177,7 +177,7 @@ def routine(
             multiple(code, row, product.rows.stride * product.row_bytes),
             multiple(code, column, product.columns.stride * product.pixel_bytes),
         )
-        place = total(
+        offset = total(
             code,
             multiple(code, image, product.rows.places * product.columns.places),
             multiple(code, row, product.columns.places),
@@ -188,7 +188,7 @@ def routine(
             sums = _sums(code, target, factors, product.terms, source, (names[weights], channels))
             for channel, each in zip(channels, sums, strict=True):
                 result = factors.end(code, added(v, factors.element, each), channel)
-                epilogue(kernel, target, code, result, (place, str(channel)), 1, pointers=names)
+                epilogue(kernel, target, code, result, (offset, str(channel)), 1, pointers=names)
     return Routine(
         text=function_text(code, arguments),
         arguments=tuple(arguments),
@@ -208,7 +208,7 @@ def _sums(
     source: str,
     read: tuple[str, Sequence[int]],
 ) -> list[str]:
-    """A vector of sums for each of some channels, see `Factors`."""
+    """Returns a vector of sums for each channel; see `Factors`."""
     weights, channels = read
     v, count = Vector(code, target, factors.lanes), len(channels)
     steps = -(-terms // factors.terms)

@@ -1,12 +1,12 @@
-"""The place of the largest element of each row: a ranking of one.
+"""Argmax of rows: top-1.
 
-Rows of a few vectors are looked at twice in registers: for the largest key, and for where it is, as bits of one number. Of longer
-ones every lane keeps the best key that it has seen and its place, in several registers by turns.
+Short rows are read twice in registers: for the largest key, and for its position as a bit mask. For
+longer rows each lane keeps the best key seen and its index, with several accumulators.
 """
 
 import math
 
-from neurald.drivers.compiler.ir.graph import Ranking
+from neurald.drivers.compiler.ir.graph import TopK
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.cpu.codegen.epilogue import arguments_of, epilogue, parameter_names, pointer_names
 from neurald.drivers.cpu.emit.instructions import Instructions
@@ -18,25 +18,25 @@ from neurald.drivers.cpu.kernels.sort_keys import key_bits, keys_at
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
 
-#: Elements whose places are the bits of one number.
+#: Maximum row length for the bit mask.
 _SHORT = 64
-#: Registers of keys that are looked at by turns: so many comparisons are under way at once.
+#: Number of accumulators, which hides the latency of comparisons.
 _TURNS = 4
-#: What a vector of keys takes, and beside that a row.
+#: Cycles per vector of keys, and additionally per row.
 _VECTOR_CYCLES, _ROW_CYCLES = 4.0, 12.0
 
 
-def routine(kernel: Kernel, node: Ranking, target: Target) -> Routine:
-    """The routine of a kernel.
+def routine(kernel: Kernel, node: TopK, target: Target) -> Routine:
+    """Returns the routine of a kernel.
 
     Args:
-        kernel: with an output that is not empty.
-        node: its ranking, of one element of each row.
-        target: what the code is for.
+        kernel: its output is not empty.
+        node: its top-1.
+        target: of the code.
     """
     arguments = arguments_of(kernel)
     code = Instructions(parameter_names(arguments))
-    writer = _Rows(kernel, node, target, code)
+    writer = _ArgMaxWriter(kernel, node, target, code)
     writer.write()
     length, rows = node.input.shape[-1], math.prod(node.output.shape)
     cycles = rows * (_ROW_CYCLES + length / writer.lanes * _VECTOR_CYCLES)
@@ -51,10 +51,10 @@ def routine(kernel: Kernel, node: Ranking, target: Target) -> Routine:
     )
 
 
-class _Rows:
-    """Writes a function that finds the place of a row's largest element, a row a grain."""
+class _ArgMaxWriter:
+    """Writes a function that finds the index of a row's largest element; a grain is a row."""
 
-    def __init__(self, kernel: Kernel, node: Ranking, target: Target, code: Instructions) -> None:
+    def __init__(self, kernel: Kernel, node: TopK, target: Target, code: Instructions) -> None:
         self._kernel, self._node, self._target, self._code = kernel, node, target, code
         self._kind, self._length = node.input.type, node.input.shape[-1]
         self._key = f"i{key_bits(self._kind)}"
@@ -64,30 +64,33 @@ class _Rows:
 
     @property
     def lanes(self) -> int:
-        """Elements in a register."""
+        """Number of elements in a register."""
         return self._v.lanes
 
     def write(self) -> None:
-        """The instructions for the range of grains."""
+        """Writes the instructions for the range of grains."""
         code, outer = self._code, self._node.output.shape[:-1]
         with each_grain(code, (*outer, 1)) as (position, _):
             terms = (multiple(code, at, math.prod(outer[d + 1 :])) for d, at in enumerate(position[:-1]))
             row = multiple(code, total(code, *terms, "0"), self._length * self._kind.size_bytes)
             source = address(code, self._pointers[self._node.input], row)
-            place = self._of_short(source) if self._length <= _SHORT else self._of_long(source)
+            index = self._of_short(source) if self._length <= _SHORT else self._of_long(source)
             epilogue(
-                self._kernel, self._target, code, place, (*position[:-1], "0"), 1, pointers=self._pointers
+                self._kernel, self._target, code, index, (*position[:-1], "0"), 1, pointers=self._pointers
             )
 
     def _begins(self, first: int) -> list[int]:
-        """Where vectors of what is left of a row begin; the last one ends with the row."""
+        """Returns the starts of vectors that cover the rest of a row.
+
+        The last one ends with the row.
+        """
         return [min(begin, self._length - self.lanes) for begin in range(first, self._length, self.lanes)]
 
-    def _keys(self, source: str, place: str) -> str:
-        return keys_at(self._v, self._kind, source, place)
+    def _keys(self, source: str, index: str) -> str:
+        return keys_at(self._v, self._kind, source, index)
 
     def _of_short(self, source: str) -> str:
-        """The place in a row whose places are bits."""
+        """Returns the index in a short row, by a bit mask."""
         code, v, key = self._code, self._v, self._key
         begins = self._begins(0)
         keys = [self._keys(source, str(begin)) for begin in begins]
@@ -98,15 +101,15 @@ class _Rows:
             bits = is_it if v.lanes == 1 else code.value(f"bitcast {v.type('i1')} {is_it} to i{v.lanes}")
             wide = code.value(f"zext i{v.lanes} {bits} to i{_SHORT}")
             found = code.value(f"or i{_SHORT} {found}, {code.value(f'shl i{_SHORT} {wide}, {begin}')}")
-        which = "cttz" if self._node.is_first_first else "ctlz"
+        which = "cttz" if self._node.prefers_lower_index else "ctlz"
         code.declarations.add(f"declare i{_SHORT} @llvm.{which}.i{_SHORT}(i{_SHORT}, i1)")
-        place = code.value(f"call i{_SHORT} @llvm.{which}.i{_SHORT}(i{_SHORT} {found}, i1 true)")
-        if not self._node.is_first_first:
-            place = code.value(f"sub i{_SHORT} {_SHORT - 1}, {place}")
-        return code.value(f"trunc i{_SHORT} {place} to i32")
+        index = code.value(f"call i{_SHORT} @llvm.{which}.i{_SHORT}(i{_SHORT} {found}, i1 true)")
+        if not self._node.prefers_lower_index:
+            index = code.value(f"sub i{_SHORT} {_SHORT - 1}, {index}")
+        return code.value(f"trunc i{_SHORT} {index} to i32")
 
     def _largest(self, keys: list[str]) -> str:
-        """The largest of all lanes."""
+        """Returns the maximum of all lanes."""
         while len(keys) > 1:
             pairs = zip(keys[::2], keys[1::2], strict=False)
             joined = [self._v.call("llvm.smax", self._key, *pair) for pair in pairs]
@@ -114,7 +117,7 @@ class _Rows:
         return reduced(self._v, self._key, "smax", keys[0])
 
     def _of_long(self, source: str) -> str:
-        """The place in a row of more elements than all turns take at once."""
+        """Returns the index in a row longer than all accumulators."""
         code, v, key = self._code, self._v, self._key
         step = _TURNS * v.lanes
         kept = [
@@ -127,34 +130,34 @@ class _Rows:
             with code.loop(str(step), str(whole), carried, step=step) as loop:
                 pairs = list(zip(loop.carried[::2], loop.carried[1::2], strict=True))
                 for turn in range(_TURNS):
-                    place = total(code, loop.index, str(turn * v.lanes))
-                    loop.results += self._better(pairs[turn], source, place)
+                    index = total(code, loop.index, str(turn * v.lanes))
+                    loop.results += self._better(pairs[turn], source, index)
             kept = list(zip(loop.results[::2], loop.results[1::2], strict=True))
         for turn, begin in enumerate(self._begins(whole)):
             kept[turn] = self._better(kept[turn], source, str(begin))
         largest = v.splat(key, self._largest([keys for keys, _ in kept]))
-        # Of a lane that has no largest element, what is not less, or not more, than any place.
-        is_first = self._node.is_first_first
+        # Lanes without a maximum get an index that never wins.
+        is_first = self._node.prefers_lower_index
         none, how = v.number(key, (1 << 31) - 1 if is_first else 0), "smin" if is_first else "smax"
         found = none
-        for keys, places in kept:
-            own = v.choose(v.compare("eq", key, keys, largest), key, places, none)
+        for keys, positions in kept:
+            own = v.choose(v.compare("eq", key, keys, largest), key, positions, none)
             found = v.call(f"llvm.{how}", key, found, own)
-        place = reduced(v, key, how, found)
-        return place if key == "i32" else code.value(f"trunc {key} {place} to i32")
+        index = reduced(v, key, how, found)
+        return index if key == "i32" else code.value(f"trunc {key} {index} to i32")
 
-    def _better(self, kept: tuple[str, str], source: str, place: str) -> tuple[str, str]:
-        """What lanes keep after another vector, which begins at a place."""
+    def _better(self, kept: tuple[str, str], source: str, index: str) -> tuple[str, str]:
+        """Updates the keys and indices of an accumulator with the vector at an index."""
         v, key = self._v, self._key
-        keys = self._keys(source, place)
-        is_better = v.compare("sgt" if self._node.is_first_first else "sge", key, keys, kept[0])
+        keys = self._keys(source, index)
+        is_better = v.compare("sgt" if self._node.prefers_lower_index else "sge", key, keys, kept[0])
         return (
             v.call("llvm.smax", key, keys, kept[0]),
-            v.choose(is_better, key, self._places(place), kept[1]),
+            v.choose(is_better, key, self._places(index), kept[1]),
         )
 
     def _places(self, first: str) -> str:
-        """The places of the elements of a vector."""
+        """Returns the indices of a vector's elements."""
         code, v, key = self._code, self._v, self._key
         numbers = v.numbers(key, range(v.lanes))
         if first == "0":

@@ -1,34 +1,38 @@
-"""Kernels with a contraction, seen as tables: a row for each position, a column for each channel."""
+"""Contraction kernels as tables with a row per position and a column per channel."""
 
 from dataclasses import replace
 
 from neurald.drivers.compiler.ir.expression import Expression, axis, index
-from neurald.drivers.compiler.ir.graph import unflat
+from neurald.drivers.compiler.ir.graph import delinearize
 from neurald.drivers.compiler.ir.kernel import Kernel, positions
 from neurald.drivers.compiler.ir.traversal import rewrite
 from neurald.drivers.cpu.target.places import stride_along
 
 
 def pitch_of(kernel: Kernel) -> int:
-    """How far apart in the output the positions of a flattened kernel are, whose channels are side by side; 0: they are not."""
+    """Returns the distance between positions of a flattened kernel in the output.
+
+    Returns 0 if the channels of a position are not contiguous.
+    """
     row, channel = kernel.axes
-    if kernel.place is None:
+    if kernel.output_offset is None:
         return channel.extent
-    is_regular = channel.extent == 1 or stride_along(kernel.place, channel) == 1
-    return (stride_along(kernel.place, row) or 0) if is_regular else 0
+    is_regular = channel.extent == 1 or stride_along(kernel.output_offset, channel) == 1
+    return (stride_along(kernel.output_offset, row) or 0) if is_regular else 0
 
 
 def flattened(kernel: Kernel) -> Kernel:
-    """The same kernel with two axes: one for all dimensions but the last, and the last.
+    """Flattens a kernel to two axes: all dimensions but the last, and the last.
 
-    The output is as it was; places in memory only depend on the two positions where nothing asks for another dimension.
+    The output keeps its shape. Offsets only depend on both axes unless another dimension is used
+    separately.
     """
     *outer, _ = kernel.shape
     row, channel = axis(positions(tuple(outer)), "m"), kernel.axes[-1]
-    places = unflat(row, tuple(outer))
+    indexes = delinearize(row, tuple(outer))
     mapping: dict[Expression, Expression] = {
-        each: place if each.extent > 1 else index(0)
-        for each, place in zip(kernel.axes[:-1], places, strict=True)
+        each: position if each.extent > 1 else index(0)
+        for each, position in zip(kernel.axes[:-1], indexes, strict=True)
     }
     memory: dict[Expression, Expression] = {}
     return replace(
@@ -36,5 +40,7 @@ def flattened(kernel: Kernel) -> Kernel:
         axes=(row, channel),
         body=rewrite(kernel.body, mapping.get, memory),
         requirements=tuple((rewrite(each, mapping.get, memory), text) for each, text in kernel.requirements),
-        place=None if kernel.place is None else rewrite(kernel.place, mapping.get, memory),
+        output_offset=None
+        if kernel.output_offset is None
+        else rewrite(kernel.output_offset, mapping.get, memory),
     )

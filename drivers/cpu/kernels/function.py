@@ -1,37 +1,40 @@
-"""What routines of fast kernels have in common: parameters, and the text around instructions."""
+"""Helpers of specialised routines: arguments and function text."""
 
 from collections.abc import Sequence
 
 from neurald.drivers.compiler.ir.expression import Load
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.traversal import walk
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.epilogue import parameters
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.kernels.tile import CYCLES_PER_NS
 from neurald.drivers.cpu.target.routine import NAME, Subroutine
 
-#: What a core reads from the cache that is furthest away, roughly.
+#: Approximate bandwidth of a core from the last-level cache.
 _BYTES_PER_NS = 14.0
 
 
 def arguments_with(kernel: Kernel, operands: Sequence[Value]) -> tuple[Value, ...]:
-    """What a function takes: the output, operands in the form in which it reads them, and what the kernel's body reads."""
+    """Returns the arguments of a function.
+
+    The output, converted operands, and values read by the body.
+    """
     loaded = (each.value for each in walk(*kernel.roots) if isinstance(each, Load))
     return tuple(dict.fromkeys((kernel.output, *operands, *loaded)))
 
 
 def function_text(code: Instructions, arguments: Sequence[Value]) -> str:
-    """The function of the instructions, see `Routine`."""
+    """Returns the text of the function, see `Routine`."""
     head = f"define void @{NAME}({parameters(arguments)}) nounwind {{"
     return "\n".join((*code.globals, head, *code.lines, "  ret void", "}", ""))
 
 
 def subroutine_of(code: Instructions, parameters: Sequence[tuple[str, str]]) -> Subroutine:
-    """The subroutine of the instructions.
+    """Returns the instructions as a subroutine.
 
     Args:
-        code: what it does.
+        code: its body.
         parameters: their types and names.
     """
     typed = ", ".join(f"{kind} {name}" for kind, name in parameters)
@@ -44,10 +47,10 @@ def subroutine_of(code: Instructions, parameters: Sequence[tuple[str, str]]) -> 
 
 
 def cost_ns(cycles: float, arguments: Sequence[Value]) -> float:
-    """About how long a thread takes.
+    """Returns the estimated time on one thread.
 
     Args:
-        cycles: what instructions take.
-        arguments: what is brought from memory, or at least from the cache that is furthest away.
+        cycles: of the instructions.
+        arguments: brought from memory, or at least from the last-level cache.
     """
     return max(cycles / CYCLES_PER_NS, sum(value.size_bytes for value in arguments) / _BYTES_PER_NS)

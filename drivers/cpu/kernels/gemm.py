@@ -1,15 +1,16 @@
-"""Products in tiles: which tile of positions meets which panel of channels, and in which order.
+"""Tiled products: assigns tiles of positions and panels of channels to grains.
 
-A grain is a tile (or a row of tiles) of positions with a panel of channels. Where weights are few, each tile goes through all
-of them while its inputs are in the nearest cache; where they are many, each panel goes through all positions while it is in
-the second cache, and the panel to come is fetched meanwhile.
+A grain is a tile (or a row of tiles) of positions with a panel of channels. If there are few
+weights, each tile goes through all of them while its inputs are in the nearest cache. If there are
+many, each panel goes through all positions while it is in the second-level cache, and the next
+panel is prefetched meanwhile.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.epilogue import Epilogue
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
@@ -17,27 +18,28 @@ from neurald.drivers.cpu.kernels.borders import write_chosen
 from neurald.drivers.cpu.kernels.counters import address, each_grain, multiple, prefetch, total
 from neurald.drivers.cpu.kernels.product import Product
 from neurald.drivers.cpu.kernels.start import split_bias, starts
-from neurald.drivers.cpu.kernels.sums import Shape, Sums, Weights
+from neurald.drivers.cpu.kernels.sums import FloatTileSums, TileShape, WeightLayout
 from neurald.drivers.cpu.kernels.tile import Tile, rows_of_tile
 from neurald.drivers.cpu.kernels.window import Run, Segment, runs, segments
 from neurald.drivers.cpu.target.target import Target
 
-#: So few terms take less time than the lines that a tile writes take to come, unless these are asked for before.
+#: With at most this many terms, a tile is faster than its output lines arrive, so these are
+#: prefetched.
 _FEW_TERMS = 64
-#: Makes the panel of a position along the product's parts that begins with a channel.
+#: Packs the panel that begins with a channel, at an index along the product's parts.
 Make = Callable[[Sequence[str], str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Panel:
-    """What a grain works on.
+    """The operands of a grain.
 
     Attributes:
-        source: a pointer to the image.
-        weights: a pointer to the panel.
-        position: the number of the image's first position in the output.
-        channel: the first channel, in the output.
-        tile: the number of the first tile among those with the panel.
+        source: address of the image.
+        weights: address of the panel.
+        position: the image's first position in the output.
+        channel: the first channel in the output.
+        tile: number of the first tile with this panel.
     """
 
     source: str
@@ -51,15 +53,15 @@ class Tiles:
     """Writes a function that computes a product in tiles.
 
     Args:
-        code: where instructions go.
-        target: what they are for.
-        kernel: what is computed, see `flattened`.
+        code: receives the instructions.
+        target: of the code.
+        kernel: see `flattened`.
         product: its contraction.
-        tile: how large tiles are.
+        tile: size of tiles.
         weights: how they are read.
-        source: the name of the input's memory.
-        pointers: the names of the memory of all values that the kernel's body reads, and of its output.
-        make: makes a panel before it is used, if panels are not there.
+        source: name of the input's memory.
+        pointers: names of the memory of the kernel's output and of all values that its body reads.
+        make: packs a panel before it is used, if panels are not packed in advance.
     """
 
     def __init__(
@@ -69,7 +71,7 @@ class Tiles:
         kernel: Kernel,
         product: Product,
         tile: Tile,
-        weights: Weights,
+        weights: WeightLayout,
         source: str,
         pointers: Mapping[Value, str],
         make: Make | None = None,
@@ -88,7 +90,7 @@ class Tiles:
         self._offsets = tile.offsets(product.channels)
         tiles = self._units * product.images * self._tiles
         is_fetched = tiles > 1 and weights.are_many and weights.panel_bytes > 0
-        self._sums = Sums(
+        self._sums = FloatTileSums(
             code,
             target,
             product,
@@ -100,26 +102,26 @@ class Tiles:
 
     @property
     def extents(self) -> tuple[int, ...]:
-        """The dimensions in which grains are counted."""
+        """Dimensions of the grains."""
         parts = tuple(part.extent for part in self._product.parts)
-        places = self._product.images, self._units
+        positions = self._product.images, self._units
         panels = (self._tile.panels,)
-        return (*parts, *panels, *places) if self._is_panel_major else (*parts, *places, *panels)
+        return (*parts, *panels, *positions) if self._is_panel_major else (*parts, *positions, *panels)
 
     @property
     def _units(self) -> int:
-        """Into how many parts the positions of an image are divided."""
+        """Number of units that an image's positions are divided into."""
         if self._is_one_row:
             return sum(run.count for run in self._column_runs)
         return sum(run.count for run in self._row_runs) or self._product.rows.places
 
     @property
     def _tiles(self) -> int:
-        """Tiles of such a part."""
+        """Number of tiles in a unit."""
         return 1 if self._is_one_row or self._row_runs else sum(run.count for run in self._column_runs)
 
     def write(self) -> None:
-        """The instructions for the range of grains."""
+        """Writes the instructions for the range of grains."""
         code = self._code
         with each_grain(code, self.extents) as (position, is_first):
             *parts, first, second, third = position
@@ -129,8 +131,8 @@ class Tiles:
                 last = str(self._product.channels - self._tile.width)
                 channel = self._single.call("llvm.smin", "i64", channel, last)
             if self._make is not None:
-                place = total(code, image, unit)
-                is_new = code.value(f"icmp eq i64 {place}, 0")
+                index = total(code, image, unit)
+                is_new = code.value(f"icmp eq i64 {index}, 0")
                 with code.when(code.value(f"or i1 {is_first}, {is_new}")):
                     self._make(parts, channel)
             number = total(code, multiple(code, image, self._units), unit)
@@ -184,8 +186,8 @@ class Tiles:
         else:
             self._write_row(panel, unit)
 
-    def _shape(self, rows: int, run: Run, row_segments: tuple[Segment, ...] | None) -> Shape:
-        return Shape(
+    def _shape(self, rows: int, run: Run, row_segments: tuple[Segment, ...] | None) -> TileShape:
+        return TileShape(
             rows=rows,
             columns=run.length,
             row_segments=row_segments,
@@ -193,7 +195,7 @@ class Tiles:
         )
 
     def _write_row(self, panel: _Panel, row: str) -> None:
-        """The tiles of a row one after another."""
+        """Writes the tiles of a row one after another."""
         side = self._product.rows
         taps = (Segment(taps=range(side.taps), members=frozenset((0,))),) if side.is_inside else None
         done = 0
@@ -208,8 +210,8 @@ class Tiles:
                     self._write_tile(shape, panel, row, column, number)
             done += run.count
 
-    def _write_tile(self, shape: Shape, panel: _Panel, row: str, column: str, number: str = "0") -> None:
-        """The tile of that number in its unit."""
+    def _write_tile(self, shape: TileShape, panel: _Panel, row: str, column: str, number: str = "0") -> None:
+        """Writes a tile, given its number in its unit."""
         code, product, tile = self._code, self._product, self._tile
         start = address(
             code,
@@ -219,22 +221,22 @@ class Tiles:
             str(-product.rows.before * product.row_bytes - product.columns.before * product.pixel_bytes),
         )
         first = total(code, panel.position, multiple(code, row, product.columns.places), column)
-        if product.terms <= _FEW_TERMS and self._kernel.place is None:
+        if product.terms <= _FEW_TERMS and self._kernel.output_offset is None:
             self._prefetch_output(shape, first, panel.channel)
         ahead = self._sums.ahead(panel.weights, total(code, panel.tile, number))
         sums = self._sums.of(shape, self._starts(panel), start, (panel.weights, ahead), row)
-        for place in range(shape.places):
-            offset = place // shape.columns * product.columns.places + place % shape.columns
+        for index in range(shape.places):
+            offset = index // shape.columns * product.columns.places + index % shape.columns
             position = total(code, first, str(offset))
             for each, channel in enumerate(self._offsets):
                 self._epilogue.write(
-                    sums[place * tile.vectors + each],
+                    sums[index * tile.vectors + each],
                     (position, total(code, panel.channel, str(channel))),
                     tile.lanes,
                 )
 
     def _starts(self, panel: _Panel) -> list[str]:
-        """What the sums of a position begin with."""
+        """Returns the initial sums of a position."""
         return [
             starts(
                 self._code,
@@ -248,14 +250,14 @@ class Tiles:
             for offset in self._offsets
         ]
 
-    def _prefetch_output(self, shape: Shape, position: str, channel: str) -> None:
-        """Asks for what a tile will write."""
+    def _prefetch_output(self, shape: TileShape, position: str, channel: str) -> None:
+        """Prefetches the output of a tile."""
         code, product, output = self._code, self._product, self._kernel.output
         size = output.type.size_bytes
         row = multiple(code, position, product.width * size)
         begin = address(code, self._pointers[output], row, multiple(code, channel, size))
-        for place in range(shape.places):
-            offset = place // shape.columns * product.columns.places + place % shape.columns
+        for index in range(shape.places):
+            offset = index // shape.columns * product.columns.places + index % shape.columns
             for first in self._offsets:
                 prefetch(
                     code, address(code, begin, str((offset * product.width + first) * size)), is_written=True

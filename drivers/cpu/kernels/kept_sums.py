@@ -1,7 +1,8 @@
-"""Sums of a tile that are kept in memory, so that what follows them is written once, in a loop over positions.
+"""Sums of a tile spilled to memory, so that a single loop over positions computes the epilogue.
 
-A tile ends with dozens of vectors of sums. As many copies of what follows would take most of the time in which a kernel is
-compiled, and much of the cache for instructions; a store and a load of each vector are little beside that.
+A tile ends with dozens of vectors of sums. Inlining the epilogue for each of them would dominate
+compile time and fill the instruction cache; a store and a load per vector cost little in
+comparison.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,7 +10,7 @@ from collections.abc import Callable, Sequence
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.counters import address, multiple
 
-#: Sums are numbers of four bytes.
+#: Size of a sum: INT32 or FLOAT32.
 _SUM_BYTES = 4
 
 
@@ -17,10 +18,10 @@ def keep(v: Vector, element: str, totals: Sequence[str], pointer: str) -> None:
     """Stores sums.
 
     Args:
-        v: as wide as vectors of sums are.
-        element: the type of a sum: i32 or float.
-        totals: the names of the vectors.
-        pointer: the name of memory for them, aligned to a vector.
+        v: as wide as vectors of sums.
+        element: type of a sum: i32 or float.
+        totals: names of the vectors.
+        pointer: address of memory for them, aligned to a vector.
     """
     kind, size = v.type(element), v.lanes * _SUM_BYTES
     for number, each in enumerate(totals):
@@ -37,16 +38,17 @@ def each_kept(
     *,
     together: int,
 ) -> None:
-    """Writes what is done with kept sums, in a loop over positions.
+    """Writes a loop over positions with stored sums.
 
     Args:
-        v: as wide as vectors of sums are.
-        element: the type of a sum.
-        shape: how many positions there are, and how many vectors each has; those of a position are one after another.
-        pointer: the name of their memory.
-        write: is called once, with the name of a position and the sums of that and of those after it. What it writes may be
-            executed more than once for a position.
-        together: for how many positions, no more than there are.
+        v: as wide as vectors of sums.
+        element: type of a sum.
+        shape: number of positions and of vectors per position; the vectors of a position are
+        contiguous.
+        pointer: address of the stored sums.
+        write: called once, with the name of a position and the sums of that and the following ones.
+        Its code may run more than once for a position.
+        together: number of positions per iteration, at most that of all positions.
     """
     code, (count, vectors) = v.code, shape
     kind, size = v.type(element), v.lanes * _SUM_BYTES

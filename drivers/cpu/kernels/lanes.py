@@ -1,14 +1,14 @@
-"""The lanes of a vector, added up or compared."""
+"""Horizontal sums and extremes of vectors."""
 
 from neurald.drivers.cpu.emit.vector import SUFFIXES, Vector
 
 
 def added(v: Vector, element: str, value: str) -> str:
-    """The sum of the lanes of a vector, in any order.
+    """Returns the sum of a vector's lanes, in any order.
 
     Args:
-        v: where instructions go; more than one lane.
-        element: the type of the lanes: `float`, or an integer.
+        v: receives the instructions; has more than one lane.
+        element: `float`, or an integer type.
         value: the vector.
     """
     kind, suffix = v.type(element), f"v{v.lanes}{SUFFIXES.get(element, element)}"
@@ -22,11 +22,11 @@ def added(v: Vector, element: str, value: str) -> str:
 
 
 def reduced(v: Vector, element: str, how: str, value: str) -> str:
-    """The least or the largest of the lanes of a vector.
+    """Returns the minimum or maximum of a vector's lanes.
 
     Args:
-        v: where instructions go.
-        element: the type of the lanes, an integer.
+        v: receives the instructions.
+        element: an integer type.
         how: `smin` or `smax`.
         value: the vector.
     """

@@ -1,59 +1,63 @@
-"""Kernels that are alike: those that only differ in what their values hold have functions of the same text, which is written once."""
+"""Cache of routines for equivalent kernels.
+
+Kernels that only differ in constant contents share text.
+"""
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import fields, replace
 
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Linear, Load, Reduce
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
 
-#: So many routines are kept for kernels to come.
-_MOST_KEPT = 128
-#: Without their arguments; the oldest first.
-_kept: dict[Hashable, Routine] = {}
+#: Number of cached routines.
+_CACHE_SIZE = 128
+#: Routines without arguments; the oldest first.
+_cache: dict[Hashable, Routine] = {}
 
 
-def shared(
+def shared_routine(
     kernel: Kernel, arguments: Sequence[Value], target: Target, make: Callable[[], Routine]
 ) -> Routine:
-    """The routine of a kernel, as it was made for one that is alike, or is made now.
+    """Returns the routine of an equivalent kernel, or makes it.
 
     Args:
-        kernel: with a contraction. What is made of it does not depend on what constants hold, integers in its body apart.
+        kernel: with a contraction. Its routine must not depend on the contents of constants, except
+        integers in its body.
         arguments: of its function.
-        target: what it is for.
+        target: of the code.
         make: makes the routine.
     """
-    return alike(_likeness(kernel, arguments, target), kernel, arguments, make)
+    return cached_routine(_likeness(kernel, arguments, target), kernel, arguments, make)
 
 
-def alike(
+def cached_routine(
     key: Hashable | None, kernel: Kernel, arguments: Sequence[Value], make: Callable[[], Routine]
 ) -> Routine:
-    """The routine that was made for a kernel of the same key, or is made now.
+    """Returns the cached routine for a key, or makes it.
 
     Args:
-        key: is the same for kernels whose routines only differ in their arguments; None: for no others.
-        kernel: what the routine is for.
+        key: equal for kernels whose routines only differ in their arguments; None disables caching.
+        kernel: the kernel.
         arguments: of its function.
         make: makes the routine.
     """
     if key is None:
         return make()
-    known = _kept.get(key)
+    known = _cache.get(key)
     if known is None:
-        while len(_kept) >= _MOST_KEPT:
-            _kept.pop(next(iter(_kept)), None)
-        known = _kept[key] = replace(make(), arguments=())
+        while len(_cache) >= _CACHE_SIZE:
+            _cache.pop(next(iter(_cache)), None)
+        known = _cache[key] = replace(make(), arguments=())
     return replace(known, arguments=tuple(arguments), operations=kernel.operations)
 
 
 def _likeness(kernel: Kernel, arguments: Sequence[Value], target: Target) -> Hashable | None:
-    """What is the same for kernels that are alike; None where nothing can be told."""
+    """Returns a key that is equal for equivalent kernels; None if the kernel cannot be cached."""
     numbers: dict[Expression, int] = {}
-    places = {value: place for place, value in enumerate(arguments)}
+    positions = {value: position for position, value in enumerate(arguments)}
     parts: list[Hashable] = []
     for axis in kernel.axes:
         parts.append(axis.extent)
@@ -62,20 +66,27 @@ def _likeness(kernel: Kernel, arguments: Sequence[Value], target: Target) -> Has
         if each in numbers:
             continue
         if isinstance(each, Load) and each.value.constant is not None and not each.type.is_float:
-            # Bounds follow from what it holds.
+            # Integer constants affect bounds, and with them the code.
             return None
-        parts.append((type(each).__name__, each.type, each.low, each.high, *_own(each, numbers, places)))
+        parts.append((type(each).__name__, each.type, each.low, each.high, *_own(each, numbers, positions)))
         numbers[each] = len(numbers)
     roots = tuple(numbers[each] for each in kernel.roots)
     values = tuple((value.shape, value.type, value.constant is None) for value in arguments)
-    return target.name, _contraction(kernel, places), values, tuple(parts), roots, kernel.place is None
+    return (
+        target.name,
+        _contraction(kernel, positions),
+        values,
+        tuple(parts),
+        roots,
+        kernel.output_offset is None,
+    )
 
 
-def _own(each: Expression, numbers: dict[Expression, int], places: dict[Value, int]) -> Iterator[Hashable]:
-    """What tells an expression from others of its class."""
+def _own(each: Expression, numbers: dict[Expression, int], positions: dict[Value, int]) -> Iterator[Hashable]:
+    """Yields what distinguishes an expression from others of its class."""
     yield from (numbers[operand] for operand in each.operands)
     if isinstance(each, Constant):
-        # As text, because 0.0 and -0.0 are equal, and NaN is not.
+        # The key uses repr because 0.0 == -0.0 and NaN != NaN.
         yield repr(each.value)
     elif isinstance(each, Axis):
         yield each.extent
@@ -83,16 +94,16 @@ def _own(each: Expression, numbers: dict[Expression, int], places: dict[Value, i
         yield from (factor for _, factor in each.terms)
         yield each.constant
     elif isinstance(each, Load):
-        yield from (places[each.value], each.guard is None)
+        yield from (positions[each.value], each.guard is None)
     elif isinstance(each, Apply):
         yield each.op
     elif isinstance(each, Reduce):
-        yield each.fold
+        yield each.reduction
         yield from ((numbers.get(axis), axis.extent) for axis in each.axes)
 
 
-def _contraction(kernel: Kernel, places: dict[Value, int]) -> Hashable:
-    """What a contraction is, apart from what its values hold."""
+def _contraction(kernel: Kernel, positions: dict[Value, int]) -> Hashable:
+    """Returns the key of a contraction, without the contents of its values."""
     node = kernel.contraction
     if node is None:
         return None
@@ -100,7 +111,7 @@ def _contraction(kernel: Kernel, places: dict[Value, int]) -> Hashable:
     for each in fields(node):
         part = getattr(node, each.name)
         if isinstance(part, Value):
-            part = (places.get(part), part.shape, part.type, part.constant is None)
+            part = (positions.get(part), part.shape, part.type, part.constant is None)
         if each.name != "operations":
             parts.append(part)
     return tuple(parts)

@@ -1,15 +1,19 @@
-"""Products of matrices as products over windows of a single pixel."""
+"""Matrix products as windowed products with single-pixel windows."""
 
 import math
 from collections.abc import Iterator
 
-from neurald.drivers.compiler.ir.graph import MatrixProduct, Shape, Value
+from neurald.drivers.compiler.ir.graph import MatrixProduct
+from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.drivers.cpu.kernels.product import Operand, Part, Product
 from neurald.drivers.cpu.kernels.window import Side
 
 
 def product_of(node: MatrixProduct) -> Product:
-    """What a product of matrices computes. Matrices that share their right operand are seen as one high matrix."""
+    """Describes a matrix product.
+
+    Matrices that share the right operand are seen as one tall matrix.
+    """
     *batches, rows, columns = node.output.shape
     size, depth = node.left.type.size_bytes, node.depth
     shares_right = math.prod(node.right.shape[:-2]) == 1 and not node.left_transposed
@@ -51,7 +55,7 @@ def _parts(node: MatrixProduct, batches: Shape, rows: int) -> Iterator[Part]:
 
 
 def _steps(value: Value, rank: int) -> list[int]:
-    """How many matrices lie between neighbours along each batch dimension; 0 along those that are broadcast."""
+    """Returns the distance in matrices along each batch dimension; 0 if broadcast."""
     lengths = (1,) * (rank - len(value.shape) + 2) + value.shape[:-2]
     return [
         0 if length == 1 else math.prod(lengths[dimension + 1 :]) for dimension, length in enumerate(lengths)

@@ -1,22 +1,22 @@
-"""Weights in the order in which tiles read them: panel by panel, and in a panel all its channels term by term."""
+"""Packing of constant weights to panels, in the order in which tiles read them."""
 
 import numpy as np
 
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.kernels.product import Operand
 from neurald.drivers.cpu.kernels.tile import Tile
 
 
 def channels_of(tile: Tile, channels: int) -> np.ndarray:
-    """The channel in each lane: (panels, vectors × lanes)."""
+    """Returns the channel of each lane: (panels, vectors × lanes)."""
     starts = np.array([tile.start(panel, channels) for panel in range(tile.panels)])
     inner = np.array(tile.offsets(channels))[:, None] + np.arange(tile.lanes)
     return np.asarray(starts[:, None] + inner.reshape(-1))
 
 
 def packed(operand: Operand, constant: np.ndarray, tile: Tile, channels: int, terms: int) -> Value:
-    """A constant operand as FLOAT32 panels: (sets, panels, terms, vectors × lanes)."""
+    """Packs a constant operand to FLOAT32 panels: (sets, panels, terms, vectors × lanes)."""
     size = constant.itemsize
     view = np.lib.stride_tricks.as_strided(
         np.ascontiguousarray(constant),
@@ -29,7 +29,7 @@ def packed(operand: Operand, constant: np.ndarray, tile: Tile, channels: int, te
 
 
 def as_floats(value: Value) -> Value:
-    """A constant as FLOAT32; anything else is as it was."""
+    """Converts a constant to FLOAT32; returns other values unchanged."""
     if value.constant is None or value.type is Scalar.FLOAT32:
         return value
     return Value(value.shape, Scalar.FLOAT32, value.constant.astype(np.float32), value.name)

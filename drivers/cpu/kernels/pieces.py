@@ -1,7 +1,7 @@
-"""Kernels that only move elements, in few pieces that stay in one: concatenations, slices, padding, states that are shifted.
+"""Data movement in few contiguous pieces: concatenation, slicing, padding, shifted states.
 
-Where each element comes from is worked out when the kernel is made. What lies in a row there and here is copied byte by
-byte, as wide as registers are, whatever its type and however it is counted.
+The source of each element is computed at compile time. Contiguous pieces are copied as bytes, with
+full registers, whatever their type.
 """
 
 import itertools
@@ -12,11 +12,12 @@ import numpy as np
 
 from neurald.drivers.compiler.analysis.interpreter import Array, evaluate_node
 from neurald.drivers.compiler.ir.expression import Apply, Constant, Expression, Load, index, load, select
-from neurald.drivers.compiler.ir.graph import Compute, Value, is_movement
+from neurald.drivers.compiler.ir.graph import Compute, is_data_movement
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.epilogue import parameter_names, pointer_names
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.kernels.counters import address
@@ -24,28 +25,28 @@ from neurald.drivers.cpu.kernels.function import cost_ns, function_text
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
 
-#: Larger kernels take long to look through, and wait for memory anyway.
-_MOST_ELEMENTS = 1 << 16
-#: Pieces that a kernel may have, and bytes that they have on average at least.
-_MOST_PIECES = 64
-_LEAST_BYTES = 32
-#: Registers that are copied one after the other; more are copied in a loop of so many.
+#: Larger kernels take long to analyse and are bound by memory anyway.
+_MAX_ELEMENTS = 1 << 16
+#: Limits on the number of pieces of a kernel, and on their mean size.
+_MAX_PIECES = 64
+_MIN_MEAN_BYTES = 32
+#: Number of registers copied per iteration.
 _UNROLLED = 8
-#: About as many bytes as a grain copies.
+#: Approximate number of bytes per grain.
 _GRAIN_BYTES = 16 << 10
-#: What a piece takes beside the copying of its bytes, and how many are copied in a cycle.
+#: Cycles per piece besides copying, and bytes copied per cycle.
 _PIECE_CYCLES, _BYTES_PER_CYCLE = 2.0, 32.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Piece:
-    """Elements that follow one another where they are and where they go.
+    """Elements that are contiguous in both source and destination.
 
     Attributes:
-        to: where the first one goes, in elements.
-        source: where they come from; all are the same one if this is a `fill`.
-        start: the first one there.
-        count: how many there are.
+        to: offset of the first one in the output, in elements.
+        source: their value; every element is the same if this is a `fill`.
+        start: offset of the first one in the source.
+        count: number of elements.
     """
 
     to: int
@@ -55,7 +56,7 @@ class _Piece:
 
 
 class _Moved:
-    """The same movements of places instead of elements: which place of which value each element is."""
+    """Moves indices instead of elements, to find the source of each output element."""
 
     def __init__(self) -> None:
         self._twins: dict[Value, Value] = {}
@@ -63,7 +64,7 @@ class _Moved:
         self.tables: dict[Value, Array] = {}
 
     def body(self, body: Expression) -> Expression | None:
-        """A movement as one of places; None where it depends on data."""
+        """Converts a movement of elements to one of indices; None if it depends on data."""
         if isinstance(body, Constant):
             return load(self._twin(self._fill(body)), (index(0),))
         if isinstance(body, Load):
@@ -80,7 +81,10 @@ class _Moved:
         return None
 
     def _are_known(self, roots: Iterable[Expression]) -> bool:
-        """Whether positions and conditions follow from constants; those that do are tables."""
+        """Returns True if indices and conditions depend on constants only.
+
+        Records these as tables.
+        """
         values = {each.value for each in walk(*roots) if isinstance(each, Load)}
         self.tables.update((value, value.constant) for value in values if value.constant is not None)
         return all(value.constant is not None for value in values)
@@ -95,34 +99,37 @@ class _Moved:
         return self._twins.setdefault(value, Value(value.shape, Scalar.INT64))
 
     def is_fill(self, value: Value) -> bool:
-        """Whether it stands for a constant of the body."""
+        """Returns True if the value represents a constant of the body."""
         return any(value is each for each in self._fills.values())
 
     def places(self, kernel: Kernel, body: Expression) -> tuple[Array, Mapping[int, Value]]:
-        """A number for each element, that grows by one along a value; and the numbers with which values begin."""
+        """Returns the source number of each element, and the first number of each value.
+
+        Numbers are consecutive within a value.
+        """
         starts: dict[int, Value] = {}
         arrays: dict[Value, Array] = dict(self.tables)
         first = 0
         for value, twin in self._twins.items():
             starts[first] = value
             arrays[twin] = first + np.arange(value.count).reshape(value.shape)
-            # Values do not follow one another.
+            # The gap keeps adjacent values from looking contiguous.
             first += value.count + 1
         node = Compute(output=Value(kernel.shape, Scalar.INT64), axes=kernel.axes, body=body)
         return evaluate_node(node, arrays).reshape(-1), starts
 
 
 def routine(kernel: Kernel, target: Target) -> Routine | None:
-    """The routine of a kernel; None where it does more than to move few pieces.
+    """Returns the routine of a kernel, or None if it is not a movement of few pieces.
 
     Args:
-        kernel: without a contraction, with an output that is not empty.
-        target: what the code is for.
+        kernel: has no contraction, and its output is not empty.
+        target: of the code.
     """
     kind = kernel.output.type
-    if kernel.requirements or not is_movement(kernel.body) or kind is Scalar.BOOL:
+    if kernel.requirements or not is_data_movement(kernel.body) or kind is Scalar.BOOL:
         return None
-    if kernel.output.count > _MOST_ELEMENTS:
+    if kernel.output.count > _MAX_ELEMENTS:
         return None
     moved = _Moved()
     body = moved.body(kernel.body)
@@ -153,23 +160,23 @@ def routine(kernel: Kernel, target: Target) -> Routine | None:
 
 
 def _pieces(kernel: Kernel, moved: _Moved, body: Expression) -> list[_Piece] | None:
-    """The pieces of a kernel, None where they are too many or too short."""
-    places, starts = moved.places(kernel, body)
+    """Returns the pieces of a kernel, or None if they are too many or too short."""
+    offsets, starts = moved.places(kernel, body)
     firsts = np.array(list(starts))
-    owners = np.searchsorted(firsts, places, side="right") - 1
+    owners = np.searchsorted(firsts, offsets, side="right") - 1
     values = list(starts.values())
     fills = np.array([moved.is_fill(value) for value in values])
-    step = np.diff(places)
+    step = np.diff(offsets)
     goes_on = (np.diff(owners) == 0) & (step == np.where(fills[owners[1:]], 0, 1))
-    begins = np.concatenate(([0], np.flatnonzero(~goes_on) + 1, [len(places)]))
+    begins = np.concatenate(([0], np.flatnonzero(~goes_on) + 1, [len(offsets)]))
     count = len(begins) - 1
-    if count > _MOST_PIECES or kernel.output.size_bytes < _LEAST_BYTES * count:
+    if count > _MAX_PIECES or kernel.output.size_bytes < _MIN_MEAN_BYTES * count:
         return None
     return [
         _Piece(
             to=int(begin),
             source=values[owners[begin]],
-            start=int(places[begin] - firsts[owners[begin]]),
+            start=int(offsets[begin] - firsts[owners[begin]]),
             count=int(end - begin),
         )
         for begin, end in itertools.pairwise(begins)
@@ -177,7 +184,7 @@ def _pieces(kernel: Kernel, moved: _Moved, body: Expression) -> list[_Piece] | N
 
 
 def _grains(pieces: Iterable[_Piece], size_bytes: int) -> Iterator[list[_Piece]]:
-    """The pieces in grains, long ones in parts."""
+    """Divides the pieces into grains, splitting long ones."""
     most = _GRAIN_BYTES // size_bytes
     grain: list[_Piece] = []
     left = most
@@ -197,13 +204,13 @@ def _grains(pieces: Iterable[_Piece], size_bytes: int) -> Iterator[list[_Piece]]
 
 
 class _Copies:
-    """Writes the copying of pieces.
+    """Writes copies of pieces.
 
     Args:
-        code: where instructions go.
-        target: what they are for.
-        pointers: the names of the memory of the output, and of all values but those that fill a piece.
-        output: where pieces go.
+        code: receives the instructions.
+        target: of the code.
+        pointers: names of the memory of the output and of all sources except fills.
+        output: the destination.
     """
 
     def __init__(
@@ -212,16 +219,16 @@ class _Copies:
         self._code, self._target, self._pointers, self._output = code, target, pointers, output
 
     def write(self, piece: _Piece) -> None:
-        """The instructions for a piece."""
+        """Writes the instructions for a piece."""
         size, register = self._output.type.size_bytes, self._target.vector_bytes
         count = piece.count * size
         to = address(self._code, self._pointers[self._output], str(piece.to * size))
         known = self._pointers.get(piece.source)
         source = None if known is None else address(self._code, known, str(piece.start * size))
         if count < register:
-            # Two that overlap, unless one is enough.
+            # Two overlapping copies, unless one suffices.
             width = 1 << (count.bit_length() - 1)
-            places = dict.fromkeys((0, count - width))
+            offsets = dict.fromkeys((0, count - width))
         else:
             width, whole = register, count // register
             turns = whole // _UNROLLED if whole > 2 * _UNROLLED else 0
@@ -231,10 +238,10 @@ class _Copies:
                     for each in range(_UNROLLED):
                         self._copy(piece, source, to, width, (loop.index, str(each * register)))
             done = turns * _UNROLLED
-            # The last one may overlap the one before.
-            places = dict.fromkeys((*(each * register for each in range(done, whole)), count - register))
-        for place in places:
-            self._copy(piece, source, to, width, (str(place),))
+            # The last copy may overlap the one before.
+            offsets = dict.fromkeys((*(each * register for each in range(done, whole)), count - register))
+        for offset in offsets:
+            self._copy(piece, source, to, width, (str(offset),))
 
     def _copy(self, piece: _Piece, source: str | None, to: str, width: int, offset: tuple[str, ...]) -> None:
         code = self._code

@@ -1,21 +1,21 @@
-"""Sums of products over windows, as register tiles compute them: convolutions and products of matrices alike."""
+"""Windowed sums of products as register tiles compute them: convolutions and matrix products."""
 
 from dataclasses import dataclass
 
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.kernels.window import Side
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A dimension along which several products are computed, each with its own operands: groups, or batches of matrices.
+    """A dimension of independent products with separate operands: groups, or batches of matrices.
 
     Attributes:
-        extent: how many there are.
-        source_bytes, weights: how far apart their inputs (in bytes) and weights (in sets of weights) are; 0 where they share
-            them.
-        positions, channels: how far apart their results are.
+        extent: number of products.
+        source_bytes, weights: distance of their inputs (in bytes) and weights (in sets of weights);
+        0 if shared.
+        positions, channels: distance of their results.
     """
 
     extent: int
@@ -27,12 +27,12 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operand:
-    """Where the elements of the right operand lie as it is.
+    """Memory layout of the right operand.
 
     Attributes:
         value: the operand.
-        sets: how many sets of weights it holds; all are `channels × terms` elements.
-        channel_step, term_step: how far elements of neighbouring channels and of neighbouring terms are apart, in elements.
+        sets: number of sets of weights, each with `channels × terms` elements.
+        channel_step, term_step: distance of neighbouring channels and terms, in elements.
     """
 
     value: Value
@@ -45,20 +45,19 @@ class Operand:
 class Product:
     """output[part, image, row, column, channel] = Σ input[…] × weights[channel, term].
 
-    The terms of a sum are ordered by row of the window, column of the window, and depth.
+    The terms of a sum are ordered by window row, window column and depth.
 
     Attributes:
         source: the input.
         weights: the other operand.
         parts: see `Part`; the slowest first.
-        images: how many images a part has.
-        rows, columns: how windows move.
-        depth: elements of an input pixel that are summed.
-        channels: of a part.
-        image_bytes, row_bytes, pixel_bytes, element_bytes: how far neighbouring images, rows, pixels and elements of the
-            input are apart.
+        images: per part.
+        rows, columns: movement of the window.
+        depth: summed elements per input pixel.
+        channels: per part.
+        image_bytes, row_bytes, pixel_bytes, element_bytes: strides of the input.
         type: of the input's elements.
-        width: channels of the whole output: how far apart its positions are.
+        width: channels of the whole output, which is the stride of its positions.
     """
 
     source: Value
@@ -78,15 +77,15 @@ class Product:
 
     @property
     def terms(self) -> int:
-        """Products in a sum."""
+        """Number of products per sum."""
         return self.rows.taps * self.columns.taps * self.depth
 
     @property
     def positions(self) -> int:
-        """Results of a channel, in a part."""
+        """Number of results per channel of a part."""
         return self.images * self.rows.places * self.columns.places
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether the pixels of a row of the window follow one another without a gap."""
+        """True if the pixels of a window row are contiguous."""
         return self.columns.dilation == 1 and self.pixel_bytes == self.depth * self.element_bytes

@@ -1,17 +1,18 @@
-"""The places of the largest elements of rows: one pass over a row that keeps the best ones in a heap.
+"""Top-k of rows: one pass over a row that keeps the best elements in a heap.
 
-Elements are compared as signed integers in the same order. With its place behind it such a key is a *mark*, no two of which
-are equal, and the marks kept are a heap with the least one at its root. Most elements of a long row are less than
-that: vectors of keys are compared with it, and only what is not less is looked at one by one.
+Elements are compared as signed integer keys with the same order. A key followed by its index is a
+*mark*; marks are unique. The best marks form a heap with the smallest at its root. Most elements of
+a long row are below the root, so vectors of keys are compared with it and only the others are
+processed individually.
 
-Long rows are looked through twice. A row is divided into blocks, of which there are more than elements are wanted: if so many
-blocks have an element that is at least a *bound*, no less one is among the wanted ones. There are not many more than are
-wanted then, in whatever order they come.
+Long rows are scanned twice. First a row is divided into more blocks than elements are wanted. If
+that many blocks contain an element that reaches a *bound*, no smaller element can be among the
+wanted ones. In the second pass few elements reach the bound, whatever their order.
 """
 
 import math
 
-from neurald.drivers.compiler.ir.graph import Ranking
+from neurald.drivers.compiler.ir.graph import TopK
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.cpu.codegen.epilogue import arguments_of, epilogue, parameter_names, pointer_names
 from neurald.drivers.cpu.emit.instructions import Instructions
@@ -23,14 +24,14 @@ from neurald.drivers.cpu.kernels.sort_keys import key_bits, keys_at
 from neurald.drivers.cpu.target.routine import NAME, Routine
 from neurald.drivers.cpu.target.target import Target
 
-#: Registers of keys that are compared at once.
+#: Number of key registers compared at once.
 _REGISTERS = 4
-#: Blocks for each element that is wanted, and elements that a block must have to be worth it.
+#: Blocks per wanted element, and minimum number of elements per block.
 _BLOCKS_EACH = 3
 _BLOCK_ELEMENTS = 4
-#: So few elements are put in order by how many of them come before each.
+#: Results up to this number are ordered by counting.
 _FEW = 256
-#: What an element that is looked at takes for each level of the heap, and beside that what any element takes.
+#: Cycles per heap level of a processed element, and per element.
 _LEVEL_CYCLES, _ELEMENT_CYCLES = 4.0, 0.5
 
 _SIFT = f"""
@@ -68,20 +69,20 @@ end:
 """
 
 
-def routine(kernel: Kernel, node: Ranking, target: Target) -> Routine:
-    """The routine of a kernel.
+def routine(kernel: Kernel, node: TopK, target: Target) -> Routine:
+    """Returns the routine of a kernel.
 
     Args:
-        kernel: with an output that is not empty.
-        node: its ranking.
-        target: what the code is for.
+        kernel: its output is not empty.
+        node: its top-k.
+        target: of the code.
     """
     arguments = arguments_of(kernel)
     code = Instructions(parameter_names(arguments))
-    writer = _Rows(kernel, node, target, code)
+    writer = _TopKWriter(kernel, node, target, code)
     writer.write()
     rows, (length, count) = writer.rows, writer.lengths
-    # How often a new element is among the best so far, where they come in any order.
+    # Expected number of heap insertions for elements in random order.
     looked_at = min(length, count * (1 + math.log(length / count)))
     steps = (looked_at + count) * _LEVEL_CYCLES * math.log2(count + 1) + length * _ELEMENT_CYCLES
     return Routine(
@@ -96,10 +97,10 @@ def routine(kernel: Kernel, node: Ranking, target: Target) -> Routine:
     )
 
 
-class _Rows:
-    """Writes a function that ranks the elements of rows, a row a grain."""
+class _TopKWriter:
+    """Writes a function that finds the top-k of rows; a grain is a row."""
 
-    def __init__(self, kernel: Kernel, node: Ranking, target: Target, code: Instructions) -> None:
+    def __init__(self, kernel: Kernel, node: TopK, target: Target, code: Instructions) -> None:
         self._kernel, self._node, self._target, self._code = kernel, node, target, code
         self._kind = node.input.type
         self._key_bits = key_bits(self._kind)
@@ -109,49 +110,49 @@ class _Rows:
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         return math.prod(self._node.output.shape[:-1])
 
     @property
     def lengths(self) -> tuple[int, int]:
-        """How many elements a row has, and how many of them are ranked."""
+        """Number of elements per row, and k."""
         return self._node.input.shape[-1], self._node.output.shape[-1]
 
     @property
     def mark_bits(self) -> int:
-        """The size of a mark: a key, and a place in as many bits."""
+        """Size of a mark: a key, and an index of the same size."""
         return 2 * self._key_bits
 
     @property
     def scratch_bytes(self) -> int:
-        """Of marks, and of the largest keys of blocks."""
+        """Size of the marks and the maxima of blocks."""
         return self._maxima_begin + self._groups * self._target.vector_bytes
 
     @property
     def _counts(self) -> bool:
-        """Whether what is found is put in order by counting; marks of 128 bits do not fit in vectors."""
+        """True if results are ordered by counting; 128-bit marks do not fit in vectors."""
         return self.mark_bits == 64 and self.lengths[1] <= _FEW
 
     @property
     def _maxima_begin(self) -> int:
-        """Where the largest keys of blocks are: behind the marks, which fill whole vectors."""
+        """Offset of the maxima of blocks: after the marks, which fill whole vectors."""
         register = self._target.vector_bytes
         return -(-self.lengths[1] * self.mark_bits // 8 // register) * register
 
     @property
     def _key_lanes(self) -> int:
-        """Keys in a register."""
+        """Number of keys in a register."""
         return self._target.lanes(self._key_bits // 8)
 
     @property
     def _block(self) -> int:
-        """The elements of a block: they are as far apart as a register is wide."""
+        """Number of elements per block; they are a register's width apart."""
         length, count = self.lengths
         return length // (_BLOCKS_EACH * count)
 
     @property
     def _groups(self) -> int:
-        """How many groups of blocks there are, each with a block for each lane; 0: blocks are not worth it."""
+        """Number of block groups with a block per lane; 0 if blocks are not worthwhile."""
         length, count = self.lengths
         groups = length // (self._block * self._key_lanes) if self._block >= _BLOCK_ELEMENTS else 0
         return groups if groups * self._key_lanes >= count else 0
@@ -165,7 +166,7 @@ class _Rows:
         return f"i{self._key_bits}"
 
     def write(self) -> None:
-        """The instructions for the range of grains."""
+        """Writes the instructions for the range of grains."""
         code, (length, count) = self._code, self.lengths
         outer = self._node.output.shape[:-1]
         with each_grain(code, (*outer, 1)) as (position, _):
@@ -181,7 +182,7 @@ class _Rows:
                 self._end(position[:-1], count)
 
     def _begin(self, source: str) -> None:
-        """A heap of the first elements."""
+        """Builds the heap from the first elements."""
         code, (_, count) = self._code, self.lengths
         with code.loop("0", str(count)) as loop:
             code.effect(
@@ -193,7 +194,7 @@ class _Rows:
             self._sift(hole, str(count), mark)
 
     def _bound(self, source: str) -> str | None:
-        """A key that at least as many elements reach as are wanted; None where it is not worth finding."""
+        """Returns a key that at least k elements reach; None if it is not worthwhile."""
         if not self._groups:
             return None
         code, lanes = self._code, self._key_lanes
@@ -207,7 +208,7 @@ class _Rows:
                 row.results = [v.call("llvm.smax", self._key, row.carried[0], keys)]
             at = address(code, maxima, multiple(code, group.index, register))
             code.effect(f"store {kind} {row.results[0]}, ptr {at}, align {register}")
-        # Bit by bit the largest one that enough blocks reach, counted from the lowest key.
+        # Binary search, bit by bit, for the largest key that enough blocks reach.
         with code.loop("0", str(self._key_bits), [(self._key, "0")]) as bit:
             (known,) = bit.carried
             shift = code.value(f"sub i64 {self._key_bits - 1}, {bit.index}")
@@ -229,14 +230,14 @@ class _Rows:
         return -(1 << (self._key_bits - 1))
 
     def _count(self, row: list[str]) -> None:
-        """What is found, each where as many others come before it."""
+        """Stores each result at its rank, which is the number of larger marks."""
         code, count = self._code, self.lengths[1]
         v = Vector(code, self._target, self._target.lanes(self.mark_bits // 8))
         kind, mark = v.type(self._mark), self._mark
         whole = -(-count // v.lanes) * v.lanes
-        for place in range(count, whole):
-            # What fills the last vector comes before nothing.
-            code.effect(f"store {mark} {-(1 << (self.mark_bits - 1))}, ptr {self._slot(str(place))}")
+        for index in range(count, whole):
+            # Padding of the last vector never precedes a result.
+            code.effect(f"store {mark} {-(1 << (self.mark_bits - 1))}, ptr {self._slot(str(index))}")
         with code.loop("0", str(count)) as loop:
             own = code.fresh(f"load {mark}, ptr {self._slot(loop.index)}")
             compared = v.splat(mark, own)
@@ -249,23 +250,23 @@ class _Rows:
                 self._kernel,
                 self._target,
                 code,
-                self._place_of(own),
+                self._slot_of(own),
                 (*row, rank),
                 1,
                 pointers=self._pointers,
             )
 
-    def _place_of(self, mark: str) -> str:
-        """The place in a mark, i32."""
-        place = self._code.fresh(f"trunc {self._mark} {mark} to i32")
-        return self._single.two("xor", "i32", place, "-1") if self._node.is_first_first else place
+    def _slot_of(self, mark: str) -> str:
+        """Returns the index in a mark, as i32."""
+        index = self._code.fresh(f"trunc {self._mark} {mark} to i32")
+        return self._single.two("xor", "i32", index, "-1") if self._node.prefers_lower_index else index
 
     def _look(self, source: str, bound: str | None) -> None:
-        """All other elements.
+        """Processes the remaining elements of a row.
 
         Args:
-            source: the name of where the row is.
-            bound: of keys: less ones are not wanted.
+            source: address of the row.
+            bound: lower bound of wanted keys.
         """
         code, (length, count) = self._code, self.lengths
         v = Vector(code, self._target, _REGISTERS * self._target.lanes(4))
@@ -277,8 +278,9 @@ class _Rows:
             with code.loop(str(count), str(count + whole), step=v.lanes) as loop:
                 keys = keys_at(v, self._kind, source, loop.index)
                 least = v.splat(self._key, self._least_key(bound))
-                # An equal element that comes later comes before in the ranking unless the first is the first.
-                condition = "sgt" if self._node.is_first_first else "sge"
+                # An equal element with a higher index precedes the root unless lower indices are
+                # preferred.
+                condition = "sgt" if self._node.prefers_lower_index else "sge"
                 found = code.fresh(
                     f"bitcast {v.type('i1')} {v.compare(condition, self._key, keys, least)} to {mask}"
                 )
@@ -294,20 +296,20 @@ class _Rows:
             self._enter(source, loop.index)
 
     def _end(self, row: list[str], count: int) -> None:
-        """The least of those that are left, from the last one to the first."""
+        """Pops the smallest mark repeatedly, to store results from last to first."""
         code, kernel = self._code, self._kernel
         with code.loop("0", str(count)) as loop:
             last = code.value(f"sub i64 {count - 1}, {loop.index}")
             root = code.fresh(f"load {self._mark}, ptr %scratch")
-            place = self._place_of(root)
+            index = self._slot_of(root)
             mark = code.fresh(f"load {self._mark}, ptr {self._slot(last)}")
             self._sift("0", last, mark)
-            epilogue(kernel, self._target, code, place, (*row, last), 1, pointers=self._pointers)
+            epilogue(kernel, self._target, code, index, (*row, last), 1, pointers=self._pointers)
 
-    def _enter(self, source: str, place: str) -> None:
-        """An element instead of the least one, if it comes before that."""
+    def _enter(self, source: str, index: str) -> None:
+        """Replaces the smallest mark by an element that precedes it."""
         code = self._code
-        mark = self._mark_at(source, place)
+        mark = self._mark_at(source, index)
         root = code.fresh(f"load {self._mark}, ptr %scratch")
         with code.when(code.fresh(f"icmp sgt {self._mark} {mark}, {root}")):
             self._sift("0", str(self.lengths[1]), mark)
@@ -317,37 +319,38 @@ class _Rows:
             f"call void @{NAME}_sift(ptr %scratch, i64 {hole}, i64 {count}, {self._mark} {mark})"
         )
 
-    def _slot(self, place: str) -> str:
-        return self._code.fresh(f"getelementptr {self._mark}, ptr %scratch, i64 {place}")
+    def _slot(self, index: str) -> str:
+        return self._code.fresh(f"getelementptr {self._mark}, ptr %scratch, i64 {index}")
 
     def _least_key(self, bound: str | None) -> str:
-        """What keys must be larger than, or of equal ones the last come first, at least."""
+        """Returns the key that elements are compared with: the root's, or the bound if larger."""
         code = self._code
         root = code.fresh(f"load {self._mark}, ptr %scratch")
         high = code.fresh(f"lshr {self._mark} {root}, {self._key_bits}")
         root_key = code.fresh(f"trunc {self._mark} {high} to {self._key}")
         if bound is None:
             return root_key
-        if self._node.is_first_first:
-            # The bound is reached by what is larger than the next less one; there is none below the lowest.
+        if self._node.prefers_lower_index:
+            # The comparison is strict here, so the bound is lowered by one unless it is the lowest
+            # key.
             is_lowest = code.value(f"icmp eq {self._key} {bound}, {self._lowest}")
             less = code.value(f"sub {self._key} {bound}, 1")
             bound = code.value(f"select i1 {is_lowest}, {self._key} {bound}, {self._key} {less}")
         return self._single.call("llvm.smax", self._key, root_key, bound)
 
     def _resized(self, kind: str, value: str) -> str:
-        """A number of less than 8 bits as i64."""
+        """Converts a bit mask or lane number to i64."""
         bits = int(kind[1:])
         if bits == 64:
             return value
         return self._code.fresh(f"{'zext' if bits < 64 else 'trunc'} {kind} {value} to i64")
 
-    def _mark_at(self, source: str, place: str) -> str:
-        """The mark of an element."""
+    def _mark_at(self, source: str, index: str) -> str:
+        """Returns the mark of an element."""
         code, single, mark = self._code, self._single, self._mark
-        key = single.cast("sext", self._key, keys_at(single, self._kind, source, place), mark)
+        key = single.cast("sext", self._key, keys_at(single, self._kind, source, index), mark)
         high = single.two("shl", mark, key, str(self._key_bits))
-        low = single.cast("trunc", "i64", place, "i32")
-        if self._node.is_first_first:
+        low = single.cast("trunc", "i64", index, "i32")
+        if self._node.prefers_lower_index:
             low = single.two("xor", "i32", low, "-1")
         return code.fresh(f"or {mark} {high}, {single.cast('zext', 'i32', low, mark)}")

@@ -1,4 +1,4 @@
-"""Elements of any type as signed integers that are in the same order: what is not a number is the largest."""
+"""Order-preserving conversion of elements to signed integers, with NaN as the largest."""
 
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.emit.math.integers import is_signed
@@ -8,20 +8,20 @@ from neurald.drivers.cpu.kernels.counters import address, multiple
 
 
 def key_bits(kind: Scalar) -> int:
-    """The size of the integers for a type."""
+    """Returns the size of the keys for a type."""
     return 64 if kind.size_bytes == 8 else 32
 
 
-def keys_at(v: Vector, kind: Scalar, source: str, place: str) -> str:
-    """The keys of elements that follow one another in memory.
+def keys_at(v: Vector, kind: Scalar, source: str, index: str) -> str:
+    """Loads consecutive elements as keys.
 
     Args:
-        v: where instructions go, and how many elements there are.
-        kind: of the elements.
-        source: the name of where they are.
-        place: the number of the first one.
+        v: receives the instructions, with a lane per element.
+        kind: type of the elements.
+        source: address of the elements.
+        index: number of the first one.
     """
-    at = address(v.code, source, multiple(v.code, place, kind.size_bytes))
+    at = address(v.code, source, multiple(v.code, index, kind.size_bytes))
     loaded = v.code.fresh(f"load {v.type(stored(kind))}, ptr {at}, align {kind.size_bytes}")
     value, bits = from_stored(v, kind, loaded), key_bits(kind)
     key = f"i{bits}"
@@ -35,9 +35,9 @@ def keys_at(v: Vector, kind: Scalar, source: str, place: str) -> str:
 
 def _of_floats(v: Vector, element: str, value: str, bits: int) -> str:
     key, largest = f"i{bits}", (1 << (bits - 1)) - 1
-    # The zeros are equal: only one of them is left.
+    # Adding 0 turns -0.0 into 0.0.
     plain = v.bits(element, v.two("fadd", element, value, v.number(element, 0)), key)
     sign = v.two("ashr", key, plain, v.number(key, bits - 1))
-    # The larger the magnitude of what is negative, the less it is.
+    # Negative numbers are ordered by descending magnitude.
     ordered = v.two("xor", key, plain, v.two("and", key, sign, v.number(key, largest)))
     return v.choose(v.compare("uno", element, value, value), key, v.number(key, largest), ordered)

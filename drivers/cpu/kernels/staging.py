@@ -1,4 +1,4 @@
-"""Operands brought into memory of the thread's own before tiles read them, in a form that suits those."""
+"""Packs operands into thread-local scratch memory in the layout that the register tiles read."""
 
 import math
 from dataclasses import replace
@@ -14,12 +14,12 @@ from neurald.drivers.cpu.kernels.window import Side
 from neurald.drivers.cpu.target.target import Target
 
 _FLOAT_BYTES = Scalar.FLOAT32.size_bytes
-#: Memory at this distance shares a place in the nearest cache, which only holds a few such lines.
+#: Addresses at multiples of this distance compete for the same few lines of the nearest cache.
 _ALIASED_BYTES = 4096
 
 
 def is_aliased(product: Product) -> bool:
-    """Whether the inputs of neighbouring positions push each other out of the nearest cache, and can be moved apart."""
+    """Returns True if inputs of neighbouring positions evict each other from the nearest cache."""
     sides = product.rows, product.columns
     step = product.columns.stride * product.pixel_bytes
     return (
@@ -34,17 +34,17 @@ def is_aliased(product: Product) -> bool:
 def spread(
     code: Instructions, target: Target, product: Product, source: str, memory: str
 ) -> tuple[Product, int]:
-    """Copies the inputs of windows of a single pixel, each a little further from the one before than it has to be.
+    """Copies the inputs of single-pixel windows with padding between pixels.
 
     Args:
-        code: where instructions go.
-        target: what they are for.
-        product: what is computed, of FLOAT32.
-        source: the name of the input's memory.
-        memory: the name of where they go.
+        code: receives the instructions.
+        target: of the code.
+        product: of FLOAT32.
+        source: name of the input's memory.
+        memory: address of the copy.
 
     Returns:
-        What is computed from the copy, and its size in bytes.
+        The product that reads the copy, and the copy's size in bytes.
     """
     pixel = product.depth * _FLOAT_BYTES + LINE_BYTES
     rows, columns = product.rows, product.columns
@@ -61,8 +61,8 @@ def spread(
             multiple(code, column.index, columns.stride * product.pixel_bytes),
         )
         line = total(code, multiple(code, image.index, rows.places), row.index)
-        place = total(code, multiple(code, line, columns.places), column.index)
-        to = address(code, memory, multiple(code, place, pixel))
+        index = total(code, multiple(code, line, columns.places), column.index)
+        to = address(code, memory, multiple(code, index, pixel))
         _write_floats(code, target, product.type, product.depth, at, to)
     positions = product.positions
     spread_product = replace(
@@ -80,7 +80,7 @@ def spread(
 def widened(
     code: Instructions, target: Target, product: Product, source: str, memory: str
 ) -> tuple[Product, int]:
-    """Converts the whole input to FLOAT32; otherwise as `spread`."""
+    """Converts the whole input to FLOAT32; otherwise like `spread`."""
     _write_floats(code, target, product.type, product.source.count, source, memory)
     factor = _FLOAT_BYTES // product.type.size_bytes
     wide = replace(
@@ -98,7 +98,7 @@ def widened(
 def _write_floats(
     code: Instructions, target: Target, kind: Scalar, count: int, source: str, memory: str
 ) -> None:
-    """So many elements that follow one another, as FLOAT32. The last vector overlaps the one before."""
+    """Converts consecutive elements to FLOAT32. The last vector overlaps the one before."""
     lanes = lanes_for(count, target)
     v = Vector(code, target, lanes)
     with code.loop("0", str(count), step=lanes) as loop:
@@ -114,15 +114,15 @@ def _write_floats(
 def write_panel(
     code: Instructions, target: Target, product: Product, tile: Tile, source: str, memory: str
 ) -> None:
-    """Packs a panel of weights, as `packing` does it with constants.
+    """Packs a panel of weights at run time, in the layout of `packing`.
 
     Args:
-        code: where instructions go.
-        target: what they are for.
-        product: what the weights are of; those of a channel follow one another.
-        tile: how large panels are.
-        source: the name of where the panel's first channel begins.
-        memory: the name of where the panel goes.
+        code: receives the instructions.
+        target: of the code.
+        product: its weights are contiguous per channel.
+        tile: size of panels.
+        source: address of the panel's first channel.
+        memory: address of the panel.
     """
     single, kind = Vector(code, target, 1), product.weights.value.type
     terms, step = product.terms, tile.lanes if product.terms >= tile.lanes else 1
@@ -143,14 +143,14 @@ def write_panel(
                 text = code.fresh(f"load {v.type(stored(kind))}, ptr {at}, align {kind.size_bytes}")
                 loaded.append(from_stored(v, kind, text))
             for number, column in enumerate(_transposed(code, loaded, step)):
-                place = multiple(code, term, tile.width * _FLOAT_BYTES)
-                to = address(code, columns, place, str(number * tile.width * _FLOAT_BYTES))
+                index = multiple(code, term, tile.width * _FLOAT_BYTES)
+                to = address(code, columns, index, str(number * tile.width * _FLOAT_BYTES))
                 whole = vector_type("float", tile.lanes)
                 code.effect(f"store {whole} {column}, ptr {to}, align {_FLOAT_BYTES}")
 
 
 def _transposed(code: Instructions, rows: list[str], width: int) -> list[str]:
-    """The columns of a matrix that is given by its rows: square, or a single column."""
+    """Transposes a square matrix given by its rows, or a single column."""
     count = len(rows)
     kind = vector_type("float", count)
     if count == 1:
@@ -160,10 +160,10 @@ def _transposed(code: Instructions, rows: list[str], width: int) -> list[str]:
         for lane, number in enumerate(rows):
             column = code.fresh(f"insertelement {kind} {column}, float {number}, i64 {lane}")
         return [column]
-    # Mixing each row with the one half of all rows further turns the bits of an element's place, those of the row before
-    # those of the column, by one; after half of all bits rows have become columns.
+    # Interleaving each row with the row half the matrix further rotates the bits of an element's
+    # index (row bits, then column bits) by one. After half of the bits, rows have become columns.
     half = count // 2
-    places = [
+    positions = [
         ", ".join(f"i32 {lane // 2 + lane % 2 * count + first}" for lane in range(count))
         for first in (0, half)
     ]
@@ -171,6 +171,6 @@ def _transposed(code: Instructions, rows: list[str], width: int) -> list[str]:
         rows = [
             code.fresh(f"shufflevector {kind} {upper}, {kind} {lower}, <{count} x i32> <{each}>")
             for upper, lower in zip(rows[:half], rows[half:], strict=True)
-            for each in places
+            for each in positions
         ]
     return rows

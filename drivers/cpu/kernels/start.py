@@ -1,13 +1,13 @@
-"""What sums begin with: a bias that is added to them anyway need not be added afterwards."""
+"""Initial sums: a bias added there need not be added in the epilogue."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 
-from neurald.drivers.compiler.ir.expression import Accumulated, Apply, Expression
-from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.expression import AccumulatorRef, Apply, Expression
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.traversal import rewrite, walk
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.statements import Statements
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
@@ -15,19 +15,21 @@ from neurald.drivers.cpu.target.target import Target
 
 
 def split_bias(kernel: Kernel) -> tuple[Kernel, Expression | None]:
-    """A kernel without the addition of a bias to its FLOAT32 sums, and the bias; None where there is none.
+    """Splits the addition of a bias off a kernel's FLOAT32 sums; the bias is None if there is none.
 
     Args:
-        kernel: with two axes, see `flattened`. A bias only depends on the second one.
+        kernel: has two axes, see `flattened`. A bias only depends on the second one.
     """
-    users = [each for each in walk(*kernel.roots) if any(isinstance(o, Accumulated) for o in each.operands)]
+    users = [
+        each for each in walk(*kernel.roots) if any(isinstance(o, AccumulatorRef) for o in each.operands)
+    ]
     if len(users) != 1:
         return kernel, None
     (user,) = users
     if not isinstance(user, Apply) or user.op is not Op.ADD:
         return kernel, None
-    sums = [each for each in user.arguments if isinstance(each, Accumulated)]
-    others = [each for each in user.arguments if not isinstance(each, Accumulated)]
+    sums = [each for each in user.arguments if isinstance(each, AccumulatorRef)]
+    others = [each for each in user.arguments if not isinstance(each, AccumulatorRef)]
     if len(others) != 1 or any(each is kernel.axes[0] for each in walk(others[0])):
         return kernel, None
     mapping: dict[Expression, Expression] = {user: sums[0]}
@@ -47,16 +49,16 @@ def starts(
     lanes: int,
     pointers: Mapping[Value, str],
 ) -> str:
-    """What the sums of some channels begin with.
+    """Returns the initial sums of some channels.
 
     Args:
-        code: where instructions go.
-        target: what they are for.
+        code: receives the instructions.
+        target: of the code.
         kernel: the kernel.
         bias: see `split_bias`.
-        channel: the name of the first channel.
-        lanes: how many there are.
-        pointers: the names of the memory of all values.
+        channel: name of the first channel.
+        lanes: number of channels.
+        pointers: names of the values' memory.
     """
     if bias is None:
         return Vector(code, target, lanes).number("float", 0)

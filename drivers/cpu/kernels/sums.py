@@ -1,7 +1,10 @@
-"""The sums of a tile, in registers: each term broadcasts an input for every place and multiplies it with vectors of weights.
+"""Inner loops of a tile.
 
-Taps of a window that are not on the image are left out: which ones these are is known for each place of a tile, because tiles
-at the borders have instructions of their own. Only rows are found out at run time, where a tile lies in a single one.
+Each term broadcasts an input per position and multiplies vectors of weights.
+
+Window taps outside the image are skipped. For columns they are known for each position of a tile,
+because border tiles have their own instructions. Rows are only checked at run time if a tile lies
+in a single row.
 """
 
 from collections.abc import Sequence
@@ -18,25 +21,26 @@ from neurald.drivers.cpu.kernels.tile import Tile
 from neurald.drivers.cpu.kernels.window import Segment
 from neurald.drivers.cpu.target.target import Target
 
-#: Sums that a processor works on at once: an addition takes as long as so many can be begun in.
+#: Number of accumulators in flight, which hides the latency of additions.
 _SUMS_IN_FLIGHT = 8
-#: Products in the body of a loop: enough for its own instructions not to matter; and terms, at most.
+#: Products per loop body, enough to hide the loop overhead, and the maximum number of unrolled
+#: terms.
 _PRODUCTS_IN_LOOP = 24
-_MOST_UNROLLED = 4
+_MAX_UNROLLED = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Weights:
-    """How a tile reads weights.
+class WeightLayout:
+    """Memory layout of the weights that a tile reads.
 
     Attributes:
-        pointer: the name of their memory.
+        pointer: name of their memory.
         type: of their elements.
-        set_bytes, panel_bytes, term_bytes: how far sets, panels and terms are apart.
-        channel_bytes: what the number of a panel's first channel adds to its place; 0 where panels are packed.
-        vectors: where the vectors of a term begin, in bytes.
+        set_bytes, panel_bytes, term_bytes: strides of sets, panels and terms.
+        channel_bytes: stride of a panel's first channel; 0 if panels are packed.
+        vectors: offsets of the vectors of a term, in bytes.
         align: of each vector.
-        are_many: whether a panel is to be used for all positions before the next one.
+        are_many: True if a panel should be used for all positions before the next one.
     """
 
     pointer: str
@@ -51,12 +55,12 @@ class Weights:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
-    """What tiles that share instructions have in common.
+class TileShape:
+    """Geometry shared by tiles with the same instructions.
 
     Attributes:
-        rows, columns: of positions.
-        row_segments: taps; None where they are found out at run time, for a tile of a single row.
+        rows, columns: numbers of positions.
+        row_segments: taps; None if computed at run time, for a tile of a single row.
         column_segments: taps.
     """
 
@@ -67,26 +71,27 @@ class Shape:
 
     @property
     def places(self) -> int:
-        """How many positions it has."""
+        """Number of positions."""
         return self.rows * self.columns
 
     def members(self, rows: frozenset[int], columns: frozenset[int]) -> list[int]:
-        """The numbers of the positions that are in some rows and columns."""
+        """Returns the numbers of the positions in these rows and columns."""
         return [row * self.columns + column for row in sorted(rows) for column in sorted(columns)]
 
 
-class Sums:
+class FloatTileSums:
     """Writes the products of tiles.
 
     Args:
-        code: where instructions go.
-        target: what they are for.
-        product: what is computed.
-        tile: how large tiles are.
+        code: receives the instructions.
+        target: of the code.
+        product: to compute.
+        tile: size of tiles.
         weights: how they are read.
-        tiles: how many tiles there are with a panel before those with the next one, of which each fetches a part meanwhile;
-            0: nothing is fetched.
-        fetches_inputs: whether the tile that follows in memory is the next one, whose inputs are fetched meanwhile.
+        tiles: number of consecutive tiles with the same panel, each of which prefetches a part of
+        the next one; 0 disables this.
+        fetches_inputs: True if the next tile follows in memory, so that its inputs can be
+        prefetched.
     """
 
     def __init__(
@@ -95,7 +100,7 @@ class Sums:
         target: Target,
         product: Product,
         tile: Tile,
-        weights: Weights,
+        weights: WeightLayout,
         *,
         tiles: int,
         fetches_inputs: bool,
@@ -103,36 +108,36 @@ class Sums:
         self._code, self._product, self._tile, self._weights = code, product, tile, weights
         self._fetches_inputs = fetches_inputs
         self._vector, self._single = Vector(code, target, tile.lanes), Vector(code, target, 1)
-        self._unrolled = max(1, min(_MOST_UNROLLED, _PRODUCTS_IN_LOOP // (tile.places * tile.vectors)))
-        # Bytes of the next panel that are fetched every `_period` terms: a line, unless it takes more.
+        self._unrolled = max(1, min(_MAX_UNROLLED, _PRODUCTS_IN_LOOP // (tile.places * tile.vectors)))
+        # Prefetch size for every `_period` terms: one line, unless the panel needs more.
         most = max(self._unrolled, tiles * LINE_BYTES // weights.term_bytes)
         self._period = next(each for each in range(most, 0, -1) if product.depth % each == 0)
         self._fetched = -(-weights.term_bytes * self._period // tiles) if tiles else 0
 
     def ahead(self, weights: str, tile: str) -> str:
-        """The name of where the part of the panel after `weights` begins that a tile fetches.
+        """Returns the address of the next panel's part that a tile prefetches.
 
         Args:
-            weights: the name of where the panel is.
-            tile: its number among those with the panel.
+            weights: address of the panel.
+            tile: number of the tile among those with the panel.
         """
         part = self._product.terms // self._period * self._fetched
         return address(self._code, weights, str(self._weights.panel_bytes), multiple(self._code, tile, part))
 
     def of(
-        self, shape: Shape, starts: Sequence[str], source: str, weights: tuple[str, str], row: str
+        self, shape: TileShape, starts: Sequence[str], source: str, weights: tuple[str, str], row: str
     ) -> list[str]:
-        """The sums of a tile: for each place one for each vector.
+        """Computes the sums of a tile, one for each position and vector.
 
         Args:
             shape: of the tile.
-            starts: what they begin with, for each vector.
-            source: the name of where the first tap of the first place would be.
-            weights: the names of where the panel is, and of what is fetched, see `ahead`.
+            starts: initial sums, one per vector.
+            source: address of the first tap of the first position, which may be outside the image.
+            weights: addresses of the panel and of the prefetched part, see `ahead`.
             row: the first row of the output.
         """
         count = shape.places * self._tile.vectors
-        # A few sums are added up in turns.
+        # Few sums are split into several accumulators.
         turns = max(1, min(self._unrolled, _SUMS_IN_FLIGHT // count))
         sums = list(starts) * shape.places + [self._vector.number("float", 0)] * (turns - 1) * count
         sums = self._add_rows(shape, sums, source, weights, row)
@@ -145,9 +150,9 @@ class Sums:
         return [(self._vector.type("float"), each) for each in sums]
 
     def _add_rows(
-        self, shape: Shape, sums: list[str], source: str, weights: tuple[str, str], row: str
+        self, shape: TileShape, sums: list[str], source: str, weights: tuple[str, str], row: str
     ) -> list[str]:
-        """All products of a tile added to the sums."""
+        """Adds all products of a tile."""
         if shape.row_segments is None:
             first, last = taps_on_image(self._single, self._product.rows, row)
             alone = frozenset((0,))
@@ -168,14 +173,14 @@ class Sums:
 
     def _add_row(
         self,
-        shape: Shape,
+        shape: TileShape,
         rows: frozenset[int],
         sums: list[str],
         source: str,
         weights: tuple[str, str],
         tap: str,
     ) -> list[str]:
-        """The products of one row of the window."""
+        """Adds the products of one window row."""
         code, product = self._code, self._product
         source = address(code, source, multiple(code, tap, product.rows.dilation * product.row_bytes))
         weights = self._further(weights, tap, product.columns.taps * product.depth)
@@ -202,7 +207,7 @@ class Sums:
         )
 
     def _further(self, weights: tuple[str, str], number: str, terms: int) -> tuple[str, str]:
-        """Where weights are, and what is fetched meanwhile, after so many times so many terms."""
+        """Advances the weights and the prefetch address by `number` × `terms` terms."""
         code, (panel, ahead) = self._code, weights
         fetched = terms // self._period * self._fetched
         return (
@@ -212,14 +217,14 @@ class Sums:
 
     def _add_terms(
         self,
-        shape: Shape,
+        shape: TileShape,
         members: list[int],
         sums: list[str],
         source: str,
         weights: tuple[str, str],
         count: int,
     ) -> list[str]:
-        """The products of terms that follow one another."""
+        """Adds the products of consecutive terms."""
         code, period = self._code, self._period
         if not self._fetched:
             return self._add_all(shape, members, sums, (source, weights[0], "0"), count)
@@ -233,9 +238,12 @@ class Sums:
         return loop.results
 
     def _add_all(
-        self, shape: Shape, members: list[int], sums: list[str], first: tuple[str, str, str], count: int
+        self, shape: TileShape, members: list[int], sums: list[str], first: tuple[str, str, str], count: int
     ) -> list[str]:
-        """The products of so many terms; the first one's input, its weights, and its number."""
+        """Adds the products of `count` terms.
+
+        `first` is the first one's input, weights and number.
+        """
         source, weights, before = first
         code, unrolled = self._code, self._unrolled
         whole = count - count % unrolled
@@ -258,7 +266,7 @@ class Sums:
 
     def _add_term(
         self,
-        shape: Shape,
+        shape: TileShape,
         members: list[int],
         sums: list[str],
         source: str,
@@ -268,13 +276,13 @@ class Sums:
     ) -> None:
         code, v, tile, product = self._code, self._vector, self._tile, self._product
         columns = []
-        for place in self._weights.vectors:
-            at = address(code, weights, str(term * self._weights.term_bytes + place))
+        for start in self._weights.vectors:
+            at = address(code, weights, str(term * self._weights.term_bytes + start))
             kind = v.type(stored(self._weights.type))
             loaded = code.fresh(f"load {kind}, ptr {at}, align {self._weights.align}")
             columns.append(from_stored(v, self._weights.type, loaded))
         if self._fetches_inputs:
-            # Line by line, in as many terms as this tile has.
+            # Spread over as many terms as this tile has.
             step = shape.places * product.columns.stride * product.pixel_bytes
             number = multiple(code, counter, (shape.places - 1) * product.element_bytes)
             offset = step + term * shape.places * product.element_bytes

@@ -1,4 +1,4 @@
-"""How large the part of a product is that is kept in registers."""
+"""Choice of the register tile of a product."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,30 +7,30 @@ from neurald.drivers.cpu.kernels.product import Product
 from neurald.drivers.cpu.kernels.window import runs
 from neurald.drivers.cpu.target.target import Target
 
-#: What processors with wide vectors run at while they use them, roughly: for estimates.
+#: Assumed clock of processors under wide vector load.
 CYCLES_PER_NS = 2.2
-#: What a tile costs beside its products, and what each of its vectors does.
+#: Cycles per tile besides its products, and per stored vector.
 _TILE_CYCLES, _STORE_CYCLES = 30, 2.5
-#: What the second cache gives: weights come from there.
+#: Bandwidth of the second-level cache, which holds the weights.
 _CACHE_BYTES_PER_CYCLE = 32
-#: Rows of a window up to which a tile may lie at a border with several rows of its own.
-_MOST_ROW_TAPS = 3
-#: More vectors of weights side by side do not help anybody.
-_MOST_VECTORS = 8
+#: Maximum window height for border tiles with several rows.
+_MAX_ROW_TAPS = 3
+#: More weight vectors side by side bring no benefit.
+_MAX_VECTORS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tile:
-    """A part of the output that is computed at once: `places` × `vectors` registers of `lanes` channels.
+    """Part of the output computed at once: `places` × `vectors` registers of `lanes` channels.
 
-    Where the channels of a panel do not fill its vectors, vectors overlap, and what they share is computed twice.
+    If a panel's channels do not fill its vectors, vectors overlap and compute some channels twice.
 
     Attributes:
-        lanes: channels in a vector; never more than there are.
-        vectors: of a panel.
-        places: positions, at most.
-        panels: how many there are.
-        cycles: what the whole product takes, estimated.
+        lanes: channels per vector; at most the number of channels.
+        vectors: per panel.
+        places: maximum number of positions.
+        panels: number of panels.
+        cycles: estimated for the whole product.
     """
 
     lanes: int
@@ -41,47 +41,47 @@ class Tile:
 
     @property
     def width(self) -> int:
-        """Channels of a panel, counting twice what overlaps."""
+        """Channels of a panel, with overlaps counted twice."""
         return self.lanes * self.vectors
 
     def offsets(self, channels: int) -> tuple[int, ...]:
-        """Where each vector of a panel begins, in channels."""
+        """Returns the first channel of each vector, relative to the panel."""
         last = channels if self.panels == 1 else self.width
         return tuple(min(each * self.lanes, last - self.lanes) for each in range(self.vectors))
 
     def start(self, panel: int, channels: int) -> int:
-        """The first channel of a panel."""
+        """Returns the first channel of a panel."""
         return max(0, min(panel * self.width, channels - self.width))
 
 
 def lanes_for(channels: int, target: Target) -> int:
-    """The channels of a vector, a power of 2 that is not more than there are."""
+    """Returns the channels per vector: a power of 2, at most the number of channels."""
     return min(target.lanes(4), 1 << (channels.bit_length() - 1))
 
 
 def choose_tile(product: Product, target: Target) -> Tile:
-    """The tile that promises most, for a product that is not empty."""
+    """Returns the fastest tile for a non-empty product, by estimate."""
     return min(_tiles(product, target), key=lambda tile: tile.cycles)
 
 
 def _tiles(product: Product, target: Target) -> Iterator[Tile]:
     lanes = lanes_for(product.channels, target)
     needed = -(-product.channels // lanes)
-    # One for what is broadcast, and one for a product that is yet to be added.
+    # One register for the broadcast input, and without FMA one for a product.
     registers = target.registers - (1 if target.has_fma else 2)
-    for vectors in range(1, min(needed, _MOST_VECTORS) + 1):
-        places = min(registers // vectors - 1, product.columns.places * product.rows.places)
-        if places < 1:
+    for vectors in range(1, min(needed, _MAX_VECTORS) + 1):
+        positions = min(registers // vectors - 1, product.columns.places * product.rows.places)
+        if positions < 1:
             continue
         panels = -(-needed // vectors)
-        cycles = panels * _panel_cycles(product, target, vectors, places)
-        yield Tile(lanes=lanes, vectors=vectors, places=places, panels=panels, cycles=cycles)
+        cycles = panels * _panel_cycles(product, target, vectors, positions)
+        yield Tile(lanes=lanes, vectors=vectors, places=positions, panels=panels, cycles=cycles)
 
 
-def _panel_cycles(product: Product, target: Target, vectors: int, places: int) -> float:
-    rows = rows_of_tile(product, places)
+def _panel_cycles(product: Product, target: Target, vectors: int, positions: int) -> float:
+    rows = rows_of_tile(product, positions)
     if rows == 1:
-        tiles = [(run.length, run.count * product.rows.places) for run in runs(product.columns, places)]
+        tiles = [(run.length, run.count * product.rows.places) for run in runs(product.columns, positions)]
     else:
         across = product.columns.places
         tiles = [(run.length * across, run.count) for run in runs(product.rows, rows)]
@@ -100,12 +100,12 @@ def _panel_cycles(product: Product, target: Target, vectors: int, places: int) -
     return parts * cycles
 
 
-def rows_of_tile(product: Product, places: int) -> int:
-    """How many rows of the output a tile of so many places has: more than one where they are short.
+def rows_of_tile(product: Product, positions: int) -> int:
+    """Returns the number of output rows in a tile: more than one if rows are short.
 
-    Rows of a tile that meet the borders need instructions of their own, so that there must not be too many taps.
+    Border rows of a tile need their own instructions, so this is limited to small windows.
     """
     rows = product.rows
-    if rows.places == 1 or (rows.taps > _MOST_ROW_TAPS and not rows.is_inside):
+    if rows.places == 1 or (rows.taps > _MAX_ROW_TAPS and not rows.is_inside):
         return 1
-    return max(1, min(places // product.columns.places, product.rows.places))
+    return max(1, min(positions // product.columns.places, product.rows.places))

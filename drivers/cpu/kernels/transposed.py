@@ -1,9 +1,11 @@
-"""Kernels that only move elements which lie next to each other along another axis than the output's last.
+"""Data movement that transposes two axes.
 
-Blocks of the matrix of both axes are read by rows of 16 bytes, which hold as many elements as such a block has rows. Rows that are
-so many apart share a register, and halves of registers are interleaved again and again: each time the bits of an element's row
-and column, written one after the other, are turned by one, until they have changed places. What is left are whole registers
-of neighbours in the output.
+The source is contiguous along another axis than the output's last.
+
+Blocks of both axes are read by rows of 16 bytes, with as many elements as a block has rows. Rows of
+several blocks share a register, and halves of registers are interleaved repeatedly. Each pass
+rotates the bits of an element's row and column by one, until they have changed places and registers
+hold neighbours in the output.
 """
 
 import math
@@ -15,25 +17,25 @@ from neurald.drivers.cpu.codegen.epilogue import arguments_of, parameter_names, 
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.kernels.counters import address, each_grain, multiple, total
 from neurald.drivers.cpu.kernels.function import cost_ns, function_text
-from neurald.drivers.cpu.schedule.axis_rewriting import arranged
-from neurald.drivers.cpu.target.places import place_of
+from neurald.drivers.cpu.schedule.axis_rewriting import simplify_axes
+from neurald.drivers.cpu.target.places import offset_of
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
 
-#: A row of a block: what instructions interleave at once.
+#: Row of a block, the unit of interleave instructions.
 _ROW_BYTES = 16
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Movement:
-    """What is moved.
+    """A transposing movement.
 
     Attributes:
         kernel: with its axes split and joined.
         load: its body.
-        near: the axis along which the elements of the source are neighbours; along the last one those of the output are.
+        near: the axis along which the source is contiguous; the output is along the last one.
         offset: of the first element in the source.
-        strides: by axis, of the source, in elements.
+        strides: of the source by axis, in elements.
     """
 
     kernel: Kernel
@@ -44,22 +46,22 @@ class _Movement:
 
     @property
     def size_bytes(self) -> int:
-        """Of an element."""
+        """Size of an element."""
         return self.kernel.output.type.size_bytes
 
     @property
     def rows(self) -> int:
-        """Of a block, which has as many columns."""
+        """Number of rows of a block, which is square."""
         return _ROW_BYTES // self.size_bytes
 
     def places(self) -> dict[Axis, int]:
-        """By axis, the strides of the output in elements."""
+        """Returns the strides of the output by axis, in elements."""
         shape, axes = self.kernel.shape, self.kernel.axes
         return {each: math.prod(shape[number + 1 :]) for number, each in enumerate(axes)}
 
 
 def routine(kernel: Kernel, target: Target) -> Routine | None:
-    """The routine of a kernel without a contraction, if it is such a movement and has at least a block of elements."""
+    """Returns the routine of a kernel, if it transposes at least one block."""
     movement = _movement(kernel)
     if movement is None:
         return None
@@ -73,7 +75,7 @@ def routine(kernel: Kernel, target: Target) -> Routine | None:
     code = Instructions(parameter_names(arguments))
     writer = _Writer(movement, code, pointer_names(arguments)[movement.load.value], joined)
     writer.write()
-    # An instruction for each register and turn, and as long for the first and the last of them.
+    # An instruction per register and pass, and as much for loading and storing.
     registers = kernel.output.size_bytes / (joined * _ROW_BYTES)
     return Routine(
         text=function_text(code, arguments),
@@ -89,12 +91,12 @@ def routine(kernel: Kernel, target: Target) -> Routine | None:
 def _movement(kernel: Kernel) -> _Movement | None:
     if kernel.requirements or not isinstance(kernel.body, Load):
         return None
-    kernel = arranged(kernel)
+    kernel = simplify_axes(kernel)
     load = kernel.body
     if not isinstance(load, Load) or load.guard is not None or load.type is not kernel.output.type:
         return None
-    place = place_of(load)
-    terms = place.terms if isinstance(place, Linear) else ((place, 1),)
+    offset = offset_of(load)
+    terms = offset.terms if isinstance(offset, Linear) else ((offset, 1),)
     strides = {term: factor for term, factor in terms if isinstance(term, Axis) and factor > 0}
     near = next((each for each, stride in strides.items() if stride == 1), None)
     if len(strides) < len(terms) or near is None or near is kernel.axes[-1]:
@@ -103,13 +105,16 @@ def _movement(kernel: Kernel) -> _Movement | None:
         kernel=kernel,
         load=load,
         near=near,
-        offset=place.constant if isinstance(place, Linear) else 0,
+        offset=offset.constant if isinstance(offset, Linear) else 0,
         strides=strides,
     )
 
 
 class _Writer:
-    """Writes the function: a grain is as many of the output's neighbours as a register has, for all of the other axis."""
+    """Writes the function.
+
+    A grain is a register's worth of the last axis, for the whole other axis.
+    """
 
     def __init__(self, movement: _Movement, code: Instructions, source: str, joined: int) -> None:
         self._movement, self._code, self._source = movement, code, source
@@ -125,42 +130,42 @@ class _Writer:
 
     @property
     def turns(self) -> int:
-        """How often registers are interleaved."""
+        """Number of interleave passes."""
         return self._movement.rows.bit_length() - 1
 
     def write(self) -> None:
         code, movement, size = self._code, self._movement, self._movement.size_bytes
         last, near, rows = movement.kernel.axes[-1], movement.near, movement.rows
-        places, strides = movement.places(), movement.strides
+        indexes, strides = movement.places(), movement.strides
         with each_grain(code, self._extents) as (position, _):
             along = self._begin(position[-1], self._length, last.extent)
             positions = [*zip(self._others, position[:-1], strict=True), (last, along)]
             read = [multiple(code, at, size * strides.get(each, 0)) for each, at in positions]
-            written = [multiple(code, at, size * places[each]) for each, at in positions]
+            written = [multiple(code, at, size * indexes[each]) for each, at in positions]
             read_from = total(code, *read, str(size * movement.offset))
             written_to = total(code, *written, "0")
             with code.loop("0", str(-(-near.extent // rows))) as loop:
                 column = self._begin(loop.index, rows, near.extent)
                 source = address(code, self._source, read_from, multiple(code, column, size))
-                target = address(code, "%a0", written_to, multiple(code, column, size * places[near]))
+                target = address(code, "%a0", written_to, multiple(code, column, size * indexes[near]))
                 for number, register in enumerate(self._turned(source, size * strides.get(last, 0))):
-                    at = address(code, target, str(number * size * places[near]))
+                    at = address(code, target, str(number * size * indexes[near]))
                     kind = self._kind(self._length)
                     code.effect(f"store {kind} {register}, ptr {at}, align {size}")
 
     def _begin(self, block: str, length: int, extent: int) -> str:
-        """Where a block begins; the last one earlier where it would go beyond the end, so that some is moved again."""
-        place = multiple(self._code, block, length)
+        """Returns the start of a block; the last one starts earlier to stay in range."""
+        index = multiple(self._code, block, length)
         if extent % length == 0:
-            return place
+            return index
         self._code.declarations.add("declare i64 @llvm.smin.i64(i64, i64)")
-        return self._code.value(f"call i64 @llvm.smin.i64(i64 {place}, i64 {extent - length})")
+        return self._code.value(f"call i64 @llvm.smin.i64(i64 {index}, i64 {extent - length})")
 
     def _kind(self, count: int) -> str:
         return f"<{count} x i{8 * self._movement.size_bytes}>"
 
     def _turned(self, source: str, stride_bytes: int) -> list[str]:
-        """A block's columns, a register for each."""
+        """Returns a block's columns, one register each."""
         rows = self._movement.rows
         registers = [self._register(source, row, stride_bytes) for row in range(rows)]
         low = [lane * rows + at for lane in range(self._joined) for at in range(rows // 2)]
@@ -174,7 +179,7 @@ class _Writer:
         return registers
 
     def _register(self, source: str, row: int, stride_bytes: int) -> str:
-        """The rows of all blocks that are joined with that number."""
+        """Loads a row of all joined blocks."""
         code, rows, size = self._code, self._movement.rows, self._movement.size_bytes
         parts = []
         for block in range(self._joined):
@@ -191,7 +196,7 @@ class _Writer:
         return parts[0]
 
     def _interleaved(self, first: str, second: str, lanes: list[int]) -> str:
-        """Some elements of two registers, taken in turns."""
+        """Interleaves the given lanes of two registers."""
         count, kind = self._length, self._kind(self._length)
         mask = ", ".join(f"i32 {lane}, i32 {lane + count}" for lane in lanes)
         return self._code.fresh(f"shufflevector {kind} {first}, {kind} {second}, <{count} x i32> <{mask}>")

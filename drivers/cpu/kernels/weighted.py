@@ -1,42 +1,42 @@
-"""Routines that sum products in tiles: how operands are read, and what is passed."""
+"""Routines of tiled products: preparation of operands and packing of weights."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.epilogue import parameter_names, pointer_names
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.kernels.counters import address, multiple
 from neurald.drivers.cpu.kernels.flattened import flattened
 from neurald.drivers.cpu.kernels.function import arguments_with, cost_ns, function_text
 from neurald.drivers.cpu.kernels.gemm import Make, Tiles
-from neurald.drivers.cpu.kernels.likeness import shared
+from neurald.drivers.cpu.kernels.likeness import shared_routine
 from neurald.drivers.cpu.kernels.packing import packed
 from neurald.drivers.cpu.kernels.product import Product
 from neurald.drivers.cpu.kernels.staging import is_aliased, spread, widened, write_panel
-from neurald.drivers.cpu.kernels.sums import Weights
+from neurald.drivers.cpu.kernels.sums import WeightLayout
 from neurald.drivers.cpu.kernels.tile import Tile, choose_tile
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
 
-#: Weights up to this size stay in the second cache while tiles go through them.
+#: Weights up to this size stay in the second-level cache while tiles go through them.
 _RESIDENT_BYTES = 384 << 10
 _FLOAT_BYTES = Scalar.FLOAT32.size_bytes
 _ALIGNMENT = 64
-#: What is brought into a thread's own memory in a cycle.
+#: Copy bandwidth into a thread's scratch memory, per cycle.
 _COPIED_BYTES_PER_CYCLE = 16
 
 
 def routine(kernel: Kernel, product: Product, target: Target) -> Routine:
-    """The routine of a kernel whose contraction is a product in FLOAT32.
+    """Returns the routine of a FLOAT32 product.
 
     Args:
-        kernel: with an output that is not empty.
-        product: its contraction, of at least one term.
-        target: what the code is for.
+        kernel: its output is not empty.
+        product: its contraction, with at least one term.
+        target: of the code.
     """
     tile = choose_tile(product, target)
     operand = product.weights
@@ -44,7 +44,7 @@ def routine(kernel: Kernel, product: Product, target: Target) -> Routine:
     if operand.value.constant is not None:
         weights_value = packed(operand, operand.value.constant, tile, product.channels, product.terms)
     arguments = arguments_with(kernel, (product.source, weights_value))
-    return shared(
+    return shared_routine(
         kernel, arguments, target, lambda: _made(kernel, product, tile, weights_value, arguments, target)
     )
 
@@ -90,13 +90,16 @@ def _made(
     )
 
 
-def _weights(product: Product, tile: Tile, pointer: str) -> Weights:
-    """How tiles read the other operand: as it is packed, as it is, or from panels in `%scratch` that are yet to be made."""
+def _weights(product: Product, tile: Tile, pointer: str) -> WeightLayout:
+    """Returns the layout of the weights.
+
+    Packed, in place, or panels in `%scratch` yet to be packed.
+    """
     operand = product.weights
     size = operand.value.type.size_bytes
     are_many = product.channels * product.terms * _FLOAT_BYTES > _RESIDENT_BYTES
     if operand.value.constant is None and operand.channel_step == 1:
-        return Weights(
+        return WeightLayout(
             pointer=pointer,
             type=operand.value.type,
             set_bytes=product.channels * product.terms * size,
@@ -110,7 +113,7 @@ def _weights(product: Product, tile: Tile, pointer: str) -> Weights:
     is_packed = operand.value.constant is not None
     term_bytes = tile.width * _FLOAT_BYTES
     panel_bytes = product.terms * term_bytes if is_packed else 0
-    return Weights(
+    return WeightLayout(
         pointer=pointer if is_packed else "%scratch",
         type=Scalar.FLOAT32,
         set_bytes=tile.panels * panel_bytes,
@@ -126,7 +129,7 @@ def _weights(product: Product, tile: Tile, pointer: str) -> Weights:
 def _maker(
     code: Instructions, target: Target, product: Product, tile: Tile, pointer: str, memory: str
 ) -> Make:
-    """Packs a panel of weights that are not known before."""
+    """Returns a function that packs a panel of weights at run time."""
     operand = product.weights
     size = operand.value.type.size_bytes
 

@@ -1,4 +1,4 @@
-"""How a window moves along one dimension of an image, and which of its taps lie on the image."""
+"""Movement of a window along one dimension of an image, and its taps on the image."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ class Side:
 
     Attributes:
         length: of the image.
-        places: of the window: the length of the output.
+        places: positions of the window, which is the length of the output.
         taps: of the window.
-        stride: between places.
+        stride: between positions.
         dilation: between taps.
-        before: how far the first place begins before the image.
+        before: padding before the image.
     """
 
     length: int
@@ -26,28 +26,28 @@ class Side:
     dilation: int = 1
     before: int = 0
 
-    def taps_at(self, place: int) -> range:
-        """The taps that lie on the image."""
-        start = place * self.stride - self.before
+    def taps_at(self, index: int) -> range:
+        """Returns the taps on the image."""
+        start = index * self.stride - self.before
         first = min(max(0, -(start // self.dilation)), self.taps)
         last = min(max(first, -((start - self.length) // self.dilation)), self.taps)
         return range(first, last)
 
     @property
     def is_inside(self) -> bool:
-        """Whether every tap lies on the image, wherever the window is."""
-        return all(len(self.taps_at(place)) == self.taps for place in {0, self.places - 1})
+        """True if every tap is on the image at every position."""
+        return all(len(self.taps_at(index)) == self.taps for index in {0, self.places - 1})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """Tiles that follow one another and are computed by the same instructions.
+    """Consecutive tiles computed by the same instructions.
 
     Attributes:
-        first: the first place of the first tile.
-        length: of a tile, in places.
-        count: of tiles.
-        taps: for each place of a tile those on the image.
+        first: the first position of the first tile.
+        length: positions per tile.
+        count: number of tiles.
+        taps: taps on the image for each position of a tile.
     """
 
     first: int
@@ -58,14 +58,14 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """Taps that lie on the image for the same places of a tile."""
+    """Taps that are on the image for the same positions of a tile."""
 
     taps: range
     members: frozenset[int]
 
 
 def runs(side: Side, longest: int) -> tuple[Run, ...]:
-    """The places of a side in tiles of at most `longest`, as even as they can be; together they are all places."""
+    """Divides the positions of a side into even tiles of at most `longest`."""
     count = -(-side.places // longest)
     found: list[Run] = []
     first = 0
@@ -79,7 +79,7 @@ def runs(side: Side, longest: int) -> tuple[Run, ...]:
             first += length * tiles
             continue
         for _ in range(tiles):
-            taps = tuple(side.taps_at(place) for place in range(first, first + length))
+            taps = tuple(side.taps_at(index) for index in range(first, first + length))
             last = found[-1] if found else None
             if last is not None and last.taps == taps:
                 found[-1] = Run(first=last.first, length=length, count=last.count + 1, taps=taps)
@@ -90,14 +90,14 @@ def runs(side: Side, longest: int) -> tuple[Run, ...]:
 
 
 def segments(taps: Sequence[range]) -> tuple[Segment, ...]:
-    """The taps of a tile's places, from the first to the last one that any place has."""
+    """Returns the taps of a tile's positions in segments."""
     return tuple(_merged(taps))
 
 
 def _merged(taps: Sequence[range]) -> Iterator[Segment]:
     current: Segment | None = None
     for tap in range(max((each.stop for each in taps), default=0)):
-        members = frozenset(place for place, each in enumerate(taps) if tap in each)
+        members = frozenset(index for index, each in enumerate(taps) if tap in each)
         if current is not None and current.members == members:
             current = Segment(taps=range(current.taps.start, tap + 1), members=members)
             continue
@@ -109,7 +109,7 @@ def _merged(taps: Sequence[range]) -> Iterator[Segment]:
 
 
 def sides_of(node: Convolution | DepthwiseConvolution) -> tuple[Side, Side]:
-    """The height and the width of a convolution."""
+    """Returns the height and width of a convolution."""
     height, width = (
         Side(
             length=node.input.shape[1 + along],

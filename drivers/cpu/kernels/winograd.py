@@ -1,10 +1,13 @@
-"""Convolutions with windows of 3 × 3 as products of matrices with fewer multiplications: minimal filtering, F(2 × 2, 3 × 3).
+"""Winograd convolution with 3 × 3 windows, F(2 × 2, 3 × 3).
 
-The output is divided into squares of 2 × 2 positions. The 4 × 4 pixels that a square depends on are transformed by additions
-alone; what comes of each of the 16 places is multiplied with weights that were transformed beforehand, 16 products of matrices
-with one row for each square; and the 16 sums of a square are transformed to its results. That takes 16 multiplications where
-there are 36 otherwise. Terms are differences of pixels: sums are off by a few units in the last place more than others, and where
-a pixel is infinite what is infinite otherwise may be no number.
+Matrix products with fewer multiplications.
+
+The output is divided into Winograd tiles ("squares") of 2 × 2 positions. The 4 × 4 pixels that a
+square depends on are transformed by additions. Each of the 16 transformed points is multiplied with
+weights that were transformed at compile time, in 16 matrix products with a row per square. The 16
+sums of a square are then transformed to its results. This takes 16 multiplications instead of 36.
+Terms are differences of pixels, so sums are off by a few more units in the last place, and infinite
+pixels may yield NaN instead of infinity.
 
 Source: Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2015.
 """
@@ -15,9 +18,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from neurald.drivers.compiler.ir.graph import Convolution, Value
+from neurald.drivers.compiler.ir.graph import Convolution
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.epilogue import Epilogue, parameter_names, pointer_names
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
@@ -27,43 +31,44 @@ from neurald.drivers.cpu.kernels.flattened import flattened
 from neurald.drivers.cpu.kernels.function import arguments_with, cost_ns, function_text
 from neurald.drivers.cpu.kernels.packing import channels_of
 from neurald.drivers.cpu.kernels.product import Operand, Product
-from neurald.drivers.cpu.kernels.sums import Shape, Sums, Weights
+from neurald.drivers.cpu.kernels.sums import FloatTileSums, TileShape, WeightLayout
 from neurald.drivers.cpu.kernels.tile import Tile, choose_tile
 from neurald.drivers.cpu.kernels.window import Side, runs, segments, sides_of
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
 
-#: Positions of a square in each dimension, the pixels that it depends on, and how many these are together.
+#: Positions of a square per dimension, the pixels it depends on, and the number of points.
 _PLACES, _PIXELS = 2, 4
 _POINTS = _PIXELS * _PIXELS
 _FLOAT_BYTES = Scalar.FLOAT32.size_bytes
-#: Between the rows of a matrix, so that they do not share places in the nearest cache.
+#: Padding between the rows of a matrix, which avoids conflicts in the nearest cache.
 _GAP_BYTES = 64
-#: Squares that are transformed at once, at most: what comes of them is to stay in the second cache.
-_MOST_SQUARES = 56
-#: Parts that there are at least, to be shared by threads.
-_LEAST_GRAINS = 4
-#: What the transformations of a square take for a vector of channels.
+#: Maximum number of squares transformed at once; the results should stay in the second-level cache.
+_MAX_SQUARES = 56
+#: Minimum number of grains, for several threads.
+_MIN_GRAINS = 4
+#: Cycles of a square's transformations per vector of channels.
 _TRANSFORM_CYCLES = 70.0
-#: Weights up to this size stay in the second cache; for what others take, the furthest cache gives so much in a cycle.
+#: Weights up to this size stay in the second-level cache; others are limited by this bandwidth per
+#: cycle.
 _RESIDENT_BYTES = 384 << 10
 _WEIGHT_BYTES_PER_CYCLE = 8.0
-#: It has to promise as much: the other way is the more exact one.
+#: Required relative cost, since direct convolution is more accurate.
 _WORTHWHILE = 0.85
-#: Transformed weights are 16 ninths as large, which is too much for what is large anyway.
-_MOST_WEIGHT_BYTES = 64 << 20
+#: Limit on transformed weights, which are 16/9 as large as the originals.
+_MAX_WEIGHT_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Plan:
-    """How a convolution is divided.
+    """Division of a convolution.
 
     Attributes:
-        rows, columns: how its window moves.
-        down, across: squares of an image in each dimension.
+        rows, columns: movement of its window.
+        down, across: squares per image in each dimension.
         squares: of all images.
-        block: squares that are transformed at once.
-        groups: parts of the panels, each of which is computed for a block before the next part.
+        block: squares transformed at once.
+        groups: groups of panels; each is computed for a block before the next one.
         product: one of the 16 products of a block.
         tile: of the product.
     """
@@ -80,32 +85,32 @@ class _Plan:
 
     @property
     def blocks(self) -> int:
-        """How many there are; the last one may have less squares."""
+        """Number of blocks; the last one may have fewer squares."""
         return -(-self.squares // self.block)
 
     @property
     def panels_of_group(self) -> int:
-        """Panels of each group but the last, which may have less."""
+        """Panels of each group; the last one may have fewer."""
         return -(-self.tile.panels // self.groups)
 
     @property
     def matrix_bytes(self) -> int:
-        """Of the transformed pixels at one of the 16 places."""
+        """Size of the transformed pixels at one of the 16 points."""
         return self.block * self.product.pixel_bytes
 
     @property
     def sums_bytes(self) -> int:
-        """Of the sums of a panel at one of the 16 places."""
+        """Size of a panel's sums at one of the 16 points."""
         return self.block * self.tile.width * _FLOAT_BYTES
 
     @property
     def weight_bytes(self) -> int:
-        """Of the transformed weights."""
+        """Size of the transformed weights."""
         return _POINTS * self.product.depth * self.tile.panels * self.tile.width * _FLOAT_BYTES
 
     @property
     def cycles(self) -> float:
-        """What it takes, estimated."""
+        """Estimated cycles."""
         lanes, tile, product = self.tile.lanes, self.tile, self.product
         vectors = product.depth // lanes + tile.panels * tile.vectors
         cycles = _POINTS * tile.cycles + self.block * vectors * _TRANSFORM_CYCLES
@@ -115,14 +120,14 @@ class _Plan:
 
 
 def routine(kernel: Kernel, node: Convolution, target: Target) -> Routine | None:
-    """The routine of a kernel with a convolution, where this way suits it and promises to be faster; else None."""
+    """Returns the routine of a convolution, or None if this method is unsupported or slower."""
     plan = _plan(node, target)
-    if plan is None or plan.weight_bytes > _MOST_WEIGHT_BYTES:
+    if plan is None or plan.weight_bytes > _MAX_WEIGHT_BYTES:
         return None
     if plan.cycles > _WORTHWHILE * choose_tile(product_of(node), target).cycles:
         return None
     constant = node.weights.constant
-    assert constant is not None  # noqa: S101 - there is no plan otherwise
+    assert constant is not None  # noqa: S101 - implied by the plan
     weights = _transformed(constant, node.weights.name, plan)
     arguments = arguments_with(kernel, (node.input, weights))
     writer = _Writer(kernel, node, plan, weights, arguments, target)
@@ -141,7 +146,7 @@ def routine(kernel: Kernel, node: Convolution, target: Target) -> Routine | None
 
 
 def _plan(node: Convolution, target: Target) -> _Plan | None:
-    """None where the window, types or channels are others than are known here."""
+    """Returns the plan, or None for unsupported windows, types or channels."""
     rows, columns = sides_of(node)
     images, height, width, depth = node.input.shape
     outputs = node.weights.shape[0]
@@ -152,7 +157,7 @@ def _plan(node: Convolution, target: Target) -> _Plan | None:
         return None
     down, across = (-(-side.places // _PLACES) for side in (rows, columns))
     squares = images * down * across
-    block = -(-squares // -(-squares // _MOST_SQUARES))
+    block = -(-squares // -(-squares // _MAX_SQUARES))
     product = Product(
         source=node.input,
         weights=Operand(value=node.weights, sets=_POINTS, channel_step=depth, term_step=1),
@@ -170,7 +175,7 @@ def _plan(node: Convolution, target: Target) -> _Plan | None:
         width=outputs,
     )
     tile = choose_tile(product, target)
-    groups = min(tile.panels, -(-_LEAST_GRAINS // -(-squares // block)))
+    groups = min(tile.panels, -(-_MIN_GRAINS // -(-squares // block)))
     groups = -(-tile.panels // -(-tile.panels // groups))
     return _Plan(
         rows=rows,
@@ -186,7 +191,7 @@ def _plan(node: Convolution, target: Target) -> _Plan | None:
 
 
 def _transformed(weights: np.ndarray, name: str, plan: _Plan) -> Value:
-    """The weights as they are multiplied: (panels, 16, depth, channels of a panel)."""
+    """Returns the transformed weights: (panels, 16, depth, channels of a panel)."""
     turned = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
     outputs, rows, columns, depth = weights.shape
     taps = weights.astype(np.float64).reshape(outputs, rows * columns, depth)
@@ -199,8 +204,8 @@ def _transformed(weights: np.ndarray, name: str, plan: _Plan) -> Value:
 class _Writer:
     """Writes the function.
 
-    A grain is a block of squares with a group of panels. Scratch memory holds zeros for what lies beside the image, the
-    transformed pixels of a block, and the sums of a panel.
+    A grain is a block of squares with a group of panels. Scratch memory holds zeros for pixels
+    outside the image, the transformed pixels of a block, and the sums of a panel.
     """
 
     def __init__(
@@ -227,7 +232,7 @@ class _Writer:
         self._sums = address(self.code, "%scratch", str(sums))
 
     def write(self) -> None:
-        """The instructions for the range of grains."""
+        """Writes the instructions for the range of grains."""
         code, plan = self.code, self._plan
         with code.loop("0", str(plan.product.depth), step=plan.tile.lanes) as loop:
             self._store(self._v.number("float", 0), "%scratch", loop.index)
@@ -252,7 +257,10 @@ class _Writer:
 
     @contextmanager
     def _each_square(self, first: str) -> Iterator[tuple[str, tuple[str, str, str]]]:
-        """A loop over a block: the number of a square in it, and its image, row and column. The last square stands for missing ones."""
+        """Loops over a block; yields a square's number in it, and its image, row and column.
+
+        Missing squares repeat the last one.
+        """
         code, plan = self.code, self._plan
         with code.loop("0", str(plan.block)) as loop:
             number = total(code, first, loop.index)
@@ -271,8 +279,8 @@ class _Writer:
         with self._each_square(first) as (number, (image, *square)):
             to = address(code, self._matrix, multiple(code, number, product.pixel_bytes))
             offsets, inside = [multiple(code, image, product.image_bytes)], []
-            for place, (side, step) in zip(square, sides, strict=True):
-                start = total(code, multiple(code, place, _PLACES), str(-side.before))
+            for index, (side, step) in zip(square, sides, strict=True):
+                start = total(code, multiple(code, index, _PLACES), str(-side.before))
                 offsets.append(multiple(code, start, step))
                 inside.append([self._is_inside(total(code, start, str(n)), side) for n in range(_PIXELS)])
             corner = address(code, self._source, *offsets)
@@ -294,9 +302,12 @@ class _Writer:
                     to,
                 )
 
-    def _is_inside(self, place: str, side: Side) -> str:
-        """Whether a pixel lies on the image: negative numbers are large ones without signs."""
-        return self.code.value(f"icmp ult i64 {place}, {side.length}")
+    def _is_inside(self, index: str, side: Side) -> str:
+        """Returns an i1 that is true for a pixel on the image.
+
+        Negative indices are large when unsigned.
+        """
+        return self.code.value(f"icmp ult i64 {index}, {side.length}")
 
     def _all(self, conditions: Sequence[str]) -> str:
         result = conditions[0]
@@ -305,7 +316,7 @@ class _Writer:
         return result
 
     def _write_square(self, pixels: Sequence[str], to: str) -> None:
-        """Transforms the pixels at 16 places."""
+        """Transforms the pixels of a square."""
         code, plan, v = self.code, self._plan, self._v
 
         def turned(lines: Sequence[Sequence[str]]) -> list[list[str]]:
@@ -328,11 +339,11 @@ class _Writer:
                     self._store(value, address(code, to, str(point * plan.matrix_bytes)), loop.index)
 
     def _write_products(self, panel: str) -> None:
-        """The sums of a panel at all 16 places."""
+        """Computes the sums of a panel at all 16 points."""
         code, plan, product, tile = self.code, self._plan, self._plan.product, self._plan.tile
         column_runs = runs(product.columns, tile.places)
         panel_bytes = product.depth * tile.width * _FLOAT_BYTES
-        weights = Weights(
+        weights = WeightLayout(
             pointer=self._weights,
             type=Scalar.FLOAT32,
             set_bytes=0,
@@ -344,7 +355,7 @@ class _Writer:
             are_many=True,
         )
         tiles = sum(run.count for run in column_runs)
-        sums = Sums(code, self._target, product, tile, weights, tiles=tiles, fetches_inputs=False)
+        sums = FloatTileSums(code, self._target, product, tile, weights, tiles=tiles, fetches_inputs=False)
         zeros = [self._v.number("float", 0)] * tile.vectors
         taps = segments((range(1),))
         with code.loop("0", str(_POINTS)) as point:
@@ -354,7 +365,7 @@ class _Writer:
             target = address(code, self._sums, multiple(code, point.index, plan.sums_bytes))
             done = 0
             for run in column_runs:
-                shape = Shape(
+                shape = TileShape(
                     rows=1, columns=run.length, row_segments=taps, column_segments=segments(run.taps)
                 )
                 with code.loop("0", str(run.count)) as loop:
@@ -394,15 +405,15 @@ class _Writer:
                 columns = turned(list(zip(*rows, strict=True)))
                 for right, values in enumerate(columns):
                     for below, value in enumerate(values):
-                        place = (image, row, column), (below, right)
-                        self._write_result(value, place, total(code, channel, str(offset)))
+                        target = (image, row, column), (below, right)
+                        self._write_result(value, target, total(code, channel, str(offset)))
 
     def _write_result(
-        self, value: str, place: tuple[tuple[str, str, str], tuple[int, int]], channel: str
+        self, value: str, target: tuple[tuple[str, str, str], tuple[int, int]], channel: str
     ) -> None:
-        """One of the results of a square, if it is one of the output's."""
+        """Stores a result of a square, if it is inside the output."""
         code, plan = self.code, self._plan
-        (image, *square), offset = place
+        (image, *square), offset = target
         at, missing = [], []
         for number, further, side in zip(square, offset, (plan.rows, plan.columns), strict=True):
             position = total(code, multiple(code, number, _PLACES), str(further))

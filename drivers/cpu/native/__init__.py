@@ -1,1 +1,1 @@
-"""Object code: compiled, linked, loaded, and run on threads."""
+"""Compiles, links, loads and runs object code."""

@@ -1,44 +1,41 @@
-"""Another process that compiles: a Python that imports nothing but llvmlite."""
+"""Helper process that compiles: a Python that imports nothing but llvmlite."""
 
 import logging
 import os
 import struct
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from neurald.drivers.compiler.support.worker_process import WorkerProcess
+from neurald.drivers.cpu.native.compile_queue import CompileQueue
 from neurald.drivers.cpu.target.target import Target
-
-if TYPE_CHECKING:
-    from neurald.drivers.cpu.native.object_code import Work
 
 _LOG = logging.getLogger(__name__)
 
 _WORKER = Path(__file__).with_name("object_worker.py")
 
 
-#: So many processes compile at most, this one among them.
+#: Maximum number of compiling processes, including this one.
 _PROCESSES = 8
-#: So many units are likely to be worth another process, before there is any of them.
+#: Expected number of units that justifies starting a helper before any unit exists.
 _MANY_UNITS = 16
 
 
 def process_count() -> int:
-    """How many processes may compile at the same time."""
+    """Returns the maximum number of compiling processes."""
     return min(_PROCESSES, len(os.sched_getaffinity(0)))
 
 
-def started_ahead(target: Target, expected: int) -> "Helper | None":
-    """A process for what is going to be compiled, while nothing of that is known but about how many units there will be."""
+def start_ahead(target: Target, expected: int) -> "Helper | None":
+    """Starts a helper in advance if many units are expected, else returns None."""
     return Helper(target) if expected >= _MANY_UNITS and process_count() > 1 else None
 
 
 class Helper:
-    """A process that takes units, one after another, until there are none left. It starts at once.
+    """A process that compiles units until there are none left. It starts immediately.
 
     Args:
-        target: what code is generated for.
+        target: of the code.
     """
 
     def __init__(self, target: Target) -> None:
@@ -54,22 +51,22 @@ class Helper:
         try:
             self._process = WorkerProcess(_WORKER, about, flags=("-S",))
         except OSError as error:
-            _LOG.warning("no process helps to compile: %s", error)
+            _LOG.warning("cannot start a compile helper: %s", error)
 
-    def serve(self, work: "Work") -> None:
-        """Takes units from `work`, and gives object code to it. To be called once."""
+    def serve(self, work: CompileQueue) -> None:
+        """Compiles units of `work` in a background thread. May only be called once."""
         if self._process is not None:
             self._thread = threading.Thread(target=self._run, args=(self._process, work), daemon=True)
             self._thread.start()
 
-    def _run(self, process: WorkerProcess, work: "Work") -> None:
+    def _run(self, process: WorkerProcess, work: CompileQueue) -> None:
         while (unit := work.next()) is not None:
             try:
                 code = process.answer(unit.text.encode())
             except (OSError, ValueError, struct.error) as error:
-                # Whatever the reason, it is found out where the unit is compiled next.
+                # The reason will show when the unit is compiled again.
                 if not process.is_closed:
-                    _LOG.warning("a process that helps to compile ended: %s", error)
+                    _LOG.warning("a compile helper failed: %s", error)
                 work.give_back(unit)
                 return
             work.finished(unit, code)

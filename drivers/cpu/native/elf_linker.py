@@ -1,10 +1,10 @@
-"""Links the objects that LLVM makes to one image, for x86-64.
+"""Minimal x86-64 linker for the objects that LLVM generates from this driver's code.
 
-Only what LLVM makes of this driver's code is known: position-independent objects without variables. Exceptions never pass
-through the code, so the tables for them are left out. Whatever else an object has is refused, and a general linker takes it.
+It supports position-independent objects without variables. Unwind tables are dropped, since
+exceptions never pass through the code. Anything else is rejected and left to a general linker.
 
-The layout of an image: functions, and a jump for each function of the process that is called; from the next page on constants,
-and the addresses that those jumps, and what reads an address from memory, need.
+Layout of an image: functions, and a jump for each imported function; from the next page on
+constants, and the address slots that jumps and indirect loads need.
 """
 
 import mmap
@@ -20,7 +20,8 @@ _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _RELOCATION = struct.Struct("<QQq")
 
-#: The beginning of a relocatable ELF object of 64 bits for x86-64: class, byte order, version; type and machine.
+#: Start of a relocatable 64-bit ELF object (class, byte order, version), its type and the machine
+#: x86-64.
 _IDENTITY = b"\x7fELF\x02\x01\x01"
 _RELOCATABLE, _X86_64 = 1, 62
 
@@ -31,36 +32,36 @@ _LOCAL, _WEAK = 0, 2
 _FUNCTION, _SECTION_SYMBOL = 2, 3
 _NAMED = frozenset((0, 1, _FUNCTION, _SECTION_SYMBOL))
 
-# Relocations: a distance, also to a function; an address; a distance to where an address is.
+# Relocations: relative, relative to a function, absolute, and relative to an address slot.
 _PC32, _PLT32, _ADDRESS = 2, 4, 1
 _GOT_DISTANCES = frozenset((9, 41, 42))
 
-#: `jmp *[rip + distance]`, and zeros behind it.
+#: `jmp *[rip + distance]`, padded with zeros.
 _JUMP = b"\xff\x25"
 _JUMP_BYTES = 8
 _ADDRESS_BYTES = 8
 _ALIGNMENT = 64
-#: More than code of a model ever is, and less than distances reach.
-_MOST_BYTES = 1 << 30
+#: More than any model's code, and within the reach of relative addresses.
+_MAX_BYTES = 1 << 30
 
 
 class NotLinkable(Exception):
-    """An object has something that is not known here."""
+    """An object uses a feature that this linker does not support."""
 
 
 def is_linkable_here() -> bool:
-    """Whether this machine runs what `link` makes."""
+    """Returns True if this machine can run images from `link`."""
     return os.uname().machine == "x86_64"
 
 
 def link(codes: Iterable[bytes]) -> Image:
-    """The image of objects, which may call functions of each other and of the process.
+    """Links objects, which may call functions of each other and of the process, to an image.
 
     Args:
         codes: the objects.
 
     Raises:
-        NotLinkable: one is no object for x86-64, or is unlike what LLVM makes of position-independent code.
+        NotLinkable: an object is not for x86-64, or uses unsupported features.
     """
     try:
         linker = _Linker([_Object(code) for code in codes])
@@ -91,13 +92,13 @@ class _Symbol:
 
 
 class _Object:
-    """A relocatable object, read."""
+    """A parsed relocatable object."""
 
     def __init__(self, code: bytes) -> None:
         self.code = code
         header = _HEADER.unpack_from(code)
         if not code.startswith(_IDENTITY) or header[1:3] != (_RELOCATABLE, _X86_64):
-            raise NotLinkable("it is no relocatable object for x86-64")
+            raise NotLinkable("not a relocatable object for x86-64")
         start, count, names = header[6], header[12], header[13]
         found = [_SECTION.unpack_from(code, start + _SECTION.size * n) for n in range(count)]
         texts = found[names][4]
@@ -116,7 +117,7 @@ class _Object:
         ]
         for section in self.sections:
             if section.kind != _NOBITS and section.offset + section.size > len(code):
-                raise NotLinkable(f"section {section.name} reaches beyond the object")
+                raise NotLinkable(f"section {section.name} extends beyond the object")
         self.symbols = [
             symbol for section in self.sections if section.kind == _SYMBOLS for symbol in self._read(section)
         ]
@@ -137,7 +138,7 @@ class _Object:
             )
 
     def relocations(self) -> Iterable[tuple[int, Iterable[tuple[int, int, int]]]]:
-        """For each section that has any: its number, and place, kind with symbol, and addend of each."""
+        """Yields for each section its relocations as (offset, kind and symbol, addend)."""
         for section in self.sections:
             if section.kind == _RELOCATIONS:
                 content = self.code[section.offset : section.offset + section.size]
@@ -145,12 +146,12 @@ class _Object:
 
 
 class _Linker:
-    """Objects on their way to an image."""
+    """State of linking objects to an image."""
 
     def __init__(self, objects: list[_Object]) -> None:
         self._objects = objects
         self._content = bytearray()
-        #: Where each section of each object lies.
+        #: Offset of each section of each object in the image.
         self._placed: list[dict[int, int]] = [{} for _ in objects]
         self._globals: dict[str, int] = {}
         self._functions: dict[str, int] = {}
@@ -160,9 +161,9 @@ class _Linker:
         self._addresses: list[int] = []
 
     def image(self) -> Image:
-        """The image."""
+        """Builds the image."""
         self._place(lambda section: bool(section.flags & _EXECUTE))
-        for name in self._missing():
+        for name in self._undefined_functions():
             self._align(_JUMP_BYTES)
             self._jumps[name] = len(self._content)
             self._content += bytes(_JUMP_BYTES)
@@ -171,8 +172,8 @@ class _Linker:
         self._place(lambda section: not section.flags & _EXECUTE)
         for number, each in enumerate(self._objects):
             self._define(each, self._placed[number])
-        for name, place in self._jumps.items():
-            struct.pack_into("<2si", self._content, place, _JUMP, self._slot(name) - place - 6)
+        for name, offset in self._jumps.items():
+            struct.pack_into("<2si", self._content, offset, _JUMP, self._slot(name) - offset - 6)
         for number, each in enumerate(self._objects):
             self._relocate(each, self._placed[number])
         return Image(
@@ -185,8 +186,8 @@ class _Linker:
 
     def _align(self, alignment: int) -> None:
         self._content += bytes(-len(self._content) % alignment)
-        if len(self._content) > _MOST_BYTES:
-            raise NotLinkable(f"more than {_MOST_BYTES} bytes of code")
+        if len(self._content) > _MAX_BYTES:
+            raise NotLinkable(f"the code exceeds {_MAX_BYTES} bytes")
 
     def _place(self, is_wanted: Callable[[_Section], bool]) -> None:
         for each, placed in zip(self._objects, self._placed, strict=True):
@@ -197,15 +198,17 @@ class _Linker:
                     continue
                 is_variable = section.flags & _WRITE and not section.name.startswith(".data.rel.ro")
                 if section.kind != _PROGBITS or is_variable:
-                    raise NotLinkable(f"section {section.name} of kind {section.kind}")
+                    raise NotLinkable(f"unsupported section {section.name} of kind {section.kind}")
                 if section.alignment > _ALIGNMENT:
-                    raise NotLinkable(f"section {section.name} is aligned to {section.alignment} bytes")
+                    raise NotLinkable(
+                        f"section {section.name} requires an alignment of {section.alignment} bytes; at most {_ALIGNMENT} is supported"
+                    )
                 self._align(section.alignment)
                 placed[number] = len(self._content)
                 self._content += each.code[section.offset : section.offset + section.size]
 
-    def _missing(self) -> list[str]:
-        """The functions that no object has."""
+    def _undefined_functions(self) -> list[str]:
+        """Returns the functions that no object defines."""
         wanted, given = dict[str, None](), set[str]()
         for each in self._objects:
             for symbol in each.symbols:
@@ -216,12 +219,14 @@ class _Linker:
         return [name for name in wanted if name not in given]
 
     def _define(self, each: _Object, placed: dict[int, int]) -> None:
-        """Where the names of an object are that others can refer to."""
+        """Records the offsets of an object's global symbols."""
         for symbol in each.symbols:
             if symbol.binding == _LOCAL or symbol.section == _UNDEFINED:
                 continue
             if symbol.binding == _WEAK or symbol.kind not in _NAMED or symbol.section not in placed:
-                raise NotLinkable(f"{symbol.name} is of kind {symbol.kind} in section {symbol.section}")
+                raise NotLinkable(
+                    f"symbol {symbol.name} has unsupported kind {symbol.kind} in section {symbol.section}"
+                )
             if symbol.name in self._globals:
                 raise NotLinkable(f"{symbol.name} is defined twice")
             self._globals[symbol.name] = placed[symbol.section] + symbol.value
@@ -229,14 +234,14 @@ class _Linker:
                 self._functions[symbol.name] = self._globals[symbol.name]
 
     def _slot(self, target: str | int) -> int:
-        """Where the address is of a function of the process, or of something in the image."""
+        """Returns the offset of the address slot for an imported function or an image offset."""
         if target not in self._slots:
             self._align(_ADDRESS_BYTES)
-            place = self._slots[target] = len(self._content)
+            offset = self._slots[target] = len(self._content)
             if isinstance(target, str):
-                self._imports.append((target, place))
+                self._imports.append((target, offset))
             else:
-                self._addresses.append(place)
+                self._addresses.append(offset)
             self._content += struct.pack("<Q", target if isinstance(target, int) else 0)
         return self._slots[target]
 
@@ -251,21 +256,26 @@ class _Linker:
                 kind, target = about & 0xFFFFFFFF, targets[about >> 32]
                 width = _ADDRESS_BYTES if kind == _ADDRESS else 4
                 if target is None or offset + width > size:
-                    raise NotLinkable(f"relocation {kind} at {offset} of section {section}")
-                place = start + offset
+                    raise NotLinkable(
+                        f"unsupported relocation {kind} at offset {offset} of section {section}"
+                    )
+                site = start + offset
                 if kind in (_PC32, _PLT32):
                     found = self._jumps[target] if isinstance(target, str) else target
-                    struct.pack_into("<i", self._content, place, found + addend - place)
+                    struct.pack_into("<i", self._content, site, found + addend - site)
                 elif kind in _GOT_DISTANCES:
-                    struct.pack_into("<i", self._content, place, self._slot(target) + addend - place)
+                    struct.pack_into("<i", self._content, site, self._slot(target) + addend - site)
                 elif kind == _ADDRESS and isinstance(target, int):
-                    struct.pack_into("<q", self._content, place, target + addend)
-                    self._addresses.append(place)
+                    struct.pack_into("<q", self._content, site, target + addend)
+                    self._addresses.append(site)
                 else:
-                    raise NotLinkable(f"relocation {kind} to {target}")
+                    raise NotLinkable(f"unsupported relocation {kind} to {target}")
 
     def _target(self, symbol: _Symbol, placed: dict[int, int]) -> str | int | None:
-        """What a symbol stands for: a function of the process, or a place in the image; None for what is left out."""
+        """Returns what a symbol refers to.
+
+        An imported function or an offset in the image, else None.
+        """
         if symbol.section == _UNDEFINED:
             return self._globals.get(symbol.name, symbol.name) if symbol.name else None
         if symbol.section >= _RESERVED or symbol.section not in placed:

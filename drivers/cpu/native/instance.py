@@ -1,4 +1,7 @@
-"""A step made ready to run: an arena, scratch memory and the calls' records. One execution at a time uses an instance."""
+"""Instance of a step, ready to run.
+
+Arena, scratch memory and call records, for one execution at a time.
+"""
 
 import ctypes
 import math
@@ -22,19 +25,19 @@ from neurald.hal.errors import OpFailed, OutOfMemory
 from neurald.hal.memory.pool import anonymous
 from neurald.hal.sync.cancellation import NEVER_CANCELLED
 
-#: What is not worth being shared: a shared call costs about a tenth of it.
+#: Smallest cost of a call that is shared; sharing costs about a tenth of it.
 _SHARED_NS: Final = 5_000.0
-#: Chunks of about this time may be more than there are threads, so that one that is held back holds back little.
+#: Target time of chunks, if there are more than threads, so that a delayed one delays little.
 _CHUNK_NS: Final = 100_000.0
 _CHUNKS_A_THREAD: Final = 4
-#: A call is divided into pieces of about this time, between which it looks whether it is to stop; so are shared calls.
+#: Target time of pieces, between which an unshared call checks for cancellation.
 _PIECE_NS: Final = 2_000_000.0
-#: More chunks or pieces are not counted with.
-_MOST_PARTS: Final = 1 << 20
-#: Bindings for which an instance keeps steps: executions that come again and again take turns with few of them.
-_STEPS_KEPT: Final = 4
-#: Words of a step before its records, which of them are the pool, the cancellation and the deadline, and which of a record
-#: says where the arguments are.
+#: Maximum number of chunks or pieces.
+_MAX_PARTS: Final = 1 << 20
+#: Number of bindings with a cached step per instance.
+_STEP_CACHE_SIZE: Final = 4
+#: Number of words of a step before its records; the indices of pool, cancellation and deadline in
+#: it; and the index of the arguments in a record.
 _STEP_WORDS: Final = 8
 _POOL: Final = 5
 _CANCELLATION: Final = 6
@@ -45,11 +48,11 @@ Words: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 
 class Binding:
-    """Where the inputs and outputs of an execution are. The same object stands for the same places.
+    """Addresses of the inputs and outputs of an execution. Compared by identity.
 
     Args:
-        inputs: the address of each input, with exactly as many bytes as it has.
-        outputs: the address of each output.
+        inputs: address of each input, which has exactly its size.
+        outputs: address of each output.
     """
 
     __slots__ = ("inputs", "outputs")
@@ -63,14 +66,15 @@ class Instance:
     """Memory and records of an executable.
 
     Args:
-        executable: what to run.
+        executable: the step.
         code: its functions.
-        constants: the address of the buffer of constants, which all instances share.
+        constants: address of the constants buffer, which all instances share.
         team: the threads that run it.
 
     Raises:
-        OutOfMemory: there is no room for another arena.
-        ResourceExhaustedPersistent, ResourceExhaustedTransient: its account may not have so much.
+        OutOfMemory: there is no memory for another arena.
+        ResourceExhaustedPersistent, ResourceExhaustedTransient: the current account has not enough
+        memory left.
     """
 
     def __init__(self, executable: Executable, code: LoadedCode, constants: int, team: Team) -> None:
@@ -85,7 +89,7 @@ class Instance:
         self._team = team
         self._forks = process.forks
         self._run = team.run
-        # Where the arguments begin, in words.
+        # Offset of the arguments, in words.
         self._table = _STEP_WORDS + RECORD_WORDS * self._count
         self._own = self._step(constants)
         self._own_address: int = self._own.ctypes.data
@@ -107,12 +111,12 @@ class Instance:
         )
 
     def _step(self, constants: int) -> Words:
-        """What native code runs, with every argument in the instance's own memory: the step, the records, and their arguments."""
+        """Builds step, records and arguments for native code, all in the instance's own memory."""
         bases = {Base.ARENA: self._arena.address, Base.CONSTANTS: constants}
         calls, address, team = self._executable.calls, self._code.addresses, self._team
-        places = [bases[place.base] + place.offset for call in calls for place in call.places]
-        step = np.zeros(self._table + len(places), np.int64)
-        step[self._table :] = places
+        addresses = [bases[location.base] + location.offset for call in calls for location in call.places]
+        step = np.zeros(self._table + len(addresses), np.int64)
+        step[self._table :] = addresses
         begin = step.ctypes.data
         argument, status = begin + step.itemsize * self._table, ctypes.addressof(self._statuses)
         for record, call in zip(
@@ -142,7 +146,7 @@ class Instance:
         return step
 
     def _copy(self) -> tuple[Words, int]:
-        """A step like the instance's own, and where it is."""
+        """Copies the instance's step; returns it with its address."""
         step = self._own.copy()
         address: int = step.ctypes.data
         moved = address - self._own_address
@@ -154,18 +158,18 @@ class Instance:
         """Runs the step.
 
         Args:
-            binding: where inputs and outputs are.
-            cancellation: the address of a `Cancellation`.
+            binding: addresses of inputs and outputs.
+            cancellation: address of a `Cancellation`.
             deadline_ns: on the clock of `time.monotonic()`; 0 for none.
 
         Returns:
-            The call that was under way, or next, when it was stopped; None: the step was run to its end.
+            The call that was running, or next, when the step was stopped; None if it finished.
 
         Raises:
             OpFailed: a requirement of an operation does not hold; the outputs are undefined.
         """
         if self._forks != process.forks:
-            # The pool of threads is another one.
+            # A forked child has its own pool.
             self._forks = process.forks
             self._own[_POOL] = self._team.pool()
             self._steps.clear()
@@ -184,9 +188,9 @@ class Instance:
         return None
 
     def _bind(self, binding: Binding) -> "_Bound":
-        """What runs the step at these places, kept for when they come again."""
-        step, place = self._copy()
-        # Arguments that are parts of an input or output keep their distance from where it begins.
+        """Prepares and caches a step for these addresses."""
+        step, start = self._copy()
+        # Arguments that are parts of an input or output keep their offset in it.
         table = step[self._table :]
         copied_in, copied_out = [], []
         for number, size, own, cells in self._inputs:
@@ -203,14 +207,14 @@ class Instance:
                 address = own
             for cell in cells:
                 table[cell] += address - own
-        if len(self._steps) >= _STEPS_KEPT:
+        if len(self._steps) >= _STEP_CACHE_SIZE:
             self._steps.clear()
-        bound = _Bound(address=place, step=step, copied_in=tuple(copied_in), copied_out=tuple(copied_out))
+        bound = _Bound(address=start, step=step, copied_in=tuple(copied_in), copied_out=tuple(copied_out))
         self._steps[binding] = bound
         return bound
 
     def _is_used(self, output: int, binding: Binding) -> bool:
-        """Whether an output's bytes are also those of an input or another output."""
+        """Returns True if an output overlaps an input or another output."""
         inputs, outputs = binding.inputs, binding.outputs
         begin = outputs[output]
         end = begin + self._executable.outputs[output].size_bytes
@@ -224,7 +228,7 @@ class Instance:
         )
 
     def profile(self) -> tuple[KernelTime, ...]:
-        """The time of each kernel in a run on whatever was there last."""
+        """Measures each kernel with the current memory contents."""
         times = []
         step, address = self._copy()
         step[1] = 1
@@ -245,14 +249,15 @@ class Instance:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Bound:
-    """What a binding comes to in an instance.
+    """A step prepared for a binding.
 
     Attributes:
         address: of `step`.
         step: with the addresses of the binding, or the arena's.
-        copied_in: inputs that are not aligned: the arena's place, where they are, and bytes.
-        copied_out: outputs that cannot be written in place: where they go, the arena's place, and bytes.
-        cancellation, deadline_ns: what is in the step of them.
+        copied_in: unaligned inputs: address in the arena, source address, and size.
+        copied_out: outputs that cannot be written in place: target address, address in the arena,
+        and size.
+        cancellation, deadline_ns: as currently set in the step.
     """
 
     address: int
@@ -263,35 +268,35 @@ class _Bound:
     deadline_ns: int = 0
 
     def limit(self, cancellation: int, deadline_ns: int) -> None:
-        """Has the next run look at another cancellation, or keep another deadline."""
+        """Sets the cancellation and deadline of the next run."""
         self.step[_CANCELLATION], self.step[_DEADLINE] = cancellation, deadline_ns
         self.cancellation, self.deadline_ns = cancellation, deadline_ns
 
 
 def chunks(call: Call, threads: int) -> int:
-    """Into how many chunks a call is divided for so many threads; 1: it is not shared."""
+    """Returns the number of chunks of a call for this many threads; 1 if it is not shared."""
     if threads < 2 or call.cost_ns < _SHARED_NS:
         return 1
     wanted = min(_CHUNKS_A_THREAD * threads, int(call.cost_ns / _CHUNK_NS))
-    # The first of many chunks is twice as long as they are on average.
+    # The first of many chunks is twice the average.
     least = 2 * math.ceil(call.cost_ns / _PIECE_NS)
-    return max(1, min(call.grains, max(threads, wanted, least), _MOST_PARTS))
+    return max(1, min(call.grains, max(threads, wanted, least), _MAX_PARTS))
 
 
 def pieces(call: Call) -> int:
-    """Into how many pieces a call is divided where one thread runs all of it."""
-    return max(1, min(call.grains, math.ceil(call.cost_ns / _PIECE_NS), _MOST_PARTS))
+    """Returns the number of pieces of an unshared call."""
+    return max(1, min(call.grains, math.ceil(call.cost_ns / _PIECE_NS), _MAX_PARTS))
 
 
 class _Block:
-    """Zeroed memory of this process that begins at a page."""
+    """Zeroed, page-aligned memory."""
 
     def __init__(self, size_bytes: int) -> None:
         self._reservation = reserve(size_bytes, "values of a compiled step")
         try:
             self._memory = anonymous(max(mmap.PAGESIZE, size_bytes))
         except OSError as error:
-            raise OutOfMemory(f"{size_bytes} bytes for values: {error}") from None
+            raise OutOfMemory(f"cannot map {size_bytes} bytes for values: {error}") from None
         self._view = (ctypes.c_char * len(self._memory)).from_buffer(self._memory)
         self.address = ctypes.addressof(self._view)
 

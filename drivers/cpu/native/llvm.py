@@ -1,6 +1,7 @@
-"""LLVM, as far as it is needed: texts to object code, and object code to functions that can be called.
+"""LLVM: IR to object code, and object code to callable functions.
 
-llvmlite is imported when it is first needed; that takes a while. Code that was linked before does not need it.
+llvmlite is imported on first use, which takes a while. Code that was linked before does not need
+it.
 """
 
 import logging
@@ -18,16 +19,17 @@ from neurald.hal.process.fork import hold_over_fork
 
 _LOG = logging.getLogger(__name__)
 
-#: One thread at a time creates and links; LLVM's own state is not all safe, nor is it in a child of a fork meanwhile.
+#: Serialises compilation and linking, because not all of LLVM is thread-safe, and blocks forks
+#: meanwhile.
 _lock = threading.RLock()
 hold_over_fork(_lock)
 
 
 class CompilationFailed(Exception):
-    """LLVM refuses a text, or code cannot be linked. The generator is wrong then, whatever the model.
+    """LLVM rejects a text, or code cannot be linked: a bug in the code generator.
 
     Attributes:
-        unit: the name of the unit that is refused; empty where that is not known.
+        unit: name of the rejected unit; empty if unknown.
     """
 
     def __init__(self, message: str, unit: str = "") -> None:
@@ -37,7 +39,7 @@ class CompilationFailed(Exception):
 
 @cache
 def _binding() -> Any:
-    """Llvmlite's binding, ready for this machine."""
+    """Returns llvmlite's binding, initialised for this machine."""
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
@@ -46,7 +48,7 @@ def _binding() -> Any:
 
 
 class TargetMachine:
-    """Generates code for a target."""
+    """Compiles IR for a target."""
 
     def __init__(self, target: Target) -> None:
         llvm = _binding()
@@ -56,15 +58,15 @@ class TargetMachine:
 
     @staticmethod
     def of(target: Target) -> "TargetMachine":
-        """The machine of a target, which all share."""
+        """Returns the shared machine of a target."""
         with _lock:
             return _machine(target)
 
     def object_code(self, text: str) -> bytes:
-        """The object code of a module.
+        """Compiles a module to object code.
 
         Raises:
-            CompilationFailed: the text is wrong.
+            CompilationFailed: the text is invalid.
         """
         llvm = _binding()
         with _lock:
@@ -83,15 +85,16 @@ def _machine(target: Target) -> TargetMachine:
 
 
 class LoadedCode:
-    """Object code in this process's memory, as long as this exists.
+    """Object code loaded into this process for the lifetime of this object.
 
     Args:
-        codes: objects, which may call functions of each other and of the process; or one image that was made of them.
-        names: the functions that will be called.
+        codes: objects, which may call functions of each other and of the process; or one image
+        linked from them.
+        names: functions that will be called.
 
     Raises:
-        CompilationFailed: a name is missing, or a function that they call.
-        OutOfMemory: there is no memory for it.
+        CompilationFailed: a function is missing or undefined.
+        OutOfMemory: there is no memory for the code.
     """
 
     def __init__(self, codes: Iterable[bytes], names: Sequence[str]) -> None:
@@ -99,7 +102,7 @@ class LoadedCode:
         self.addresses: Mapping[str, int] = MappingProxyType({})
         if not names:
             return
-        codes = linked(codes)
+        codes = link_image(codes)
         if is_image(codes[0]):
             try:
                 self._loaded = LoadedImage(decoded(codes[0]), names)
@@ -110,13 +113,16 @@ class LoadedCode:
         self.addresses = self._loaded.addresses
 
     def keep_forever(self) -> None:
-        """Leaves the code in memory when this object goes."""
+        """Leaves the code in memory when this object is freed."""
         if self._loaded is not None:
             self._loaded.keep_forever()
 
 
-def linked(codes: Iterable[bytes]) -> tuple[bytes, ...]:
-    """Objects as one image, which is loaded without LLVM; as they are where only LLVM can link them."""
+def link_image(codes: Iterable[bytes]) -> tuple[bytes, ...]:
+    """Links objects to one image that loads without LLVM.
+
+    Returns them unchanged if only LLVM can.
+    """
     objects = tuple(codes)
     if len(objects) == 1 and is_image(objects[0]):
         return objects
@@ -132,13 +138,13 @@ def linked(codes: Iterable[bytes]) -> tuple[bytes, ...]:
 
 
 class _Library:
-    """Objects that LLVM links, for what `neurald.drivers.cpu.native.elf_linker` does not know.
+    """Objects linked by LLVM, for everything that `elf_linker` does not support.
 
     Args:
         codes, names: as for `LoadedCode`.
 
     Raises:
-        CompilationFailed: a name is missing, or a function that they call.
+        CompilationFailed: a function is missing or undefined.
     """
 
     def __init__(self, codes: Iterable[bytes], names: Sequence[str]) -> None:
@@ -149,7 +155,8 @@ class _Library:
         for name in names:
             builder.export_symbol(name)
         with _lock:
-            # A linker of its own: one that is kept keeps a little of every library that it ever linked.
+            # Each library gets its own linker, because a linker retains memory for every library it
+            # links.
             linker = llvm.create_lljit_compiler()
             try:
                 library = builder.link(linker, "step")
@@ -158,7 +165,7 @@ class _Library:
                 linker.close()
                 raise CompilationFailed(f"linking: {error}") from None
             self._unload = weakref.finalize(self, _unload, library, linker)
-            # At the end of the process threads may still be in the code.
+            # At process exit threads may still run the code.
             self._unload.atexit = False
             self._library = library
 
@@ -168,7 +175,7 @@ class _Library:
         _forever.append(self._unload.detach())
 
 
-#: What keeps code in memory that is never unloaded.
+#: References that keep permanently loaded code alive.
 _forever: list[Any] = []
 
 

@@ -1,4 +1,4 @@
-"""A compiled step in memory: its code, its constants, and as many instances as run at the same time."""
+"""A compiled step in memory: code, constants, and an instance per concurrent execution."""
 
 import os
 import time
@@ -24,23 +24,24 @@ from neurald.hal.sync.lending_pool import Pool
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-#: Executions that run at the same time, each with an arena of its own; more wait, first come, first served.
+#: Maximum number of concurrent executions, each with its own arena; others wait in order.
 _INSTANCES = max(4, len(os.sched_getaffinity(0)))
 
 
 class NativeModel:
-    """Runs a step on memory that is given by address. Thread-safe.
+    """Runs a step on memory given by address. Thread-safe.
 
     Args:
-        executable: what to run.
+        executable: the step.
         codes: its code, see `LoadedCode`.
-        constants: the contents of its constants; used as they are where they are aligned.
+        constants: contents of its constants, used in place if they are aligned.
         team: the threads that run it.
 
     Raises:
         CompilationFailed: the code cannot be linked, or lacks a function.
-        OutOfMemory: there is no room for its arena.
-        ResourceExhaustedPersistent, ResourceExhaustedTransient: its account may not have so much.
+        OutOfMemory: there is no memory for its arena.
+        ResourceExhaustedPersistent, ResourceExhaustedTransient: the current account has not enough
+        memory left.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class NativeModel:
     ) -> None:
         self.executable = executable
         self.codes = tuple(codes)
-        # The code lies in memory as it is kept, and as it is run.
+        # The code is in memory twice: as cached and as loaded.
         self._reservation = reserve(
             constants.nbytes + 2 * sum(map(len, self.codes)), "constants and code of a compiled step"
         )
@@ -56,7 +57,7 @@ class NativeModel:
         self.team = team
         names = {name for call in executable.calls for name in (call.function, caller_name(len(call.places)))}
         self._code = LoadedCode(self.codes, sorted(names))
-        # It must not refer to this object: all memory is to go with the last reference to it, not some time later.
+        # A reference to this object would create a cycle and delay the release of its memory.
         new_instance = partial(Instance, executable, self._code, self.constants.ctypes.data, team)
         self._instances = Pool([new_instance()], new_instance, _INSTANCES)
 
@@ -70,16 +71,17 @@ class NativeModel:
         """Runs the step.
 
         Args:
-            binding: where inputs and outputs are; inputs may be read while it runs.
-            deadline_s: until when it may take; None for no limit.
+            binding: addresses of inputs and outputs; inputs may be read until it ends.
+            deadline_s: time limit on the clock of `time.monotonic()`; None for no limit.
             cancellation: stops it.
-            taken: gets the time when it had waited for other executions, on the clock of `time.monotonic_ns()`.
+            taken: receives the time at which it stopped waiting for other executions, on the clock
+            of `time.monotonic_ns()`.
 
         Raises:
             OpFailed: a requirement of an operation does not hold; the outputs are undefined.
             MissedDeadlineTransient: the deadline passed; the outputs are undefined.
             Cancelled: likewise.
-            OutOfMemory: there is no room for another arena.
+            OutOfMemory: there is no memory for another arena.
         """
         instance = self._instances.take(deadline_s, cancellation)
         if taken is not None:
@@ -106,7 +108,7 @@ class NativeModel:
         deadline_s: float | None = None,
         cancellation: Cancellation | None = None,
     ) -> list[Array]:
-        """The outputs for inputs of the shapes and types that the step has; see `run`."""
+        """Computes the outputs for inputs of the step's shapes and types; see `run`."""
         sources = [np.ascontiguousarray(each) for each in inputs]
         results = [aligned_zeros(port.size_bytes, ALIGNMENT) for port in self.executable.outputs]
         binding = Binding([each.ctypes.data for each in sources], [each.ctypes.data for each in results])
@@ -117,7 +119,7 @@ class NativeModel:
         ]
 
     def profile(self) -> tuple[KernelTime, ...]:
-        """The time of each kernel, in the order of `executable.calls`, in a run on whatever is in the arena."""
+        """Measures each kernel, in the order of `executable.calls`, on the arena's contents."""
         with self._instances.using() as instance:
             return instance.profile()
 

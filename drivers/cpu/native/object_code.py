@@ -1,20 +1,20 @@
-"""Object code from LLVM's language: one object for each unit, compiled at most once for a process as long as it is kept.
+"""Compiles units of LLVM IR to object code, each at most once per process while it is cached.
 
-LLVM compiles on one thread of a process at a time. Where there is much to do, other processes help, see
-`neurald.drivers.cpu.native.compile_helper`; they take units as they come, while others are still being made.
+LLVM compiles on one thread per process. Large compilations are shared with helper processes (see
+`compile_helper`), which take units while others are still being generated.
 """
 
 import logging
 import os
 import threading
 import time
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Sequence, Set
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
 from neurald.drivers.cpu.native.compile_helper import Helper
+from neurald.drivers.cpu.native.compile_queue import CompileQueue, Unit
 from neurald.drivers.cpu.native.llvm import CompilationFailed, TargetMachine
 from neurald.drivers.cpu.native.step_program import caller_text
 from neurald.drivers.cpu.target.routine import NAME, Routine, Subroutine
@@ -22,74 +22,69 @@ from neurald.drivers.cpu.target.target import Target
 
 _LOG = logging.getLogger(__name__)
 
-#: Bytes of text that are worth another process: what is compiled in the time that it takes to start.
+#: Bytes of waiting text that justify another process: what is compiled during its start-up.
 _SHARE_BYTES = 100_000
-#: Bytes of object code that are kept for models to come.
-_KEPT_BYTES = 32 << 20
-#: Processes that give nothing for so long have got stuck; what they have taken is compiled here.
+#: Size of the object code cache, in bytes.
+_CODE_CACHE_BYTES = 32 << 20
+#: Time without progress after which helpers count as stuck; their units are compiled here.
 _PATIENCE_S = 120.0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Unit:
-    """A module that is compiled by itself. Two units of the same name have the same text."""
-
-    name: str
-    text: str
-
-
 def routine_unit(routine: Routine | Subroutine) -> Unit:
-    """The unit that defines a routine's function under its name."""
+    """Returns the unit that defines a routine's function."""
     name = routine.name
     text = "\n".join((*sorted(routine.declarations), routine.text.replace(NAME, name), ""))
     return Unit(name=name, text=text)
 
 
 def callers_unit(counts: Set[int]) -> Unit:
-    """The unit that defines the callers of functions of so many arguments, see `neurald.drivers.cpu.native.step_program`."""
+    """Returns the unit with the callers of functions with these argument counts.
+
+    See `neurald.drivers.cpu.native.step_program`.
+    """
     ordered = sorted(counts)
     name = "neurald_callers_" + "_".join(str(count) for count in ordered)
     return Unit(name=name, text="\n".join(caller_text(count) for count in ordered))
 
 
 def object_codes(units: Sequence[Unit], target: Target, *, processes: int = 1) -> list[bytes]:
-    """The object code of each unit.
+    """Compiles units to object code.
 
     Args:
-        units: of different names.
-        target: what code is generated for.
-        processes: how many may compile at the same time.
+        units: with distinct names.
+        target: of the code.
+        processes: maximum number of compiling processes.
 
     Raises:
-        CompilationFailed: LLVM refuses a text; the message says which, and why.
+        CompilationFailed: LLVM rejects a unit; the message names it and the reason.
     """
-    with Compilation(target, processes=processes) as compilation:
+    with ObjectCompilation(target, processes=processes) as compilation:
         for unit in units:
             compilation.add(unit)
         return list(compilation.finish().values())
 
 
-class Compilation:
-    """Compiles units while others are still being made.
+class ObjectCompilation:
+    """Compiles units while others are still being generated.
 
-    It is a context manager; leaving it ends the processes that help.
+    It is a context manager; leaving it ends the helper processes.
 
     Args:
-        target: what code is generated for.
-        processes: how many may compile at the same time.
-        helper: one that has been started; it is ended with the others.
+        target: of the code.
+        processes: maximum number of compiling processes.
+        helper: a helper that was already started; it is ended with the others.
     """
 
     def __init__(self, target: Target, *, processes: int = 1, helper: Helper | None = None) -> None:
-        self._target, self._most_helpers = target, processes - 1
+        self._target, self._max_helpers = target, processes - 1
         self._started = time.monotonic()
         self._codes: dict[str, bytes | None] = {}
-        self._work = Work()
+        self._work = CompileQueue()
         self._helpers: list[Helper] = []
         if helper is not None:
             self._serve(helper)
 
-    def __enter__(self) -> "Compilation":
+    def __enter__(self) -> "ObjectCompilation":
         return self
 
     def __exit__(
@@ -100,17 +95,17 @@ class Compilation:
             helper.close()
 
     def add(self, unit: Unit) -> None:
-        """Another unit; one of a name that was there before is the same."""
+        """Adds a unit, unless there already is one of this name."""
         if unit.name in self._codes:
             return
-        code = self._codes[unit.name] = _kept.get((self._target.name, unit.name))
+        code = self._codes[unit.name] = _code_cache.get((self._target.name, unit.name))
         if code is None:
             self._work.add(unit)
             if self._work.waiting_bytes >= _SHARE_BYTES * (1 + len(self._helpers)):
                 self._add_helper()
 
     def _add_helper(self) -> None:
-        if len(self._helpers) < self._most_helpers:
+        if len(self._helpers) < self._max_helpers:
             self._serve(Helper(self._target))
 
     def _serve(self, helper: Helper) -> None:
@@ -118,22 +113,25 @@ class Compilation:
         helper.serve(self._work)
 
     def finish(self) -> dict[str, bytes]:
-        """The object code of each unit by its name, in the order in which they came.
+        """Returns the object code of all units by name, in the order in which they were added.
 
         Raises:
-            CompilationFailed: LLVM refuses a text; the message says which, and why.
+            CompilationFailed: LLVM rejects a unit; the message names it and the reason.
         """
         work = self._work
         work.close()
         while (unit := work.next(is_here=True)) is not None:
             work.finished(unit, _code(unit, self._target))
         if not work.wait(_PATIENCE_S):
-            _LOG.warning("processes that help to compile give nothing for %.0f s", _PATIENCE_S)
+            _LOG.warning(
+                "compile helpers made no progress for %.0f s; their units are compiled in this process",
+                _PATIENCE_S,
+            )
         for unit in work.unfinished():
             work.finished(unit, _code(unit, self._target))
         found = {name: code for name, code in self._codes.items() if code is not None} | work.codes
         for name, code in work.codes.items():
-            _kept.put((self._target.name, name), code)
+            _code_cache.put((self._target.name, name), code)
         _LOG.debug(
             "%d of %d units compiled for %s in %.0f ms, with %d processes",
             len(work.codes),
@@ -152,88 +150,8 @@ def _code(unit: Unit, target: Target) -> bytes:
         raise CompilationFailed(f"{unit.name}: {error}", unit.name) from None
 
 
-class Work:
-    """Units that are to be compiled, and what became of them; several threads take and give them.
-
-    Attributes:
-        codes: object code by name.
-    """
-
-    def __init__(self) -> None:
-        self.codes: dict[str, bytes] = {}
-        self._changed = threading.Condition()
-        self._waiting: deque[Unit] = deque()
-        self._returned: list[Unit] = []
-        self._taken: dict[str, Unit] = {}
-        self._is_closed = False
-
-    @property
-    def waiting_bytes(self) -> int:
-        """Of texts that nobody has taken."""
-        with self._changed:
-            return sum(len(unit.text) for unit in self._waiting)
-
-    def add(self, unit: Unit) -> None:
-        """Another unit."""
-        with self._changed:
-            self._waiting.append(unit)
-            self._changed.notify()
-
-    def close(self) -> None:
-        """No further units will come. Those that take longest come first from now on, so that all end at about the same time."""
-        with self._changed:
-            self._is_closed = True
-            self._waiting = deque(sorted(self._waiting, key=lambda unit: -len(unit.text)))
-            self._changed.notify_all()
-
-    def next(self, *, is_here: bool = False) -> Unit | None:
-        """A unit for whoever asks; None: there are none left.
-
-        Args:
-            is_here: whether this process compiles it. Others wait for units to come, and do not get those that were given back.
-        """
-        with self._changed:
-            while not is_here and not self._waiting and not self._is_closed:
-                self._changed.wait()
-            if is_here and self._returned:
-                unit = self._returned.pop()
-            elif self._waiting:
-                unit = self._waiting.popleft()
-            else:
-                return None
-            self._taken[unit.name] = unit
-            return unit
-
-    def finished(self, unit: Unit, code: bytes) -> None:
-        """The object code of a unit."""
-        with self._changed:
-            self._taken.pop(unit.name, None)
-            self.codes[unit.name] = code
-            self._changed.notify_all()
-
-    def give_back(self, unit: Unit) -> None:
-        """Another process has not compiled it."""
-        with self._changed:
-            if self._taken.pop(unit.name, None) is not None:
-                self._returned.append(unit)
-                self._changed.notify_all()
-
-    def wait(self, patience_s: float) -> bool:
-        """Waits until nobody compiles; whether that is so, unless nothing changed for so long."""
-        with self._changed:
-            while self._taken:
-                if not self._changed.wait(patience_s):
-                    return False
-            return True
-
-    def unfinished(self) -> list[Unit]:
-        """What was given back, and what others still have."""
-        with self._changed:
-            return [*self._returned, *self._taken.values(), *self._waiting]
-
-
-class _Kept:
-    """Object code by target and name, the latest used."""
+class _CodeCache:
+    """LRU cache of object code by target and name."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -251,13 +169,13 @@ class _Kept:
         with self._lock:
             self._size_bytes += len(code) - len(self._codes.pop(key, b""))
             self._codes[key] = code
-            while self._size_bytes > _KEPT_BYTES:
+            while self._size_bytes > _CODE_CACHE_BYTES:
                 self._size_bytes -= len(self._codes.popitem(last=False)[1])
 
     def unlock(self) -> None:
-        """After a fork: the thread that held the lock is not there."""
+        """Replaces the lock after a fork: the thread that held it does not exist in the child."""
         self._lock = threading.Lock()
 
 
-_kept: Any = _Kept()
-os.register_at_fork(after_in_child=_kept.unlock)
+_code_cache: Any = _CodeCache()
+os.register_at_fork(after_in_child=_code_cache.unlock)

@@ -1,6 +1,6 @@
-"""Compiles for another process: texts come on standard input, object code goes to standard output.
+"""Compile worker: reads IR from standard input and writes object code to standard output.
 
-It runs as a script in a Python without site packages, so it imports nothing of the package that it is part of.
+It runs as a script in a Python without site packages, so it imports nothing of its own package.
 """
 
 import gc
@@ -10,11 +10,12 @@ import sys
 
 
 def main() -> None:
-    """Answers each text with its object code, both after their length in eight bytes, until there are no more.
+    """Answers each text with its object code until the input ends.
 
-    The argument is a JSON object: the `path` of llvmlite's folder, and the `cpu` and `features` that code is for.
+    Texts and codes are preceded by their length as eight bytes. The argument is a JSON object with
+    the `path` of llvmlite's parent folder and the target's `cpu` and `features`.
     """
-    # It makes no cycles that matter, and is not long for this world.
+    # The worker is short-lived and creates few cycles.
     gc.disable()
     about = json.loads(sys.argv[1])
     sys.path.append(about["path"])

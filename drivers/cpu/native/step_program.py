@@ -1,38 +1,45 @@
-"""The code that runs a step's calls, in LLVM's language: one native call for each inference.
+"""LLVM IR of the thread pool: runs all calls of a step in one native call per inference.
 
-A call is run whole by the thread that runs the step, or is shared: it is divided into chunks, and the thread and the workers
-of the process claim them one by one. All they have in common is one word in a *slot*: a number that is another one for every
-shared call, and how many chunks nobody has claimed yet. Whoever lowers it by compare-and-swap has a chunk for himself; a thread
-that the system holds back claims nothing, and holds nobody up but with the chunk that it is in.
+A call runs entirely on the thread that runs the step, or is shared: it is divided into chunks,
+which this thread (the owner) and the workers of the process claim one by one. Their only shared
+state is a word in a *slot*: a number that is different for every shared call, and the count of
+unclaimed chunks. A thread claims a chunk by decrementing the word with compare-and-swap. A thread
+that the system preempts holds no lock; it only delays the chunk it has claimed.
 
-Slots and what workers wait for lie in the *pool*, memory that is never freed, so that a worker that is late only ever reads a
-word that is no longer what it was. What the word's owner points to is read after a claim only: until the chunk is done, its
-owner waits.
+Slots and the words that workers wait for lie in the *pool*, memory that is never freed, so a late
+worker merely reads a word that has changed. The data that a slot points to is only read after a
+claim: the owner waits until the chunk is done.
 
-Where there are more chunks than threads, each is smaller than the one before, the last one a fraction of a thread's share: threads of
-different speed come to an end together.
+If there are more chunks than threads, each is smaller than the one before, and the last one is a
+fraction of a thread's share. Threads of different speed thus finish together.
 
-Workers look at the slots for a while, then sleep on a futex of their own. Whoever shares a call wakes those that may help.
+Workers poll the slots for a while, then each sleeps on its own futex. The owner of a shared call
+wakes the workers that may help.
 
-An execution that is cancelled, or whose deadline passes, is left before the next call, before the next chunk of a shared call and
-before the next piece of a call that is run whole: long calls are divided into many. What says that it is cancelled are words in
-memory (`neurald.hal.sync.cancellation.Cancellation`), and the deadline is compared with the clock of `time.monotonic()`: no other thread
-has to run for it.
+A cancelled execution, or one past its deadline, stops before the next call, before the next chunk
+of a shared call, and before the next piece of an unshared call; long calls are divided into many
+pieces. Cancellation is signalled by words in memory (`hal.sync.cancellation.Cancellation`), and the
+deadline is compared with the clock of `time.monotonic()`, so no other thread needs to run for it.
 
-Where another program has the core of a worker, the system takes it away from the worker in the midst of a chunk, and the owner
-sleeps for longer than the whole call takes. After that the next calls of all steps in this process are run whole: the more of them,
-the sooner it happens again.
+If another program uses a worker's core, the system preempts the worker in the middle of a chunk,
+and the owner sleeps for longer than the whole call takes. After that the next calls of all steps in
+this process are not shared; their number doubles if it happens again soon.
 
 Layouts (offsets in bytes; integers of 64 bits unless a size is given):
 
-    pool      0 steps that run (i32), 4 whether to quit (i32), 8 workers (i32), 12 threads that may run at the same time (i32),
-              16 calls yet to be run whole (i32), 20 how many these will be after the next long sleep (i32), 0 at first,
-              SLEEPS: for each worker, a cache line apart, 1 while it sleeps (i32); SLOTS: the slots
-    slot      0 word (number << 32 | unclaimed chunks), 64 chunks that are done, 72 whether the owner sleeps (i32),
-              76 whether a chunk was left out (i32), 128 whether it has an owner (i32), 132 workers that may help (i32),
+    pool      0 steps that run (i32), 4 whether to quit (i32), 8 workers (i32),
+              12 threads that may run at the same time (i32),
+              16 calls that will not be shared (i32),
+              20 number of these after the next long sleep (i32), 0 at first,
+              SLEEPS: for each worker, a cache line apart, 1 while it sleeps (i32);
+              SLOTS: the slots
+    slot      0 word (number << 32 | unclaimed chunks), 64 chunks that are done,
+              72 whether the owner sleeps (i32), 76 whether a chunk was left out (i32),
+              128 whether it has an owner (i32), 132 workers that may help (i32),
               136 record, 144 scratch, 152 scratch stride, 160 cancellation, 168 deadline
     record    0 caller, 8 function, 16 arguments, 24 status, 32 grains, 40 chunks, 48 pieces
-    step      0 records, 8 their number, 16 scratch, 24 scratch stride, 32 workers that may help, 40 pool, or null,
+    step      0 records, 8 their number, 16 scratch, 24 scratch stride,
+              32 workers that may help, 40 pool, or null,
               48 cancellation, 56 deadline in nanoseconds, or 0
 """
 
@@ -41,13 +48,13 @@ from typing import Final
 
 from neurald.drivers.cpu.native.work_sharing import SHARING
 
-#: How many workers there may be, and steps that share calls at the same time.
+#: Maximum number of workers, and of steps that share calls at the same time.
 WORKERS: Final = 255
 _SLOT_COUNT: Final = 16
-#: Offsets in the pool, and how far apart what different threads write is, see above.
+#: Offsets in the pool, and the distance between words that different threads write; see above.
 QUIT: Final = 4
 WORKER_COUNT: Final = 8
-MOST_THREADS: Final = 12
+MAX_THREADS: Final = 12
 LINE: Final = 64
 _SLOT_BYTES: Final = 192
 SLEEPS: Final = LINE
@@ -55,17 +62,17 @@ _SLOTS: Final = SLEEPS + WORKERS * LINE
 
 POOL_BYTES: Final = _SLOTS + _SLOT_COUNT * _SLOT_BYTES
 RECORD_WORDS: Final = 7
-#: What is added to the position of a call, where an execution was left before the end of it.
+#: Added to the position of a call if the execution was stopped before its end.
 STOPPED: Final = 1 << 32
 
-#: How often a worker looks for a chunk before it sleeps, and an owner for the end of the last one.
+#: Polls of a worker before it sleeps, and of an owner that waits for the last chunk.
 _WORKER_LOOKS: Final = 600
 _OWNER_LOOKS: Final = 1000
-#: A sleep of an owner that is no part of any sensible division of a call, in nanoseconds; and how many calls are run whole after it,
-#: at least and at most.
+#: Duration of an owner's sleep, in nanoseconds, that indicates a preempted worker, and the minimum
+#: and maximum number of calls that are not shared after it.
 _LONG_SLEEP_NS: Final = 1_000_000
 _LEAST_WHOLE: Final = 128
-_MOST_WHOLE: Final = 2048
+_MAX_WHOLE: Final = 2048
 
 _FUTEX = {"x86_64": 202, "aarch64": 98, "riscv64": 98, "ppc64le": 221}
 _PAUSES = {
@@ -74,21 +81,21 @@ _PAUSES = {
 }
 
 
-def can_share() -> bool:
-    """Whether calls can be shared on this machine's architecture."""
+def supports_sharing() -> bool:
+    """Returns True if calls can be shared on this machine's architecture."""
     return os.uname().machine in _FUTEX
 
 
 def futex_number() -> int:
-    """The number of the system call by which threads sleep and are woken; -1: there is none that is known."""
+    """Returns the system call number of futex, or -1 if unknown."""
     return _FUTEX.get(os.uname().machine, -1)
 
 
 def runtime_text() -> str:
-    """A module with the functions of the runtime.
+    """Returns the IR module of the thread pool.
 
-    `neurald_run` runs a step. It returns the position of the call whose requirement failed, or the number of calls; where it was
-    stopped, the position of the call that is not done, and `STOPPED`.
+    `neurald_run` runs a step. It returns the position of the call whose requirement failed, or the
+    number of calls; if it was stopped, the position of the unfinished call plus `STOPPED`.
     `neurald_work` is a worker; it returns when it is to quit.
     """
     machine = os.uname().machine
@@ -108,19 +115,19 @@ def runtime_text() -> str:
         ("STOPPED", str(STOPPED)),
         ("RECORD_BYTES", str(8 * RECORD_WORDS)),
         ("LEAST_WHOLE", str(_LEAST_WHOLE)),
-        ("MOST_WHOLE", str(_MOST_WHOLE)),
+        ("MOST_WHOLE", str(_MAX_WHOLE)),
     ):
         text = text.replace(f"${name}$", value)
     return text
 
 
 def caller_name(count: int) -> str:
-    """The function that calls functions of so many arguments."""
+    """Returns the name of the caller for functions with this many arguments."""
     return f"neurald_call_{count}"
 
 
 def caller_text(count: int) -> str:
-    """A function that calls a routine's function with the pointers of a record."""
+    """Returns a function that calls a routine's function with the pointers of a record."""
     loads = "".join(
         f"  %p{n} = getelementptr ptr, ptr %arguments, i64 {n}\n  %a{n} = load ptr, ptr %p{n}\n"
         for n in range(count)

@@ -1,7 +1,8 @@
-"""The threads of the process that help executions, see `neurald.drivers.cpu.native.step_program`.
+"""Worker threads of the process; see `neurald.drivers.cpu.native.step_program`.
 
-Workers are Python threads inside a call of native code that returns when the process ends. There is one pool for all prepared
-models; it starts when the first model that uses several threads is made, and again in a child of a fork.
+Workers are Python threads inside a native call that returns when the process ends. All prepared
+models share one pool. It starts with the first model that uses several threads, and again in a
+forked child.
 """
 
 import atexit
@@ -11,18 +12,18 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
-from neurald.drivers.cpu.native.llvm import LoadedCode, linked
+from neurald.drivers.cpu.native.llvm import LoadedCode, link_image
 from neurald.drivers.cpu.native.step_program import (
     LINE,
-    MOST_THREADS,
+    MAX_THREADS,
     POOL_BYTES,
     QUIT,
     SLEEPS,
     WORKER_COUNT,
     WORKERS,
-    can_share,
     futex_number,
     runtime_text,
+    supports_sharing,
 )
 from neurald.drivers.cpu.target.target import Target
 from neurald.drivers.settings import Settings
@@ -30,14 +31,15 @@ from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import anonymous
 
 if TYPE_CHECKING:
-    from neurald.drivers.cpu.native.object_code import Unit
+    from neurald.drivers.cpu.native.compile_queue import Unit
 
-#: How many threads an execution may use, where nobody says it for a model.
+#: Environment variable with the default number of threads of an execution.
 THREADS_VARIABLE = "NEURALD_THREADS"
 
-#: More threads than cores are of no use, and as many do no harm.
+#: Number of threads that a model may always request: more than the cores are useless, but this many
+#: do no harm.
 _FEW_THREADS = 16
-#: What an ending process waits for a worker that is in the middle of a call.
+#: Time that an exiting process waits for a worker in the middle of a call.
 _FAREWELL_S = 1.0
 
 _Run = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
@@ -45,13 +47,15 @@ _Work = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
 
 
 def thread_count(wanted: int | None, settings: Settings) -> int:
-    """How many threads an execution uses: as many as are wanted, else NEURALD_THREADS, else one for each core.
+    """Returns the number of threads of an execution.
 
-    Workers stay for as long as the process, and clients of a daemon say what they want: they get no more than there are cores, or
-    than `_FEW_THREADS` on a small machine.
+    `wanted`, else NEURALD_THREADS, else the cores.
+
+    Workers live as long as the process and a daemon's clients choose `wanted`, so it is limited to
+    the number of cores, or to `_FEW_THREADS` on a small machine.
 
     Raises:
-        BadData: the variable holds no positive number.
+        BadData: the variable is not a positive number.
     """
     if wanted is not None:
         wanted = min(wanted, max(len(os.sched_getaffinity(0)), _FEW_THREADS))
@@ -59,27 +63,27 @@ def thread_count(wanted: int | None, settings: Settings) -> int:
         text = settings.text(THREADS_VARIABLE)
         if text:
             if not text.isdecimal() or int(text) < 1:
-                raise BadData(f"{THREADS_VARIABLE} is {text!r}; a positive number is expected")
+                raise BadData(f"{THREADS_VARIABLE} is {text!r}; expected a positive number")
             wanted = int(text)
         else:
             wanted = len(os.sched_getaffinity(0))
-    return max(1, min(wanted, WORKERS + 1)) if can_share() else 1
+    return max(1, min(wanted, WORKERS + 1)) if supports_sharing() else 1
 
 
 def runtime_unit() -> "Unit":
-    """What the runtime is compiled from."""
-    from neurald.drivers.cpu.native.object_code import Unit
+    """Returns the unit of the thread pool's code."""
+    from neurald.drivers.cpu.native.compile_queue import Unit
 
     return Unit(name="neurald_runtime", text=runtime_text())
 
 
 class Runtime:
-    """The runtime's functions in this process."""
+    """The thread pool's native functions."""
 
     def __init__(self, code: bytes) -> None:
-        (code,) = linked((code,))
+        (code,) = link_image((code,))
         loaded = LoadedCode((code,), ("neurald_run", "neurald_work"))
-        # Workers are still in it when the process ends.
+        # Workers still run the code when the process exits.
         loaded.keep_forever()
         self._loaded = loaded
         self.code = code
@@ -91,7 +95,7 @@ class Pool:
     """The workers of this process.
 
     Attributes:
-        address: of the memory that native code shares, which stays for as long as the process.
+        address: of the memory shared with native code, which lives as long as the process.
     """
 
     def __init__(self, runtime: Runtime) -> None:
@@ -103,9 +107,9 @@ class Pool:
         self._grows = threading.Lock()
 
     def grow(self, threads: int) -> None:
-        """Has workers for executions with so many threads."""
+        """Starts workers for executions with this many threads."""
         with self._grows:
-            self._words[MOST_THREADS // 4] = max(threads, self._words[MOST_THREADS // 4])
+            self._words[MAX_THREADS // 4] = max(threads, self._words[MAX_THREADS // 4])
             while len(self._workers) < threads - 1:
                 number = len(self._workers)
                 worker = threading.Thread(
@@ -119,7 +123,7 @@ class Pool:
                 self._words[WORKER_COUNT // 4] = len(self._workers)
 
     def _work(self, number: int) -> None:
-        """What a worker does. It waits for a core that is free, and takes none from whoever wakes it, who would have done the work."""
+        """Runs a worker. Batch scheduling keeps it from preempting the thread that wakes it."""
         if os.sched_getscheduler(0) == os.SCHED_OTHER:
             # A sandbox may forbid it.
             with contextlib.suppress(OSError):
@@ -127,18 +131,18 @@ class Pool:
         self._runtime.work(self.address, number)
 
     def close(self) -> None:
-        """Ends the workers, apart from one that does not come to an end."""
+        """Ends the workers, without waiting for one that does not finish."""
         self._words[QUIT // 4] = 1
         for number in range(len(self._workers)):
-            place = SLEEPS + number * LINE
-            self._words[place // 4] = 0
-            _wake(self.address + place)
+            offset = SLEEPS + number * LINE
+            self._words[offset // 4] = 0
+            _wake(self.address + offset)
         for worker in self._workers:
             worker.join(_FAREWELL_S)
 
 
 def _wake(address: int) -> None:
-    """Wakes whoever sleeps on a futex."""
+    """Wakes the thread that sleeps on a futex."""
     ctypes.CDLL(None).syscall(
         ctypes.c_long(futex_number()), ctypes.c_void_p(address), ctypes.c_int(129), ctypes.c_int(1)
     )
@@ -148,9 +152,9 @@ class Team:
     """The threads that run the steps of one model.
 
     Attributes:
-        threads: how many there are, the one that executes included.
+        threads: number of threads, including the one that executes.
         run: runs a step, see `neurald.drivers.cpu.native.step_program`.
-        runtime: what it is a function of.
+        runtime: the native functions.
     """
 
     def __init__(self, runtime: Runtime, threads: int) -> None:
@@ -159,15 +163,15 @@ class Team:
         self.runtime = runtime
 
     def pool(self) -> int:
-        """The address of the pool in this process; its workers are there. 0: none help."""
+        """Returns the address of the pool with started workers; 0 if none help."""
         return process.pool(self.runtime, self.threads)
 
 
 class _Process:
-    """What there is once for a process.
+    """State that exists once per process.
 
     Attributes:
-        forks: how many forks it is away from where it began; pools from before the last one are without workers.
+        forks: number of forks since the original process; older pools have no workers.
     """
 
     def __init__(self) -> None:
@@ -177,7 +181,7 @@ class _Process:
         self._pool: Pool | None = None
 
     def runtime(self, target: Target, code: bytes | None = None) -> Runtime:
-        """The runtime, of this object code where there is none yet, or compiled."""
+        """Returns the native functions, loaded from this object code or compiled on first use."""
         with self._lock:
             if self._runtime is None:
                 if code is None:
@@ -189,7 +193,7 @@ class _Process:
 
     @property
     def has_runtime(self) -> bool:
-        """Whether the runtime is there."""
+        """True if the native functions are loaded."""
         return self._runtime is not None
 
     def pool(self, runtime: Runtime, threads: int) -> int:
@@ -204,7 +208,7 @@ class _Process:
         return pool.address
 
     def after_fork(self) -> None:
-        """Workers do not come along, nor does whoever held the lock; the memory of the old pool is left to itself."""
+        """Resets the state in a child, where neither workers nor the lock's holder exist."""
         self.forks += 1
         self._lock = threading.Lock()
         if self._pool is not None:
@@ -219,7 +223,7 @@ class _Process:
             _abandoned.append(pool)
 
 
-#: Pools whose memory somebody may still look at.
+#: Pools whose memory may still be read.
 _abandoned: list[Pool] = []
 
 process: Final = _Process()

@@ -1,8 +1,8 @@
-"""How threads share calls, in LLVM's language: what the owner of a call does, and what workers do. See `step_program`."""
+"""LLVM IR of shared calls: the owner's and the workers' side. See `step_program`."""
 
 from typing import Final
 
-#: Uses `call`, `must.stop` and `now` of the runtime, which replaces what stands between dollar signs.
+#: Uses `call`, `must.stop` and `now` of the runtime, which also replaces the `$NAME$` placeholders.
 SHARING: Final = """
 ; Claims a chunk, if the word is still %word, and runs it as thread %thread. Whether there was one.
 define internal i1 @claim(ptr %slot, i64 %word, i64 %thread) {

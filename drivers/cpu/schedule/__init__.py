@@ -1,1 +1,1 @@
-"""In which order, how many at once and in which parts a kernel computes its elements."""
+"""Chooses the loop order, vectorisation and splitting of a kernel."""

@@ -1,12 +1,11 @@
-"""Kernels with other axes, that give the same elements in the same order.
+"""Rewrites the axes of kernels without changing the elements or their order.
 
-Two axes become one wherever every place is what it would be if they were one, as those of the height and width of an image
-that is added to another one. The longer axes are, the less of a vector is idle. And an axis becomes two where places are made of
-its quotient and its remainder, as those of blocks that become pixels: then rows can be read as they are.
+Two axes are joined if every offset only depends on the joined index, as for height and width of
+images that are added. Longer axes leave fewer vector lanes idle. An axis is split if offsets use
+its quotient and remainder, as for blocks that become pixels, so that rows can be read contiguously.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from neurald.drivers.compiler.ir.expression import (
     Apply,
@@ -21,67 +20,56 @@ from neurald.drivers.compiler.ir.expression import (
     reduce,
 )
 from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.kernel_rewriting import rewrite_kernel
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import rewrite
-from neurald.drivers.cpu.target.places import place_of
-
-#: What an expression is replaced by; None keeps it.
-Replace = Callable[[Expression], Expression | None]
+from neurald.drivers.cpu.target.places import offset_of
 
 
-def arranged(kernel: Kernel) -> Kernel:
-    """The same kernel with axes split and joined, those of its folds joined too; there is at least one axis."""
-    kernel = _without_single(kernel)
-    kernel = _with_joined_folds(kernel)
-    kernel = _with_splits(kernel)
+def simplify_axes(kernel: Kernel) -> Kernel:
+    """Joins and splits axes of a kernel and joins those of its reductions.
+
+    At least one axis remains.
+    """
+    kernel = _remove_unit_axes(kernel)
+    kernel = _join_reduced_axes(kernel)
+    kernel = _split_axes(kernel)
     axes = list(kernel.axes)
     position = len(axes) - 2
     while position >= 0:
         outer, inner = axes[position : position + 2]
         if can_join(kernel.roots, outer, inner):
-            kernel = joined(kernel, position)
+            kernel = join_axes(kernel, position)
             axes = list(kernel.axes)
         position -= 1
     return kernel
 
 
-def rewritten(kernel: Kernel, found: Replace, axes: Iterable[Axis]) -> Kernel:
-    """The kernel with parts of its expressions replaced, and other axes."""
-    memory: dict[Expression, Expression] = {}
-    return replace(
-        kernel,
-        axes=tuple(axes),
-        body=rewrite(kernel.body, found, memory),
-        requirements=tuple((rewrite(each, found, memory), text) for each, text in kernel.requirements),
-        place=None if kernel.place is None else rewrite(kernel.place, found, memory),
-    )
-
-
-def _without_single(kernel: Kernel) -> Kernel:
-    """Without axes of one position, but for one if there are no others."""
+def _remove_unit_axes(kernel: Kernel) -> Kernel:
+    """Removes axes of length 1, but keeps at least one axis."""
     kept = [each for each in kernel.axes if each.extent != 1]
     where: dict[Expression, Expression] = {each: index(0) for each in kernel.axes if each.extent == 1}
-    return rewritten(kernel, where.get, kept or [axis(1, "i")])
+    return rewrite_kernel(kernel, where.get, kept or [axis(1, "i")])
 
 
-def joined(kernel: Kernel, position: int) -> Kernel:
-    """The kernel with the axes at `position` and after it as one, whatever that makes of places."""
+def join_axes(kernel: Kernel, position: int) -> Kernel:
+    """Joins the axes at `position` and after it."""
     outer, inner = kernel.axes[position : position + 2]
     both = axis(outer.extent * inner.extent, outer.name)
     axes = (*kernel.axes[:position], both, *kernel.axes[position + 2 :])
-    return rewritten(kernel, _split(outer, inner, both).get, axes)
+    return rewrite_kernel(kernel, _split_index(outer, inner, both).get, axes)
 
 
-def _split(outer: Axis, inner: Axis, both: Axis) -> Mapping[Expression, Expression]:
+def _split_index(outer: Axis, inner: Axis, both: Axis) -> Mapping[Expression, Expression]:
     return {outer: both // inner.extent, inner: both % inner.extent}
 
 
-def _with_splits(kernel: Kernel) -> Kernel:
-    """With axes split as long as that leaves less to be divided."""
+def _split_axes(kernel: Kernel) -> Kernel:
+    """Splits axes as long as that reduces the number of divisions."""
     divisions = list(_divisions(kernel))
     while divisions:
-        tried = (_with_split(kernel, *where) for where in _splits(kernel, divisions))
+        tried = (_split_axis(kernel, *where) for where in _splits(kernel, divisions))
         better = next((each for each in tried if len(list(_divisions(each))) < len(divisions)), None)
         if better is None:
             break
@@ -90,7 +78,7 @@ def _with_splits(kernel: Kernel) -> Kernel:
 
 
 def _divisions(kernel: Kernel) -> Iterator[Expression]:
-    """The quotients and remainders of places by numbers."""
+    """Yields quotients and remainders of indices by constants."""
     for each in _computed(kernel.roots):
         is_division = isinstance(each, Apply) and each.op in (Op.FLOOR_DIVIDE, Op.MODULO)
         if is_division and each.type is Scalar.INDEX and isinstance(each.operands[1], Constant):
@@ -98,7 +86,7 @@ def _divisions(kernel: Kernel) -> Iterator[Expression]:
 
 
 def _splits(kernel: Kernel, divisions: Sequence[Expression]) -> list[tuple[int, int]]:
-    """Positions of axes, and lengths of their inner parts, that may make a division unnecessary."""
+    """Returns axis positions and inner lengths of splits that may avoid a division."""
     found = set()
     for division in divisions:
         whole, divisor = division.operands
@@ -113,23 +101,23 @@ def _splits(kernel: Kernel, divisions: Sequence[Expression]) -> list[tuple[int, 
     return sorted(found)
 
 
-def _with_split(kernel: Kernel, position: int, length: int) -> Kernel:
-    """The kernel with the axis at `position` as two, the inner one of some length."""
+def _split_axis(kernel: Kernel, position: int, length: int) -> Kernel:
+    """Splits the axis at `position`, with an inner axis of this length."""
     whole = kernel.axes[position]
     outer, inner = axis(whole.extent // length, f"{whole.name}o"), axis(length, f"{whole.name}i")
     axes = (*kernel.axes[:position], outer, inner, *kernel.axes[position + 1 :])
     where: dict[Expression, Expression] = {whole: outer * length + inner}
-    return rewritten(kernel, where.get, axes)
+    return rewrite_kernel(kernel, where.get, axes)
 
 
-def _with_joined_folds(kernel: Kernel) -> Kernel:
+def _join_reduced_axes(kernel: Kernel) -> Kernel:
     def found(expression: Expression) -> Expression | None:
-        return _joined_fold(expression) if isinstance(expression, Reduce) else None
+        return _join_axes_of_reduction(expression) if isinstance(expression, Reduce) else None
 
-    return rewritten(kernel, found, kernel.axes)
+    return rewrite_kernel(kernel, found, kernel.axes)
 
 
-def _joined_fold(expression: Reduce) -> Expression:
+def _join_axes_of_reduction(expression: Reduce) -> Expression:
     axes = [each for each in expression.axes if each.extent != 1]
     where: dict[Expression, Expression] = {each: index(0) for each in expression.axes if each.extent == 1}
     body = rewrite(expression.body, where.get, {})
@@ -137,13 +125,13 @@ def _joined_fold(expression: Reduce) -> Expression:
         outer, inner = axes[position : position + 2]
         if inner.extent and can_join((body,), outer, inner):
             both = axis(outer.extent * inner.extent, outer.name)
-            body = rewrite(body, _split(outer, inner, both).get, {})
+            body = rewrite(body, _split_index(outer, inner, both).get, {})
             axes[position : position + 2] = [both]
-    return reduce(expression.fold, tuple(axes), body)
+    return reduce(expression.reduction, tuple(axes), body)
 
 
 def can_join(roots: Iterable[Expression], outer: Axis, inner: Axis) -> bool:
-    """Whether two axes only come up as outer × (length of inner) + inner, times whatever."""
+    """Returns True if two axes only occur as a multiple of outer × (length of inner) + inner."""
     for each in _computed(roots):
         if isinstance(each, Linear):
             factors = dict(each.terms)
@@ -155,17 +143,17 @@ def can_join(roots: Iterable[Expression], outer: Axis, inner: Axis) -> bool:
 
 
 def operands_of(expression: Expression) -> tuple[Expression, ...]:
-    """What is computed for an expression: for a load, the place in memory instead of the position."""
+    """Returns the operands that are computed; for loads the offset instead of the index."""
     if not isinstance(expression, Load):
         return expression.operands
-    place = place_of(expression)
+    offset = offset_of(expression)
     if expression.guard is None or expression.otherwise is None:
-        return (place,)
-    return (place, expression.guard, expression.otherwise)
+        return (offset,)
+    return (offset, expression.guard, expression.otherwise)
 
 
 def _computed(roots: Iterable[Expression]) -> Iterator[Expression]:
-    """Every expression that is computed for the roots, once."""
+    """Yields every expression that is computed for the roots once."""
     seen: set[Expression] = set()
     stack = list(roots)
     while stack:

@@ -1,40 +1,42 @@
-"""Kernels in sections: parts of the positions along an axis in each of which the same conditions hold.
+"""Splits kernels into sections along an axis, within which conditions are constant.
 
-What is put together of several values, or padded, asks for every element where it comes from. Along an axis that depends on
-nothing but the position: between two places where an answer changes, elements are read as if there were nothing else.
+Concatenation and padding test the source of every element. If the test only depends on the index
+along an axis, it is constant between two points, and elements there can be read unconditionally.
 """
 
 from collections.abc import Iterator
 from dataclasses import replace
 
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Linear, axis
-from neurald.drivers.compiler.ir.graph import flat
+from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.kernel_rewriting import rewrite_kernel
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
-from neurald.drivers.cpu.schedule.axis_rewriting import rewritten
 from neurald.drivers.cpu.target.target import Target
 
-#: More sections, or longer ones, take longer to compile than they are worth.
-_MOST_SECTIONS, _MOST_EXPRESSIONS = 8, 120
-#: Kernels of fewer elements are done before their code has been read.
+#: More sections or expressions take longer to compile than they save.
+_MAX_SECTIONS, _MAX_EXPRESSIONS = 8, 120
+#: Smaller kernels finish before the code of more sections would be loaded.
 _FEWEST_ELEMENTS = 2048
 _ORDERS = (Op.LESS, Op.LESS_EQUAL)
 
 
-def sections_of(kernel: Kernel, target: Target) -> tuple[Kernel, ...]:
-    """Kernels that compute all elements of a kernel, each some of them, see `Kernel.place`; the kernel itself if that is best.
+def split_into_sections(kernel: Kernel, target: Target) -> tuple[Kernel, ...]:
+    """Splits a kernel into sections, or returns the kernel itself if that is better.
+
+    Each section computes some of the elements; see `Kernel.output_offset`.
 
     Args:
-        kernel: that stores elements in order.
-        target: what it is computed with.
+        kernel: stores elements in order.
+        target: of the code.
     """
     if kernel.output.count < _FEWEST_ELEMENTS or kernel.contraction is not None:
         return (kernel,)
-    sections = [replace(kernel, place=flat(kernel.axes, kernel.shape))]
+    sections = [replace(kernel, output_offset=linearize(kernel.axes, kernel.shape))]
     position = 0
-    while position < len(sections) <= _MOST_SECTIONS:
+    while position < len(sections) <= _MAX_SECTIONS:
         section = sections[position]
         cut = next(_cuts(section, target), None)
         if cut is None:
@@ -42,12 +44,12 @@ def sections_of(kernel: Kernel, target: Target) -> tuple[Kernel, ...]:
         else:
             sections[position : position + 1] = _parts(section, *cut)
     total = sum(1 for section in sections for _ in walk(*section.roots))
-    is_worthwhile = 1 < len(sections) <= _MOST_SECTIONS and total <= _MOST_EXPRESSIONS
+    is_worthwhile = 1 < len(sections) <= _MAX_SECTIONS and total <= _MAX_EXPRESSIONS
     return tuple(sections) if is_worthwhile else (kernel,)
 
 
 def _cuts(kernel: Kernel, target: Target) -> Iterator[tuple[Axis, int]]:
-    """Axes, and the first position behind a change of a condition, where both parts are long enough for vectors."""
+    """Yields cuts where a condition changes and both parts are long enough for vectors."""
     moving = [each for each in kernel.axes if each.extent > 1]
     for each in walk(*kernel.roots):
         if (
@@ -63,7 +65,7 @@ def _cuts(kernel: Kernel, target: Target) -> Iterator[tuple[Axis, int]]:
 
 
 def _changes(condition: Apply) -> Iterator[tuple[Axis, int]]:
-    """The axis that a comparison is about, and the first position at which it no longer gives what it gave."""
+    """Yields the axis that a comparison depends on, and the first index with another result."""
     first, second = condition.arguments
     difference = first - second
     if isinstance(difference, Linear):
@@ -75,18 +77,18 @@ def _changes(condition: Apply) -> Iterator[tuple[Axis, int]]:
     ((along, factor),) = terms
     if not isinstance(along, Axis):
         return
-    # Whether factor × along + offset is below 0, or at most 0: from where on it is not, or from where on it is.
+    # Finds where factor × along + offset crosses 0.
     from_equal = (condition.op is Op.LESS_EQUAL) is (factor < 0)
     quotient, rest = divmod(-offset, factor)
     yield along, quotient + (1 if rest or not from_equal else 0)
 
 
 def _parts(kernel: Kernel, along: Axis, at: int) -> list[Kernel]:
-    """Both sides of a cut."""
+    """Returns both sides of a cut."""
     parts = []
     for begin, end in ((0, at), (at, along.extent)):
         part = axis(end - begin, along.name)
         where: dict[Expression, Expression] = {along: part + begin}
         axes = (part if each is along else each for each in kernel.axes)
-        parts.append(rewritten(kernel, where.get, axes))
+        parts.append(rewrite_kernel(kernel, where.get, axes))
     return parts

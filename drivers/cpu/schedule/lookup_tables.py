@@ -1,7 +1,8 @@
-"""What follows from a single number of 8 bits is looked up in a table of all 256 results, computed ahead.
+"""Replaces functions of a single 8-bit number by tables of 256 precomputed results.
 
-Quantised operations one after another are such functions where all operands but one are known: each computes in 32 or 64 bits, or
-in floats, what a table gives at once. What follows from an element of a constant is a constant of its own in the same way.
+Chains of quantised operations are such functions if all other operands are known. Each computes in
+32 or 64 bits or in floats what a table yields at once. Functions of a constant's elements become
+constants in the same way.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,29 +13,31 @@ import numpy as np
 
 from neurald.drivers.compiler.analysis.interpreter import Array, Evaluate, evaluate_node
 from neurald.drivers.compiler.ir.expression import Apply, Constant, Expression, Linear, Load, axis, load
-from neurald.drivers.compiler.ir.graph import Compute, Value
+from neurald.drivers.compiler.ir.graph import Compute
 from neurald.drivers.compiler.ir.kernel import Kernel, weight_of
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import rewrite, substitute, walk
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.emit.op_table import stored
 from neurald.drivers.cpu.emit.vector_memory import is_permuted
 from neurald.drivers.cpu.target.target import Target
 
 _BYTES = (Scalar.INT8, Scalar.UINT8)
 _ENTRIES = 256
-#: A look-up takes about as long as so many additions: in registers, and where the table's elements are gathered.
+#: Cost of a lookup in additions: in registers, and gathered from memory.
 _PERMUTED_WEIGHT, _GATHERED_WEIGHT = 12, 40
-#: What so many additions make of a constant is a constant, up to a size: larger ones take longer to read than to compute.
+#: Smallest cost of a function of constants that is precomputed, in additions, and the largest
+#: result. Larger ones take longer to load than to compute.
 _CONSTANT_WEIGHT = 2
-_MOST_CONSTANT_BYTES = 1 << 16
+_MAX_CONSTANT_BYTES = 1 << 16
 
 
-def tabulated(kernel: Kernel, target: Target, evaluate: Evaluate = evaluate_node) -> Kernel:
-    """The same kernel with functions of a single number as tables, where that is faster.
+def use_lookup_tables(kernel: Kernel, target: Target, evaluate: Evaluate = evaluate_node) -> Kernel:
+    """Replaces functions of a single number in a kernel by tables, where that is faster.
 
     Args:
-        kernel: what it reads from constants may change.
-        target: what it is computed with.
+        kernel: the kernel; the constants that it reads may change.
+        target: of the code.
         evaluate: computes tables and constants.
     """
     sources = _Sources(kernel)
@@ -42,20 +45,20 @@ def tabulated(kernel: Kernel, target: Target, evaluate: Evaluate = evaluate_node
     least = _PERMUTED_WEIGHT if is_quick else _GATHERED_WEIGHT
 
     def found(expression: Expression) -> Expression | None:
-        """What an expression is a function of, if it is worth a table or a constant."""
+        """Returns the number that an expression is a function of, if replacing it is worthwhile."""
         source = sources.of(expression)
         if source is None or source is expression or not isinstance(expression, Apply):
             return None
         if expression.type is Scalar.INDEX:
             return None
         if _is_of_constant(source):
-            is_small = source.value.count * expression.type.size_bytes <= _MOST_CONSTANT_BYTES
+            is_small = source.value.count * expression.type.size_bytes <= _MAX_CONSTANT_BYTES
             is_worthwhile = is_small and kernel.contraction is None
             return source if is_worthwhile and sources.weight(expression) >= _CONSTANT_WEIGHT else None
         is_byte = expression.type in _BYTES and source.type in _BYTES
         return source if is_byte and sources.weight(expression) >= least else None
 
-    chosen = dict(_chosen(kernel, found))
+    chosen = dict(_functions_of_one_number(kernel, found))
     if not chosen:
         return kernel
     memory: dict[Expression, Expression] = {}
@@ -66,23 +69,23 @@ def tabulated(kernel: Kernel, target: Target, evaluate: Evaluate = evaluate_node
                 memory[expression] = _from_constant(expression, source, evaluate)
             else:
                 memory[expression] = _from_table(
-                    expression, source, rewrite(source, _as_it_is, memory), evaluate
+                    expression, source, rewrite(source, _unchanged, memory), evaluate
                 )
     return replace(
         kernel,
-        body=rewrite(kernel.body, _as_it_is, memory),
-        requirements=tuple((rewrite(each, _as_it_is, memory), text) for each, text in kernel.requirements),
+        body=rewrite(kernel.body, _unchanged, memory),
+        requirements=tuple((rewrite(each, _unchanged, memory), text) for each, text in kernel.requirements),
     )
 
 
-def _as_it_is(_: Expression) -> None:
+def _unchanged(_: Expression) -> None:
     return None
 
 
-def _chosen(
+def _functions_of_one_number(
     kernel: Kernel, found: Callable[[Expression], Expression | None]
 ) -> Iterator[tuple[Expression, Expression]]:
-    """The largest parts of a kernel's expressions that are functions of a single number, and what they are functions of."""
+    """Yields maximal expressions that are functions of a single number, with that number."""
     seen: set[Expression] = set()
     stack = list(kernel.roots)
     while stack:
@@ -99,21 +102,21 @@ def _chosen(
 
 
 class _Sources:
-    """Which single number each expression of a kernel is a function of."""
+    """The single number that each expression of a kernel is a function of."""
 
     def __init__(self, kernel: Kernel) -> None:
-        #: None where it is a function of several numbers, or of none.
+        #: None for functions of several numbers or of none.
         self._sources: dict[Expression, Expression | None] = {}
         self._known: set[Expression] = set()
         for each in walk(*kernel.roots):
             self._add(each)
 
     def of(self, expression: Expression) -> Expression | None:
-        """The number; the expression itself where it is one that functions may be of."""
+        """Returns the number, or the expression itself if functions may be of it."""
         return self._sources[expression]
 
     def weight(self, expression: Expression) -> int:
-        """About how many additions the function takes."""
+        """Returns the approximate cost of the function, in additions."""
         source, total = self.of(expression), 0
         seen, stack = {source}, [expression]
         while stack:
@@ -141,12 +144,12 @@ class _Sources:
 
 
 def _is_of_constant(expression: Expression) -> TypeGuard[Load]:
-    """Whether it is an element of a constant, without conditions."""
+    """Returns True for an unconditional load from a constant."""
     return isinstance(expression, Load) and expression.guard is None and expression.value.constant is not None
 
 
 def _from_constant(expression: Expression, source: Load, evaluate: Evaluate) -> Expression:
-    """A function of a constant's element as an element of another constant."""
+    """Turns a function of a constant's element into an element of another constant."""
     array = _values(expression, source, source.value, evaluate)
     integers = expression.type.is_integer and expression.type.size_bytes > Scalar.INT32.size_bytes
     is_short = integers and np.array_equal(array, array.astype(np.int32))
@@ -158,12 +161,12 @@ def _from_constant(expression: Expression, source: Load, evaluate: Evaluate) -> 
 def _from_table(
     expression: Expression, source: Expression, number: Expression, evaluate: Evaluate
 ) -> Expression:
-    """A function of a number of 8 bits as an element of a table.
+    """Turns a function of an 8-bit number into a table lookup.
 
     Args:
         expression: the function.
-        source: what it is of, in its expression.
-        number: the same, as it is computed.
+        source: its argument, as in the expression.
+        number: its argument, as it is computed.
         evaluate: computes the table.
     """
     limits = np.iinfo(source.type.value)
@@ -173,7 +176,7 @@ def _from_table(
 
 
 def _values(expression: Expression, source: Expression, numbers: Value, evaluate: Evaluate) -> Array:
-    """A function of each element of a constant."""
+    """Computes a function of each element of a constant."""
     axes = tuple(axis(length) for length in numbers.shape)
     body = substitute(expression, {source: load(numbers, axes)})
     node = Compute(output=Value(numbers.shape, expression.type), axes=axes, body=body)

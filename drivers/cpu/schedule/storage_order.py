@@ -1,7 +1,8 @@
-"""In which order the elements of values between kernels lie: as those are read that they are computed from.
+"""Chooses the element order of values between kernels to match the order of the producer's loads.
 
-A fold along any dimension but the last, as in a softmax of something that was transposed before, has results in an order in
-which it would have to gather what it reads. Where only kernels see these results, they lie in the order of what is read instead.
+A reduction along a dimension other than the last, such as a softmax of transposed data, would have
+to gather its input to produce results in the usual order. If only kernels read the results, they
+are stored in the order of the input instead.
 """
 
 import math
@@ -9,27 +10,30 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Load, axis, load
-from neurald.drivers.compiler.ir.graph import Shape, Value, flat, unflat
+from neurald.drivers.compiler.ir.graph import delinearize, linearize
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
+from neurald.drivers.compiler.ir.kernel_rewriting import rewrite_kernel
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.traversal import free_axes, walk
-from neurald.drivers.cpu.emit.int64_narrowing import narrowed
-from neurald.drivers.cpu.schedule.axis_rewriting import arranged, rewritten
-from neurald.drivers.cpu.schedule.vectorization import layout_of
-from neurald.drivers.cpu.target.places import place_of, stride_along
+from neurald.drivers.compiler.ir.value import Shape, Value
+from neurald.drivers.cpu.emit.int64_narrowing import narrow_int64
+from neurald.drivers.cpu.schedule.axis_rewriting import simplify_axes
+from neurald.drivers.cpu.schedule.vectorization import schedule_loops
+from neurald.drivers.cpu.target.places import offset_of, stride_along
 from neurald.drivers.cpu.target.target import Target
 
-#: Another order must promise to save this part of what the kernel takes that stores it: estimates are rough.
+#: Smallest relative saving of the producer's cost that justifies another order; estimates are
+#: rough.
 _WORTHWHILE = 0.1
 _DIVISIONS = (Op.FLOOR_DIVIDE, Op.MODULO)
 
 
-def reordered(graph: FusedGraph, target: Target) -> FusedGraph:
-    """The same graph with values between its kernels in the order that promises most.
+def choose_storage_order(graph: FusedGraph, target: Target) -> FusedGraph:
+    """Returns the graph with values between its kernels in the best order.
 
     Args:
         graph: is not changed.
-        target: what the kernels are computed with.
+        target: of the code.
     """
     kernels = list(graph.kernels)
     readers: dict[Value, list[int]] = {}
@@ -42,7 +46,7 @@ def reordered(graph: FusedGraph, target: Target) -> FusedGraph:
         involved = (kernel, *(kernels[each] for each in using))
         if kernel.output in fixed or any(each.contraction is not None for each in involved):
             continue
-        found = _reordered(kernel, involved[1:], target)
+        found = _reorder(kernel, involved[1:], target)
         if found is not None:
             for each, changed in zip((position, *using), found, strict=True):
                 kernels[each] = changed
@@ -50,8 +54,8 @@ def reordered(graph: FusedGraph, target: Target) -> FusedGraph:
     return replace(graph, kernels=tuple(kernels))
 
 
-def _reordered(kernel: Kernel, readers: Sequence[Kernel], target: Target) -> list[Kernel] | None:
-    """The kernel with its output in another order, and what reads it; None where that promises nothing."""
+def _reorder(kernel: Kernel, readers: Sequence[Kernel], target: Target) -> list[Kernel] | None:
+    """Returns the kernel with reordered output, and its readers; None if nothing is saved."""
     if not kernel.output.count or not _gathers(kernel):
         return None
     split = _split(kernel)
@@ -61,16 +65,16 @@ def _reordered(kernel: Kernel, readers: Sequence[Kernel], target: Target) -> lis
     shape = tuple(each.extent for each in order)
     value = Value(shape, kernel.output.type, name=kernel.output.name)
     storing = replace(split.kernel, output=value, axes=order)
-    places = tuple(split.kernel.axes.index(each) for each in order)
+    positions = tuple(split.kernel.axes.index(each) for each in order)
 
     def found(expression: Expression) -> Expression | None:
         if not isinstance(expression, Load) or expression.value is not kernel.output:
             return None
         position = split.position(kernel, expression.index)
-        index = tuple(position[place] for place in places)
+        index = tuple(position[dimension] for dimension in positions)
         return load(value, index, expression.guard, expression.otherwise)
 
-    reading = [rewritten(each, found, each.axes) for each in readers]
+    reading = [rewrite_kernel(each, found, each.axes) for each in readers]
     own = _cost_ns(kernel, target)
     saved = own - _cost_ns(storing, target)
     saved += sum(
@@ -81,43 +85,47 @@ def _reordered(kernel: Kernel, readers: Sequence[Kernel], target: Target) -> lis
 
 
 def _gathers(kernel: Kernel) -> bool:
-    """Whether what is read for neighbours in the output does not lie side by side."""
+    """Returns True if neighbouring outputs read from addresses that are not adjacent."""
     last = next((each for each in reversed(kernel.axes) if each.extent > 1), None)
     if last is None:
         return False
     loads = (each for each in walk(*kernel.roots) if isinstance(each, Load))
-    return any(stride_along(place_of(each), last) not in (0, 1) for each in loads)
+    return any(stride_along(offset_of(each), last) not in (0, 1) for each in loads)
 
 
 def _cost_ns(kernel: Kernel, target: Target) -> float:
-    return layout_of(arranged(narrowed(kernel)), target).cost_ns if math.prod(kernel.shape) else 0.0
+    return (
+        schedule_loops(simplify_axes(narrow_int64(kernel)), target).cost_ns
+        if math.prod(kernel.shape)
+        else 0.0
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Split:
-    """A kernel with some axes as two or more, in the same order.
+    """A kernel with some axes split, in the same order.
 
     Attributes:
-        kernel: after that.
-        extents: for each axis that it had before, those that it is now.
+        kernel: the result.
+        extents: for each original axis, the extents of its parts.
     """
 
     kernel: Kernel
     extents: tuple[Shape, ...]
 
     def position(self, before: Kernel, index: tuple[Expression, ...]) -> tuple[Expression, ...]:
-        """Where an element lies along each of the new axes, that lies at an index of the output as it was."""
+        """Converts an index of the original output to an index over the new axes."""
         if before.output.shape != before.shape:
-            index = unflat(flat(index, before.output.shape), before.shape)
+            index = delinearize(linearize(index, before.output.shape), before.shape)
         return tuple(
             part
-            for place, extents in zip(index, self.extents, strict=True)
-            for part in ((place,) if len(extents) == 1 else unflat(place, extents))
+            for position, extents in zip(index, self.extents, strict=True)
+            for part in ((position,) if len(extents) == 1 else delinearize(position, extents))
         )
 
 
 def _split(kernel: Kernel) -> _Split:
-    """Axes that are only ever seen through quotients and remainders by one number, as two axes."""
+    """Splits axes that only occur in quotients and remainders by one number."""
     axes: list[tuple[Axis, ...]] = [(each,) for each in kernel.axes]
     while True:
         divisors = _divisors(kernel)
@@ -130,12 +138,12 @@ def _split(kernel: Kernel) -> _Split:
             tuple(part for each in group for part in ((outer, inner) if each is along else (each,)))
             for group in axes
         ]
-        kernel = rewritten(kernel, mapping.get, (each for group in axes for each in group))
+        kernel = rewrite_kernel(kernel, mapping.get, (each for group in axes for each in group))
     return _Split(kernel=kernel, extents=tuple(tuple(each.extent for each in group) for group in axes))
 
 
 def _divisors(kernel: Kernel) -> dict[Axis, int]:
-    """The axes of a kernel of which quotients and remainders are taken, and by which number; the largest, if there are several."""
+    """Maps axes to the numbers they are divided by; to the largest if there are several."""
     found: dict[Axis, int] = {}
     for each in walk(*kernel.roots):
         if not isinstance(each, Apply) or each.op not in _DIVISIONS:
@@ -149,13 +157,13 @@ def _divisors(kernel: Kernel) -> dict[Axis, int]:
 
 
 def _order(kernel: Kernel) -> tuple[Axis, ...] | None:
-    """The axes in the order in which most of what a kernel reads lies; None where that is their order, or unknown."""
+    """Returns the axes in the memory order of the largest load; None if unchanged or unknown."""
     loads = [each for each in walk(*kernel.roots) if isinstance(each, Load) and each.guard is None]
     if not loads:
         return None
-    largest = max(loads, key=lambda each: math.prod(axis.extent for axis in free_axes(place_of(each))))
-    place = place_of(largest)
-    strides = {each: stride_along(place, each) for each in kernel.axes}
+    largest = max(loads, key=lambda each: math.prod(axis.extent for axis in free_axes(offset_of(each))))
+    offset = offset_of(largest)
+    strides = {each: stride_along(offset, each) for each in kernel.axes}
     known = {each: stride for each, stride in strides.items() if stride is not None}
     if len(known) < len(strides):
         return None

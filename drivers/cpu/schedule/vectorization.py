@@ -1,4 +1,7 @@
-"""How the elements of a kernel are computed: how many at once, in which order, and in which parts."""
+"""Chooses how a kernel's elements are computed.
+
+Vector width, loop order, and division into grains.
+"""
 
 import math
 from dataclasses import dataclass
@@ -9,50 +12,53 @@ from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import free_axes, walk
 from neurald.drivers.cpu.emit.op_table import stored
-from neurald.drivers.cpu.emit.reductions import folding_axis
+from neurald.drivers.cpu.emit.reductions import reduction_axis
 from neurald.drivers.cpu.emit.vector_memory import is_permuted
-from neurald.drivers.cpu.schedule.axis_rewriting import joined
-from neurald.drivers.cpu.target.places import place_of, stride_along
+from neurald.drivers.cpu.schedule.axis_rewriting import join_axes
+from neurald.drivers.cpu.target.places import offset_of, stride_along
 from neurald.drivers.cpu.target.target import Target
 
-#: A grain takes about so long, so that threads that are late still find some, and starting one costs next to nothing.
+#: Target time of a grain: short enough to balance threads, long enough to hide the cost of a call.
 _GRAIN_NS = 10_000.0
-_MAXIMUM_GRAINS = 64
-#: But no grain is to take longer: executions that are cancelled or late are left between grains.
-_LONGEST_GRAIN_NS = 2_000_000.0
-#: What an instruction on a whole register takes, and what a byte takes on its way.
+_MAX_GRAINS = 64
+#: Upper limit on the time of a grain: cancellation and deadlines are only checked between grains.
+_MAX_GRAIN_NS = 2_000_000.0
+#: Cost of an instruction on a register, and of moving a byte.
 _STEP_NS = 0.3
 _BYTE_NS = 0.02
-#: A gather takes about as long as so many instructions.
+#: Cost of a gather, in instructions.
 _GATHER_STEPS = 16
-#: What it takes to fold the lanes of a vector with each other.
+#: Cost of a horizontal reduction of a vector, in instructions.
 _HORIZONTAL_STEPS = 20
-#: Elements of so few steps are computed in several registers at once: more of them are under way then.
+#: Elements with at most this many instructions are computed in several registers at once, to hide
+#: latencies.
 _CHEAP_STEPS = 10
 _REGISTERS = 4
-#: Processors with so many keep the numbers of less cheap ones there too.
+#: With this many registers, more expensive elements are too.
 _MANY_REGISTERS = 32
-#: The size that lanes are counted in: numbers of twice that size take two registers.
+#: Element size that lane counts refer to; twice as large elements take two registers.
 _LANE_BYTES = 4
-#: What takes so many registers that there are none left for more elements at once.
+#: Operations that need so many registers that only one vector is computed at a time.
 _GREEDY = frozenset((Op.POWER, Op.MODULO))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
-    """How the elements of a kernel are computed.
+class LoopSchedule:
+    """Loop nest that computes the elements of a kernel.
 
-    There is a loop for each axis of `order`; that of the kernel's last axis takes `lanes` elements at a time. A unit is a turn
-    of the first `outer` loops, or one of `blocks` parts of the last loop in each of those; a grain is some units.
+    There is a loop for each axis of `order`; that of the kernel's last axis takes `lanes` elements
+    per iteration. A unit is an iteration of the first `outer` loops, or one of `blocks` parts of
+    the last loop in each of those. A grain is a number of units.
 
     Attributes:
         kernel: with axes joined.
-        lanes: how many elements are computed together, along the last axis, which is at least as long.
-        order: the axes, the outermost loop first.
-        outer: how many loops units run over.
-        blocks: in how many parts the last loop of `order` is split; more than one only if `outer` are all but that.
-        units_per_grain: how many parts a grain has.
-        cost_ns: of all elements.
+        lanes: elements computed together along the last axis, which is at least as long.
+        order: the axes, outermost loop first.
+        outer: number of loops that units iterate over.
+        blocks: number of parts of the last loop of `order`; more than one only if `outer` covers
+        all other loops.
+        units_per_grain: number of units in a grain.
+        cost_ns: estimated time for all elements.
     """
 
     kernel: Kernel
@@ -64,38 +70,38 @@ class Layout:
     cost_ns: float
 
     def turns(self, axis: Axis) -> int:
-        """How often the loop of an axis is gone through."""
+        """Returns the number of iterations of an axis' loop."""
         return -(-axis.extent // self.lanes) if axis is self.kernel.axes[-1] else axis.extent
 
     @property
     def block(self) -> int:
-        """The turns of the last loop that are in one part of it."""
+        """Number of iterations of the last loop in a block."""
         return -(-self.turns(self.order[-1]) // self.blocks)
 
     @property
     def units(self) -> int:
-        """How many units there are."""
+        """Number of units."""
         return math.prod(self.turns(axis) for axis in self.order[: self.outer]) * self.blocks
 
     @property
     def grains(self) -> int:
-        """How many grains there are."""
+        """Number of grains."""
         return -(-self.units // self.units_per_grain)
 
 
-def layout_of(kernel: Kernel, target: Target) -> Layout:
-    """How a kernel is best computed.
+def schedule_loops(kernel: Kernel, target: Target) -> LoopSchedule:
+    """Chooses the loop nest of a kernel.
 
     Args:
-        kernel: of at least one element, its axes joined.
-        target: what it is computed with.
+        kernel: has at least one element; its axes are joined.
+        target: of the code.
     """
     kernel, lanes = _with_lanes(kernel, target)
     cost = math.prod(kernel.shape) * _element_ns(kernel, lanes, target)
-    grains = min(_MAXIMUM_GRAINS, math.ceil(cost / _GRAIN_NS))
-    wanted = max(1, grains, math.ceil(cost / _LONGEST_GRAIN_NS))
+    grains = min(_MAX_GRAINS, math.ceil(cost / _GRAIN_NS))
+    wanted = max(1, grains, math.ceil(cost / _MAX_GRAIN_NS))
     order = _order(kernel, lanes)
-    layout = Layout(
+    layout = LoopSchedule(
         kernel=kernel, lanes=lanes, order=order, outer=0, blocks=1, units_per_grain=1, cost_ns=cost
     )
     outer, units = 0, 1
@@ -107,7 +113,7 @@ def layout_of(kernel: Kernel, target: Target) -> Layout:
         turns = layout.turns(order[-1])
         block = -(-turns // min(turns, -(-wanted // units)))
         blocks = -(-turns // block)
-    return Layout(
+    return LoopSchedule(
         kernel=kernel,
         lanes=lanes,
         order=order,
@@ -119,42 +125,42 @@ def layout_of(kernel: Kernel, target: Target) -> Layout:
 
 
 def _order(kernel: Kernel, lanes: int) -> tuple[Axis, ...]:
-    """The axes of the loops, the outermost first.
+    """Returns the axes of the loops, outermost first.
 
-    What is gathered along the last axis may lie next to each other along another one: that comes innermost, so that what is
-    brought to the cache with an element is used before it is gone.
+    If loads gather along the last axis but are contiguous along another one, that becomes the
+    innermost loop, so that cache lines are used completely.
     """
     *others, last = kernel.axes
     if lanes > 1:
         for each in walk(*kernel.roots):
-            if isinstance(each, Load) and stride_along(place_of(each), last) not in (0, 1):
+            if isinstance(each, Load) and stride_along(offset_of(each), last) not in (0, 1):
                 for axis in others:
-                    if stride_along(place_of(each), axis) == 1:
+                    if stride_along(offset_of(each), axis) == 1:
                         return (*(other for other in others if other is not axis), last, axis)
     return kernel.axes
 
 
 def _with_lanes(kernel: Kernel, target: Target) -> tuple[Kernel, int]:
-    """The kernel, and how many elements along its last axis are best computed together."""
-    if _folds_along(kernel, target):
+    """Returns the kernel and the best number of lanes along its last axis."""
+    if _vectorizes_reduction(kernel, target):
         return kernel, 1
     choices = [kernel]
-    # What is stored must lie side by side, whatever is gathered.
-    joins = kernel.place is None
+    # Stored elements must be contiguous, whatever is gathered.
+    joins = kernel.output_offset is None
     while (
         joins
         and len(kernel.axes) > 1
         and kernel.axes[-1].extent < target.lanes(_lane_bytes(kernel, target)) // 2
     ):
-        # Some places are gathered then, but more lanes are in use.
-        kernel = joined(kernel, len(kernel.axes) - 2)
+        # Some loads gather then, but more lanes are used.
+        kernel = join_axes(kernel, len(kernel.axes) - 2)
         choices.append(kernel)
     found = [(choice, _lanes(choice, target)) for choice in reversed(choices)]
     return min(found, key=lambda choice: _element_ns(choice[0], choice[1], target))
 
 
 def _lanes(kernel: Kernel, target: Target) -> int:
-    """How many elements along the last axis are best computed together."""
+    """Returns the best number of lanes along the last axis."""
     native = target.lanes(_lane_bytes(kernel, target))
     length, most = kernel.axes[-1].extent, _registers(kernel, target)
     candidates = [native * count for count in (4, 2, 1) if count <= most and native * count <= length]
@@ -164,7 +170,7 @@ def _lanes(kernel: Kernel, target: Target) -> int:
 
 
 def _registers(kernel: Kernel, target: Target) -> int:
-    """How many registers of elements are best computed at once."""
+    """Returns the best number of registers of elements to compute at once."""
     last = kernel.axes[-1]
     found = list(walk(*kernel.roots))
     if any(isinstance(each, Apply) and each.type.is_float and each.op in _GREEDY for each in found):
@@ -182,23 +188,23 @@ def _registers(kernel: Kernel, target: Target) -> int:
 
 
 def _is_gathered(load: Load, along: Axis) -> bool:
-    """Whether what is loaded by lanes along an axis comes from places of their own."""
-    return stride_along(place_of(load), along) not in (0, 1)
+    """Returns True if lanes along an axis load from separate addresses."""
+    return stride_along(offset_of(load), along) not in (0, 1)
 
 
 def _is_table(load: Load, target: Target) -> bool:
-    """Whether what is gathered is in registers."""
+    """Returns True if the gathered table is in registers."""
     return is_permuted(target, stored(load.value.type), load.value.size_bytes)
 
 
 def _weight(each: object) -> int:
-    """About how many instructions an expression takes, apart from those it is computed from."""
+    """Returns the approximate number of instructions of an expression without its operands."""
     is_number = isinstance(each, Apply) and each.type not in (Scalar.INDEX, Scalar.BOOL)
     return weight_of(each.op) if is_number and isinstance(each, Apply) else 0
 
 
 def _lane_bytes(kernel: Kernel, target: Target) -> int:
-    """The size of the largest numbers that are computed with, but no more than four bytes."""
+    """Returns the size of the largest computed type, up to four bytes."""
     largest = kernel.output.type.size_bytes
     for each in walk(*kernel.roots):
         is_apart = (
@@ -213,8 +219,8 @@ def _lane_bytes(kernel: Kernel, target: Target) -> int:
     return min(_LANE_BYTES, largest)
 
 
-def _folds_along(kernel: Kernel, target: Target) -> bool:
-    """Whether an element is better computed by lanes along an axis that it folds than with its neighbours."""
+def _vectorizes_reduction(kernel: Kernel, target: Target) -> bool:
+    """Returns True if vectorising along a reduced axis is cheaper than along the output."""
     native, inner = target.lanes(_LANE_BYTES), kernel.axes[-1]
     beside = along = 0.0
     for fold in (each for each in walk(*kernel.roots) if isinstance(each, Reduce)):
@@ -230,24 +236,24 @@ def _folds_along(kernel: Kernel, target: Target) -> bool:
 
 
 def _reads(fold: Reduce, along: Axis) -> float:
-    """What loads take for each of the elements that are folded, in steps, if lanes lie along an axis."""
-    # What is the same for all of them is loaded once.
+    """Returns the cost of loads per reduced element if lanes lie along an axis, in instructions."""
+    # Loads that do not vary within the reduction are hoisted.
     folded = set(fold.axes)
     found = (each for each in walk(fold.body) if isinstance(each, Load) and folded & free_axes(each))
     return sum(_GATHER_STEPS if _is_gathered(each, along) else 1 for each in found)
 
 
 def _element_ns(kernel: Kernel, lanes: int, target: Target) -> float:
-    """About how long one element takes."""
+    """Returns the estimated time of one element."""
     width = target.lanes(_LANE_BYTES)
     along = _lanes_of_loads(kernel, lanes, target)
-    # Stores and loops.
+    # Two instructions for the store and loop overhead.
     steps, moved = 2.0, float(kernel.output.type.size_bytes)
     axes: dict[Expression, frozenset[Axis]] = {}
     for each in walk(*kernel.roots):
         found = frozenset((each,)) if isinstance(each, Axis) else frozenset()
         found = found.union(*(axes[operand] for operand in each.operands))
-        # What does not change in a fold is computed outside of its loops.
+        # Expressions that do not vary within a reduction are hoisted out of its loops.
         axes[each] = found.difference(each.axes) if isinstance(each, Reduce) else found
         count = math.prod(axis.extent for axis in found if axis not in kernel.axes)
         if isinstance(each, Load):
@@ -263,7 +269,7 @@ def _element_ns(kernel: Kernel, lanes: int, target: Target) -> float:
 
 
 def _lanes_of_loads(kernel: Kernel, lanes: int, target: Target) -> dict[Load, Axis | None]:
-    """The axis that the lanes of each load lie along; None, or no load, where a single element is loaded."""
+    """Maps loads to the axis of their lanes; loads of a single element are absent or None."""
     found = list(walk(*kernel.roots))
     if lanes > 1:
         return {each: kernel.axes[-1] for each in found if isinstance(each, Load)}
@@ -271,7 +277,7 @@ def _lanes_of_loads(kernel: Kernel, lanes: int, target: Target) -> dict[Load, Ax
         each: axis
         for fold in found
         if isinstance(fold, Reduce)
-        for axis in (folding_axis(fold, target),)
+        for axis in (reduction_axis(fold, target),)
         for each in walk(fold.body)
         if isinstance(each, Load)
     }

@@ -1,1 +1,1 @@
-"""What code is generated for, and the shape of a compiled step as data."""
+"""Target machines, and a compiled step as data."""

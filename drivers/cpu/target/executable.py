@@ -1,28 +1,29 @@
-"""A compiled step as data: everything that it takes to run its object code, and nothing of how it came about.
+"""Data of a compiled step: everything needed to run its object code.
 
-Values lie in two buffers, see `neurald.drivers.compiler.memory.buffer_assignment`. Inputs and outputs have places there too, but where a
-request's own memory is aligned, kernels get pointers to it instead.
+Values lie in two buffers, see `neurald.drivers.compiler.memory.buffer_assignment`. Inputs and
+outputs have locations there too, but if a request's own memory is suitably aligned, kernels access
+it directly.
 """
 
 import msgspec
 
-from neurald.drivers.compiler.memory.buffer_assignment import Place, Port
+from neurald.drivers.compiler.memory.buffer_assignment import BufferLocation, Port
 
 
 class Call(msgspec.Struct, frozen=True, array_like=True):
-    """One kernel of the step, to run after those before it.
+    """A kernel of the step, to run after those before it.
 
     Attributes:
         function: its name in the object code.
-        places: its arguments, the one that is written first.
+        places: locations of its arguments; the output first.
         grains, cost_ns: see `neurald.drivers.cpu.target.routine.Routine`.
-        messages: what a failed requirement means; the first is number 1.
-        label: how the kernel computes, for profiles.
-        operations: the positions in the model of the operations that it stands for.
+        messages: of failed requirements, which are numbered from 1.
+        label: describes the algorithm, for profiles.
+        operations: positions in the model of the operations that it implements.
     """
 
     function: str
-    places: tuple[Place, ...]
+    places: tuple[BufferLocation, ...]
     grains: int
     cost_ns: float
     messages: tuple[str, ...] = ()
@@ -31,17 +32,18 @@ class Call(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Executable(msgspec.Struct, frozen=True, array_like=True):
-    """A step.
+    """A compiled step.
 
     Attributes:
-        target: the name of the target that its code is for.
-        input_arguments: for each input the arguments that are it, counted over all calls.
-        output_arguments: for each output those that are it, or a part of it; none where kernels also read it, because what is in
-            a request's memory by then may no longer be what was written.
-        arena_bytes, constants_bytes: of the buffers.
-        scratch_bytes: what each thread needs besides.
-        unshared_bytes: what the arena would have if no two values shared bytes.
-        is_tolerant: whether it stays inside its memories even if inputs change meanwhile.
+        target: name of the code's target.
+        input_arguments: for each input, its arguments, numbered over all calls.
+        output_arguments: for each output, its arguments or those that are parts of it; empty if
+        kernels also read it, because the application may change a request's memory after it was
+        written.
+        arena_bytes, constants_bytes: sizes of the buffers.
+        scratch_bytes: additional memory per thread.
+        unshared_bytes: size of the arena if no values shared bytes.
+        is_tolerant: True if no access leaves its memory even if inputs change during the execution.
     """
 
     target: str

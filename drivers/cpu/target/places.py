@@ -1,23 +1,24 @@
-"""Where elements lie in memory, and in which order expressions are written."""
+"""Offsets and strides of loads, and a deterministic order of terms."""
 
 import hashlib
 from collections.abc import Mapping
 
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Linear, Load
-from neurald.drivers.compiler.ir.graph import Value, flat
+from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.traversal import walk
+from neurald.drivers.compiler.ir.value import Value
 
 
-def place_of(load: Load) -> Expression:
-    """Where the element lies that is loaded, in elements from the first."""
-    return flat(load.index, load.value.shape)
+def offset_of(load: Load) -> Expression:
+    """Returns the offset of the loaded element in its value, in elements."""
+    return linearize(load.index, load.value.shape)
 
 
-def stride_along(place: Expression, along: Axis) -> int | None:
-    """How far places next to each other along an axis are apart; None: that depends."""
-    if place is along:
+def stride_along(offset: Expression, along: Axis) -> int | None:
+    """Returns the stride of an offset along an axis; None if it varies."""
+    if offset is along:
         return 1
-    terms = place.terms if isinstance(place, Linear) else ((place, 1),)
+    terms = offset.terms if isinstance(offset, Linear) else ((offset, 1),)
     stride = 0
     for term, factor in terms:
         if term is along:
@@ -28,11 +29,11 @@ def stride_along(place: Expression, along: Axis) -> int | None:
 
 
 class Order:
-    """An order of the terms of sums that is the same whenever the same kernel is rendered.
+    """A deterministic order of the terms of sums, the same whenever a kernel is rendered.
 
     Args:
-        pointers: what the memory of each value is called.
-        names: what axes are called, as far as they have names by then.
+        pointers: names of the values' memory.
+        names: names of axes that have one already.
     """
 
     def __init__(self, pointers: Mapping[Value, str], names: Mapping[Expression, str]) -> None:
@@ -41,14 +42,14 @@ class Order:
         self._keys: dict[Expression, str] = {}
 
     def terms(self, expression: Linear) -> list[tuple[Expression, int]]:
-        """The terms of a sum with their factors, large factors first."""
+        """Returns the terms of a sum with their factors, large factors first."""
         terms = expression.terms
         if len({abs(factor) for _, factor in terms}) == len(terms):
             return sorted(terms, key=lambda pair: -abs(pair[1]))
         return sorted(terms, key=lambda pair: (-abs(pair[1]), self._key(pair[0])))
 
     def _key(self, expression: Expression) -> str:
-        """A text that says how an expression is made."""
+        """Returns a digest of an expression's structure."""
         if expression not in self._keys:
             for each in walk(expression):
                 if each not in self._keys:

@@ -1,25 +1,25 @@
-"""The code of a kernel, before it is part of a step's object code."""
+"""Code of a kernel as LLVM IR."""
 
 import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from neurald.drivers.compiler.ir.graph import Value
+    from neurald.drivers.compiler.ir.value import Value
 
-#: What a text calls its function; it is replaced by a name that follows from the text.
+#: Placeholder for the function's name, which is derived from a digest of the text.
 NAME = "KERNEL_NAME"
-#: Values and scratch memory begin at multiples of so many bytes.
+#: Alignment of values and scratch memory, in bytes.
 ALIGNMENT = 64
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Subroutine:
-    """A function that routines call: what many of them have in common, compiled once.
+    """A function shared by many routines, compiled once.
 
     Attributes:
-        text: the function, `KERNEL_NAME`, which returns nothing.
-        parameters: their types in LLVM's language.
+        text: the IR of the function `KERNEL_NAME`, which returns nothing.
+        parameters: their LLVM types.
         declarations: as for `Routine`.
     """
 
@@ -29,37 +29,42 @@ class Subroutine:
 
     @property
     def name(self) -> str:
-        """A symbol that follows from the text."""
+        """Symbol derived from a digest of the text."""
         return f"s{_digest(self.text)}"
 
     @property
     def declaration(self) -> str:
-        """For those who call it."""
+        """Declaration for callers."""
         return f"declare void @{self.name}({', '.join(self.parameters)})"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Routine:
-    """A kernel as a function in LLVM's language, that computes a range of grains: parts that do not depend on each other.
+    """A kernel as an LLVM function that computes a range of grains.
 
-    The function is `define void @KERNEL_NAME(ptr noalias %a0, ..., ptr %scratch, ptr %status, i64 %begin, i64 %end)`: it
-    computes the grains `begin` to `end` - 1, where 0 ≤ `begin` ≤ `end` ≤ `grains`. Different threads compute different grains
-    at the same time, each with `scratch` memory of its own. `%a0` is the output, the only argument that is written; constants
-    begin at multiples of 64 bytes, other arguments at multiples of an element, since they may be parts of a value. `%status` (an i32) is left alone unless a requirement fails.
+    Independent parts of the output.
 
-    Neither reads nor writes a byte outside of its arguments (as long as their values are) and its scratch memory.
+    The function is `define void @KERNEL_NAME(ptr noalias %a0, ..., ptr %scratch, ptr %status, i64
+    %begin, i64 %end)`. It computes the grains `begin` to `end` - 1, where 0 ≤ `begin` ≤ `end` ≤
+    `grains`. Threads compute different grains concurrently, each with its own `scratch` memory.
+    `%a0` is the output, the only argument that is written. Constants are aligned to 64 bytes, other
+    arguments only to their elements, since they may be parts of a value. `%status` (an i32) is only
+    written if a requirement fails.
 
-    Two kernels that differ only in the memory that they work on have the same text.
+    The function accesses no byte outside its arguments (as long as their values are) and its
+    scratch memory. Kernels that only differ in the memory they work on have the same text.
 
     Attributes:
-        text: the function, and before it globals that only it needs, with `KERNEL_NAME` in every name at file scope.
-        declarations: declarations of functions outside, such as LLVM's intrinsics; each is a line of its own.
+        text: the IR of the function and of globals that only it uses; every name at file scope
+        contains `KERNEL_NAME`.
+        declarations: external functions such as LLVM intrinsics, one line each.
         arguments: the values, in the order of the function's pointers; the output first.
-        cost_ns: about how long all grains take on one thread, to know what is worth being shared.
-        scratch_bytes: what a thread needs, aligned to 64.
-        label: for people: how it is computed.
-        operations: the positions in the model of the operations that it stands for.
-        subroutines: that the function calls; their declarations are among `declarations`.
+        cost_ns: estimated time for all grains on one thread, which decides about parallel
+        execution.
+        scratch_bytes: scratch memory per thread, aligned to 64.
+        label: describes the algorithm, for profiles.
+        operations: positions in the model of the operations that it implements.
+        subroutines: functions that it calls; their declarations are among `declarations`.
     """
 
     text: str
@@ -74,7 +79,7 @@ class Routine:
 
     @property
     def name(self) -> str:
-        """A symbol that follows from the text."""
+        """Symbol derived from a digest of the text."""
         return f"k{_digest(self.text)}"
 
 

@@ -1,4 +1,4 @@
-"""What machine code is generated for: a family of processors, by the widths and instructions that kernels may use."""
+"""Targets of code generation: processor families with their register widths and instructions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from functools import cache
 from neurald.drivers.settings import Settings
 from neurald.hal.errors import BadData
 
-#: Chooses a target by name, whatever the processor: avx512vnni, avx512, avx2 or generic.
+#: Environment variable that selects a target by name: avx512vnni, avx512, avx2 or generic.
 TARGET_VARIABLE = "NEURALD_CPU_TARGET"
 
 
@@ -16,14 +16,14 @@ class Target:
     """A family of processors.
 
     Attributes:
-        cpu: LLVM's name of the oldest processor of the family; "" for whatever LLVM takes as the basis.
-        features: LLVM's features beyond those of `cpu`, as "+avx512f,+fma".
-        vector_bytes: of a register.
-        registers: how many vector registers there are.
-        has_fma: whether a × b + c is one instruction.
-        has_vnni: whether there are dot products of four unsigned by four signed bytes.
-        has_half: whether halves are converted by instructions.
-        needs: what the processor must have, as Linux writes it in /proc/cpuinfo.
+        cpu: LLVM's name of the oldest processor of the family; "" for LLVM's baseline.
+        features: LLVM features beyond those of `cpu`, such as "+avx512f,+fma".
+        vector_bytes: size of a vector register.
+        registers: number of vector registers.
+        has_fma: True if a × b + c is one instruction.
+        has_vnni: True if there are dot products of four unsigned by four signed bytes.
+        has_half: True if there are conversions from and to float16.
+        needs: required processor flags, as in /proc/cpuinfo.
     """
 
     name: str
@@ -37,13 +37,13 @@ class Target:
     needs: frozenset[str]
 
     def lanes(self, size_bytes: int) -> int:
-        """How many elements of that size a register holds."""
+        """Returns the number of elements of this size in a register."""
         return self.vector_bytes // size_bytes
 
 
 _AVX512 = frozenset(("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512cd", "fma", "f16c"))
 
-#: The best first.
+#: In descending order of preference.
 TARGETS: Mapping[str, Target] = {
     target.name: target
     for target in (
@@ -97,7 +97,7 @@ TARGETS: Mapping[str, Target] = {
 
 @cache
 def _flags() -> frozenset[str]:
-    """What the processor has; nothing where that is not known."""
+    """Returns the processor's flags; empty if unknown."""
     try:
         with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:  # noqa: PTH123 - read once, line by line
             for line in file:
@@ -109,26 +109,26 @@ def _flags() -> frozenset[str]:
 
 
 def runs_here(target: Target) -> bool:
-    """Whether this machine's processor has what the target needs."""
+    """Returns True if this machine's processor can run the target's code."""
     return target.needs <= _flags()
 
 
 def host_target(settings: Settings) -> Target:
-    """The target that `NEURALD_CPU_TARGET` names, or the best one for this machine.
+    """Returns the target that `NEURALD_CPU_TARGET` names, or the best one for this machine.
 
     Args:
         settings: of the driver.
 
     Raises:
-        BadData: there is none of that name, or the processor cannot run it.
+        BadData: the name is unknown, or the processor cannot run the target's code.
     """
     wanted = settings.text(TARGET_VARIABLE)
     if not wanted:
         return next(target for target in TARGETS.values() if runs_here(target))
     target = TARGETS.get(wanted)
     if target is None:
-        raise BadData(f"{TARGET_VARIABLE} is {wanted!r}; one of {', '.join(TARGETS)} is expected")
+        raise BadData(f"{TARGET_VARIABLE} is {wanted!r}; expected one of {', '.join(TARGETS)}")
     if not runs_here(target):
         missing = ", ".join(sorted(target.needs - _flags()))
-        raise BadData(f"{TARGET_VARIABLE} is {wanted!r}, and this processor lacks {missing}")
+        raise BadData(f"{TARGET_VARIABLE} is {wanted!r}, but this processor lacks {missing}")
     return target

@@ -3,7 +3,7 @@
 import math
 
 from neurald.drivers.compiler.ir.expression import Apply, Constant
-from neurald.drivers.compiler.ir.op import Fold, Number, Op, fold_start
+from neurald.drivers.compiler.ir.op import Number, Op, ReductionOp, reduction_identity
 from neurald.drivers.compiler.ir.scalar import Scalar
 
 _STORED = {
@@ -494,17 +494,17 @@ def _converted(text: str, source: Scalar, kind: Scalar) -> str:
     return f"({computed(kind)}){text}"
 
 
-def fold_text(fold: Fold, total: str, value: str, kind: Scalar) -> str:
+def fold_text(fold: ReductionOp, total: str, value: str, kind: Scalar) -> str:
     """Returns the statement that combines one more value into an accumulator."""
-    if fold is Fold.SUM:
+    if fold is ReductionOp.SUM:
         return f"{total} += {value};"
-    if fold is Fold.PRODUCT:
+    if fold is ReductionOp.PRODUCT:
         return f"{total} *= {value};"
-    if fold in (Fold.ANY, Fold.ALL):
-        return f"{total} = {total} {'||' if fold is Fold.ANY else '&&'} {value};"
-    return f"{total} = {_extreme(kind, value, total, is_minimum=fold is Fold.MINIMUM)};"
+    if fold in (ReductionOp.ANY, ReductionOp.ALL):
+        return f"{total} = {total} {'||' if fold is ReductionOp.ANY else '&&'} {value};"
+    return f"{total} = {_extreme(kind, value, total, is_minimum=fold is ReductionOp.MINIMUM)};"
 
 
-def fold_start_text(fold: Fold, kind: Scalar) -> str:
+def fold_start_text(fold: ReductionOp, kind: Scalar) -> str:
     """Returns the initial value of a reduction."""
-    return constant_text(fold_start(fold, kind), kind)
+    return constant_text(reduction_identity(fold, kind), kind)

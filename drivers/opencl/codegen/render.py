@@ -6,11 +6,12 @@ The text depends on the kernel only. Fast kernels for contractions are in `kerne
 import math
 from collections.abc import Mapping, Sequence
 
-from neurald.drivers.compiler.ir.expression import Accumulated, Expression, Reduce, axis
-from neurald.drivers.compiler.ir.graph import Value, flat, unflat
+from neurald.drivers.compiler.ir.expression import AccumulatorRef, Expression, Reduce, axis
+from neurald.drivers.compiler.ir.graph import delinearize, linearize
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.traversal import free_axes, substitute, walk
-from neurald.drivers.compiler.passes.contraction_expansion import as_fold
+from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.compiler.passes.contraction_expansion import expand_contraction
 from neurald.drivers.opencl.codegen.arguments import Arguments
 from neurald.drivers.opencl.codegen.dialect import computed, fold_start_text, fold_text, store_text
 from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
@@ -51,7 +52,7 @@ def finish_lines(statements: Statements, kernel: Kernel, place: str) -> list[str
 
 def render(kernel: Kernel) -> Source:
     """Returns the source of a kernel; a contraction is computed like any other reduction."""
-    kernel = as_fold(kernel)
+    kernel = expand_contraction(kernel)
     total = math.prod(kernel.shape)
     count = kernel.row_axes
     if count is not None:
@@ -62,7 +63,7 @@ def render(kernel: Kernel) -> Source:
 
 def _by_place(kernel: Kernel, place: Expression) -> Kernel:
     """Returns the kernel with its axes expressed by the linear index of the element."""
-    return _moved(kernel, unflat(place, kernel.shape))
+    return _moved(kernel, delinearize(place, kernel.shape))
 
 
 def _moved(kernel: Kernel, position: Sequence[Expression]) -> Kernel:
@@ -163,24 +164,24 @@ def _together(
     """
     shape = tuple(each.extent for each in fold.axes)
     along = axis(math.prod(shape), "along")
-    body = substitute(fold.body, dict(zip(fold.axes, unflat(along, shape), strict=True)))
+    body = substitute(fold.body, dict(zip(fold.axes, delinearize(along, shape), strict=True)))
     inner = Statements(values.by_value, {**known, along: "along"}, indent="    ")
     value = inner.value(body)
     kind = computed(fold.type)
     return [
-        f"  {kind} {name} = {fold_start_text(fold.fold, fold.type)};",
+        f"  {kind} {name} = {fold_start_text(fold.reduction, fold.type)};",
         "  {",
         f"    __local {kind} *parts = (__local {kind} *)scratch;",
         f"    for (int along = lid; along < {along.extent}; along += {size}) {{",
         *inner.lines,
-        f"      {fold_text(fold.fold, name, value, fold.type)}",
+        f"      {fold_text(fold.reduction, name, value, fold.type)}",
         "    }",
         f"    parts[lid] = {name};",
         "    barrier(CLK_LOCAL_MEM_FENCE);",
         f"    for (int half_size = {size // 2}; half_size > 0; half_size >>= 1) {{",
         "      if (lid < half_size) {",
         f"        const {kind} other = parts[lid + half_size];",
-        f"        {fold_text(fold.fold, name, 'other', fold.type)}",
+        f"        {fold_text(fold.reduction, name, 'other', fold.type)}",
         f"        parts[lid] = {name};",
         "      }",
         "      barrier(CLK_LOCAL_MEM_FENCE);",
@@ -199,7 +200,7 @@ def _rows(kernel: Kernel, count: int) -> Source:
     values = Arguments(arguments_of(kernel))
     rows, length = math.prod(kernel.shape[:count]), math.prod(kernel.shape[count:])
     row, column = axis(rows, "row"), axis(length, "column")
-    at = (*unflat(row, kernel.shape[:count]), *unflat(column, kernel.shape[count:]))
+    at = (*delinearize(row, kernel.shape[:count]), *delinearize(column, kernel.shape[count:]))
     placed = _moved(kernel, at)
     # Inner reductions stay inside outer ones, unless they are constant for the whole row.
     folds = [
@@ -260,14 +261,14 @@ def element_function(kernel: Kernel, values: Sequence[Value], names: Sequence[st
     contraction = kernel.contraction
     assert contraction is not None  # noqa: S101 - callers render a contraction
     places = list(names or (f"i{dimension}" for dimension in range(len(kernel.axes))))
-    sums = [each for each in walk(*kernel.roots) if isinstance(each, Accumulated)]
+    sums = [each for each in walk(*kernel.roots) if isinstance(each, AccumulatorRef)]
     known: dict[Expression, str] = {
         **dict(zip(kernel.axes, places, strict=True)),
         **dict.fromkeys(sums, "sum"),
     }
     read = Arguments(tuple(values))
     statements = Statements(read.by_value, known)
-    place = statements.value(flat(kernel.axes, kernel.shape))
+    place = statements.value(linearize(kernel.axes, kernel.shape))
     lines = finish_lines(statements, kernel, place)
     position = ", ".join(f"const int {name}" for name in places)
     return "\n".join(

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from neurald.drivers.compiler.ir.expression import (
-    Accumulated,
+    AccumulatorRef,
     Apply,
     Axis,
     Constant,
@@ -17,10 +17,11 @@ from neurald.drivers.compiler.ir.expression import (
     Load,
     Reduce,
 )
-from neurald.drivers.compiler.ir.graph import Value, flat
-from neurald.drivers.compiler.ir.nesting import Nesting
+from neurald.drivers.compiler.ir.graph import linearize
+from neurald.drivers.compiler.ir.nesting import BoundedRecursion
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import free_axes, walk
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.arguments import Argument
 from neurald.drivers.opencl.codegen.dialect import (
     apply_text,
@@ -46,11 +47,11 @@ class _Scope:
 
 
 class Statements:
-    """Generates the statements of one function, in the order in which values are requested.
+    """Makes statements for one function, in the order in which they are asked for.
 
     Args:
         pointers: the argument for each value.
-        names: names of axes and of `Accumulated`, or the text of a constant index.
+        names: names of axes and of `AccumulatorRef`, or the text of a constant index.
         indent: the indentation of the statements.
         prefix: the prefix of declared names; other instances in the same function need different
             ones.
@@ -73,7 +74,7 @@ class Statements:
         self._uses: dict[Expression, int] = {}
         #: Depth of nested parentheses in the text of an expression.
         self._parentheses: dict[Expression, int] = {}
-        self._nesting = Nesting[str](self._parts)
+        self._nesting = BoundedRecursion[str](self._parts)
         self._keys: dict[Expression, str] = {}
 
     @property
@@ -131,7 +132,7 @@ class Statements:
         if isinstance(expression, Linear):
             return tuple(term for term, _ in self._terms(expression))
         if isinstance(expression, Load):
-            place = flat(expression.index, expression.value.shape)
+            place = linearize(expression.index, expression.value.shape)
             guarded = (
                 () if expression.guard is None or expression.otherwise is None else expression.operands[-2:]
             )
@@ -192,7 +193,7 @@ class Statements:
             return self._load(expression, operands)
         if isinstance(expression, Apply):
             return apply_text(expression, operands)
-        what = "the sum of a contraction" if isinstance(expression, Accumulated) else "an axis"
+        what = "the sum of a contraction" if isinstance(expression, AccumulatorRef) else "an axis"
         raise AssertionError(f"{what} has no name here")
 
     def _sum(self, expression: Linear) -> str:
@@ -241,7 +242,7 @@ class Statements:
             opened.append((axis, name))
         value = self._value(expression.body)
         margin = self._margin(self._scopes[-1].depth)
-        self._scopes[-1].lines.append(margin + fold_text(expression.fold, total, value, expression.type))
+        self._scopes[-1].lines.append(margin + fold_text(expression.reduction, total, value, expression.type))
         inner: list[str] = []
         for axis, name in reversed(opened):
             scope = self._scopes.pop()
@@ -250,7 +251,7 @@ class Statements:
             inner = [head, *scope.lines, *inner, f"{margin}}}"]
             self._forget(scope.depth)
         lines = self._scopes[-1].lines
-        start = fold_start_text(expression.fold, expression.type)
+        start = fold_start_text(expression.reduction, expression.type)
         lines.append(f"{self._margin(outer)}{computed(expression.type)} {total} = {start};")
         lines.extend(inner)
         self._texts[expression], self._depths[expression] = total, outer

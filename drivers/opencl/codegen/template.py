@@ -12,7 +12,7 @@ import re
 import string
 from collections.abc import Mapping, Sequence
 
-from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.arguments import Arguments
 from neurald.drivers.opencl.codegen.kernel_source import HANDED_ON, MEETING, NAME, WAIT
 

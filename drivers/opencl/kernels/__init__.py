@@ -10,7 +10,7 @@ from neurald.drivers.opencl.codegen.lazy_sources import LazySources
 from neurald.drivers.opencl.kernels import depthwise, elementwise4
 from neurald.drivers.opencl.kernels.gemm import cpu_tile, gemv, int8_dot, tensor_core, tile
 from neurald.drivers.opencl.kernels.gemm.gemm_view import product_of
-from neurald.drivers.opencl.platform.platform import DeviceFacts
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
 #: Above this many FLOAT32 products, tensor cores are always faster.
 _MANY = 1 << 25

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
-from neurald.drivers.compiler.ir.graph import DepthwiseConvolution, Value
+from neurald.drivers.compiler.ir.graph import DepthwiseConvolution
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.arguments import as_images
 from neurald.drivers.opencl.codegen.dialect import multiply_add
 from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
@@ -12,7 +13,7 @@ from neurald.drivers.opencl.codegen.render import LOCAL_SIZE
 from neurald.drivers.opencl.codegen.template import arguments, fill, resolved
 from neurald.drivers.opencl.kernels.epilogue.epilogue import Epilogue, epilogue, read_by_fours, used_values
 from neurald.drivers.opencl.kernels.gemm.gemm_view import is_supported, loads, reader
-from neurald.drivers.opencl.platform.platform import DeviceFacts
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
 #: Larger windows are computed in loops instead of unrolled code.
 _MAXIMUM_TAPS = 49

@@ -8,17 +8,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from neurald.drivers.compiler.ir.expression import Axis, Expression, Load, axis
-from neurald.drivers.compiler.ir.graph import Value, flat, unflat
+from neurald.drivers.compiler.ir.graph import delinearize, linearize
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import substitute, walk
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.arguments import Arguments, as_images
 from neurald.drivers.opencl.codegen.dialect import computed, stored, texel_vector
 from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
 from neurald.drivers.opencl.codegen.render import LOCAL_SIZE, arguments_of, render
 from neurald.drivers.opencl.codegen.statements import Statements
 from neurald.drivers.opencl.kernels.epilogue.four_loads import is_multiple_of_4
-from neurald.drivers.opencl.platform.platform import DeviceFacts
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ def _plan(kernel: Kernel, leading: int, images: frozenset[Value]) -> _Plan:
     """
     shape = kernel.shape
     row, column = axis(math.prod(shape[:leading]), "row"), axis(math.prod(shape[leading:]), "column")
-    place = (*unflat(row, shape[:leading]), *unflat(column, shape[leading:]))
+    place = (*delinearize(row, shape[:leading]), *delinearize(column, shape[leading:]))
     body = substitute(kernel.body, dict(zip(kernel.axes, place, strict=True)))
     is_whole = column.extent % 4 == 0
     loads = [each for each in walk(body) if isinstance(each, Load) and each.value in images]
@@ -70,7 +71,7 @@ def _plan(kernel: Kernel, leading: int, images: frozenset[Value]) -> _Plan:
 
 def _is_side_by_side(load: Load, column: Axis) -> bool:
     """Returns True if a load at four columns from an aligned one reads exactly one texel."""
-    start = flat(load.index, load.value.shape) - column
+    start = linearize(load.index, load.value.shape) - column
     return load.guard is None and column not in walk(start) and is_multiple_of_4(start)
 
 
@@ -111,7 +112,7 @@ def _texels(plan: _Plan, values: Arguments) -> list[str]:
     reads = []
     for number, each in enumerate(plan.loads):
         argument = values.by_value[each.value]
-        place = places.value(flat(each.index, each.value.shape))
+        place = places.value(linearize(each.index, each.value.shape))
         reads.append(f"  const {texel_vector(each.type)} v{number} = {argument.load4(place)};")
     return [*places.lines, *reads]
 

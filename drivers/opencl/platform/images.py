@@ -6,12 +6,11 @@ import logging
 from typing import TYPE_CHECKING
 
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.drivers.opencl.platform.storage import TEXEL, Images, Range, Storage
 
 if TYPE_CHECKING:
     import pyopencl as cl
-
-    from neurald.drivers.opencl.platform.platform import DeviceFacts
 
 _LOG = logging.getLogger(__name__)
 

@@ -23,10 +23,11 @@ from enum import Enum
 import numpy as np
 
 from neurald.drivers.compiler.ir.expression import Expression, Load, axis, load
-from neurald.drivers.compiler.ir.graph import Compute, Graph, MatrixProduct, Node, Ranking, Value
+from neurald.drivers.compiler.ir.graph import Compute, Graph, MatrixProduct, Node, TopK
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import rewrite
-from neurald.drivers.opencl.platform.platform import DeviceFacts
+from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
 
 class Precision(Enum):
@@ -111,7 +112,7 @@ def lower_precision(graph: Graph, precision: Precision) -> None:
             nodes.append(replace(node, output=output, body=body, requirements=requirements))
         elif isinstance(node, MatrixProduct):
             nodes.append(replace(node, left=factor(node.left), right=factor(node.right)))
-        elif isinstance(node, Ranking):
+        elif isinstance(node, TopK):
             nodes.append(replace(node, input=half(node.input)))
         else:
             nodes.append(replace(node, input=factor(node.input), weights=factor(node.weights)))

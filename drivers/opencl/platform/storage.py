@@ -11,8 +11,8 @@ device forbids it.
 from dataclasses import dataclass
 from enum import Enum
 
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.settings import Settings
 from neurald.hal.errors import UnavailableDevice
 

@@ -6,7 +6,7 @@ All values lie in two buffers, see `neurald.drivers.compiler.memory.buffer_assig
 import msgspec
 
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.compiler.memory.buffer_assignment import Place, Port
+from neurald.drivers.compiler.memory.buffer_assignment import BufferLocation, Port
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.runtime.persistent_kernel import GAVE_UP
 
@@ -54,7 +54,7 @@ class Call(msgspec.Struct, frozen=True, array_like=True):
     """
 
     kernel: str
-    places: tuple[Place, ...]
+    places: tuple[BufferLocation, ...]
     groups: int
     local_size: int
     status: int = 0

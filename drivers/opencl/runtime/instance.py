@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from neurald.drivers.compiler.memory.buffer_assignment import Base, Place, Port
+from neurald.drivers.compiler.memory.buffer_assignment import Base, BufferLocation, Port
+from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.images import image_over
-from neurald.drivers.opencl.platform.platform import DeviceContext
 from neurald.drivers.opencl.runtime.buffer import OpenClBuffer
 from neurald.drivers.opencl.runtime.executable import FLAGS, Call, Executable, ImageUse
 from neurald.drivers.opencl.runtime.launcher import CommandList, Launch, Transfer
@@ -245,9 +245,7 @@ class Instance:
             return
         self._clear_zeros()
         if self._flags[0]:
-            raise OpFailed(
-                "the work-groups of the persistent kernel were not all resident on the device at once"
-            )
+            raise OpFailed("work-groups of the persistent kernel were not on the device together")
         for call in self._executable.calls:
             code = int(self._flags[call.status]) if call.status else 0
             if code:
@@ -356,7 +354,9 @@ def bound_launch(
     )
 
 
-def _image(device: DeviceContext, buffer: "cl.Buffer", place: Place, use: ImageUse) -> tuple["cl.Image", int]:
+def _image(
+    device: DeviceContext, buffer: "cl.Buffer", place: BufferLocation, use: ImageUse
+) -> tuple["cl.Image", int]:
     """Creates an image that contains a value of a buffer.
 
     Returns it and the index of the value's first texel.

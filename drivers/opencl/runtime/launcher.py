@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeAlias
 
+from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.errors import SUCCESS
-from neurald.drivers.opencl.platform.platform import DeviceContext
 from neurald.drivers.opencl.runtime.native_loop import KERNEL, READ, WRITE, Encoded, native_loop
 from neurald.drivers.opencl.runtime.portions import PORTION_S, Portions
 

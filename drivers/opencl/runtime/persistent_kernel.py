@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from neurald.drivers.opencl.codegen.kernel_source import HANDED_ON, MEETING, WAIT, Source
-from neurald.drivers.opencl.platform.platform import DeviceFacts
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
 #: Work-items of a work-group, unless a source with barriers asks for another number.
 ITEMS: Final = 256

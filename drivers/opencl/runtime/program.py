@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final, Self
 import msgspec
 
 from neurald.drivers.opencl.codegen.program_text import KernelTexts
+from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.known_programs import source_key
-from neurald.drivers.opencl.platform.platform import DeviceContext
 from neurald.hal.errors import OpFailed
 from neurald.hal.process.fork import keep_in_children
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
-from neurald.drivers.opencl.platform.platform import DeviceContext
+from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.runtime.launcher import Transfer
 from neurald.drivers.opencl.runtime.native_loop import native_copy
 from neurald.hal.accounting.account import Reservation, reserve

@@ -14,21 +14,19 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
 import neurald
 from neurald.drivers.compiler.support.worker_process import WorkerProcess
-from neurald.drivers.opencl.platform.platform import DeviceContext, DeviceFacts
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts
+from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.runtime.program import Program
 from neurald.drivers.opencl.tuning.program_messages import Answer, Build, Measure
 from neurald.drivers.opencl.tuning.sharding import work_bytes
 from neurald.drivers.opencl.tuning.trials import trials_of
+from neurald.drivers.opencl.tuning.work import Shard, Work
 from neurald.hal.errors import OpFailed
-
-if TYPE_CHECKING:
-    from neurald.drivers.opencl.tuning.measuring import Shard, Work
 
 _LOG = logging.getLogger(__name__)
 
@@ -81,7 +79,7 @@ class Helper:
         is_resident: whether kernels are measured as phases of a persistent kernel.
     """
 
-    def __init__(self, work: "Work", device: DeviceContext, *, is_resident: bool) -> None:
+    def __init__(self, work: Work, device: DeviceContext, *, is_resident: bool) -> None:
         self._work = work
         self._facts, self._is_resident = device.facts, is_resident
         self.process = _started(device.facts)
@@ -106,7 +104,7 @@ class Helper:
             if not is_there:
                 return
 
-    def _measure(self, process: WorkerProcess, shard: "Shard") -> bool:
+    def _measure(self, process: WorkerProcess, shard: Shard) -> bool:
         """Builds and measures a shard in the process.
 
         Returns False if the process is of no further use.

@@ -15,7 +15,6 @@ import time
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -40,9 +39,6 @@ from neurald.hal.process.fork import forkable_lock
 from neurald.hal.process.private_directory import make_directory
 from neurald.hal.registry import create_device
 
-if TYPE_CHECKING:
-    from neurald.drivers.opencl.device import OpenClDevice
-
 _LOG = logging.getLogger(__name__)
 
 _RUNS = 5
@@ -62,7 +58,7 @@ class _Figures(msgspec.Struct, frozen=True):
     quant8: float
 
 
-def calibrated(device: "OpenClDevice") -> Capabilities:
+def calibrated(device: Device) -> Capabilities:
     """Returns the capabilities of a device.
 
     They are measured once per version of it and of the CPU device.

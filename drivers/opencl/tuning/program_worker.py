@@ -15,7 +15,7 @@ import sys
 from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from neurald.drivers.opencl.platform.platform import DeviceContext
+    from neurald.drivers.opencl.platform.discovery import DeviceContext
 
 #: Option of prctl(2): the signal to receive when the parent process ends.
 _PR_SET_PDEATHSIG = 1
@@ -46,7 +46,7 @@ def _opened(place: str, digest: str) -> "DeviceContext":
     Raises:
         UnavailableDevice: there is a different device at this place, or none.
     """
-    from neurald.drivers.opencl.platform.platform import DeviceContext, choose, discover
+    from neurald.drivers.opencl.platform.discovery import DeviceContext, choose, discover
     from neurald.hal.errors import UnavailableDevice
 
     facts = choose(discover(), place)

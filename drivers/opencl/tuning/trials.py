@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from neurald.drivers.compiler.memory.buffer_assignment import Base, Place
+from neurald.drivers.compiler.memory.buffer_assignment import Base, BufferLocation
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.program_text import kernel_name, program_text
 from neurald.drivers.opencl.compiler import BUFFERS, phase_of
-from neurald.drivers.opencl.platform.platform import DeviceContext, DeviceFacts
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts
+from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.runtime.executable import Call, image_uses
 from neurald.drivers.opencl.runtime.instance import allocate, bound_launch, clear
 from neurald.drivers.opencl.runtime.launcher import CommandList, Launch
@@ -187,13 +188,13 @@ def _bases(source: Source) -> tuple[Base, ...]:
     return (Base.ARENA,) * len(source.arguments)
 
 
-def _layout(source: Source) -> tuple[tuple[Place, ...], int]:
+def _layout(source: Source) -> tuple[tuple[BufferLocation, ...], int]:
     """Assigns offsets to the arguments of a source, behind its status word and workspace.
 
     Returns them and the end.
     """
     places, end = [], _WORKSPACE + -(-source.workspace_bytes // _ALIGNMENT) * _ALIGNMENT
     for value in source.arguments:
-        places.append(Place(Base.ARENA, end))
+        places.append(BufferLocation(Base.ARENA, end))
         end += -(-max(1, value.size_bytes) // _ALIGNMENT) * _ALIGNMENT
     return tuple(places), end

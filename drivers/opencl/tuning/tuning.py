@@ -12,7 +12,8 @@ import msgspec
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.compiler import Compiled
 from neurald.drivers.opencl.kernels.fused.chains import Chain
-from neurald.drivers.opencl.platform.platform import DeviceContext, DeviceFacts
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts
+from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.runtime.executable import Executable
 from neurald.drivers.opencl.runtime.instance import Instance, allocate
 from neurald.drivers.opencl.runtime.persistent_kernel import ITEMS, is_offered, resident_groups

@@ -1,1 +1,1 @@
-"""Arithmetic that references of several subjects share: fixed point, quantised values, hashes."""
+"""Arithmetic shared by several subjects: fixed point, quantised values, hashes."""

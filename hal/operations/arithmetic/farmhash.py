@@ -1,4 +1,7 @@
-"""FarmHash's `Fingerprint64`, of many keys of one length at a time. Its values are the same everywhere, for ever."""
+"""FarmHash's `Fingerprint64` for many keys of the same length.
+
+Its values are platform-independent.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,16 +12,16 @@ from neurald.hal.operations.machinery.call import Array
 
 _MASK = (1 << 64) - 1
 _K0, _K1, _K2 = 0xC3A5C85C97CB3127, 0xB492B66FBE98F273, 0x9AE16A3B2F90404F
-#: Long keys are taken in pieces of so many bytes.
+#: Block size for long keys, in bytes.
 _PIECE = 64
 
-# The arithmetic of words is modulo 2^64; there is one for each key, or one for all.
+# Arithmetic on words is modulo 2^64. An array has one word per key, or one for all.
 _Words = np.ndarray[Any, np.dtype[np.uint64]]
 _Pair = tuple[_Words, _Words]
 
 
 def fingerprint64(keys: Array) -> Array:
-    """The fingerprints of keys.
+    """Computes the fingerprints of keys.
 
     Args:
         keys: uint8, shape (keys, bytes of each).
@@ -37,7 +40,10 @@ def fingerprint64(keys: Array) -> Array:
 
 
 def _word(keys: Array, offset: int, size: int = 8) -> _Words:
-    """The little-endian number of `size` bytes at an offset, which counts from the end where it is negative."""
+    """Returns the little-endian number of `size` bytes at an offset.
+
+    A negative one counts from the end.
+    """
     start = offset if offset >= 0 else keys.shape[1] + offset
     return np.ascontiguousarray(keys[:, start : start + size]).view(f"<u{size}")[:, 0].astype(np.uint64)
 
@@ -47,7 +53,7 @@ def _constant(value: int) -> _Words:
 
 
 def _rotate(words: _Words, bits: int) -> _Words:
-    """The words rotated to the right."""
+    """Rotates words to the right."""
     return (words >> np.uint64(bits)) | (words << np.uint64(64 - bits))
 
 
@@ -56,7 +62,7 @@ def _mix(words: _Words) -> _Words:
 
 
 def _combine(first: _Words, second: _Words, multiplier: _Words) -> _Words:
-    """One word of two."""
+    """Hashes two words to one."""
     inner = _mix((first ^ second) * multiplier)
     return _mix((second ^ inner) * multiplier) * multiplier
 
@@ -81,7 +87,7 @@ def _up_to_16(keys: Array) -> _Words:
 
 
 def _ends(keys: Array, factor: int, multiplier: _Words) -> _Pair:
-    """What the first and last 16 bytes come to."""
+    """Hashes the first and last 16 bytes."""
     first, second = _word(keys, 0) * _constant(factor), _word(keys, 8)
     last, before = _word(keys, -8) * multiplier, _word(keys, -16) * _constant(_K2)
     low = _rotate(first + second, 43) + _rotate(last, 30) + before
@@ -108,7 +114,7 @@ def _up_to_64(keys: Array) -> _Words:
 
 @dataclass(slots=True)
 class _State:
-    """What is carried from one piece of long keys to the next."""
+    """The hash state between blocks of long keys."""
 
     x: _Words
     y: _Words
@@ -117,7 +123,7 @@ class _State:
     w: _Pair
 
     def take(self, piece: Array, multiplier: _Words, *, last: bool = False) -> None:
-        """Mixes one piece in; the last one weighs more."""
+        """Mixes one block into the state; the last block has a higher weight."""
         weight = _constant(9 if last else 1)
         x = _rotate(self.x + self.y + self.v[0] + _word(piece, 8), 37) * multiplier
         y = _rotate(self.y + self.v[1] + _word(piece, 48), 42) * multiplier
@@ -126,12 +132,12 @@ class _State:
         z = _rotate(self.z + self.w[0], 33) * multiplier
         v = _half_piece(piece[:, :32], self.v[1] * multiplier, x + self.w[0])
         w = _half_piece(piece[:, 32:], z + self.w[1], y + _word(piece, 16))
-        # The two change places.
+        # x and z are swapped.
         self.x, self.y, self.z, self.v, self.w = z, y, x, v, w
 
 
 def _half_piece(half: Array, first: _Words, second: _Words) -> _Pair:
-    """Two words of 32 bytes and two others."""
+    """Hashes 32 bytes and two words to two words."""
     words = [_word(half, offset) for offset in (0, 8, 16, 24)]
     first = first + words[0]
     second = _rotate(second + first + words[3], 21)

@@ -1,13 +1,15 @@
-"""The fixed-point arithmetic of quantised operations, as TFLite and Android NN define it.
+"""The fixed-point arithmetic of quantised operations, as defined by TFLite and Android NN.
 
-A real multiplier is a 31-bit integer and a power of two. Products are rounded twice: to the nearest when the high half
-is taken, and away from zero when it is shifted (`MultiplyByQuantizedMultiplier` of TFLite's reference kernels).
+A real multiplier is represented by a 31-bit integer and a power of two. Products are rounded twice:
+to nearest when the high half is taken, and away from zero when it is shifted
+(`MultiplyByQuantizedMultiplier` of TFLite's reference kernels).
 
-Both roundings are floors after an addition, and nested floors collapse, so for an exponent -r < 0 the result is
+Both roundings are floors after an addition, and nested floors collapse, so for an exponent -r < 0
+the result is
 
     floor((value × mantissa + 2^30 + 2^(30 + r) - (2^31 if value < 0)) / 2^(31 + r)),
 
-and floor((value × mantissa + 2^30) / 2^31) where nothing is shifted right.
+and floor((value × mantissa + 2^30) / 2^31) without a right shift.
 """
 
 from enum import Enum
@@ -16,16 +18,19 @@ import numpy as np
 
 from neurald.hal.operations.machinery.call import Array
 
-#: Elements computed at a time, so that intermediate results stay in the cache.
+#: Elements per chunk, so that intermediate results stay in the cache.
 _CHUNK = 1 << 15
-#: Parameters of channels are repeated up to about so many elements, because NumPy is slow on short rows.
+#: Channel parameters are repeated up to about this many elements: NumPy is slow on short rows.
 _ROW = 1 << 13
 #: Bits of a float64 significand.
 _SIGNIFICAND = 53
 
 
 def quantize_multipliers(reals: Array) -> tuple[Array, Array]:
-    """`reals`, none negative, as (mantissas, exponents): see `quantize_multiplier`. Both are int64."""
+    """Converts non-negative `reals` to (mantissas, exponents), both int64.
+
+    See `quantize_multiplier`.
+    """
     fractions, exponents = np.frexp(np.asarray(reals, np.float64))
     mantissas = np.floor(fractions * (1 << 31) + 0.5).astype(np.int64)
     exponents = exponents.astype(np.int64) + (mantissas >> 31)
@@ -36,21 +41,23 @@ def quantize_multipliers(reals: Array) -> tuple[Array, Array]:
 
 
 def quantize_multiplier(real: float) -> tuple[int, int]:
-    """`real` as (mantissa, exponent): real ≈ mantissa × 2^(exponent - 31), the mantissa in [2^30, 2^31).
+    """Converts `real` to (mantissa, exponent): real ≈ mantissa × 2^(exponent - 31).
 
-    What is too small becomes 0, what is too large becomes the largest multiplier.
+    The mantissa is in [2^30, 2^31). Too small values become 0, too large ones the largest
+    multiplier.
     """
     mantissas, exponents = quantize_multipliers(np.array([real]))
     return int(mantissas[0]), int(exponents[0])
 
 
 def single_ratio(first: float, second: float, divisor: float) -> float:
-    """Works out the product of two scales over a third in float32, as TFLite does before it quantises the ratio.
+    """Computes first × second / divisor in float32, as TFLite does before quantising the ratio.
 
-    A float64 product differs by up to 2^-24 of it, which is enough to move stored values of 16 bits by one.
+    A float64 product differs by a relative error of up to 2^-24, which is enough to change 16-bit
+    quantised values by one.
 
     Returns:
-        A finite number: scales at the ends of float32 give the largest one, or 0.
+        A finite number: extreme float32 scales give the largest one, or 0.
     """
     with np.errstate(all="ignore"):
         ratio = np.float32(first) * np.float32(second) / np.float32(divisor)
@@ -58,18 +65,19 @@ def single_ratio(first: float, second: float, divisor: float) -> float:
 
 
 def short_mantissas(mantissas: Array) -> Array:
-    """Mantissas of which only the upper 16 bits are kept, rounded: those of `Rounding.SHORT`."""
+    """Rounds mantissas to their upper 16 bits, for `Rounding.SHORT`."""
     short: Array = np.minimum((mantissas + (1 << 15)) >> 16, (1 << 15) - 1) << 16
     return short
 
 
 def multiply(values: Array, mantissa: Array | int, exponent: Array | int, *, ties_up: bool = False) -> Array:
-    """`values` × mantissa × 2^(exponent - 31), rounded as described above.
+    """Computes `values` × mantissa × 2^(exponent - 31), rounded as described above.
 
     Args:
-        values: int32 range, any integer type. Shifted left by a positive exponent they saturate at int32's ends.
-        mantissa, exponent: from `quantize_multiplier`; arrays are one for each index of the last axis.
-        ties_up: round upwards, not away from zero, when it is shifted.
+        values: int32 range, any integer type. A left shift by a positive exponent saturates to
+            int32.
+        mantissa, exponent: from `quantize_multiplier`; arrays have one per index of the last axis.
+        ties_up: round ties upwards in the shift, not away from zero.
 
     Returns:
         int64 of the shape of `values`.
@@ -95,42 +103,46 @@ def multiply(values: Array, mantissa: Array | int, exponent: Array | int, *, tie
 
 
 def _multiply_once(values: Array, mantissa: Array, exponent: Array) -> Array:
-    """`values` × mantissa × 2^(exponent - 31), rounded to the nearest, ties upwards.
+    """Computes `values` × mantissa × 2^(exponent - 31), rounded to nearest, ties upwards.
 
     Args:
         values: int64, below 2^47.
-        mantissa, exponent: from `quantize_multipliers`, exponents below 16; one for each index of the last axis.
+        mantissa, exponent: from `quantize_multipliers`, exponents below 16; one per index of the
+            last axis.
     """
-    # In halves of 16 bits, since a product may have more than 63.
+    # Split at 16 bits, because a product may have more than 63 bits.
     low = (values & 0xFFFF) * mantissa + (np.int64(1) << (30 - exponent))
     products: Array = ((values >> 16) * mantissa + (low >> 16)) >> (15 - exponent)
     return products
 
 
 class Rounding(Enum):
-    """How a product with a quantised multiplier is rounded."""
+    """Rounding of a product with a quantised multiplier."""
 
-    #: To the nearest, and again when it is shifted: see the module's text.
+    #: To nearest, and again in the shift: see the module's docstring.
     TWICE = 0
-    #: The same, but ties always upwards.
+    #: Like TWICE, with ties always upwards.
     TWICE_UP = 3
-    #: To the nearest, ties upwards.
+    #: To nearest, ties upwards.
     ONCE = 1
-    #: The same, with a multiplier of which only the upper 16 bits are kept.
+    #: Like ONCE, with the multiplier rounded to its upper 16 bits.
     SHORT = 2
 
 
 class Requantization:
-    """Turns sums of products into stored values: adds a bias, multiplies, adds the zero point, cuts to a range.
+    """Converts sums of products to quantised values.
 
-    Gives what `multiply` gives, but in float64 where that is exact: a product that the range does not cut off is
-    a multiple of 2^-(31 + r) below 2^bits, which a float64 holds if bits + 31 + r ≤ 53.
+    Adds a bias, multiplies, adds the zero point, clamps.
+
+    Gives the same results as `multiply`, but in float64 where that is exact: a product within the
+    range is a multiple of 2^-(31 + r) below 2^bits, which float64 represents if bits + 31 + r ≤ 53.
 
     Args:
-        multipliers: real multipliers, one for each channel or one for all.
-        bias: int32 range, one for each channel, of which there is at least one.
-        zero_point, low, high: of the output; results are cut to `low` to `high`, which `dtype` holds.
-        dtype: of the output, an integer of at most 16 bits.
+        multipliers: real multipliers, one per channel or one for all.
+        bias: int32 range, one per channel; at least one.
+        zero_point, low, high: of the output; results are clamped to `low` to `high`, which `dtype`
+            can represent.
+        dtype: of the output, an integer type of at most 16 bits.
         rounding: of the products.
     """
 
@@ -160,7 +172,7 @@ class Requantization:
         fraction = 15 if rounding is Rounding.SHORT else 31
         self._inexact = np.flatnonzero(exponents < fraction + bits - _SIGNIFICAND)
         self._unsigned = np.dtype(f"u{dtype.itemsize}")
-        # What is below zero would be rounded otherwise, unless all of that is cut off.
+        # Values below zero would round differently, unless all of them are clamped.
         self._by_sign = rounding is Rounding.TWICE and low < zero_point
         halves = np.where(is_twice & (exponents < 0), np.ldexp(0.5, exponents), 0.0)
         offsets = np.full(channels, 0.5 + zero_point - low) + (0.0 if self._by_sign else halves)
@@ -172,7 +184,8 @@ class Requantization:
         """Writes the results to `out`.
 
         Args:
-            sums: integers of any type that holds them exactly, shape (n, channels), contiguous.
+            sums: integers of any type that represents them exactly, shape (n, channels),
+                contiguous.
             out: of the same shape, of the output's type, contiguous.
         """
         flat, stored = sums.reshape(-1), out.reshape(-1).view(self._unsigned)
@@ -189,7 +202,7 @@ class Requantization:
             self._refill(sums, out)
 
     def _fill(self, sums: Array, stored: Array, buffer: Array, width: int) -> None:
-        """`stored` from `sums`, both flat, `width` elements a row."""
+        """Computes `stored` from `sums`, both flat, `width` elements per row."""
         bias, scale, half, offset = self._rows[:, :width]
         reals = buffer[: sums.size].reshape(-1, width)
         reals[...] = sums.reshape(-1, width)
@@ -198,13 +211,13 @@ class Requantization:
         if self._by_sign:
             reals += np.copysign(half, reals)
         reals += offset
-        # Counted from `low`, nothing is negative, and the cast is a floor.
+        # Relative to `low` nothing is negative, so the cast is a floor.
         np.clip(reals, 0, self._high - self._low, out=reals)
         stored[...] = reals.reshape(-1)
         stored += self._unsigned.type(self._low % (1 << 8 * self._unsigned.itemsize))
 
     def _refill(self, sums: Array, out: Array) -> None:
-        """Writes the channels whose products float64 does not hold."""
+        """Recomputes the channels whose products are not exact in float64."""
         where = self._inexact
         values = sums[:, where].astype(np.int64) + self._bias[where]
         factors = self._mantissas[where], self._exponents[where]

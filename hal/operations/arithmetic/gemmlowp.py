@@ -1,8 +1,9 @@
-"""Functions of fixed-point numbers, bit for bit as gemmlowp computes them: what quantised recurrent cells are made of.
+"""Fixed-point functions of quantised recurrent cells, bit for bit as in gemmlowp.
 
-A 16-bit number with k integer bits stands for stored × 2^(k - 15). Products keep the high half, rounded to the nearest, ties
-upwards. The curves are built from such products, so they differ from the real ones by a few units in the last place; as there
-are only 2^16 arguments, each is computed once as a table.
+A 16-bit number with k integer bits represents raw × 2^(k - 15). Products keep the high half,
+rounded to nearest, ties upwards. The functions are composed of such products, so they differ from
+the exact ones by a few units in the last place; each is precomputed as a table of its 2^16
+arguments.
 """
 
 import math
@@ -14,25 +15,25 @@ from neurald.hal.operations.machinery.call import Array
 
 _INT16 = np.iinfo(np.int16)
 _INT32 = np.iinfo(np.int32)
-#: 1 with no integer bits, as near as it can be.
+#: The largest number with no integer bits, an approximation of 1.
 _ONE = int(_INT16.max)
-#: Powers of two x whose e^-x are factors of e^-(a number), by their exponents.
+#: Exponents of the powers of two x for which e^-x is a factor of e^-(a number).
 _EXP_FACTORS = range(-2, 5)
-#: Steps of Newton and Raphson that give an inverse square root.
+#: Number of Newton-Raphson iterations for an inverse square root.
 NEWTON_STEPS = 5
-#: The root of 1/2 with no integer bits, of 32 bits.
+#: The square root of 1/2, 32 bits with no integer bits.
 HALF_ROOT = round(math.sqrt(0.5) * (1 << 31))
-#: Beyond -32, e^x is 0.
+#: e^x is 0 below -32.
 _EXP_LIMIT = 32
 
 
 def saturate16(values: Array) -> Array:
-    """Integers cut to 16 bits; the type stays."""
+    """Clamps integers to 16 bits; the type stays."""
     return np.clip(values, _INT16.min, _INT16.max)
 
 
 def shift_right(values: Array, bits: int) -> Array:
-    """Integers over 2^bits, rounded to the nearest, ties away from zero."""
+    """Divides integers by 2^bits, rounded to nearest, ties away from zero."""
     if bits == 0:
         return values
     half = 1 << (bits - 1)
@@ -40,19 +41,22 @@ def shift_right(values: Array, bits: int) -> Array:
 
 
 def product16(first: Array | int, second: Array | int) -> Array:
-    """The product of 16-bit fixed-point numbers, which has as many integer bits as both together; int64."""
+    """Multiplies 16-bit fixed-point numbers.
+
+    The result is int64 with the sum of their integer bits.
+    """
     products = np.asarray(first, np.int64) * second + (1 << 14)
     return np.asarray(np.minimum(products >> 15, _ONE))
 
 
 def _product32(first: Array | int, second: Array | int) -> Array:
-    """The same of 32-bit numbers."""
+    """Multiplies 32-bit fixed-point numbers like `product16`."""
     products = np.asarray(first, np.int64) * second + (1 << 30)
     return np.asarray(np.minimum(products >> 31, _INT32.max))
 
 
 def sigmoid16(values: Array) -> Array:
-    """The logistic function.
+    """Computes the logistic function.
 
     Args:
         values: int16 with 3 integer bits.
@@ -65,7 +69,7 @@ def sigmoid16(values: Array) -> Array:
 
 
 def tanh16(values: Array, integer_bits: int) -> Array:
-    """The hyperbolic tangent.
+    """Computes the hyperbolic tangent.
 
     Args:
         values: int16.
@@ -81,7 +85,7 @@ def tanh16(values: Array, integer_bits: int) -> Array:
 @lru_cache(maxsize=1)
 def _sigmoid_table() -> Array:
     values = np.arange(_INT16.min, _INT16.max + 1, dtype=np.int64)
-    # 1 / (1 + e^-|x|), of the division's 1 integer bit.
+    # 1 / (1 + e^-|x|); the division has 1 integer bit.
     positive = saturate16(_inverse_of_half_sum(_exp(-np.abs(values), 3)) << 1)
     table = np.where(values > 0, positive, _ONE - positive)
     return np.where(values == 0, 1 << 14, table).astype(np.int16)
@@ -90,7 +94,7 @@ def _sigmoid_table() -> Array:
 @lru_cache(maxsize=7)
 def _tanh_table(integer_bits: int) -> Array:
     values = np.arange(_INT16.min, _INT16.max + 1, dtype=np.int64)
-    # (1 - e^-2|x|) / (1 + e^-2|x|); twice a number is the same bits with one more integer bit.
+    # (1 - e^-2|x|) / (1 + e^-2|x|); doubling a number adds an integer bit to the same bits.
     quotient = _inverse_of_half_sum(_exp(-np.abs(values), integer_bits + 1)) - (1 << 13)
     magnitude = saturate16(quotient << 2)
     table = np.where(values < 0, -magnitude, magnitude)
@@ -98,10 +102,10 @@ def _tanh_table(integer_bits: int) -> Array:
 
 
 def _exp(values: Array, integer_bits: int) -> Array:
-    """e^x with no integer bits, of numbers that are not positive."""
+    """Computes e^x with no integer bits, for numbers that are not positive."""
     fraction = 15 - integer_bits
     quarter = 1 << (fraction - 2)
-    # x = (a number from -1/4 on) - (a multiple of 1/4, whose bits each stand for a factor).
+    # x = (a number in [-1/4, 0)) - (a multiple of 1/4, each bit of which is a factor).
     low = (values & (quarter - 1)) - quarter
     multiple = low - values
     result = _exp_from_quarter(low << integer_bits)
@@ -115,7 +119,10 @@ def _exp(values: Array, integer_bits: int) -> Array:
 
 
 def _exp_from_quarter(values: Array) -> Array:
-    """e^x for -1/4 ≤ x < 0, all with no integer bits: Taylor's series around -1/8 up to the fourth power."""
+    """Computes e^x for -1/4 ≤ x < 0, all with no integer bits.
+
+    A Taylor series around -1/8, degree 4.
+    """
     middle = round(math.exp(-1 / 8) * (1 << 15))
     third = round((1 << 15) / 3)
     x = values + (1 << 12)
@@ -128,7 +135,7 @@ def _exp_from_quarter(values: Array) -> Array:
 
 
 def _inverse_of_half_sum(values: Array) -> Array:
-    """2 / (1 + x) with 2 integer bits, for 0 ≤ x ≤ 1 with none: Newton and Raphson's division."""
+    """Computes 2 / (1 + x) with 2 integer bits, for 0 ≤ x ≤ 1 with none (Newton-Raphson)."""
     divisor = (values + _ONE + 1) >> 1
     x = round(48 / 17 * (1 << 13)) + product16(divisor, round(-32 / 17 * (1 << 13)))
     for _ in range(3):
@@ -138,16 +145,16 @@ def _inverse_of_half_sum(values: Array) -> Array:
 
 
 def inverse_square_root(values: Array) -> tuple[Array, Array]:
-    """1 / √values as multipliers for `fixed_point.multiply`.
+    """Computes 1 / √values as multipliers for `fixed_point.multiply`.
 
     Args:
-        values: integers from 0 to 2^31 - 1; 0 counts as 1.
+        values: integers from 0 to 2^31 - 1; 0 is treated as 1.
 
     Returns:
         Mantissas and exponents, int64.
     """
     values = values.astype(np.int64)
-    # A number times 4^pairs lies between 2^27 and 2^29; its root is then shifted by as many bits as there are pairs.
+    # Scaled by 4^pairs to between 2^27 and 2^29; the root is shifted by `pairs` bits afterwards.
     is_large = values >= 1 << 29
     scaled = np.where(is_large, values >> 2, np.maximum(values, 2))
     pairs = (31 - np.frexp(scaled.astype(np.float64))[1].astype(np.int64)) // 2 - 1

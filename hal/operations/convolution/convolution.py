@@ -1,4 +1,4 @@
-"""CONV_2D: every output channel sums a window over all input channels, times its weights."""
+"""CONV_2D: each output channel is a weighted sum over a window of all input channels."""
 
 import numpy as np
 
@@ -32,12 +32,16 @@ from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import known_activation
 
-#: Elements of inputs and sums that are worked on at a time: enough for a fast product, few enough for the cache.
+#: Elements of inputs and sums per block: enough for a fast matrix product, few enough for the
+#: cache.
 _BLOCK = 1 << 18
 
 
 def geometry(call: Call, *, grouped: bool = False) -> tuple[Window, Shape]:
-    """The window, and the output's NHWC shape; if `grouped`, the filter may see a part of the input's depth only."""
+    """Returns the window and the NHWC output shape.
+
+    If `grouped`, the filter may cover a part of the depth.
+    """
     shape = call.shape("input")
     batch, height, width, depth = shape_to_nhwc(shape) if is_nchw(call) else shape
     channels, *kernel, filter_depth = call.shape("filter")
@@ -71,13 +75,15 @@ def _patches(
     outside: int,
     dtype: "np.dtype[np.generic]",
 ) -> Array:
-    """What each position of a block sees, a row each: (positions, window height * width * depth).
+    """Returns the window contents of each position of a block as rows.
+
+    The shape is (positions, window height * width * depth).
 
     Args:
         values: NHWC.
         place: the window.
         block: ranges of images, and of positions along height and width.
-        outside: the value of elements outside the image.
+        outside: value of elements outside of the image.
         dtype: of the result.
     """
     images, rows, columns = block
@@ -99,14 +105,14 @@ def _patches(
 
 
 def convolve(values: Array, outside: int, matrix: Array, place: Window, write: Writer, output: Array) -> None:
-    """Fills `output` with windows over `values` times `matrix`, a block at a time.
+    """Fills `output` with the products of windows over `values` and `matrix`, block by block.
 
     Args:
-        values: NHWC; of a grouped convolution, the channels of a group follow one another.
-        outside: the value of elements outside the images.
+        values: NHWC; in a grouped convolution the channels of a group are adjacent.
+        outside: value of elements outside of the images.
         matrix: (channels, window height * width * depth of a group).
         place: the window.
-        write: makes outputs of the sums.
+        write: converts sums to outputs.
         output: NHWC, contiguous.
     """
     channels, depth = len(matrix), matrix.shape[1] // (place.kernel[0] * place.kernel[1])
@@ -127,7 +133,7 @@ def _reference(call: Call) -> tuple[Array, ...]:
     values, zero_point = signed(call)
     values = to_nhwc(values) if is_nchw(call) else values
     matrix = weights(call, (1, 2, 3), SIGNED_LARGEST).reshape(channels, -1)
-    # The zero point is left in the inputs and taken out of the sums: that is less work.
+    # The zero point is subtracted from the sums instead of the inputs, which is less work.
     zero_offset = -zero_point * (matrix @ np.ones_like(matrix[0])).astype(np.int64) if zero_point else None
     write = output_writer(call, zero_offset)
     output = np.empty(shape, call.operand("output").type.dtype)

@@ -1,4 +1,4 @@
-"""DEPTHWISE_CONV_2D: every output channel sums a window over one input channel, times its weights."""
+"""DEPTHWISE_CONV_2D: each output channel is a weighted sum over a window of one input channel."""
 
 import numpy as np
 
@@ -32,12 +32,12 @@ from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import known_activation
 from neurald.hal.operations.machinery.signature import scalar
 
-#: Sums that are worked on at a time, so that they stay in the cache.
+#: Sums per block, so that they stay in the cache.
 _BLOCK = 1 << 16
 
 
 def geometry(call: Call) -> tuple[Window, Shape]:
-    """The window, and the output's NHWC shape."""
+    """Returns the window and the NHWC output shape."""
     shape = call.shape("input")
     batch, height, width, depth = shape_to_nhwc(shape) if is_nchw(call) else shape
     first, *kernel, channels = call.shape("filter")
@@ -61,7 +61,7 @@ def _shape(call: Call) -> tuple[Shape, ...]:
 
 
 def largest(call: Call) -> int:
-    """The largest magnitude of a quantised input less its zero point."""
+    """Returns the largest magnitude of a quantised input minus its zero point."""
     operand = call.operand("input")
     if not is_quantized(operand):
         return 0
@@ -72,10 +72,10 @@ def largest(call: Call) -> int:
 def _accumulate(
     values: Array, filter_: Array, place: Window, rows: slice, columns: slice, sums: Array, scratch: Array
 ) -> None:
-    """Fills `sums` with those of a block of positions.
+    """Computes the sums of a block of positions.
 
     Args:
-        values: all of the block's images, NHWC, of the sums' depth.
+        values: all images of the block, NHWC, with the depth of the sums.
         filter_: (height, width, depth).
         place: the window.
         rows, columns: the block's positions.
@@ -83,7 +83,7 @@ def _accumulate(
         scratch: overwritten, of the same shape.
     """
     height, width = values.shape[1:3]
-    # Weights repeated along a row let NumPy run over whole rows where the stride is 1.
+    # Weights are repeated along a row, so that NumPy processes whole rows if the stride is 1.
     repeated = np.empty(sums.shape[2:], filter_.dtype)
     sums.fill(0)
     for y in range(place.kernel[0]):
@@ -99,14 +99,14 @@ def _accumulate(
 def convolve(
     values: Array, zero_point: int, filter_: Array, place: Window, write: Writer, output: Array
 ) -> None:
-    """Fills `output` with windows over `values` times weights, a block at a time.
+    """Fills `output` with the weighted sums of windows over `values`, block by block.
 
     Args:
         values: NHWC.
         zero_point: of the values.
         filter_: (height, width, channels).
         place: the window.
-        write: makes outputs of the sums.
+        write: converts sums to outputs.
         output: NHWC, contiguous.
     """
     shape, channels = output.shape, output.shape[3]

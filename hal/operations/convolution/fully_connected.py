@@ -1,4 +1,4 @@
-"""FULLY_CONNECTED: every output unit sums a whole row of inputs, times its weights."""
+"""FULLY_CONNECTED: each output unit is a weighted sum of a whole row of inputs."""
 
 import math
 
@@ -34,7 +34,7 @@ _FORM = Form(
 
 
 def _shape(call: Call) -> tuple[Shape, ...]:
-    """Whatever the input's shape, its elements are rows of as many as a unit takes."""
+    """Infers the output shape. Inputs of any shape are read as rows of the filter's depth."""
     shape, (units, depth) = call.shape("input"), call.shape("filter")
     expect_bias(call, units)
     elements = math.prod(shape)
@@ -50,7 +50,7 @@ def _reference(call: Call) -> tuple[Array, ...]:
     output = np.empty(_shape(call)[0], call.operand("output").type.dtype)
     values, zero_point = signed(call)
     matrix = weights(call, (1,), SIGNED_LARGEST)
-    # The zero point is left in the inputs and taken out of the sums: that is less work.
+    # The zero point is subtracted from the sums instead of the inputs, which is less work.
     zero_offset = -zero_point * matrix.sum(axis=1, dtype=np.float64) if zero_point else None
     with np.errstate(over="ignore", invalid="ignore"):
         sums = values.reshape(len(output), matrix.shape[1]).astype(matrix.dtype) @ matrix.T

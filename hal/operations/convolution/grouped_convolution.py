@@ -1,4 +1,7 @@
-"""GROUPED_CONV_2D: every group of output channels sums a window over its own group of input channels."""
+"""GROUPED_CONV_2D.
+
+Each group of output channels sums over a window of its group of input channels.
+"""
 
 import numpy as np
 
@@ -31,9 +34,9 @@ from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import Form, Parameter, scalar, tensor
 
-#: Sums that are worked on at a time, so that they stay in the cache.
+#: Sums per block, so that they stay in the cache.
 _BLOCK = 1 << 16
-#: No quantised input less its zero point is of larger magnitude.
+#: Largest magnitude of a quantised input minus its zero point.
 _LARGEST = 255
 
 
@@ -55,7 +58,7 @@ def _form(padding: tuple[Parameter, ...]) -> Form:
 
 
 def geometry(call: Call) -> tuple[Window, Shape]:
-    """The window, and the output's NHWC shape."""
+    """Returns the window and the NHWC output shape."""
     shape = call.shape("input")
     batch, height, width, depth = shape_to_nhwc(shape) if is_nchw(call) else shape
     channels, *kernel, filter_depth = call.shape("filter")
@@ -84,7 +87,7 @@ def _accumulate(values: Array, taps: Array, place: Window, rows: slice, columns:
     """Adds the products of one group to the sums of a block of positions.
 
     Args:
-        values: the group's channels of the block's images, NHWC.
+        values: the group's channels in the block's images, NHWC.
         taps: the group's weights, (height, width, depth, channels).
         place: the window.
         rows, columns: the block's positions.

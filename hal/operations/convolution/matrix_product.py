@@ -1,4 +1,4 @@
-"""BATCH_MATMUL: products of matrices, pair by pair."""
+"""BATCH_MATMUL: products of pairs of matrices."""
 
 import numpy as np
 
@@ -31,7 +31,10 @@ def _shape(call: Call) -> tuple[Shape, ...]:
 
 
 def _factor(call: Call, name: str, adjoint: str) -> Array:
-    """An input as a type to compute in, less its zero point: quantised ones as float64, in which sums are exact."""
+    """Returns an input without its zero point.
+
+    Float64 if quantised (for exact sums), otherwise float32 or integer.
+    """
     values, operand = call.array(name), call.operand(name)
     if is_quantized(operand):
         values = values.astype(np.float64) - operand.zero_point

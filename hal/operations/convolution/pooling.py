@@ -1,4 +1,7 @@
-"""Windows over images: AVERAGE_POOL_2D, MAX_POOL_2D, L2_POOL_2D. What padding adds is never counted."""
+"""AVERAGE_POOL_2D, MAX_POOL_2D, L2_POOL_2D: pooling over image windows.
+
+Padding is never counted.
+"""
 
 from collections.abc import Callable
 
@@ -33,7 +36,7 @@ _FORMS = (
 
 
 def geometry(call: Call) -> tuple[Window, Shape]:
-    """The window, and the input's NHWC shape."""
+    """Returns the window and the NHWC input shape."""
     shape = call.shape("input")
     shape = shape_to_nhwc(shape) if is_nchw(call) else shape
     kernel = call.scalar_in("filter_height", 1), call.scalar_in("filter_width", 1)
@@ -47,13 +50,13 @@ def _shape(call: Call) -> tuple[Shape, ...]:
 
 
 def _slide(values: Array, place: Window, function: np.ufunc, start: float) -> Array:
-    """Folds the elements that each position of the window sees, first along height and then along width.
+    """Reduces the elements in each position of the window, along height, then along width.
 
     Args:
         values: NHWC.
         place: the window.
-        function: of two elements; folds of rows must fold to the whole.
-        start: what the fold over no element is.
+        function: combines two elements; must be associative.
+        start: identity element of the reduction.
     """
     for axis in (0, 1):
         along, positions = 1 + axis, place.output[axis]
@@ -62,7 +65,7 @@ def _slide(values: Array, place: Window, function: np.ufunc, start: float) -> Ar
         shape[along] = positions
         folded = np.full(shape, start, values.dtype)
         target, source = np.moveaxis(folded, along, 0), np.moveaxis(values, along, 0)
-        # Elements of the window that lie outside the image wherever it stands are passed over.
+        # Window elements that are outside of the image at every position are skipped.
         head, stride = place.padding[axis][0], place.stride[axis]
         first = max(0, head - (positions - 1) * stride)
         for tap in range(first, min(place.kernel[axis], length + head)):
@@ -73,7 +76,7 @@ def _slide(values: Array, place: Window, function: np.ufunc, start: float) -> Ar
 
 
 def _count(place: Window, shape: Shape) -> Array:
-    """How many elements of the image each position sees, (height, width, 1), at least 1."""
+    """Returns the number of image elements in each position, (height, width, 1), at least 1."""
     counts = []
     for axis in (0, 1):
         begin = np.arange(place.output[axis]) * place.stride[axis] - place.padding[axis][0]
@@ -85,7 +88,7 @@ def _count(place: Window, shape: Shape) -> Array:
 
 
 def _average(values: Array, place: Window) -> Array:
-    """Integers are rounded to the nearest, ties away from zero."""
+    """Averages windows; integers are rounded to nearest, ties away from zero."""
     count = _count(place, values.shape)
     if values.dtype.kind == "f":
         return _slide(values.astype(np.float32), place, np.add, 0) / count.astype(np.float32)
@@ -100,7 +103,7 @@ def _maximum(values: Array, place: Window) -> Array:
 
 
 def _norm(values: Array, place: Window) -> Array:
-    """The root of the mean of the squares."""
+    """Computes the root mean square of windows."""
     return np.sqrt(_average(np.square(values.astype(np.float32)), place))
 
 

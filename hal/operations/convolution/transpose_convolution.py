@@ -1,4 +1,7 @@
-"""TRANSPOSE_CONV_2D: every input element adds a window of weights to the output, where CONV_2D would see it."""
+"""TRANSPOSE_CONV_2D.
+
+Each input element adds a window of weights to the output, as CONV_2D's transpose.
+"""
 
 import numpy as np
 
@@ -31,11 +34,11 @@ from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import Form, Parameter, scalar, tensor
 
-#: No quantised input less its zero point is of larger magnitude.
+#: Largest magnitude of a quantised input minus its zero point.
 _LARGEST = 255
 
 _AXES = ("height", "width")
-#: The padding after the image may be negative: it makes the output longer, where a stride leaves that open.
+#: The padding after the image may be negative: this extends the output within a stride.
 _SIDES = (("padding_top", "padding_bottom"), ("padding_left", "padding_right"))
 
 
@@ -56,7 +59,7 @@ def _form(*padding: Parameter) -> Form:
 
 
 def geometry(call: Call) -> tuple[Window, Shape]:
-    """The window that CONV_2D would move over the output to give the input, and the output's NHWC shape."""
+    """Returns the window of the corresponding CONV_2D, and the NHWC output shape."""
     shape = call.shape("input")
     batch, height, width, depth = shape_to_nhwc(shape) if is_nchw(call) else shape
     channels, *kernel, filter_depth = call.shape("filter")
@@ -80,7 +83,7 @@ def geometry(call: Call) -> tuple[Window, Shape]:
 
 
 def _target(call: Call, batch: int, channels: int) -> Pair | None:
-    """Height and width of the output where an operand gives them, with implicit padding."""
+    """Returns height and width of the output if an operand gives them, with implicit padding."""
     if not call.has("output_shape"):
         return None
     name = call.name("output_shape")
@@ -94,14 +97,14 @@ def _target(call: Call, batch: int, channels: int) -> Pair | None:
 
 
 def _axis(call: Call, axis: int, size: int, extent: int, target: int | None) -> tuple[int, Pair, int]:
-    """Stride, padding and output length along one axis.
+    """Returns stride, padding and output length along one axis.
 
     Args:
         call: the operation.
         axis: 0 for height, 1 for width.
         size: of the input.
         extent: of the filter.
-        target: the length of the output where an operand gives it.
+        target: length of the output, if an operand gives it.
     """
     name, along = call.binding.type.name, _AXES[axis]
     for what, length in (("image", size), ("window", extent)):
@@ -119,7 +122,7 @@ def _axis(call: Call, axis: int, size: int, extent: int, target: int | None) -> 
             )
         return stride, (head, tail), span - head - tail
     is_same = call.padding_scheme is PaddingScheme.SAME
-    # What CONV_2D, moved over the output, gives back in that many positions.
+    # The output lengths for which CONV_2D would have that many positions.
     shortest, longest = (span - extent + 1, size * stride) if is_same else (span, span + stride - 1)
     if not shortest <= target <= longest:
         raise BadData(
@@ -136,7 +139,7 @@ def _shape(call: Call) -> tuple[Shape, ...]:
 
 
 def _scatter(image: Array, taps: Array, place: Window, sums: Array) -> None:
-    """Adds the windows of all elements of an image.
+    """Adds the windows of all elements of an image to the sums.
 
     Args:
         image: (height, width, depth).
@@ -155,14 +158,14 @@ def _scatter(image: Array, taps: Array, place: Window, sums: Array) -> None:
 def convolve(
     values: Array, zero_point: int, filter_: Array, place: Window, write: Writer, output: Array
 ) -> None:
-    """Fills `output` with the windows of all elements of `values`, an image at a time.
+    """Fills `output` with the windows of all elements of `values`, one image at a time.
 
     Args:
         values: NHWC.
         zero_point: of the values.
         filter_: (channels, height, width, depth).
         place: the window.
-        write: makes outputs of the sums.
+        write: converts sums to outputs.
         output: NHWC, contiguous.
     """
     channels, taps = len(filter_), np.moveaxis(filter_, 0, 3)

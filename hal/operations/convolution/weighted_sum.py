@@ -1,7 +1,10 @@
-"""What operations that sum inputs times weights share: types, rules of scales, exact sums, and how sums are stored.
+"""Common parts of operations that sum inputs times weights.
 
-Their inputs are called `input`, `filter`, `bias` and `activation`. Quantised sums are computed in floating point, in a
-type in which they are exact, because matrix products of floats are many times as fast as those of integers.
+Types, scale rules, exact sums, requantisation.
+
+Their inputs are named `input`, `filter`, `bias` and `activation`. Quantised sums are computed in
+floating point, in a type that represents them exactly, because floating-point matrix products are
+many times as fast as integer ones.
 """
 
 import math
@@ -63,19 +66,23 @@ ROWS = (
     ),
 )
 
-#: No `signed` input is of larger magnitude.
+#: Largest magnitude of a `signed` input.
 SIGNED_LARGEST = 128
-#: How far the scale of a bias may be from the product of the scales of input and filter, relatively.
+#: Maximum relative deviation of a bias scale from the product of the input and filter scales.
 _SCALE_TOLERANCE = 1e-6
-#: Integers up to here are exact in float32.
+#: Integers up to this are exact in float32.
 _EXACT_FLOAT32 = 1 << 24
 
-#: Writes outputs from sums: (sums, out), both of shape (n, channels) and contiguous. The sums may be overwritten.
+#: Writes outputs from sums: (sums, out), both of shape (n, channels) and contiguous. May overwrite
+#: the sums.
 Writer = Callable[[Array, Array], None]
 
 
 def forms(*extra: Parameter) -> tuple[Form, ...]:
-    """Explicit and implicit padding; `extra` parameters come between strides and activation."""
+    """Returns the forms with explicit and implicit padding.
+
+    `extra` parameters precede the activation.
+    """
     return tuple(_form(padding, extra) for padding in (EXPLICIT_PADDING, IMPLICIT_PADDING))
 
 
@@ -83,13 +90,16 @@ def _form(padding: tuple[Parameter, ...], extra: tuple[Parameter, ...]) -> Form:
     tensors = (tensor("input", rank=4), tensor("filter", "F", rank=4), tensor("bias", "B", rank=1))
     demanded = (*tensors, *padding, *STRIDES, *extra, scalar("activation"))
     inputs = (*demanded, layout(), *DILATIONS)
-    # The dilations come together or not at all.
+    # The dilations are given together or not at all.
     counts = (len(demanded), len(demanded) + 1, len(inputs))
     return Form(inputs=inputs, outputs=(tensor("output", rank=4),), counts=counts)
 
 
 def bias_scale(call: Call) -> None:
-    """A quantised bias has the scale of the sums and zero point 0; per channel its scale is given as 0."""
+    """Checks that a quantised bias has zero point 0 and the scale of the sums.
+
+    With a per-channel filter the scale must be 0.
+    """
     bias = call.operand("bias")
     if not call.has("bias") or bias.type is not OperandType.TENSOR_INT32:
         return
@@ -109,7 +119,7 @@ def bias_scale(call: Call) -> None:
 
 
 def channel_scales(dimension: int) -> Check:
-    """A filter that is quantised per channel has its scales along `dimension`, one for each index."""
+    """Returns a check that a per-channel filter has its scales along `dimension`, one per index."""
 
     def check(call: Call) -> None:
         filter_ = call.operand("filter")
@@ -128,7 +138,7 @@ def channel_scales(dimension: int) -> Check:
 
 
 def expect_scales(call: Call, channels: int) -> None:
-    """Raises BadData unless a filter that is quantised per channel has a scale for each output channel."""
+    """Raises BadData unless a per-channel filter has a scale for each output channel."""
     quant = call.operand("filter").channel_quant
     if quant is not None and len(quant.scales) != channels:
         raise BadData(
@@ -138,14 +148,14 @@ def expect_scales(call: Call, channels: int) -> None:
 
 
 def level(call: Call) -> FeatureLevel:
-    """A quantised output as fine as the products, or finer, came with level 3."""
+    """Returns LEVEL_3 for a quantised output at least as fine as the products, else LEVEL_1."""
     output, filter_ = call.operand("output"), call.operand("filter")
     is_fine = is_quantized(output) and not output.scale > call.operand("input").scale * filter_.scale
     return FeatureLevel.LEVEL_3 if is_fine else FeatureLevel.LEVEL_1
 
 
 def expect_bias(call: Call, channels: int) -> None:
-    """Raises BadData unless the bias has one element for each output channel, of which there must be one."""
+    """Raises BadData unless the bias has one element for each of at least one output channel."""
     if channels < 1:
         raise BadData(f"{call.name('filter')} has {channels} output channels; at least 1 is expected")
     if call.has("bias") and call.shape("bias") != (channels,):
@@ -156,7 +166,10 @@ def expect_bias(call: Call, channels: int) -> None:
 
 
 def signed(call: Call) -> tuple[Array, int]:
-    """The input and its zero point, a quantised one as int8 so that its magnitudes stay below `SIGNED_LARGEST`."""
+    """Returns the input and its zero point.
+
+    8-bit inputs as int8, with magnitudes up to `SIGNED_LARGEST`.
+    """
     values, operand = call.array("input"), call.operand("input")
     if operand.type is OperandType.TENSOR_QUANT8_ASYMM:
         return (values ^ 0x80).view(np.int8), operand.zero_point - 0x80
@@ -164,15 +177,15 @@ def signed(call: Call) -> tuple[Array, int]:
 
 
 def weights(call: Call, summed: tuple[int, ...], largest: int) -> Array:
-    """The filter as floating point, quantised ones less their zero point.
+    """Returns the filter in floating point, without the zero point if quantised.
 
     Args:
         call: the operation.
-        summed: the axes of the filter along which products are summed.
-        largest: the largest magnitude of what quantised weights are multiplied with.
+        summed: the axes of the filter over which products are summed.
+        largest: largest magnitude of the values that quantised weights are multiplied with.
 
     Returns:
-        float32; or float64 where the sums of quantised operands could not be exact otherwise.
+        float32; or float64 if sums of quantised operands would not be exact otherwise.
     """
     filter_ = call.operand("filter")
     values = call.array("filter").astype(np.float32)
@@ -181,7 +194,7 @@ def weights(call: Call, summed: tuple[int, ...], largest: int) -> Array:
     values -= np.float32(filter_.zero_point)
     low, high = stored_limits(filter_)
     terms = math.prod(values.shape[axis] for axis in summed)
-    # What the types allow is looked at first, because that takes no time.
+    # The bound from the types is checked first, because it costs nothing.
     bound = largest * terms * max(high - filter_.zero_point, filter_.zero_point - low)
     if bound > _EXACT_FLOAT32:
         bound = largest * int(np.abs(values).sum(axis=summed).max())
@@ -191,13 +204,14 @@ def weights(call: Call, summed: tuple[int, ...], largest: int) -> Array:
 def output_writer(
     call: Call, zero_offset: Array | None = None, rounding: Rounding = Rounding.TWICE
 ) -> Writer:
-    """How sums become outputs: bias, fused activation, and for quantised outputs the change of scale.
+    """Returns a function that converts sums to outputs: bias, fused activation, requantisation.
 
-    Where the bias may be left out, output channels are the filter's first dimension.
+    If the bias may be omitted, the filter's first dimension must be the output channels.
 
     Args:
         call: the operation.
-        zero_offset: for each channel of a quantised output, what is missing in the sums beside the bias.
+        zero_offset: for each channel of a quantised output, a correction that is added like the
+            bias.
         rounding: of quantised outputs.
     """
     output = call.operand("output")
@@ -225,7 +239,7 @@ def output_writer(
 
 
 def _product_scales(call: Call) -> Array:
-    """The scale of input times weights, of each channel or, shape (1,), of all."""
+    """Returns the scale of input times weights, per channel or, with shape (1,), for all."""
     filter_ = call.operand("filter")
     scales = (filter_.scale,) if filter_.channel_quant is None else filter_.channel_quant.scales
     return np.array(scales, np.float64) * call.operand("input").scale

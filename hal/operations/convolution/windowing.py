@@ -1,6 +1,7 @@
-"""Where a window stands on an image: padding, strides and dilation of convolutions and poolings.
+"""Placement of windows on images: padding, strides and dilation of convolutions and poolings.
 
-All pairs are (height, width). Images are NHWC inside references; `to_nhwc` and `from_nhwc` serve the flag for NCHW.
+All pairs are (height, width). Images are NHWC inside of references; `to_nhwc` and `from_nhwc`
+implement the NCHW flag.
 """
 
 from collections.abc import Iterator
@@ -35,12 +36,12 @@ _SIDES = (("padding_top", "padding_bottom"), ("padding_left", "padding_right"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """A window and the positions that it takes.
+    """A window and its positions on an image.
 
     Attributes:
-        kernel: elements of the window that are looked at, without the gaps of dilation.
-        padding: elements outside the image, ((top, bottom), (left, right)).
-        output: how many positions there are.
+        kernel: size of the window without the gaps of dilation.
+        padding: elements outside of the image, ((top, bottom), (left, right)).
+        output: number of positions.
     """
 
     kernel: Pair
@@ -51,20 +52,21 @@ class Window:
 
     @property
     def is_pointwise(self) -> bool:
-        """Whether each output position sees one element of the image, and none outside it."""
+        """True if each output position covers one element of the image, and none outside."""
         return self.kernel == (1, 1) and self.padding == ((0, 0), (0, 0))
 
     def overlap(self, axis: int, tap: int, length: int, start: int, stop: int) -> tuple[slice, slice]:
-        """For which positions an element of the window lies inside the image, and where it lies.
+        """Returns the positions where a window element is inside the image, and those elements.
 
         Args:
             axis: 0 for height, 1 for width.
             tap: index of the element in the window along that axis.
             length: of the image along that axis.
-            start, stop: the range of output positions to look at.
+            start, stop: the range of output positions to examine.
 
         Returns:
-            The positions, counted from `start`, and the elements of the image; of equal length, maybe none.
+            The positions, relative to `start`, and the image elements: slices of equal length, possibly
+            empty.
         """
         stride = self.stride[axis]
         offset = tap * self.dilation[axis] - self.padding[axis][0]
@@ -79,11 +81,11 @@ class Window:
 
 
 def window(call: Call, input_hw: Pair, kernel_hw: Pair) -> Window:
-    """The window of an operation, from its padding, strides and (where the form has them) dilations.
+    """Builds the window of an operation from its padding, strides and dilations.
 
     Raises:
         BadData: a number is out of range, or the window does not fit on the padded image.
-        UnknownValue: a parameter is not known yet.
+        UnknownValue: a parameter is not known.
     """
     axes = [_axis(call, axis, input_hw[axis], kernel_hw[axis]) for axis in (0, 1)]
     stride, dilation, padding, output = zip(*axes, strict=True)
@@ -91,7 +93,7 @@ def window(call: Call, input_hw: Pair, kernel_hw: Pair) -> Window:
 
 
 def _axis(call: Call, axis: int, size: int, kernel: int) -> tuple[int, int, Pair, int]:
-    """Stride, dilation, padding and output positions along one axis."""
+    """Returns stride, dilation, padding and number of output positions along one axis."""
     name, along = call.binding.type.name, _AXES[axis]
     for what, length in (("image", size), ("window", kernel)):
         if length < 1:
@@ -103,7 +105,7 @@ def _axis(call: Call, axis: int, size: int, kernel: int) -> tuple[int, int, Pair
     if "padding_scheme" in call.binding.inputs:
         head, tail = _implicit_padding(call.padding_scheme, size, extent, stride)
     else:
-        # A window may never lie outside the image altogether.
+        # A window must not lie completely outside of the image.
         head, tail = (call.scalar_in(side, 0, extent - 1) for side in _SIDES[axis])
     output = (size + head + tail - extent) // stride + 1
     if output < 1:
@@ -115,7 +117,10 @@ def _axis(call: Call, axis: int, size: int, kernel: int) -> tuple[int, int, Pair
 
 
 def _implicit_padding(scheme: PaddingScheme, size: int, extent: int, stride: int) -> Pair:
-    """Padding that gives ceil(size / stride) positions for SAME, the odd one at the end; none for VALID."""
+    """Returns padding.
+
+    None for VALID; for SAME that for ceil(size / stride) positions, an odd one at the end.
+    """
     if scheme is PaddingScheme.VALID:
         return 0, 0
     positions = -(-size // stride)
@@ -124,10 +129,11 @@ def _implicit_padding(scheme: PaddingScheme, size: int, extent: int, stride: int
 
 
 def blocks(positions: Shape, limit: int) -> Iterator[tuple[slice, slice, slice]]:
-    """Cuts positions (images, height, width) into runs that follow one another in memory.
+    """Splits positions (images, height, width) into blocks.
 
     Yields:
-        The ranges of each run, of at most `limit` positions: parts of a row, or rows of an image, or whole images.
+        The ranges of each block, of at most `limit` positions: a part of a row, rows of an image, or
+        whole images.
     """
     _, height, width = positions
     steps = (
@@ -144,25 +150,25 @@ def _ranges(length: int, step: int) -> Iterator[slice]:
 
 
 def is_nchw(call: Call) -> bool:
-    """Whether the operation's data are NCHW."""
+    """Returns True if the operation's data are NCHW."""
     return bool(call.scalar("nchw"))
 
 
 def to_nhwc(array: Array) -> Array:
-    """An NCHW array as NHWC, a view."""
+    """Views an NCHW array as NHWC."""
     return np.moveaxis(array, 1, 3)
 
 
 def from_nhwc(array: Array) -> Array:
-    """An NHWC array as NCHW, contiguous."""
+    """Converts an NHWC array to contiguous NCHW."""
     return np.ascontiguousarray(np.moveaxis(array, 3, 1))
 
 
 def shape_to_nhwc(shape: Shape) -> Shape:
-    """The NHWC shape of an NCHW one."""
+    """Converts an NCHW shape to NHWC."""
     return shape[0], shape[2], shape[3], shape[1]
 
 
 def shape_from_nhwc(shape: Shape) -> Shape:
-    """The NCHW shape of an NHWC one."""
+    """Converts an NHWC shape to NCHW."""
     return shape[0], shape[3], shape[1], shape[2]

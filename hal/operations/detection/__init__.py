@@ -1,1 +1,1 @@
-"""Boxes, regions of interest and suppression of boxes that overlap."""
+"""Boxes, regions of interest and suppression of overlapping boxes."""

@@ -1,6 +1,7 @@
-"""Boxes on images: AXIS_ALIGNED_BBOX_TRANSFORM, BOX_WITH_NMS_LIMIT.
+"""AXIS_ALIGNED_BBOX_TRANSFORM, BOX_WITH_NMS_LIMIT: boxes on images.
 
-A box is [x1, y1, x2, y2], the upper left and the lower right corner. Quantised boxes count in eighths of a pixel.
+A box is [x1, y1, x2, y2], the upper left and the lower right corner. Quantised boxes are in units
+of 1/8 pixel.
 """
 
 from dataclasses import dataclass, replace
@@ -18,7 +19,7 @@ from neurald.hal.operations.machinery.definition import Check, Definition
 from neurald.hal.operations.machinery.rules import data_rows
 from neurald.hal.operations.machinery.signature import Form, Row, scalar, tensor
 
-#: What one step of a quantised coordinate is, in pixels.
+#: Size of one unit of a quantised coordinate, in pixels.
 _COORDINATE_SCALE = 0.125
 
 #: Kernels of BOX_WITH_NMS_LIMIT.
@@ -26,7 +27,7 @@ _HARD, _LINEAR, _GAUSSIAN = range(3)
 
 
 def box_rows() -> tuple[Row, ...]:
-    """Rows of operations whose data have the type T, their boxes the type R, and their real scalars the type S."""
+    """Returns rows with data of type T, boxes of type R and real scalars of type S."""
     return tuple(
         replace(each, types={**each.types, "R": _box_type(each.types["T"])})
         for each in data_rows(FeatureLevel.LEVEL_3, quant8=FeatureLevel.LEVEL_3)
@@ -38,7 +39,7 @@ def _box_type(data: OperandType) -> OperandType:
 
 
 def coordinate_scale(*names: str) -> Check:
-    """Where the named inputs or outputs are quantised, they have scale 0.125 and zero point 0."""
+    """Returns a check that the named operands, if quantised, have scale 0.125 and zero point 0."""
 
     def check(call: Call) -> None:
         for name in names:
@@ -53,7 +54,7 @@ def coordinate_scale(*names: str) -> Check:
 
 
 def equal_scale(name: str, source: str) -> Check:
-    """A quantised output must have the scale and zero point of an input."""
+    """Returns a check that a quantised output has the scale and zero point of an input."""
 
     def check(call: Call) -> None:
         output, given = call.operand(name), call.operand(source)
@@ -70,7 +71,7 @@ def equal_scale(name: str, source: str) -> Check:
 
 
 def positive(*names: str) -> Check:
-    """The named scalars are positive and finite."""
+    """Returns a check that the named scalars are positive and finite."""
 
     def check(call: Call) -> None:
         for name in names:
@@ -82,7 +83,7 @@ def positive(*names: str) -> Check:
 
 
 def expect_shape(call: Call, name: str, expected: Shape, why: str) -> None:
-    """Raises BadData unless an input has the expected shape; `why` says what it comes from."""
+    """Raises BadData unless an input has the expected shape; `why` explains that shape."""
     if call.shape(name) != expected:
         raise BadData(
             f"{call.name(name)} has shape {list(call.shape(name))}; {list(expected)}, {why}, is expected"
@@ -90,7 +91,7 @@ def expect_shape(call: Call, name: str, expected: Shape, why: str) -> None:
 
 
 def expect_boxes(call: Call, name: str, boxes: Array) -> None:
-    """Raises BadData unless all boxes, (n, 4), have their corners in order."""
+    """Raises BadData unless the corners of all boxes, (n, 4), are in order."""
     wrong = np.flatnonzero(~(boxes[:, :2] <= boxes[:, 2:]).all(axis=1))
     if wrong.size:
         raise BadData(
@@ -100,21 +101,21 @@ def expect_boxes(call: Call, name: str, boxes: Array) -> None:
 
 
 def float32(call: Call, name: str) -> Array:
-    """An input as float32, less its zero point and scaled where it is quantised."""
+    """Returns an input as float32, dequantised if necessary."""
     return real(call, name).astype(np.float32, copy=False)
 
 
 def transform(boxes: Array, deltas: Array, height: Array, width: Array) -> Array:
-    """Boxes that are moved and stretched, and cut at the edges of their images.
+    """Moves and scales boxes, and clips them to their images.
 
     Args:
-        boxes: (..., 4), float32 as all others.
-        deltas: (..., 4): [dx, dy, dw, dh], the way of the centre in widths and heights of the box, and the logarithms
-            of the factors of width and height.
+        boxes: (..., 4), float32 like all other arguments.
+        deltas: (..., 4): [dx, dy, dw, dh], the shift of the centre relative to width and height of
+            the box, and the logarithms of the scale factors of width and height.
         height, width: of the images, (...).
 
     Returns:
-        Of the shape that boxes and deltas broadcast to.
+        Boxes of the shape that boxes and deltas broadcast to.
     """
     with np.errstate(all="ignore"):
         sizes = boxes[..., 2:] - boxes[..., :2]
@@ -138,10 +139,10 @@ def _transform_shape(call: Call) -> tuple[Shape, ...]:
 
 
 def expect_images(call: Call, name: str, batches: int) -> Array:
-    """The indexes of images in an input.
+    """Returns the image indexes in an input.
 
     Raises:
-        BadData: there is no such image; `batches` is how many there are.
+        BadData: an index is not below `batches`, the number of images.
     """
     images = call.array(name)
     wrong = np.flatnonzero((images < 0) | (images >= batches))
@@ -167,7 +168,10 @@ def _transform(call: Call) -> tuple[Array, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Selection:
-    """What was selected, in order: `rows` and `classes` of the boxes, their scores, and how many there are."""
+    """Selected boxes in order.
+
+    `rows` and `classes` of the boxes, their scores, and their number.
+    """
 
     rows: Array
     classes: Array
@@ -196,7 +200,7 @@ def _known_kernel(call: Call) -> None:
 
 
 def _select(call: Call) -> _Selection:
-    """Selects in each image by itself; images are runs of equal indexes."""
+    """Selects boxes in each image separately; images are runs of equal indexes."""
     rois, classes = call.shape("scores")
     if classes < 2:
         raise BadData(
@@ -220,7 +224,7 @@ def _select(call: Call) -> _Selection:
 
 
 def _select_in_image(call: Call, boxes: Array, rows: slice, limit: int | None) -> _Selection:
-    """The best of all classes but the background, in the order of classes and within them of scores."""
+    """Selects the best boxes except background, ordered by class and then by score."""
     scores, decay = float32(call, "scores")[rows], _decay(call)
     threshold, lowest = call.scalar("score_threshold"), call.scalar("nms_score_threshold")
     found: list[tuple[Array, Array, Array]] = []

@@ -1,4 +1,7 @@
-"""DETECTION_POSTPROCESSING: from scores and deltas of anchors to a fixed number of detections in each image."""
+"""DETECTION_POSTPROCESSING.
+
+Converts scores and anchor deltas to a fixed number of detections per image.
+"""
 
 from dataclasses import dataclass
 
@@ -41,7 +44,7 @@ _FORM = Form(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Detections:
-    """The detections of one image, each an index of an anchor, a class (0 is the background) and a score."""
+    """The detections of one image: anchor index, class (0 is the background) and score of each."""
 
     anchors: Array
     classes: Array
@@ -55,7 +58,7 @@ def _thresholds(call: Call) -> None:
 
 
 def _limits(call: Call) -> None:
-    """Of the two limits beside the number of detections, only that of the chosen algorithm is looked at."""
+    """Checks the number of detections, and the limit that belongs to the chosen algorithm."""
     call.scalar_in("detections", 1)
     call.scalar_in("detections_per_class" if call.scalar("per_class") else "classes_per_detection", 1)
 
@@ -77,7 +80,7 @@ def _shape(call: Call) -> tuple[Shape, ...]:
 
 
 def _boxes(call: Call) -> Array:
-    """The boxes of all anchors, (batches, anchors, 4): [y1, x1, y2, x2]."""
+    """Returns the boxes of all anchors, (batches, anchors, 4): [y1, x1, y2, x2]."""
     deltas, anchors = float32(call, "deltas"), float32(call, "anchors")
     scales = np.array([call.scalar(name) for name in _SCALES], np.float32)
     with np.errstate(all="ignore"):
@@ -87,7 +90,7 @@ def _boxes(call: Call) -> Array:
 
 
 def _by_class(call: Call, boxes: Array, scores: Array) -> _Detections:
-    """Suppression in each class by itself, then the best of all."""
+    """Suppresses boxes in each class separately, then selects the best of all."""
     threshold, overlap = (call.scalar(name) for name in _THRESHOLDS)
     limit = call.scalar("detections_per_class")
     anchors, classes = [], []
@@ -102,7 +105,7 @@ def _by_class(call: Call, boxes: Array, scores: Array) -> _Detections:
 
 
 def _by_anchor(call: Call, boxes: Array, scores: Array) -> _Detections:
-    """One suppression by the best score of each anchor, then the best classes of the anchors that are kept."""
+    """Suppresses boxes by each anchor's best score, then selects the best classes of the rest."""
     threshold, overlap = (call.scalar(name) for name in _THRESHOLDS)
     best = scores[:, 1:].max(axis=1)
     candidates = np.flatnonzero(best > threshold)

@@ -1,4 +1,4 @@
-"""Regions from maps of scores: GENERATE_PROPOSALS, HEATMAP_MAX_KEYPOINT."""
+"""GENERATE_PROPOSALS, HEATMAP_MAX_KEYPOINT: regions from score maps."""
 
 from dataclasses import replace
 
@@ -26,12 +26,12 @@ from neurald.hal.operations.machinery.signature import Form, Row, scalar, tensor
 
 _NCHW = scalar("nchw", OperandType.BOOL, level=FeatureLevel.LEVEL_3)
 
-#: How far a keypoint may be moved from the element of highest score, in elements.
+#: Maximum distance of a keypoint from the element with the highest score, in elements.
 FARTHEST = np.float32(1.5)
 
 
 def _proposal_rows() -> tuple[Row, ...]:
-    """As `box_rows`, with the type A of anchors: they may be negative, so the quantised ones are signed."""
+    """Extends `box_rows` by the type A of anchors, which are signed if quantised."""
     return tuple(
         replace(each, types={**each.types, "A": _anchor_type(each.types["R"])}) for each in box_rows()
     )
@@ -42,19 +42,19 @@ def _anchor_type(boxes: OperandType) -> OperandType:
 
 
 def _map_shape(call: Call, name: str) -> Shape:
-    """The NHWC shape of an input."""
+    """Returns the NHWC shape of an input."""
     shape = call.shape(name)
     return shape_to_nhwc(shape) if is_nchw(call) else shape
 
 
 def _map(call: Call, name: str) -> Array:
-    """An input as NHWC float32."""
+    """Returns an input as NHWC float32."""
     values = float32(call, name)
     return to_nhwc(values) if is_nchw(call) else values
 
 
 def _generate(call: Call) -> tuple[Array, Array, Array]:
-    """Scores, boxes and images of all proposals, image by image."""
+    """Computes the scores, boxes and images of all proposals, image by image."""
     batches, height, width, anchors = _map_shape(call, "scores")
     deltas: Shape = (batches, height, width, 4 * anchors)
     deltas = shape_from_nhwc(deltas) if is_nchw(call) else deltas
@@ -81,7 +81,10 @@ def _generate(call: Call) -> tuple[Array, Array, Array]:
 
 
 def _keep(call: Call, boxes: Array, scores: Array, size: Array) -> Array:
-    """Indexes of the proposals of one image: the best, large enough, with centres inside, that do not overlap."""
+    """Selects the proposals of one image.
+
+    The best, large enough, centred inside, without overlap.
+    """
     before, after = call.scalar("limit_before"), call.scalar("limit_after")
     candidates = np.arange(len(scores))
     if 0 < before < len(scores):
@@ -120,7 +123,7 @@ def _keypoint_shape(call: Call) -> tuple[Shape, ...]:
 
 
 def _neighbourhood(heatmaps: Array, row: Array, column: Array) -> Array:
-    """The 3 × 3 elements around a place of each map, which is mirrored at its edges.
+    """Returns the 3 × 3 elements around a position of each map, mirrored at the edges.
 
     Args:
         heatmaps: (boxes, keypoints, size, size).
@@ -145,11 +148,13 @@ def _neighbourhood(heatmaps: Array, row: Array, column: Array) -> Array:
 
 
 def _refine(around: Array, tolerance: np.float32) -> tuple[Array, Array, Array]:
-    """The maximum of the quadratic through 3 × 3 elements: how far right and down it lies, and its height.
+    """Finds the maximum of the quadratic through 3 × 3 elements.
+
+    Its offset right and down, and its value.
 
     Args:
         around: see `_neighbourhood`.
-        tolerance: where the quadratic is flatter than that, its centre is taken.
+        tolerance: the centre is used if the quadratic is flatter than this.
     """
     center = around[1, 1]
     slope_x, slope_y = (around[1, 2] - around[1, 0]) / 2, (around[2, 1] - around[0, 1]) / 2
@@ -168,7 +173,7 @@ def _refine(around: Array, tolerance: np.float32) -> tuple[Array, Array, Array]:
 
 
 def flatness(call: Call) -> np.float32:
-    """The tolerance of a heatmap's quadratics."""
+    """Returns the flatness tolerance for a heatmap's quadratics."""
     is_half = call.operand("heatmap").type is OperandType.TENSOR_FLOAT16
     return np.float32(1e-3 if is_half else 1e-5)
 

@@ -1,4 +1,7 @@
-"""Regions of images brought to one size: ROI_ALIGN averages interpolated samples, ROI_POOLING takes the largest element."""
+"""ROI_ALIGN, ROI_POOLING.
+
+Resample regions of images to one size, by averaging samples or taking maxima.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,18 +33,19 @@ from neurald.hal.operations.machinery.definition import Check, Definition
 from neurald.hal.operations.machinery.rules import same_scale
 from neurald.hal.operations.machinery.signature import Form, Parameter, scalar, tensor
 
-#: From an NHWC image and a box in its elements, the output of one region: (height, width, depth).
+#: Computes the output of one region, (height, width, depth), from an NHWC image and a box in its
+#: elements.
 Region = Callable[[Call, Array, Array], Array]
 
 _STRIDES = ("height_stride", "width_stride")
 _SAMPLES = ("height_samples", "width_samples")
 _SIZES = ("height", "width")
-#: Samples of a region along one axis.
+#: Maximum number of samples of a region along one axis.
 _MOST_SAMPLES = 1 << 24
 
 
 def _form(*extra: Parameter) -> Form:
-    """`extra` parameters come between the strides and the layout."""
+    """Returns a form; `extra` parameters are between the strides and the layout."""
     return Form(
         inputs=(
             tensor("input", rank=4),
@@ -63,13 +67,13 @@ def _positive_sizes(call: Call) -> None:
 
 
 def _number_of_samples(call: Call) -> None:
-    """0 stands for as many as cover the region."""
+    """Checks the numbers of samples; 0 means as many as cover the region."""
     for name, size in zip(_SAMPLES, _SIZES, strict=True):
         call.scalar_in(name, 0, _MOST_SAMPLES // call.scalar_in(size, 1))
 
 
 def region_shape(call: Call) -> Shape:
-    """The NHWC shape of the output."""
+    """Returns the NHWC shape of the output."""
     shape = call.shape("input")
     shape = shape_to_nhwc(shape) if is_nchw(call) else shape
     if min(shape) < 1:
@@ -87,16 +91,16 @@ def _shape(call: Call) -> tuple[Shape, ...]:
 
 
 def map_scales(call: Call) -> tuple[np.float32, np.float32]:
-    """How many elements of the input a unit of the boxes is, down and to the right."""
+    """Returns the number of input elements per unit of the boxes, vertically and horizontally."""
     down, right = (np.float32(1) / np.float32(call.scalar(name)) for name in _STRIDES)
     return down, right
 
 
 def _boxes_on_map(call: Call, height: int, width: int) -> Array:
-    """The boxes in elements of the input, (n, 4).
+    """Converts the boxes to elements of the input, (n, 4).
 
     Raises:
-        BadData: a box has its corners out of order, or leaves the input.
+        BadData: the corners of a box are out of order, or it exceeds the input.
     """
     boxes = float32(call, "boxes")
     expect_boxes(call, "boxes", boxes)
@@ -129,11 +133,11 @@ def _reference(region: Region) -> Callable[[Call], tuple[Array, ...]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Samples:
-    """Places along an axis that lie between two elements each, (samples of an output element, output elements).
+    """Sampling positions along an axis, (samples per output element, output elements).
 
     Attributes:
-        lower, upper: indexes of the elements.
-        fraction: how far the place is on the way to `upper`.
+        lower, upper: indexes of the adjacent elements.
+        fraction: position between `lower` (0) and `upper` (1).
     """
 
     lower: Array
@@ -142,11 +146,11 @@ class _Samples:
 
     @property
     def span(self) -> slice:
-        """The elements that are looked at."""
+        """The range of elements used."""
         return slice(int(self.lower.min()), int(self.upper.max()) + 1)
 
     def average(self, values: Array, first: int) -> Array:
-        """The averages of interpolated samples along the first axis, on which `values` start at element `first`."""
+        """Averages interpolated samples along the first axis; `values` start at `first`."""
         total = np.zeros((self.lower.shape[1], *values.shape[1:]), np.float32)
         for lower, upper, fraction in zip(self.lower, self.upper, self.fraction, strict=True):
             share = fraction.reshape(-1, *(1,) * (values.ndim - 1))
@@ -155,12 +159,12 @@ class _Samples:
 
 
 def _samples(start: np.float32, extent: np.float32, count: int, samples: int, length: int) -> _Samples:
-    """Where to look along one axis.
+    """Computes the sampling positions along one axis.
 
     Args:
-        start, extent: of the region, which is at least one element long.
-        count: of the output elements that the region is cut into.
-        samples: of each output element; 0 for as many as cover it.
+        start, extent: of the region, which is treated as at least one element long.
+        count: number of output elements.
+        samples: per output element; 0 for as many as cover it.
         length: of the image.
     """
     step = max(extent, np.float32(1)) / np.float32(count)
@@ -191,7 +195,10 @@ def _align(call: Call, image: Array, box: Array) -> Array:
 
 
 def _bins(start: np.float32, stop: np.float32, count: int, length: int) -> list[slice]:
-    """The elements that each of `count` outputs along an axis sees; maybe none, at the end of the image."""
+    """Returns the elements of each of `count` outputs along an axis.
+
+    Possibly none at the end of the image.
+    """
     first, last = round_away(np.array((start, stop), np.float64)).astype(np.int64).tolist()
     step = np.float32(last - first + 1) / np.float32(count)
     edges = step * np.arange(count + 1, dtype=np.float32) + np.float32(first)
@@ -203,7 +210,7 @@ def _bins(start: np.float32, stop: np.float32, count: int, length: int) -> list[
 
 
 def _largest(values: Array, bins: list[slice], empty: int) -> Array:
-    """The largest element of each bin along the first axis, `empty` where there is none."""
+    """Returns the maximum of each bin along the first axis, `empty` for an empty bin."""
     result = np.full((len(bins), *values.shape[1:]), empty, values.dtype)
     for index, part in enumerate(bins):
         if part.start < part.stop:
@@ -212,7 +219,7 @@ def _largest(values: Array, bins: list[slice], empty: int) -> Array:
 
 
 def _pool(call: Call, image: Array, box: Array) -> Array:
-    """A bin that lies outside the image gives logical zero."""
+    """Max-pools a region; a bin outside of the image gives the zero point."""
     empty = call.operand("output").zero_point
     rows = _bins(box[1], box[3], call.scalar("height"), image.shape[0])
     columns = _bins(box[0], box[2], call.scalar("width"), image.shape[1])

@@ -1,7 +1,8 @@
-"""Non-maximum suppression: of boxes that overlap, those with the best scores are kept.
+"""Non-maximum suppression: of overlapping boxes, those with the best scores are kept.
 
-Boxes are rows of two opposite corners, [x1, y1, x2, y2] or [y1, x1, y2, x2], the smaller coordinates first. Overlap is
-the area of the intersection over that of the union (IoU). All is float32, so that thresholds compare as on Android.
+Boxes are rows of two opposite corners, [x1, y1, x2, y2] or [y1, x1, y2, x2], the smaller
+coordinates first. Overlap is the area of the intersection over that of the union (IoU). All
+computations are in float32, so that comparisons with thresholds match Android's.
 """
 
 from collections.abc import Callable
@@ -10,15 +11,15 @@ import numpy as np
 
 from neurald.hal.operations.machinery.call import Array
 
-#: From overlaps with a chosen box, what the scores of the others are multiplied with.
+#: Maps overlaps with a chosen box to factors for the scores of the other boxes.
 Decay = Callable[[Array], Array]
 
-#: How many boxes are compared with the best ones first.
+#: Number of boxes in the first block of comparisons.
 _FIRST_BLOCK = 64
 
 
 def overlaps(box: Array, others: Array) -> Array:
-    """The IoU of `box` with each row of `others`; 0 where neither has an area."""
+    """Returns the IoU of `box` with each row of `others`; 0 if both have no area."""
     with np.errstate(all="ignore"):
         areas = (others[:, 2] - others[:, 0]) * (others[:, 3] - others[:, 1])
         area = (box[2] - box[0]) * (box[3] - box[1])
@@ -30,30 +31,31 @@ def overlaps(box: Array, others: Array) -> Array:
 
 
 def suppress(boxes: Array, scores: Array, threshold: float, limit: int | None = None) -> Array:
-    """Hard suppression: a box goes if a better one that was kept overlaps it by `threshold` or more.
+    """Hard suppression: drops a box if it overlaps a better kept one by `threshold` or more.
 
     Args:
         boxes: (n, 4).
         scores: (n,).
         threshold: the overlap.
-        limit: how many boxes are kept at most; None for all.
+        limit: maximum number of boxes to keep; None for all.
 
     Returns:
-        Indexes of the boxes that are kept, best first, of equal ones the lower first.
+        Indexes of the kept boxes, best first; among equal scores, lower indexes first.
     """
     order = np.argsort(-scores, kind="stable")
     return keep_apart(order, limit, lambda best, others: overlaps(boxes[best], boxes[others]) < threshold)
 
 
 def keep_apart(order: Array, limit: int | None, stay: Callable[[int, Array], Array]) -> Array:
-    """Those that stay beside all that were kept before them.
+    """Keeps each candidate that is compatible with all candidates kept before it.
 
-    They are looked at in blocks, each longer than the one before: where few are wanted, most are never compared.
+    Candidates are processed in blocks of increasing length: if only few are wanted, most are never
+    compared.
 
     Args:
-        order: indexes, those that are preferred first.
-        limit: how many are kept at most; None for all.
-        stay: says of indexes which of them stay beside one that is kept.
+        order: indexes, in order of preference.
+        limit: maximum number to keep; None for all.
+        stay: returns which of some indexes are compatible with a kept one.
     """
     kept: list[int] = []
     begin, length = 0, len(order) if limit is None else _FIRST_BLOCK
@@ -72,17 +74,18 @@ def keep_apart(order: Array, limit: int | None, stay: Callable[[int, Array], Arr
 def suppress_softly(
     boxes: Array, scores: Array, decay: Decay, lowest: float, limit: int | None = None
 ) -> tuple[Array, Array]:
-    """Soft suppression: what overlaps a chosen box loses score, and goes once it has less than `lowest`.
+    """Soft suppression: lowers the scores of overlapping boxes, and drops those below `lowest`.
 
     Args:
         boxes: (n, 4).
         scores: (n,).
-        decay: how overlap lowers scores.
-        lowest: the lowest score that stays.
-        limit: how many boxes are kept at most; None for all.
+        decay: maps overlaps to factors for scores.
+        lowest: the lowest score to keep.
+        limit: maximum number of boxes to keep; None for all.
 
     Returns:
-        Indexes of the boxes that are kept in the order of their choice, of equal ones the lower first, and their
+        Indexes of the kept boxes in the order of selection (among equal scores, lower indexes
+            first), and their lowered scores.
         scores, lowered.
     """
     scores = scores.astype(np.float32)

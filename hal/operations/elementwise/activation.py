@@ -24,12 +24,12 @@ _FORM = Form(inputs=(tensor("input", rank=(0, 4)),), outputs=(tensor("output", r
 def table_lookup(
     function: Callable[[Array], Array], values: Array, operand: Operand, result: Operand
 ) -> Array:
-    """A function of real numbers on 8-bit stored values, by a table of all 256 results.
+    """Applies a function of real numbers to 8-bit quantised values, by a table.
 
     Args:
-        function: from float64 to float64, element by element.
-        values: stored values of `operand`.
-        operand, result: scale and zero point of what goes in and what comes out.
+        function: from float64 to float64, element-wise.
+        values: quantised values of `operand`.
+        operand, result: determine scale and zero point of input and output.
     """
     limits = np.iinfo(values.dtype)
     every = np.arange(limits.min, limits.max + 1)
@@ -38,7 +38,10 @@ def table_lookup(
 
 
 def _clamp(activation: FusedActivation) -> Callable[[Call], tuple[Array, ...]]:
-    """A reference that cuts values off; stored values are cut where the limits are stored."""
+    """Returns a reference that clamps values.
+
+    Quantised values are clamped at the quantised limits.
+    """
 
     def reference(call: Call) -> tuple[Array, ...]:
         output, values = call.operand("output"), call.array("input")
@@ -50,7 +53,7 @@ def _clamp(activation: FusedActivation) -> Callable[[Call], tuple[Array, ...]]:
 
 
 def _curve(function: Callable[[Array], Array]) -> Callable[[Call], tuple[Array, ...]]:
-    """A reference of a smooth function."""
+    """Returns a reference for a smooth function."""
 
     def reference(call: Call) -> tuple[Array, ...]:
         operand, output = call.operand("input"), call.operand("output")
@@ -63,7 +66,7 @@ def _curve(function: Callable[[Array], Array]) -> Callable[[Call], tuple[Array, 
 
 
 def sigmoid(values: Array) -> Array:
-    """1 / (1 + e^-x), of floats; 0 where e^-x overflows."""
+    """Computes 1 / (1 + e^-x) for floats; 0 if e^-x overflows."""
     with np.errstate(over="ignore"):
         return 1 / (1 + np.exp(-values))
 

@@ -1,4 +1,4 @@
-"""Arithmetic on two tensors that broadcast: ADD, SUB, MUL, DIV."""
+"""Arithmetic on two tensors with broadcasting: ADD, SUB, MUL, DIV."""
 
 from collections.abc import Callable
 
@@ -14,9 +14,9 @@ from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Check, Definition
 from neurald.hal.operations.machinery.signature import Form, Row, row, scalar, tensor
 
-#: Quantised addends of 8 bits are shifted left so far before they are brought to one scale, to keep precision.
+#: Left shift of quantised 8-bit addends before rescaling, to keep precision.
 _ADDEND_SHIFT = 20
-#: The same for those of 16 bits.
+#: Left shift of quantised 16-bit addends.
 _ADDEND_SHIFT_16 = 15
 
 _FORM = Form(
@@ -30,7 +30,10 @@ _FORM = Form(
 
 
 def _rows(quant8: FeatureLevel | None) -> tuple[Row, ...]:
-    """Types of an operation whose unsigned quantised form came with that level (None: has none)."""
+    """Returns the rows of an operation whose unsigned quantised form has that level (None.
+
+    It has none).
+    """
     rows = (
         row(FeatureLevel.LEVEL_1, T=OperandType.TENSOR_FLOAT32),
         row(FeatureLevel.LEVEL_3, T=OperandType.TENSOR_FLOAT16),
@@ -50,7 +53,7 @@ def _shape(call: Call) -> tuple[Shape, ...]:
 
 
 def _product_scale(call: Call) -> None:
-    """A quantised product needs output scale > input1 scale * input2 scale."""
+    """Checks that a quantised product has output scale > input1 scale * input2 scale."""
     output = call.operand("output")
     product = call.operand("input1").scale * call.operand("input2").scale
     if is_quantized(output) and not output.scale > product:
@@ -69,7 +72,7 @@ def _arithmetic(
     function: Callable[[Array, Array], Array],
     quantized: Callable[[Call], Array] | None = None,
 ) -> Callable[[Call], tuple[Array, ...]]:
-    """A reference that computes floats in float32 and int32 exactly, modulo 2^32."""
+    """Returns a reference that computes floats in float32, and int32 modulo 2^32."""
 
     def reference(call: Call) -> tuple[Array, ...]:
         output = call.operand("output")
@@ -86,12 +89,15 @@ def _arithmetic(
 
 
 def addend_shift(output: Operand) -> int:
-    """How far quantised addends of such an output are shifted left, see `_ADDEND_SHIFT`."""
+    """Returns the left shift of quantised addends for such an output, see `_ADDEND_SHIFT`."""
     return _ADDEND_SHIFT if output.type.dtype.itemsize == 1 else _ADDEND_SHIFT_16
 
 
 def quantized_sum(sign: int) -> Callable[[Call], Array]:
-    """The sum, or for `sign` -1 the difference, of stored values at the output's scale, not yet cut off."""
+    """Returns a function for the sum, or difference if `sign` is -1, at the output's scale.
+
+    The result is not clamped.
+    """
 
     def compute(call: Call) -> Array:
         output = call.operand("output")
@@ -109,7 +115,7 @@ def quantized_sum(sign: int) -> Callable[[Call], Array]:
 
 
 def quantized_product(call: Call) -> Array:
-    """The product of stored values at the output's scale, not yet cut off."""
+    """Computes the product of quantised values at the output's scale, not clamped."""
     first, second, output = (call.operand(n) for n in ("input1", "input2", "output"))
     product = (call.array("input1").astype(np.int64) - first.zero_point) * (
         call.array("input2").astype(np.int64) - second.zero_point
@@ -119,7 +125,10 @@ def quantized_product(call: Call) -> Array:
 
 
 def _divide(first: Array, second: Array) -> Array:
-    """Floats divide as IEEE says; integers round towards minus infinity, and give 0 for a divisor of 0."""
+    """Divides floats by IEEE rules.
+
+    Integers round towards minus infinity, and a divisor of 0 gives 0.
+    """
     if first.dtype.kind == "f":
         return first / second
     with np.errstate(all="ignore"):
@@ -153,6 +162,6 @@ DEFINITIONS = (
         FeatureLevel.LEVEL_1,
         (_product_scale,),
     ),
-    # A divisor that changes once it was found not to be 0 is none to divide an integer by.
+    # DIV has no arithmetic inputs: a divisor must not change after it was compared with 0.
     _definition(OperationType.DIV, _arithmetic(_divide), None, arithmetic=frozenset()),
 )

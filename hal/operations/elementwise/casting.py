@@ -1,4 +1,4 @@
-"""CAST to another type of element. Scales and zero points are ignored: what counts are the stored numbers."""
+"""CAST to another element type. Scales and zero points are ignored: it converts the raw numbers."""
 
 import numpy as np
 
@@ -14,7 +14,7 @@ _CONVERTIBLE = (
     OperandType.TENSOR_INT32,
     OperandType.TENSOR_QUANT8_ASYMM,
 )
-#: Types that are cast to themselves only.
+#: Types that can only be cast to themselves.
 _COPIED = (
     OperandType.TENSOR_BOOL8,
     OperandType.TENSOR_QUANT16_ASYMM,
@@ -30,10 +30,10 @@ _ROWS = (
 
 
 def cast(values: Array, dtype: "np.dtype[np.generic]") -> Array:
-    """`values` as another type of element.
+    """Converts `values` to another element type.
 
-    Reals lose their fraction where integers are wanted, and what an integer type cannot hold becomes the end of its
-    range that is nearest; not a number becomes 0.
+    Conversion to integers truncates real numbers and saturates values that are out of range; NaN
+    becomes 0.
     """
     if values.dtype == dtype:
         return values

@@ -1,4 +1,7 @@
-"""Truth values: EQUAL, NOT_EQUAL, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL, LOGICAL_AND, LOGICAL_OR, LOGICAL_NOT."""
+"""Comparisons and logical operations.
+
+EQUAL, NOT_EQUAL, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL, LOGICAL_AND, LOGICAL_OR, LOGICAL_NOT.
+"""
 
 import numpy as np
 
@@ -25,7 +28,7 @@ def _shape(call: Call) -> tuple[Shape, ...]:
 
 
 def _comparable(call: Call, name: str) -> Array:
-    """An input; a quantised one as the real numbers it stands for, in float32 as Android NN compares them."""
+    """Returns an input for comparison; quantised ones dequantised in float32, as in Android NN."""
     operand, values = call.operand(name), call.array(name)
     if not is_quantized(operand):
         return values

@@ -1,8 +1,9 @@
 """HARD_SWISH: x * min(max(x + 3, 0), 6) / 6.
 
-Stored values go through TFLite's arithmetic of 16 bits, where numbers are fractions of 2^15. The input is taken at 128
-times its precision, and is multiplied twice: once to the output's scale, but for a power of two, and once to the factor
-that the definition has beside x, of which 3 is 2^15 here. The product of both is shifted to the output's scale.
+Quantised values use TFLite's 16-bit arithmetic, where numbers are fractions of 2^15. The input is
+scaled by 128 for precision and multiplied twice: once to the output's scale, except for a power of
+two, and once to the factor beside x in the definition, in which 3 is represented by 2^15. Their
+product is shifted to the output's scale.
 """
 
 import numpy as np
@@ -26,26 +27,27 @@ def _saturate_int16(values: Array) -> Array:
 
 
 def _multiplier(real: float) -> tuple[int, int]:
-    """`real` as (mantissa, exponent), the mantissa a fraction of 2^15."""
+    """Converts `real` to (mantissa, exponent), the mantissa a fraction of 2^15."""
     mantissa, exponent = quantize_multiplier(real)
     return min((mantissa + (1 << 15)) >> 16, np.iinfo(np.int16).max), exponent
 
 
 def _product(values: Array, mantissa: int) -> Array:
-    """The product of two fractions, rounded to the nearest; a positive mantissa lets nothing overflow."""
+    """Multiplies two fractions, rounded to nearest; cannot overflow with a positive mantissa."""
     return (values * mantissa + (1 << _FRACTION_BITS - 1)) >> _FRACTION_BITS
 
 
 def _shift_right(values: Array, bits: int) -> Array:
-    """Rounds to the nearest, ties away from zero."""
+    """Shifts right, rounded to nearest, ties away from zero."""
     half = (1 << bits) >> 1
     return np.where(values < 0, -((-values + half) >> bits), (values + half) >> bits)
 
 
 def _factor(precise: Array, scale: float) -> Array:
-    """min(max(x + 3, 0), 6) / 6 as a fraction, from x at that scale."""
+    """Computes min(max(x + 3, 0), 6) / 6 as a fraction, from x at that scale."""
     mantissa, exponent = _multiplier(scale * (1 << _FRACTION_BITS) / 3)
-    # One bit of a shift to the left comes last, so that what saturates before it is no more than what does after it.
+    # One bit of a left shift is applied last, so that the saturation before it is no tighter than
+    # the one after.
     early, late = max(exponent - 1, 0), min(max(exponent, 0), 1)
     factor = _product(_saturate_int16(precise << early), mantissa)
     factor = _shift_right(_saturate_int16(factor << late), max(-exponent, 0))
@@ -53,13 +55,13 @@ def _factor(precise: Array, scale: float) -> Array:
 
 
 def _table(operand: Operand, output: Operand) -> Array:
-    """The result for each of the 256 stored values, the lowest first."""
+    """Returns the results for the 256 quantised values in ascending order."""
     limits = np.iinfo(operand.type.dtype.name)
     precise = (np.arange(limits.min, limits.max + 1) - operand.zero_point) << _PRECISION_BITS
     scale = operand.scale / (1 << _PRECISION_BITS)
     mantissa, exponent = _multiplier(scale / output.scale)
     products = _factor(precise, scale) * _product(precise, mantissa)
-    # This one product is rounded towards zero.
+    # This product alone is rounded towards zero.
     result = np.sign(products) * (np.abs(products) >> _FRACTION_BITS)
     result = np.clip(result << max(exponent, 0), -(1 << _FRACTION_BITS), 1 << _FRACTION_BITS)
     return saturate(_shift_right(result, max(-exponent, 0)) + output.zero_point, output)

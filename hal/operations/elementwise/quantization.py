@@ -1,4 +1,4 @@
-"""From real numbers to stored ones, and back: QUANTIZE, DEQUANTIZE."""
+"""QUANTIZE, DEQUANTIZE: conversion of real numbers to quantised values and back."""
 
 import numpy as np
 
@@ -19,7 +19,7 @@ def _form(highest_rank: int) -> Form:
 
 
 def _quantize(call: Call) -> tuple[Array, ...]:
-    """Divides in float32, as TFLite and Android NN do; NaN is stored as 0."""
+    """Divides in float32, as TFLite and Android NN do; NaN becomes 0."""
     output = call.operand("output")
     with np.errstate(all="ignore"):
         ratio = call.array("input").astype(np.float32) / np.float32(output.scale)

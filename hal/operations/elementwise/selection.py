@@ -1,4 +1,4 @@
-"""One of two numbers, or a power: MAXIMUM, MINIMUM, SELECT, PRELU, POW."""
+"""MAXIMUM, MINIMUM, SELECT, PRELU, POW."""
 
 import numpy as np
 
@@ -19,9 +19,9 @@ _NUMBERS = data_rows(_LEVEL, quant8=_LEVEL, int32=_LEVEL)
 
 
 def rescaled(call: Call, name: str) -> Array:
-    """An input as the output stores it; one that is not quantised is as it should be.
+    """Returns an input requantised for the output; unchanged if not quantised.
 
-    Android NN rounds here after it has added the zero point, which matters where it is a tie.
+    Android NN rounds after adding the zero point, which affects ties.
     """
     output = call.operand("output")
     if not is_quantized(output):
@@ -32,7 +32,10 @@ def rescaled(call: Call, name: str) -> Array:
 def _broadcasting(
     operation_type: OperationType, function: np.ufunc, rows: tuple[Row, ...], *, widens: bool
 ) -> Definition:
-    """An operation of two tensors that broadcast; `widens`: it computes floats in float32."""
+    """Defines an operation on two tensors with broadcasting.
+
+    `widens`: it computes floats in float32.
+    """
 
     def shape(call: Call) -> tuple[Shape, ...]:
         return (broadcast_shape(call, "input1", "input2"),)
@@ -69,7 +72,7 @@ def _prelu_shape(call: Call) -> tuple[Shape, ...]:
 
 
 def _prelu(call: Call) -> tuple[Array, ...]:
-    """x, or alpha * x below 0; stored values have a multiplier for either."""
+    """Computes x, or alpha * x below 0; quantised values have a multiplier for each case."""
     operand, slope, output = (call.operand(name) for name in ("input", "alpha", "output"))
     if not is_quantized(output):
         values, alpha = real(call, "input"), real(call, "alpha")

@@ -24,18 +24,18 @@ def _reciprocal_root(values: Array) -> Array:
 
 
 def _elu(values: Array, alpha: float) -> Array:
-    # Where e^x overflows and alpha is 0 the product is NaN, and counts for nothing.
+    # If e^x overflows and alpha is 0 the product is NaN, which fmin ignores.
     result: Array = np.maximum(0, values) + np.fmin(0, values.dtype.type(alpha) * np.expm1(values))
     return result
 
 
 def _without_nan(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
-    """The function with 0 for NaN, which no stored value stands for."""
+    """Wraps a function to return 0 for NaN, which cannot be quantised."""
     return lambda values: np.nan_to_num(function(values), nan=0.0, posinf=np.inf, neginf=-np.inf)
 
 
 def _apply(function: Callable[[Array], Array]) -> Callable[[Call], tuple[Array, ...]]:
-    """A reference: floats in float32, stored values by a table, int32 as they are."""
+    """Returns a reference: floats in float32, quantised values by a table, int32 directly."""
 
     def reference(call: Call) -> tuple[Array, ...]:
         operand, output, values = call.operand("input"), call.operand("output"), call.array("input")

@@ -1,1 +1,4 @@
-"""What every operation is described with: signatures, shape rules, and the call that a reference sees."""
+"""The framework of operation definitions.
+
+Signatures, checks, shape rules, and the call that a reference sees.
+"""

@@ -1,4 +1,4 @@
-"""What families share whose arguments say how much there is and where: such numbers may ask for anything."""
+"""Checks of arguments that determine sizes and positions, which may have arbitrary values."""
 
 import numpy as np
 
@@ -9,11 +9,11 @@ from neurald.hal.operations.machinery.definition import Check
 
 
 def integers(call: Call, name: str, shape: Shape) -> Array:
-    """The value of an input that must have that shape.
+    """Returns the value of an input that must have the given shape.
 
     Raises:
-        BadData: it has another one.
-        UnknownValue: shape or value is not known yet.
+        BadData: it has another shape.
+        UnknownValue: its shape or value is not known.
     """
     found = call.shape(name)
     if found != shape:
@@ -22,7 +22,7 @@ def integers(call: Call, name: str, shape: Shape) -> Array:
 
 
 def one_scale(many: str, one: str) -> Check:
-    """Each of the variadic arguments `many` must have the scale and zero point of `one`, if they are quantised."""
+    """Returns a check that arguments `many`, if quantised, have scale and zero point of `one`."""
 
     def check(call: Call) -> None:
         expected = call.operand(one)

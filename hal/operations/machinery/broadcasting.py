@@ -1,4 +1,4 @@
-"""Shapes of operations whose inputs broadcast against each other."""
+"""Shapes of operations with broadcasting inputs."""
 
 import numpy as np
 
@@ -7,10 +7,10 @@ from neurald.hal.operations.machinery.call import Call, Shape
 
 
 def broadcast_shape(call: Call, *names: str) -> Shape:
-    """The common shape of the named inputs.
+    """Returns the common shape of the named inputs.
 
     Raises:
-        BadData: two of them have different lengths, neither of them 1, along a dimension.
+        BadData: two of them have different lengths, neither of which is 1, along a dimension.
     """
     shapes = [call.shape(name) for name in names]
     try:

@@ -1,7 +1,8 @@
 """One operation with the operands, shapes and values that are known so far.
 
-Checks, shape rules and references all read their arguments from a `Call`, by name. At compile time few
-values are known, at execution all are: a rule asks for what it needs, and `UnknownValue` says that it is too early.
+Checks, shape rules and references all read their arguments from a `Call`, by name. At compile time
+few values are known, at execution all are: a rule requests what it needs, and `UnknownValue` means
+that it is not available yet.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,14 +21,14 @@ Result = TypeVar("Result")
 
 
 class GraphRunner(Protocol):
-    """What control flow needs of whoever executes it."""
+    """Executes referenced graphs for control flow."""
 
     def run(self, graph: int, inputs: Sequence[Array]) -> list[Array]:
-        """The outputs of the model's referenced graph of that index."""
+        """Runs the referenced graph with that index; returns its outputs."""
         ...
 
     def loop_deadline_s(self) -> float:
-        """When a loop that starts now must have ended, on the clock of `time.monotonic()`."""
+        """Returns the deadline of a loop that starts now, on the clock of `time.monotonic()`."""
         ...
 
 
@@ -39,13 +40,13 @@ class Call:
     """Arguments of one operation, by parameter name.
 
     Args:
-        binding: which operand each parameter stands for.
+        binding: the operands of each parameter.
         operands: of the operation's subgraph.
-        shape_of: the shape of an operand by index, None while it is not fully known.
-        value_of: the value of an operand by index, None while it is not known.
-        omitted: indexes of graph inputs that this execution leaves out.
+        shape_of: returns the shape of an operand by index, None if it is not fully known.
+        value_of: returns the value of an operand by index, None if it is not known.
+        omitted: indexes of graph inputs that this execution omits.
         referenced: the model's other graphs.
-        runner: executes them; only there at execution.
+        runner: executes the referenced graphs; available only at execution.
     """
 
     __slots__ = (
@@ -81,14 +82,14 @@ class Call:
         self._once: dict[Callable[[Call], Any], Any] = {}
 
     def once(self, rule: Callable[["Call"], Result]) -> Result:
-        """What `rule` gives for this call, worked out the first time only: for shapes that follow from results."""
+        """Evaluates `rule` once and caches the result, for shapes that depend on results."""
         if rule not in self._once:
             self._once[rule] = rule(self)
         result: Result = self._once[rule]
         return result
 
     def has(self, name: str) -> bool:
-        """Whether the operation gives that input and does not omit it."""
+        """Returns True if the operation has that input and does not omit it."""
         indexes = self.binding.inputs.get(name)
         return (
             indexes is not None
@@ -97,33 +98,33 @@ class Call:
         )
 
     def index(self, name: str) -> int:
-        """The operand index of an input or output."""
+        """Returns the operand index of an input or output."""
         return self.indexes(name)[0]
 
     def indexes(self, name: str) -> tuple[int, ...]:
-        """The operand indexes of a variadic input or output."""
+        """Returns the operand indexes of a variadic input or output."""
         inputs = self.binding.inputs.get(name)
         return inputs if inputs is not None else self.binding.outputs[name]
 
     def operand(self, name: str) -> Operand:
-        """Type and quantisation of an input or output."""
+        """Returns type and quantisation of an input or output."""
         return self._operands[self.index(name)]
 
     def operands(self, name: str) -> tuple[Operand, ...]:
-        """Types and quantisations of a variadic input or output."""
+        """Returns types and quantisations of a variadic input or output."""
         return tuple(self._operands[i] for i in self.indexes(name))
 
     def shape(self, name: str) -> Shape:
-        """The shape of an input.
+        """Returns the shape of an input.
 
         Raises:
             UnknownValue: it is not fully known yet.
-            BadData: the operation does not take that rank, and the model leaves the rank open.
+            BadData: the operation does not support the rank, which the model leaves open.
         """
         return self.shapes(name)[0]
 
     def shapes(self, name: str) -> tuple[Shape, ...]:
-        """The shapes of a variadic input, see `shape`."""
+        """Returns the shapes of a variadic input, see `shape`."""
         shapes = []
         for index in self.indexes(name):
             shape = self._shape_of(index)
@@ -139,7 +140,7 @@ class Call:
         return tuple(shapes)
 
     def array(self, name: str) -> Array:
-        """The value of an input, not to be written to.
+        """Returns the value of an input, which must not be written.
 
         Raises:
             UnknownValue: it is not known yet.
@@ -150,14 +151,14 @@ class Call:
         return value
 
     def arrays(self, name: str) -> tuple[Array, ...]:
-        """The values of a variadic input."""
+        """Returns the values of a variadic input."""
         values = tuple(self._value_of(i) for i in self.indexes(name))
         if any(value is None for value in values):
             raise UnknownValue(name)
         return values  # type: ignore[return-value]
 
     def replaced(self, name: str, value: Array) -> "Call":
-        """The same call with another value for an input."""
+        """Returns the same call with another value for an input."""
         index, shape_of, value_of = self.index(name), self._shape_of, self._value_of
         return Call(
             self.binding,
@@ -170,10 +171,10 @@ class Call:
         )
 
     def scalar(self, name: str) -> Any:
-        """The value of a scalar input as a Python number, or its default where it is left out.
+        """Returns the value of a scalar input as a Python number, or its default.
 
         Raises:
-            BadData: the operation takes a tensor there, and it has not exactly one element.
+            BadData: the parameter is a tensor whose value does not have exactly one element.
         """
         if name not in self.binding.inputs:
             return self._defaults[name].default if name in self._defaults else None
@@ -183,10 +184,10 @@ class Call:
         return value.item()
 
     def scalar_in(self, name: str, low: int, high: int | None = None) -> int:
-        """An integer scalar that must not leave `low` to `high`.
+        """Returns an integer scalar that must be in the range `low` to `high`.
 
         Raises:
-            BadData: it does.
+            BadData: it is out of range.
         """
         value = int(self.scalar(name))
         if value < low or (high is not None and value > high):
@@ -199,7 +200,7 @@ class Call:
         """The operation's fused activation.
 
         Raises:
-            BadData: the number stands for none.
+            BadData: the number is not an activation.
         """
         value = self.scalar("activation")
         try:
@@ -214,7 +215,7 @@ class Call:
         """The operation's implicit padding.
 
         Raises:
-            BadData: the number stands for none.
+            BadData: the number is not a padding scheme.
         """
         value = self.scalar("padding_scheme")
         try:
@@ -225,15 +226,15 @@ class Call:
             ) from None
 
     def graph(self, name: str) -> Subgraph:
-        """The graph that an operand of type MODEL refers to.
+        """Returns the graph that an operand of type MODEL refers to.
 
         Raises:
-            BadData: it refers to none.
+            BadData: it refers to no graph.
         """
         return self._referenced[self.graph_index(name)]
 
     def graph_index(self, name: str) -> int:
-        """The index of `graph(name)` among the model's referenced graphs."""
+        """Returns the index of `graph(name)` among the model's referenced graphs."""
         index = self.operand(name).subgraph
         if index is None or not 0 <= index < len(self._referenced):
             raise BadData(f"{self.name(name)} refers to no graph")
@@ -241,21 +242,21 @@ class Call:
 
     @property
     def runner(self) -> GraphRunner:
-        """What executes referenced graphs.
+        """The executor of referenced graphs.
 
         Raises:
-            UnknownValue: nothing is executed yet.
+            UnknownValue: the call is not being executed.
         """
         if self._runner is None:
             raise UnknownValue("a graph")
         return self._runner
 
     def place(self, index: int) -> str:
-        """How messages name the operand of an index."""
+        """Returns the name of the operand with that index for messages."""
         return operand_name(self._operands, index)
 
     def name(self, name: str) -> str:
-        """How messages name an argument."""
+        """Returns the name of an argument for messages."""
         if name in self.binding.inputs or name in self.binding.outputs:
             return f"{self.place(self.index(name))} ({name} of {self.binding.type.name})"
         return f"{name} of {self.binding.type.name}"

@@ -1,4 +1,4 @@
-"""What one operation is: signature, checks, shape rule and reference, in one value."""
+"""The definition of an operation: signature, checks, shape rule and reference."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -26,14 +26,17 @@ class Definition:
     Attributes:
         forms, rows: the signature, see `neurald.hal.operations.machinery.signature`.
         checks: rules beyond types and ranks, such as relations of scales. Each raises BadData.
-        shape: the shapes of the outputs from shapes (and, where needed, values) of the inputs. Raises BadData where
-            they do not fit together, UnknownValue where it is too early to say.
-        reference: the values of the outputs from those of the inputs, in NumPy: what every driver is tested against.
-        level: a feature level that is needed beyond that of form and row, because of scales or ranks; the call
-            knows operands only.
-        widens: the Android operation that this one takes more types, ranks or scales than, with the same arguments.
-        arithmetic: inputs whose values the reference only calculates with. They may change while it runs: no shape,
-            address, index or count follows from them, and no value of theirs is checked and then relied on.
+        shape: computes the output shapes from shapes (and, if needed, values) of the inputs. Raises
+            BadData if they are inconsistent, UnknownValue if they are not known yet.
+        reference: computes the outputs from the inputs in NumPy; every driver is tested against it.
+        level: a feature level required by scales or ranks, in addition to that of form and row; the
+            call knows operands only.
+        widens: the Android operation that this one extends to more types, ranks or scales, with the
+            same arguments.
+        arithmetic: inputs whose values affect only arithmetic, so that they may change while the
+            reference runs: no shape, address, index or count depends on them, and none of their
+            values is checked and then relied on.
+        is_random: whether results differ between calls, so that they are never precomputed.
     """
 
     type: OperationType
@@ -45,6 +48,7 @@ class Definition:
     level: Callable[[Call], FeatureLevel] | None = None
     widens: OperationType | None = None
     arithmetic: frozenset[str] = frozenset()
+    is_random: bool = False
 
     def bind(
         self, operation: Operation, operands: Sequence[Operand], *, values_known: bool = True
@@ -60,7 +64,7 @@ class Definition:
         """Runs the checks, as far as values are known.
 
         Raises:
-            BadData: a rule is broken; the message names operand and rule.
+            BadData: a rule is violated; the message names operand and rule.
         """
         for rule in (_symmetric16, _numbers_of_enums, *self.checks):
             try:
@@ -69,11 +73,12 @@ class Definition:
                 continue
 
     def output_shapes(self, call: Call) -> tuple[Shape, ...]:
-        """What the shape rule says, once each shape is shown to be one that an operand can have.
+        """Evaluates the shape rule, and checks that an operand can have each of the shapes.
 
         Raises:
-            BadData: the inputs do not fit together, or an output would have more bytes than any operand may.
-            UnknownValue: it is too early to say.
+            BadData: the inputs are inconsistent, or an output would exceed the maximum size of an
+                operand.
+            UnknownValue: a shape is not known yet.
         """
         shapes = self.shape(call)
         outputs = [
@@ -85,14 +90,14 @@ class Definition:
             what = f"{place} ({name} of {self.type.name})"
             if len(shape) > MAXIMUM_RANK:
                 raise BadData(f"{what} would have rank {len(shape)}; at most {MAXIMUM_RANK} is allowed")
-            # NumPy, too, refuses a shape whose other dimensions are too large, even if one of them is 0.
+            # NumPy rejects a shape whose other dimensions are too large, even if one of them is 0.
             if byte_size(kind, tuple(max(1, d) for d in shape)) > MAXIMUM_OPERAND_BYTES:
                 raise BadData(f"{what} would have shape {list(shape)}, more than 2^32 - 1 bytes")
         return shapes
 
 
 def _symmetric16(call: Call) -> None:
-    """TENSOR_QUANT16_SYMM has a zero point only where the row of types says so."""
+    """Checks that TENSOR_QUANT16_SYMM has a zero point only if the row of types allows it."""
     binding = call.binding
     if binding.row.zero_points16:
         return
@@ -106,7 +111,7 @@ def _symmetric16(call: Call) -> None:
 
 
 def _numbers_of_enums(call: Call) -> None:
-    """Activation and padding scheme, where an operation has them, are numbers that stand for one."""
+    """Checks that the numbers of activation and padding scheme, if present, are valid."""
     if "activation" in call.binding.inputs:
         _ = call.activation
     if "padding_scheme" in call.binding.inputs:

@@ -1,4 +1,4 @@
-"""Type tables, checks and shape rules that several families share."""
+"""Type tables, checks and shape rules shared by several families."""
 
 from collections.abc import Mapping
 
@@ -11,7 +11,7 @@ from neurald.hal.operations.machinery.call import Call, Shape
 from neurald.hal.operations.machinery.definition import Check
 from neurald.hal.operations.machinery.signature import Row, row
 
-#: Scale and zero point that an operation demands of its output, by the output's type.
+#: Required scale and zero point of an output, by its type.
 OutputScales = Mapping[OperandType, tuple[float, int]]
 
 
@@ -22,13 +22,13 @@ def data_rows(
     int32: FeatureLevel | None = None,
     bool8: FeatureLevel | None = None,
 ) -> tuple[Row, ...]:
-    """The rows of an operation whose data all have the type T, and its real scalars the type S.
+    """Returns the rows of an operation with data of type T and real scalars of type S.
 
     Args:
-        float32: the level of TENSOR_FLOAT32; TENSOR_FLOAT16 comes with it, from level 3 on.
-        quant8: the level of TENSOR_QUANT8_ASYMM; its signed counterpart comes with it, from level 4 on.
-        int32: the level of TENSOR_INT32.
-        bool8: the level of TENSOR_BOOL8.
+        float32: level of TENSOR_FLOAT32; includes TENSOR_FLOAT16 from level 3 on.
+        quant8: level of TENSOR_QUANT8_ASYMM; includes its signed counterpart from level 4 on.
+        int32: level of TENSOR_INT32.
+        bool8: level of TENSOR_BOOL8.
     """
     levels: list[tuple[FeatureLevel, OperandType]] = []
     if float32 is not None:
@@ -52,7 +52,7 @@ def data_rows(
 
 
 def has_same_scale(call: Call, *names: str) -> bool:
-    """Whether the named inputs have the output's scale (compared as float32) and zero point."""
+    """Returns True if the named inputs have the output's scale (in float32) and zero point."""
     output = call.operand("output")
     return all(
         np.float32(operand.scale) == np.float32(output.scale) and operand.zero_point == output.zero_point
@@ -62,7 +62,7 @@ def has_same_scale(call: Call, *names: str) -> bool:
 
 
 def same_scale(*names: str) -> Check:
-    """A quantised output must have the scale and zero point of the named inputs."""
+    """Returns a check that a quantised output has the scale and zero point of the named inputs."""
 
     def check(call: Call) -> None:
         output = call.operand("output")
@@ -78,7 +78,7 @@ def same_scale(*names: str) -> Check:
 
 
 def fixed_scale(scales: OutputScales) -> Check:
-    """An output of one of these types must have that scale and zero point."""
+    """Returns a check that an output of one of these types has that scale and zero point."""
 
     def check(call: Call) -> None:
         output = call.operand("output")
@@ -93,17 +93,17 @@ def fixed_scale(scales: OutputScales) -> Check:
 
 
 def known_activation(call: Call) -> None:
-    """The fused activation must be one of the four that there are."""
+    """Checks that the fused activation is valid."""
     _ = call.activation
 
 
 def shape_of_input(call: Call) -> tuple[Shape, ...]:
-    """The shape rule of an operation that keeps the shape of its only tensor, `input`."""
+    """Shape rule of an operation that keeps the shape of its only tensor, `input`."""
     return (call.shape("input"),)
 
 
 def resolve_axis(axis: int, rank: int, what: str) -> int:
-    """An axis that may count from the end, as one that counts from 0.
+    """Converts an axis that may count from the end to one that counts from 0.
 
     Raises:
         BadData: there is no such axis; `what` names the argument.
@@ -114,7 +114,7 @@ def resolve_axis(axis: int, rank: int, what: str) -> int:
 
 
 def require_representable(call: Call, number: int, output: str) -> None:
-    """Checks that the type of an output can hold a number that may be one of its elements.
+    """Checks that an output's type can represent a number that may be one of its elements.
 
     Raises:
         BadData: it cannot; the result would wrap around.
@@ -129,12 +129,12 @@ def require_representable(call: Call, number: int, output: str) -> None:
 
 
 def resolve_axes(call: Call, name: str) -> tuple[int, ...]:
-    """The axes of `input` that the list `name` holds, each once and counted from 0, in order.
+    """Returns the axes of `input` in the list `name`, sorted, unique and counted from 0.
 
     Raises:
-        BadData: one of them is no axis of `input`.
+        BadData: one of them is not an axis of `input`.
         UnknownValue: the list or the rank is not known yet.
     """
     rank, what = len(call.shape("input")), call.name(name)
-    call.shape(name)  # The rank of the list itself may have been left open.
+    call.shape(name)  # The rank of the list itself may be unspecified in the model.
     return tuple(sorted({resolve_axis(axis, rank, what) for axis in np.unique(call.array(name)).tolist()}))

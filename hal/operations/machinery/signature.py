@@ -1,9 +1,9 @@
-"""What an operation takes and gives: its forms, and the types they go with, as data.
+"""Signatures of operations as data: forms and the types they support.
 
-An operation has one or more forms (explicit and implicit padding, say). A form names its inputs and outputs in
-order; a type of theirs is either fixed or a variable such as "T", and every row of the operation's table binds all
-variables at once. Matching an operation of a model against this gives a `Binding`, from which shape rule and
-reference read their arguments by name.
+An operation has one or more forms (explicit and implicit padding, for example). A form lists its
+inputs and outputs in order. The type of each is either fixed or a variable such as "T", and every
+row of the operation's table binds all variables at once. Matching an operation of a model against
+the signature gives a `Binding`, from which shape rule and reference read their arguments by name.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,9 +14,9 @@ from neurald.hal.model.numbering import operand_name
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FeatureLevel, Lifetime, Operand, OperandType, Operation
 
-#: The highest rank that any operand may have. Android NN sets no limit, and its conformance tests go up to 10.
+#: Maximum rank of any operand. Android NN sets no limit, and its conformance tests use up to 10.
 MAXIMUM_RANK = 16
-#: The ranks of a tensor that may have any.
+#: The ranks of a tensor without restriction.
 ANY_RANK = (0, MAXIMUM_RANK)
 
 Scalar = int | float | bool
@@ -28,13 +28,13 @@ class Parameter:
     """One input or output of a form.
 
     Attributes:
-        types: the name of a type variable, or the types that are taken whatever the row.
-        ranks: lowest and highest rank of a tensor; not looked at for scalars.
+        types: the name of a type variable, or the types that are accepted regardless of the row.
+        ranks: lowest and highest rank of a tensor; ignored for scalars.
         optional: it may be omitted (an operand of lifetime NO_VALUE).
-        default: what a trailing scalar is when the operation leaves it out.
+        default: value of a trailing scalar that the operation omits.
         constant: its value must be part of the model.
         level: the first feature level that has this parameter.
-        variadic: it stands for one or more operands; if it is optional too, also for none.
+        variadic: it takes one or more operands; if it is optional too, also none.
     """
 
     name: str
@@ -47,7 +47,10 @@ class Parameter:
     variadic: bool = False
 
     def allowed(self, row: TypeRow) -> frozenset[OperandType]:
-        """The operand types taken in that row; none where the row does not bind the variable."""
+        """Returns the operand types accepted in that row.
+
+        Empty if the row does not bind the variable.
+        """
         if not isinstance(self.types, str):
             return self.types
         return frozenset((row[self.types],) if self.types in row else ())
@@ -62,7 +65,7 @@ def tensor(
     constant: bool = False,
     variadic: bool = False,
 ) -> Parameter:
-    """A tensor parameter; `rank` is one rank or the lowest and highest."""
+    """Creates a tensor parameter; `rank` is one rank or the lowest and highest."""
     return Parameter(
         name=name,
         types=types if isinstance(types, str) else frozenset((types,)),
@@ -81,7 +84,7 @@ def scalar(
     level: FeatureLevel = FeatureLevel.LEVEL_1,
     constant: bool = False,
 ) -> Parameter:
-    """A scalar parameter; one with a `default` may be left out at the end."""
+    """Creates a scalar parameter; one with a `default` may be omitted at the end."""
     return Parameter(
         name=name,
         types=types if isinstance(types, str) else frozenset((types,)),
@@ -92,16 +95,17 @@ def scalar(
 
 
 def layout(level: FeatureLevel = FeatureLevel.LEVEL_3) -> Parameter:
-    """The trailing flag that says the data are NCHW, not NHWC."""
+    """Creates the trailing flag that selects NCHW instead of NHWC."""
     return scalar("nchw", OperandType.BOOL, default=False, level=level)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """Operand types that go together, and the first feature level that takes them.
+    """Operand types that are valid together, and the first feature level that accepts them.
 
     Attributes:
-        zero_points16: whether TENSOR_QUANT16_SYMM may have a zero point, as int16 tensors of TFLite may for some operators.
+        zero_points16: whether TENSOR_QUANT16_SYMM may have a zero point, as TFLite's int16 tensors
+            may for some operators.
     """
 
     level: FeatureLevel
@@ -110,16 +114,17 @@ class Row:
 
 
 def row(level: FeatureLevel, *, zero_points16: bool = False, **types: OperandType) -> Row:
-    """Makes a row of a type table: `row(LEVEL_1, T=TENSOR_FLOAT32)`; see `Row`."""
+    """Creates a row of a type table: `row(LEVEL_1, T=TENSOR_FLOAT32)`; see `Row`."""
     return Row(level=level, types=types, zero_points16=zero_points16)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """One way to write an operation.
+    """One form of an operation's arguments.
 
     Attributes:
-        counts: the numbers of inputs that are allowed; empty for any from the last parameter without default on.
+        counts: the allowed numbers of inputs; empty for any from the last parameter without default
+            on.
         level: the first feature level that has this form.
     """
 
@@ -129,14 +134,14 @@ class Form:
     level: FeatureLevel = FeatureLevel.LEVEL_1
 
     def input_counts(self) -> tuple[int, ...]:
-        """The allowed numbers of inputs; of a variadic form only the smallest."""
+        """Returns the allowed numbers of inputs; of a variadic form only the smallest."""
         if self.counts:
             return self.counts
         least = sum(parameter.default is None for parameter in self.inputs)
         return tuple(range(least, len(self.inputs) + 1))
 
     def takes(self, inputs: int, outputs: int) -> bool:
-        """Whether the form can have that many inputs and outputs."""
+        """Returns True if the form allows that many inputs and outputs."""
         variadic_in = [p for p in self.inputs if p.variadic]
         variadic_out = [p for p in self.outputs if p.variadic]
         least_in = len(self.inputs) - sum(p.optional for p in variadic_in)
@@ -148,11 +153,11 @@ class Form:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Binding:
-    """An operation of a model, understood: which operands each parameter stands for.
+    """An operation of a model matched to its signature.
 
     Attributes:
         level: the feature level that a device needs for this form with these types.
-        inputs, outputs: operand indexes by parameter name, several only for variadic parameters.
+        inputs, outputs: operand indexes by parameter name; several only for variadic parameters.
     """
 
     type: OperationType
@@ -177,10 +182,11 @@ def bind(
         operation: the operation.
         operands: of its graph.
         forms, rows: the operation's signature.
-        values_known: whether every constant has got its value; otherwise any operand may still become one.
+        values_known: False if operands without a value may still become constants.
 
     Raises:
-        BadData: nothing matches; names the first operand at fault of the closest form, and what was expected.
+        BadData: nothing matches; names the first mismatched operand of the closest form, and what
+            was expected.
     """
     name = operation.type.name
     candidates = [f for f in forms if f.takes(len(operation.inputs), len(operation.outputs))]
@@ -206,7 +212,7 @@ def bind(
 
 
 def _assign(parameters: Sequence[Parameter], indexes: Sequence[int]) -> Iterator[tuple[Parameter, int]]:
-    """Pairs parameters with operand indexes; a variadic parameter takes all that others leave."""
+    """Pairs parameters with operand indexes; a variadic parameter takes all surplus operands."""
     spare = len(indexes) - len(parameters)
     position = 0
     for parameter in parameters:
@@ -219,9 +225,11 @@ def _assign(parameters: Sequence[Parameter], indexes: Sequence[int]) -> Iterator
 def _needed(
     pairs: Sequence[tuple[Parameter, int]], operands: Sequence[Operand], values_known: bool
 ) -> dict[str, OperandType] | None:
-    """What a row must bind variables to, so that all parameters fit; None where they fit in no row.
+    """Returns the types that a row must bind to variables so that all parameters match.
 
-    What `_mismatch` says at greater length.
+    None if impossible.
+
+    A fast version of `_mismatch` without messages.
     """
     needed: dict[str, OperandType] = {}
     for parameter, index in pairs:
@@ -254,7 +262,9 @@ def _mismatch(
     rows: Sequence[Row],
     values_known: bool,
 ) -> tuple[int, str]:
-    """How many parameters fit, and what is wrong with the first that does not ("" if all fit)."""
+    """Returns the number of leading parameters that match, and the first mismatch ("" if all
+    match).
+    """
     for matched, (parameter, index) in enumerate(pairs):
         operand = operands[index]
         where = f"{operand_name(operands, index)} ({parameter.name} of {name})"
@@ -302,7 +312,7 @@ def _binding(
 
 
 def _by_name(pairs: Sequence[tuple[Parameter, int]]) -> dict[str, tuple[int, ...]]:
-    """Operand indexes by the name of their parameter."""
+    """Groups operand indexes by parameter name."""
     found: dict[str, list[int]] = {}
     for parameter, index in pairs:
         found.setdefault(parameter.name, []).append(index)

@@ -1,1 +1,1 @@
-"""Operations that move, repeat, pick or resample elements."""
+"""Operations that move, repeat, select or resample elements."""

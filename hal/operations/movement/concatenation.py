@@ -11,7 +11,7 @@ from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import data_rows, has_same_scale, resolve_axis
 from neurald.hal.operations.machinery.signature import Form, scalar, tensor
 
-#: Types of inputs that are brought to the output's scale; others are copied.
+#: Types of inputs that are requantised to the output's scale; others are copied.
 RESCALED = (OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNED)
 
 _FORM = Form(
@@ -21,12 +21,16 @@ _FORM = Form(
 
 
 def _level(call: Call) -> FeatureLevel:
-    """Inputs of another scale or zero point than the output's came with level 3."""
+    """Returns LEVEL_3 if an input's scale or zero point differs from the output's, otherwise
+    LEVEL_1.
+    """
     return FeatureLevel.LEVEL_1 if has_same_scale(call, "inputs") else FeatureLevel.LEVEL_3
 
 
 def concatenation_axis(call: Call) -> int:
-    """The axis to join along, from 0. Only that of `neurald.tflite` may be given as one that counts from the end.
+    """Returns the axis of concatenation, from 0.
+
+    Only in `neurald.tflite` it may count from the end.
 
     Raises:
         BadData: there is no such axis.
@@ -53,7 +57,7 @@ def _shape(call: Call) -> tuple[Shape, ...]:
 
 
 def rescale(values: Array, operand: Operand, output: Operand) -> Array:
-    """Stored values brought to the output's scale and zero point, in float32 as Android NN does."""
+    """Requantises values to the output's scale and zero point, in float32 like Android NN."""
     if (operand.scale, operand.zero_point) == (output.scale, output.zero_point):
         return values
     lowest = np.iinfo(values.dtype).min

@@ -1,10 +1,11 @@
-"""DENSIFY: a dense tensor from a sparse one, in the format of TACO and TFLite.
+"""DENSIFY: expands a sparse tensor, in the format of TACO and TFLite.
 
-A tensor of n dimensions, k of which may be cut into blocks, is stored as a tree of n + k levels: those of the blocks'
-places first, those inside the blocks last. The traversal order says which dimension a level stands for; n + i is the
-i-th block dimension, and the block map says which dimension it is part of. A dense level has a child for each index; a
-sparse one has children for some indexes only, which it lists in the manner of compressed sparse rows: those of node p
-are `indices[segments[p]:segments[p + 1]]`. The stored elements are the leaves, in order.
+A tensor of n dimensions, k of which may be divided into blocks, is stored as a tree of n + k
+levels: first those of the block positions, then those inside of the blocks. The traversal order
+gives the dimension of each level; n + i is the i-th block dimension, and the block map gives the
+dimension that it belongs to. A dense level has a child for each index. A sparse one has children
+for some indexes only, in compressed sparse row format: the indexes of the children of node p are
+`indices[segments[p]:segments[p + 1]]`. The stored elements are the leaves, in order.
 """
 
 import math
@@ -35,7 +36,7 @@ _TYPES = (
 
 
 def _form(levels: int) -> Form:
-    """The form for a tree of so many levels."""
+    """Returns the form for a tree with that many levels."""
     numbers = [tensor(name, OperandType.TENSOR_INT32, rank=1) for name in ("order", "formats", "lengths")]
     lists = [
         tensor(f"{name}_{level}", OperandType.TENSOR_INT32, rank=1, optional=True)
@@ -55,10 +56,10 @@ def _numbers(call: Call, name: str) -> list[int]:
 
 
 def _levels(call: Call) -> list[tuple[int, int]]:
-    """For each level, the dimension of the dense tensor that it is part of, and its length.
+    """Returns for each level its dimension in the dense tensor, and its length.
 
     Raises:
-        BadData: traversal order, block map or lengths are none.
+        BadData: traversal order, block map or lengths are invalid.
     """
     order, lengths = _numbers(call, "order"), _numbers(call, "lengths")
     block_map = _numbers(call, "block_map") if call.has("block_map") else []
@@ -100,10 +101,11 @@ def _shape(call: Call) -> tuple[Shape, ...]:
 
 
 def _formats(call: Call, levels: list[tuple[int, int]]) -> list[int]:
-    """The format of each level, once all lists are shown to fit.
+    """Returns the format of each level, after checking all lists.
 
     Raises:
-        BadData: a list is missing or does not fit its level, or there are not as many elements as leaves.
+        BadData: a list is missing or does not fit its level, or the numbers of elements and leaves
+            differ.
     """
     formats = _numbers(call, "formats")
     if len(formats) != len(levels) or not set(formats) <= {_DENSE, _SPARSE}:
@@ -125,7 +127,7 @@ def _formats(call: Call, levels: list[tuple[int, int]]) -> list[int]:
 
 
 def _expect_lists(call: Call, level: int, parents: int, length: int) -> int:
-    """The number of nodes of a sparse level, whose lists are shown to be sound."""
+    """Checks the lists of a sparse level; returns its number of nodes."""
     names = f"segments_{level}", f"indices_{level}"
     for name in names:
         if not call.has(name):
@@ -146,16 +148,19 @@ def _expect_lists(call: Call, level: int, parents: int, length: int) -> int:
 
 
 def leaf_places(call: Call) -> tuple[Array, ...]:
-    """Where in the dense tensor the stored elements lie: for each dimension an index for each of them, in order.
+    """Returns the positions of the stored elements in the dense tensor.
+
+    An index array per dimension.
 
     Raises:
-        BadData: the tree is not sound, or does not fit the elements.
-        UnknownValue: a number of it is not known yet.
+        BadData: the tree is invalid, or does not fit the elements.
+        UnknownValue: a part of it is not known yet.
     """
     (shape,) = _shape(call)
     levels = _levels(call)
     formats = _formats(call, levels)
-    # The place of each node in the dense tensor; what is inside a block comes below the place of the block.
+    # The position of each node in the dense tensor. Levels inside of a block refine the block
+    # position.
     places = [np.zeros(1, np.int64) for _ in shape]
     for level, (dimension, length) in enumerate(levels):
         parents = len(places[0])

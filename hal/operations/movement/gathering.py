@@ -1,4 +1,7 @@
-"""Rows picked by index or key: GATHER, EMBEDDING_LOOKUP, HASHTABLE_LOOKUP; and hashes of rows: LSH_PROJECTION."""
+"""GATHER, EMBEDDING_LOOKUP, HASHTABLE_LOOKUP, LSH_PROJECTION.
+
+Rows by index or key, and hashes of rows.
+"""
 
 import math
 from enum import IntEnum
@@ -16,12 +19,12 @@ from neurald.hal.operations.machinery.signature import MAXIMUM_RANK, Form, Param
 
 #: Bytes of keys that are hashed at a time.
 _KEYS_BYTES = 1 << 20
-#: Bits that a hash function of LSH_PROJECTION, and with the number of the function a signature, may have.
+#: Maximum bits of a LSH_PROJECTION signature, including the index of the hash function.
 _SIGNATURE_BITS = 32
 
 
 class Projection(IntEnum):
-    """What LSH_PROJECTION makes of the bits: a signature of each hash function's, or one element of each bit."""
+    """Output of LSH_PROJECTION: one signature per hash function, or one element per bit."""
 
     SPARSE_DEPRECATED = 1
     DENSE = 2
@@ -29,10 +32,10 @@ class Projection(IntEnum):
 
 
 def _places(call: Call, name: str, length: int) -> Array:
-    """Indexes into an axis of that length.
+    """Returns indexes into an axis of that length.
 
     Raises:
-        BadData: one of them is outside.
+        BadData: one of them is out of range.
     """
     indexes = call.array(name)
     outside = (indexes < 0) | (indexes >= length)
@@ -45,13 +48,13 @@ def _places(call: Call, name: str, length: int) -> Array:
 
 
 def _take(call: Call, name: str, axis: int) -> Array:
-    """What the indexes pick from `values` along an axis."""
+    """Takes the elements of `values` at the indexes along an axis."""
     values = call.array("values")
     return np.take(values, _places(call, name, values.shape[axis]), axis=axis)
 
 
 def gather_axis(call: Call) -> int:
-    """The axis of `values` along which indexes pick."""
+    """Returns the axis of `values` that is indexed."""
     return resolve_axis(call.scalar("axis"), len(call.shape("values")), call.name("axis"))
 
 
@@ -81,7 +84,7 @@ def _embedding_reference(call: Call) -> tuple[Array, ...]:
 
 
 def _hits_are_numbers(call: Call) -> None:
-    """The second output is 8 bits wide for want of a smaller type, and stands for itself."""
+    """Checks that the output of hits has scale 1 and zero point 0: it holds plain integers."""
     hits = call.operand("hits")
     if (hits.scale, hits.zero_point) != (1.0, 0):
         raise BadData(
@@ -99,7 +102,7 @@ def _hashtable_shape(call: Call) -> tuple[Shape, ...]:
 
 
 def _hashtable_reference(call: Call) -> tuple[Array, ...]:
-    """A row for each key that is looked up, zeros as they are stored where there is no such key."""
+    """Returns a row for each key that is looked up; raw zeros for unknown keys."""
     lookups, keys, values = (call.array(name) for name in ("lookups", "keys", "values"))
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
@@ -121,7 +124,10 @@ def _projection(call: Call) -> Projection:
 
 
 def _projection_shape(call: Call) -> tuple[Shape, ...]:
-    """The number of a hash function goes into a signature beside its bits, so that all signatures differ."""
+    """Infers the output shape.
+
+    SPARSE signatures include the index of the hash function, so that all differ.
+    """
     kind, (functions, bits) = _projection(call), call.shape("hash")
     number = max(0, functions - 1).bit_length() if kind is Projection.SPARSE else 0
     if bits + number > _SIGNATURE_BITS:
@@ -138,13 +144,16 @@ def _projection_shape(call: Call) -> tuple[Shape, ...]:
 
 
 def _bits(call: Call) -> Array:
-    """One bit for each seed: whether the hashes of all rows of the input, weighted, sum up to more than 0."""
+    """Returns one bit per seed.
+
+    Whether the weighted sum of the hashes of all input rows is positive.
+    """
     values, seeds = call.array("input"), call.array("hash").astype("<f4").reshape(-1, 1)
     count, size = len(values), math.prod(values.shape[1:])
     rows = np.ascontiguousarray(values).reshape(count, size).view(np.uint8)
     weights = call.array("weight").astype(np.float64) if call.has("weight") else np.ones(count)
     bits = np.zeros(len(seeds), bool)
-    # A key is the seed, and then the row.
+    # A key consists of the seed and the row.
     width = 4 + rows.shape[1]
     step = max(1, _KEYS_BYTES // max(1, count * width))
     for start in range(0, len(seeds) if count else 0, step):
@@ -153,7 +162,7 @@ def _bits(call: Call) -> Array:
         keys[:, :, :4] = some[:, np.newaxis]
         keys[:, :, 4:] = rows
         hashes = fingerprint64(keys.reshape(-1, width)).view(np.int64).reshape(len(some), count)
-        # Summed one by one, since another order may round to another sign.
+        # Summed sequentially: another order may round to another sign.
         scores = np.add.accumulate(hashes.astype(np.float64) * weights, axis=1)[:, -1]
         bits[start : start + step] = scores > 0
     return bits

@@ -1,4 +1,4 @@
-"""Something around a tensor: PAD with zeros, PAD_V2 with a value, MIRROR_PAD with what lies inside the border."""
+"""PAD with zeros, PAD_V2 with a value, MIRROR_PAD with mirrored elements."""
 
 from typing import Literal
 
@@ -14,14 +14,14 @@ from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import data_rows, same_scale
 from neurald.hal.operations.machinery.signature import MAXIMUM_RANK, Form, Parameter, row, scalar, tensor
 
-#: Elements before and after, of one dimension.
+#: Elements before and after, along one dimension.
 Pair = tuple[int, int]
 
-#: MIRROR_PAD's modes: without and with the border itself.
+#: MIRROR_PAD's modes: without and with the border element.
 _MODES: dict[int, Literal["reflect", "symmetric"]] = {0: "reflect", 1: "symmetric"}
 
 _ROWS = data_rows(FeatureLevel.LEVEL_2, quant8=FeatureLevel.LEVEL_2)
-#: The value that PAD_V2 puts around what is quantised is an INT32, at the input's scale and zero point.
+#: For quantised inputs the value of PAD_V2 is an INT32, at the input's scale and zero point.
 _VALUE_ROWS = tuple(
     row(
         source.level,
@@ -42,12 +42,15 @@ def _form(highest_rank: int, *more: Parameter) -> Form:
 
 
 def zero_point_level(call: Call) -> FeatureLevel:
-    """Up to level 2 it was open what is put around quantised data, unless their zero is stored as 0."""
+    """Returns LEVEL_3 for a non-zero zero point.
+
+    Up to level 2 the padding of such inputs was undefined.
+    """
     return FeatureLevel.LEVEL_3 if call.operand("input").zero_point else FeatureLevel.LEVEL_1
 
 
 def paddings(call: Call, dimensions: int) -> tuple[Pair, ...]:
-    """The input `paddings`, a pair for each of so many dimensions.
+    """Returns the input `paddings`, one pair for each dimension.
 
     Raises:
         BadData: it has another shape, or a number is negative.
@@ -66,18 +69,18 @@ def _shape(call: Call) -> tuple[Shape, ...]:
 
 
 def pad(values: Array, pairs: tuple[Pair, ...], value: int | float) -> Array:
-    """`values` with `value`, as it is stored, around them."""
+    """Pads `values` with the raw `value`."""
     return np.pad(values, pairs, constant_values=value) if pairs else values
 
 
 def _pad_reference(call: Call) -> tuple[Array, ...]:
     values = call.array("input")
-    # TFLite does not compare the scales of both: around it is 0 as the output stores it.
+    # TFLite does not compare the scales: the padding is the output's zero point.
     return (pad(values, paddings(call, values.ndim), call.operand("output").zero_point),)
 
 
 def padding_value(call: Call) -> int | float:
-    """What PAD_V2 puts around, as it is stored."""
+    """Returns the raw padding value of PAD_V2."""
     output = call.operand("output")
     return call.scalar_in("value", *stored_limits(output)) if is_quantized(output) else call.scalar("value")
 
@@ -92,10 +95,10 @@ def _pad_v2_reference(call: Call) -> tuple[Array, ...]:
 
 
 def mirror_mode(call: Call) -> Literal["reflect", "symmetric"]:
-    """What MIRROR_PAD mirrors, as NumPy names it.
+    """Returns NumPy's name of MIRROR_PAD's mode.
 
     Raises:
-        BadData: the number stands for nothing.
+        BadData: the number is not a mode.
     """
     number = call.scalar("mode")
     if number not in _MODES:
@@ -104,7 +107,7 @@ def mirror_mode(call: Call) -> Literal["reflect", "symmetric"]:
 
 
 def _mirror_shape(call: Call) -> tuple[Shape, ...]:
-    """Nothing can be mirrored twice: paddings are at most what there is to mirror."""
+    """Infers the output shape; paddings must not exceed the number of elements to mirror."""
     mode, shape = mirror_mode(call), call.shape("input")
     for axis, (pair, length) in enumerate(zip(paddings(call, len(shape)), shape, strict=True)):
         longest = max(0, length - 1) if mode == "reflect" else length

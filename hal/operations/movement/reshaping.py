@@ -1,4 +1,4 @@
-"""Another shape for the same elements: RESHAPE, SQUEEZE."""
+"""RESHAPE, SQUEEZE: another shape for the same elements."""
 
 import math
 
@@ -14,7 +14,10 @@ _RANKS = (0, 4)
 
 
 def _reshape(call: Call) -> tuple[Shape, ...]:
-    """One dimension of the target may be -1: what the number of elements leaves for it."""
+    """Infers the shape.
+
+    One target dimension may be -1, to be computed from the number of elements.
+    """
     shape = call.shape("input")
     (rank,), name = call.shape("shape"), call.name("shape")
     if rank > MAXIMUM_RANK:
@@ -36,7 +39,10 @@ def _reshape(call: Call) -> tuple[Shape, ...]:
 
 
 def _squeeze(call: Call) -> tuple[Shape, ...]:
-    """Dimensions of length 1 go, all or those of the listed axes; of a result of rank 0 one stays."""
+    """Removes all dimensions of length 1, or those of the listed axes.
+
+    The result has at least rank 1.
+    """
     shape = call.shape("input")
     if call.has("axes"):
         axes = resolve_axes(call, "axes")

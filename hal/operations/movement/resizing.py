@@ -1,4 +1,4 @@
-"""Images of another size: RESIZE_BILINEAR, RESIZE_NEAREST_NEIGHBOR."""
+"""RESIZE_BILINEAR, RESIZE_NEAREST_NEIGHBOR: images of another size."""
 
 import math
 from collections.abc import Callable
@@ -32,7 +32,7 @@ _LONGEST = 2**31 - 1
 
 
 def _forms(nchw: Parameter) -> tuple[Form, ...]:
-    """By size and by scale; only RESIZE_BILINEAR may leave the layout out."""
+    """Returns the forms by size and by scale; only RESIZE_BILINEAR may omit the layout."""
     image, output = tensor("input", rank=4), (tensor("output", rank=4),)
     return (
         Form(inputs=(image, scalar("width"), scalar("height"), nchw, *FLAGS), outputs=output),
@@ -45,7 +45,7 @@ def _forms(nchw: Parameter) -> tuple[Form, ...]:
 
 
 def _length(call: Call, along: str, length: int) -> int:
-    """The output's height or width; by scale, the product is taken in float32 and rounded down."""
+    """Returns the output's height or width; by scale, the float32 product is rounded down."""
     if "size" in call.binding.inputs:
         size = int(integers(call, "size", (2,))[("height", "width").index(along)])
         if size < 1:
@@ -69,7 +69,10 @@ def _nhwc_shape(call: Call) -> Shape:
 
 
 def flags(call: Call) -> tuple[bool, bool]:
-    """Whether corners are aligned, and whether pixels count from their centres; TFLite lets the nearest have both."""
+    """Returns whether corners are aligned, and whether pixel centres are at half pixels.
+
+    TFLite allows both only for the nearest neighbour.
+    """
     align_corners, half_pixel_centers = (bool(call.scalar(flag.name)) for flag in FLAGS)
     takes_both = call.binding.type is OperationType.TFLITE_RESIZE_NEAREST_NEIGHBOR
     if align_corners and half_pixel_centers and not takes_both:
@@ -78,12 +81,12 @@ def flags(call: Call) -> tuple[bool, bool]:
 
 
 def flags_fit(call: Call) -> None:
-    """Raises BadData where both flags are set and exclude each other."""
+    """Raises BadData if both flags are set but exclude each other."""
     flags(call)
 
 
 def output_size(call: Call) -> Pair:
-    """Height and width of the output."""
+    """Returns height and width of the output."""
     _, height, width, channels = _nhwc_shape(call)
     for what, length in (("height", height), ("width", width), ("number of channels", channels)):
         if length < 1:
@@ -98,9 +101,11 @@ def _shape(call: Call) -> tuple[Shape, ...]:
 
 
 def coordinates(call: Call, length: int, result: int) -> Array:
-    """Where each of `result` output elements lies on an input of `length` elements, in float32.
+    """Returns the float32 input coordinates of `result` output elements, for an input of `length`
+    elements.
 
-    For half pixel centres that is the centre's place, not yet moved back by half an element.
+    With half-pixel centres these are the coordinates of the centres, not yet shifted back by half
+    an element.
     """
     align_corners, half_pixel_centers = flags(call)
     if align_corners and result > 1:
@@ -111,7 +116,10 @@ def coordinates(call: Call, length: int, result: int) -> Array:
 
 
 def nearest_places(call: Call, length: int, result: int) -> Array:
-    """Which of `length` elements each of `result` is; ties go away from zero where corners are aligned. int64."""
+    """Returns the int64 input index of each output element.
+
+    Ties round away from zero if corners are aligned.
+    """
     align_corners, _ = flags(call)
     places = coordinates(call, length, result)
     picked = round_away(places) if align_corners else np.floor(places)
@@ -119,14 +127,14 @@ def nearest_places(call: Call, length: int, result: int) -> Array:
 
 
 def _nearest(call: Call, values: Array) -> Array:
-    """Rows and columns picked."""
+    """Takes the nearest rows and columns."""
     for axis, result in zip((1, 2), output_size(call), strict=True):
         values = np.take(values, nearest_places(call, values.shape[axis], result), axis=axis)
     return values
 
 
 def neighbours(call: Call, length: int, result: int) -> tuple[Array, Array, Array]:
-    """Between which of `length` elements each of `result` lies, int64, and how far from the first, float32."""
+    """Returns the lower and upper int64 input index of each output element, and its float32 offset."""
     _, half_pixel_centers = flags(call)
     places = coordinates(call, length, result) - np.float32(0.5 * half_pixel_centers)
     lower = np.clip(np.floor(places), 0, length - 1)
@@ -135,7 +143,10 @@ def neighbours(call: Call, length: int, result: int) -> tuple[Array, Array, Arra
 
 
 def _bilinear(call: Call, values: Array) -> Array:
-    """One axis after the other, in float32; stored values are rounded at the end, ties away from zero."""
+    """Interpolates one axis after the other in float32.
+
+    Quantised values are rounded at the end, ties away from zero.
+    """
     output = call.operand("output")
     real = values.astype(np.float32)
     for axis, result in zip((1, 2), output_size(call), strict=True):

@@ -1,4 +1,4 @@
-"""Parts of a tensor: SLICE, STRIDED_SLICE and SPLIT."""
+"""SLICE, STRIDED_SLICE, SPLIT: parts of a tensor."""
 
 import numpy as np
 
@@ -15,7 +15,7 @@ _ROWS = data_rows(FeatureLevel.LEVEL_3, quant8=FeatureLevel.LEVEL_3, int32=Featu
 
 
 def slice_parts(call: Call) -> tuple[slice, ...]:
-    """What SLICE takes along each axis; a size of -1 is all from `begin` on."""
+    """Returns the range of SLICE along each axis; size -1 means all from `begin` on."""
     shape = call.shape("input")
     begins, sizes = (integers(call, name, (len(shape),)).tolist() for name in ("begin", "size"))
     parts = []
@@ -39,11 +39,11 @@ def _slice_reference(call: Call) -> tuple[Array, ...]:
 
 
 def strided_parts(call: Call) -> tuple[tuple[slice, ...], Shape]:
-    """What STRIDED_SLICE takes along each axis, and the shape of its output.
+    """Returns the range of STRIDED_SLICE along each axis, and the shape of its output.
 
-    Begin and end count from the end where they are negative, and are cut to what there is. Axis i is bit i of a mask:
-    the first two masks stand for the farthest begin or end there is, the last one for an axis that goes, of whose
-    elements exactly one is taken. Of a result of rank 0 one dimension stays.
+    Negative begins and ends count from the end, and both are clamped to the tensor. Axis i is bit i
+    of a mask: the first two masks ignore begin or end in favour of the whole axis, the last one
+    removes an axis, of which exactly one element is taken. The result has at least rank 1.
     """
     shape = call.shape("input")
     begins, ends, strides = (
@@ -84,7 +84,7 @@ def _strided_slice_reference(call: Call) -> tuple[Array, ...]:
 
 
 def split_parts(call: Call) -> tuple[int, int]:
-    """The axis to split, and in how many parts."""
+    """Returns the axis to split, and the number of parts."""
     parts, outputs = call.scalar_in("splits", 1), len(call.indexes("outputs"))
     if parts != outputs:
         raise BadData(f"{call.name('splits')} is {parts}; SPLIT has {outputs} outputs")

@@ -1,7 +1,7 @@
-"""Blocks of an image moved to its channels or to the batch, and back.
+"""Moves blocks of an image to its channels or to the batch, and back.
 
-DEPTH_TO_SPACE, SPACE_TO_DEPTH, BATCH_TO_SPACE_ND, SPACE_TO_BATCH_ND. Shapes and arrays are NHWC in here; the flag for
-NCHW is dealt with around them.
+DEPTH_TO_SPACE, SPACE_TO_DEPTH, BATCH_TO_SPACE_ND, SPACE_TO_BATCH_ND. Shapes and arrays are NHWC
+here; callers handle the NCHW flag.
 """
 
 from collections.abc import Callable
@@ -24,9 +24,9 @@ from neurald.hal.operations.machinery.rules import data_rows, same_scale
 from neurald.hal.operations.machinery.signature import Form, Parameter, layout, scalar, tensor
 from neurald.hal.operations.movement.padding import pad, paddings, zero_point_level
 
-#: Gives the shape of the output from that of the input.
+#: Infers the shape of the output from that of the input.
 ShapeRule = Callable[[Call, Shape], Shape]
-#: Gives the output from the input and the output's shape.
+#: Computes the output from the input and the output's shape.
 Rearrangement = Callable[[Call, Array, Shape], Array]
 
 _BLOCK_SHAPE = tensor("block_shape", OperandType.TENSOR_INT32, rank=1)
@@ -65,7 +65,7 @@ def _space_to_depth(call: Call, values: Array, result: Shape) -> Array:
 
 
 def block_lengths(call: Call) -> Pair:
-    """Height and width of a block."""
+    """Returns height and width of a block."""
     height, width = (int(length) for length in integers(call, "block_shape", (2,)))
     if min(height, width) < 1:
         raise BadData(f"{call.name('block_shape')} is {[height, width]}; lengths of at least 1 are expected")

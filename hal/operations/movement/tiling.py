@@ -1,4 +1,4 @@
-"""Elements repeated, ranks raised and counted: TILE, FILL, PACK, EXPAND_DIMS and RANK."""
+"""TILE, FILL, PACK, EXPAND_DIMS, RANK: repeated elements and additional dimensions."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from neurald.hal.operations.machinery.signature import ANY_RANK, MAXIMUM_RANK, F
 
 _ROWS = data_rows(FeatureLevel.LEVEL_3, quant8=FeatureLevel.LEVEL_3, int32=FeatureLevel.LEVEL_3)
 
-#: What RANK counts the dimensions of: every type of tensor that Android NN has.
+#: Input types of RANK: every tensor type of Android NN.
 _RANKED = (
     OperandType.TENSOR_FLOAT32,
     OperandType.TENSOR_FLOAT16,
@@ -59,9 +59,9 @@ def _fill_reference(call: Call) -> tuple[Array, ...]:
 
 
 def pack_axis(call: Call) -> int:
-    """The axis of the output along which the inputs follow one another, from 0.
+    """Returns the axis of the output along which inputs are stacked, from 0.
 
-    Only that of `neurald.tflite` may be given as one that counts from the end.
+    Only in `neurald.tflite` the argument may count from the end.
     """
     first, *others = call.shapes("inputs")
     for position, shape in enumerate(others, start=1):
@@ -97,7 +97,7 @@ def _expand_dims_reference(call: Call) -> tuple[Array, ...]:
 
 
 def _rank_shape(call: Call) -> tuple[Shape, ...]:
-    """The output is a scalar, whatever the input."""
+    """Returns the shape of a scalar."""
     return ((),)
 
 

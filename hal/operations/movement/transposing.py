@@ -1,4 +1,4 @@
-"""The same elements in another order: TRANSPOSE, CHANNEL_SHUFFLE and REVERSE."""
+"""TRANSPOSE, CHANNEL_SHUFFLE, REVERSE: the same elements in another order."""
 
 import numpy as np
 
@@ -15,11 +15,11 @@ _RANKS = (1, 4)
 
 
 def transposed_axes(call: Call, *, from_end: bool = False) -> tuple[int, ...]:
-    """For each axis of the output the axis of the input; without the argument, a matrix is transposed.
+    """Returns the input axis of each output axis; without the argument, a matrix is transposed.
 
     Args:
         call: of TRANSPOSE.
-        from_end: whether a negative axis counts from the end, as TFLite has it.
+        from_end: whether negative axes count from the end, as in TFLite.
     """
     shape = call.shape("input")
     if not call.has("permutation"):
@@ -48,7 +48,7 @@ def _transpose_reference(call: Call) -> tuple[Array, ...]:
 
 
 def shuffled_groups(call: Call) -> tuple[int, int]:
-    """The axis to shuffle, and in how many groups."""
+    """Returns the axis to shuffle, and the number of groups."""
     shape = call.shape("input")
     axis = resolve_axis(call.scalar("axis"), len(shape), call.name("axis"))
     groups = call.scalar_in("groups", 1)
@@ -65,7 +65,7 @@ def _shuffle_shape(call: Call) -> tuple[Shape, ...]:
 
 
 def _shuffle_reference(call: Call) -> tuple[Array, ...]:
-    """The first element of every group, then the second of every group, and so on."""
+    """Takes the first element of every group, then the second of every group, and so on."""
     values, (axis, groups) = call.array("input"), shuffled_groups(call)
     shape = values.shape
     grouped = values.reshape(*shape[:axis], groups, shape[axis] // groups, *shape[axis + 1 :])
@@ -73,7 +73,7 @@ def _shuffle_reference(call: Call) -> tuple[Array, ...]:
 
 
 def reversed_axis(call: Call) -> int:
-    """The axis that REVERSE turns around."""
+    """Returns the axis that REVERSE reverses."""
     rank = len(call.shape("input"))
     axis = int(integers(call, "axis", (1,))[0])
     if not 0 <= axis < rank:

@@ -1,7 +1,8 @@
-"""What operations with a forward and a backward cell share: how an auxiliary input is linked, and the outputs.
+"""Common parts of bidirectional operations: linking of the auxiliary input, and the outputs.
 
-Without an auxiliary input both cells take the input. With one and auxiliary weights (cross-linking) both cells take both;
-with one but no such weights (parallel linking) the forward cell takes the input, the backward cell the auxiliary input.
+Without an auxiliary input both cells use the input. With an auxiliary input and auxiliary weights
+(cross-linking) both cells use both inputs; without such weights (parallel linking) the forward cell
+uses the input, the backward cell the auxiliary input.
 """
 
 from collections.abc import Sequence
@@ -15,12 +16,15 @@ from neurald.hal.operations.machinery.call import Array, Call, Shape, UnknownVal
 from neurald.hal.operations.machinery.signature import Form, Parameter, tensor
 from neurald.hal.operations.recurrent.recurrent import all_or_none, expect_shape, is_given, stored, swap_batch
 
-#: The auxiliary input; where it is omitted, models declare it with any rank.
+#: The auxiliary input. If it is omitted, models declare it with any rank.
 AUXILIARY = tensor("aux_input", rank=(1, 3), optional=True)
 
 
 def bidirectional_forms(inputs: Sequence[Parameter], states: Sequence[str]) -> tuple[Form, ...]:
-    """The outputs of both cells apart or merged, without and with their last states."""
+    """Returns the forms.
+
+    Separate or merged outputs of both cells, without and with their final states.
+    """
     apart = (tensor("fw_output", rank=3), tensor("bw_output", rank=3))
     last = tuple(tensor(name, rank=2) for name in states)
     return tuple(
@@ -31,7 +35,7 @@ def bidirectional_forms(inputs: Sequence[Parameter], states: Sequence[str]) -> t
 
 
 def merged_as_declared(call: Call) -> None:
-    """The number of outputs must be that of merged outputs exactly if `merge_outputs` says so."""
+    """Checks that the number of outputs agrees with `merge_outputs`."""
     merged = bool(call.scalar("merge_outputs"))
     if merged != is_merged(call):
         count = len(call.binding.outputs)
@@ -41,7 +45,8 @@ def merged_as_declared(call: Call) -> None:
 
 
 def expect_linking(call: Call, weights: Sequence[str]) -> None:
-    """The auxiliary weights must be given for both cells or none, and only with an auxiliary input.
+    """Checks that auxiliary weights are given for both cells or none, and only with an auxiliary
+    input.
 
     Raises:
         BadData: they are not.
@@ -55,10 +60,12 @@ def expect_linking(call: Call, weights: Sequence[str]) -> None:
 
 
 def auxiliary_size(call: Call) -> int | None:
-    """How many elements the auxiliary input has a step; None where it is omitted or not known yet.
+    """Returns the number of elements per step of the auxiliary input.
+
+    None if omitted or unknown.
 
     Raises:
-        BadData: it has another number of steps or another batch than the input.
+        BadData: its number of steps or batch size differs from the input's.
     """
     try:
         if not is_given(call, "aux_input"):
@@ -70,7 +77,10 @@ def auxiliary_size(call: Call) -> int | None:
 
 
 def backward_size(call: Call, auxiliary_weights: str) -> int | None:
-    """How many elements the backward cell's main input has a step; None while that is not known."""
+    """Returns the number of elements per step of the backward cell's main input.
+
+    None if unknown.
+    """
     try:
         is_parallel = is_given(call, "aux_input") and not is_given(call, auxiliary_weights)
     except UnknownValue:
@@ -79,7 +89,9 @@ def backward_size(call: Call, auxiliary_weights: str) -> int | None:
 
 
 def sequences(call: Call, auxiliary_weights: str) -> tuple[Array, Array, Array | None]:
-    """The main inputs of the forward and the backward cell, and the auxiliary input of both, all time-major."""
+    """Returns the main inputs of forward and backward cell, and their auxiliary input, all
+    time-major.
+    """
     time_major = call.scalar("time_major")
     forward = swap_batch(real(call, "input"), time_major=time_major)
     if not is_given(call, "aux_input"):
@@ -91,12 +103,12 @@ def sequences(call: Call, auxiliary_weights: str) -> tuple[Array, Array, Array |
 
 
 def output_shapes(call: Call, sizes: tuple[int, int], states: Sequence[Shape]) -> tuple[Shape, ...]:
-    """Shapes of all outputs.
+    """Returns the shapes of all outputs.
 
     Args:
         call: the operation.
-        sizes: elements a step of the forward and the backward output.
-        states: the shapes of the states, whether they are outputs or not.
+        sizes: elements per step of the forward and the backward output.
+        states: the shapes of the states, even if they are not outputs.
     """
     leading = call.shape("input")[:2]
     lengths = (sum(sizes),) if is_merged(call) else sizes
@@ -104,7 +116,10 @@ def output_shapes(call: Call, sizes: tuple[int, int], states: Sequence[Shape]) -
 
 
 def store_outputs(call: Call, forward: Array, backward: Array, states: Sequence[Array]) -> tuple[Array, ...]:
-    """All outputs, from time-major ones of both cells and from the states; see `output_shapes`."""
+    """Returns all outputs, from time-major outputs of both cells and the states.
+
+    See `output_shapes`.
+    """
     both = (np.concatenate((forward, backward), axis=2),) if is_merged(call) else (forward, backward)
     time_major = call.scalar("time_major")
     results = [swap_batch(output, time_major=time_major) for output in both]
@@ -113,10 +128,10 @@ def store_outputs(call: Call, forward: Array, backward: Array, states: Sequence[
 
 
 def is_merged(call: Call) -> bool:
-    """Whether both cells share one output."""
+    """Returns True if both cells share one output."""
     return "bw_output" not in call.binding.outputs
 
 
 def has_states(call: Call) -> bool:
-    """Whether the last states are outputs."""
+    """Returns True if the final states are outputs."""
     return len(call.binding.outputs) > 2

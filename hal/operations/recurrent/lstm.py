@@ -1,15 +1,16 @@
-"""LSTM, and the cell of floats that all LSTM operations share.
+"""LSTM, and the floating-point cell that all LSTM operations share.
 
 With σ the logistic function and g the activation of the cell, a step computes
 
-    input gate   i = σ(Wi x + Ri h + Pi ⊙ c + bi)          or 1 - f where input and forget gate are coupled (CIFG)
+    input gate   i = σ(Wi x + Ri h + Pi ⊙ c + bi), or 1 - f if coupled to the forget gate (CIFG)
     forget gate  f = σ(Wf x + Rf h + Pf ⊙ c + bf)
     cell         c' = clip(f ⊙ c + i ⊙ g(Wc x + Rc h + bc))
     output gate  o = σ(Wo x + Ro h + Po ⊙ c' + bo)
     output       h' = o ⊙ g(c'), or clip(Wp (o ⊙ g(c')) + bp) with a projection
 
-where the peephole weights P are optional, and an auxiliary input adds a further product to each gate. Layer normalisation
-replaces each sum s + b by norm weights ⊙ (s - mean) / deviation + b, mean and deviation being those of a row.
+where the peephole weights P are optional, and an auxiliary input adds another product to each gate.
+Layer normalisation replaces each sum s + b by norm weights ⊙ (s - mean) / deviation + b, with mean
+and deviation of a row.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,7 +44,7 @@ from neurald.hal.operations.recurrent.recurrent import (
     time_steps,
 )
 
-#: The activations that Android allows inside of an LSTM cell.
+#: The activations that Android allows in an LSTM cell.
 LSTM_ACTIVATIONS = tuple(kind for kind in CellActivation if kind is not CellActivation.RELU1)
 #: Added to the variance of a row, so that a row of equal elements can be normalised.
 NORM_EPSILON = 1e-8
@@ -71,13 +72,14 @@ class LstmGate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LstmCell:
-    """A cell of floats, see the text of this module.
+    """A floating-point cell, see the module's docstring.
 
     Attributes:
-        input: None couples input and forget gate.
-        projection: the linear map of the projection, if there is one.
+        input: None if coupled to the forget gate.
+        projection: the linear map of the projection, if any.
         projection_bias: shape (outputs,), or 0.
-        cell_clip, projection_clip: bounds of the magnitude of cell state and projected output; 0 for none.
+        cell_clip, projection_clip: limits for the magnitudes of cell state and projected output; 0
+            for none.
     """
 
     input: LstmGate | None
@@ -105,17 +107,18 @@ def run_lstm(
     Args:
         cell: the cell.
         sequence: float32, shape (time, batch, elements).
-        output_state, cell_state: float32, shapes (batch, outputs) and (batch, units): what comes before the first step.
+        output_state, cell_state: float32, shapes (batch, outputs) and (batch, units): the initial
+            states.
         auxiliary: shape (time, batch, elements), for a cell whose gates have an `auxiliary` map.
         backward: start with the last step.
 
     Returns:
-        The outputs, shape (time, batch, outputs), and the last output and cell states.
+        The outputs, shape (time, batch, outputs), and the final output and cell states.
     """
     outputs = np.empty((len(sequence), *output_state.shape), np.float32)
     gates = zip(GATES, (cell.input, cell.forget, cell.cell, cell.output), strict=True)
     with np.errstate(over="ignore", invalid="ignore"):
-        # What does not depend on the state is computed for all steps at once.
+        # Products that do not depend on the state are computed for all steps at once.
         products = {name: _products(gate, sequence, auxiliary) for name, gate in gates if gate is not None}
         for step in time_steps(len(sequence), backward=backward):
             now = {name: product[step] for name, product in products.items()}
@@ -134,7 +137,7 @@ def _products(gate: LstmGate, sequence: Array, auxiliary: Array | None) -> Array
 def _step(
     cell: LstmCell, products: Mapping[str, Array], output_state: Array, cell_state: Array
 ) -> tuple[Array, Array]:
-    """The next output and cell states; `products` are those of the inputs, by gate."""
+    """Computes the next output and cell states; `products` are those of the inputs, by gate."""
     forget = sigmoid(_gate_sum(cell.forget, products["forget"], output_state, cell_state))
     if cell.input is None:
         admit = 1 - forget
@@ -150,7 +153,7 @@ def _step(
 
 
 def _gate_sum(gate: LstmGate, products: Array, output_state: Array, cell_state: Array) -> Array:
-    """What the activation of a gate is applied to."""
+    """Computes the argument of a gate's activation."""
     total = products + gate.recurrent(output_state)
     if gate.peephole is not None:
         total = total + gate.peephole * cell_state
@@ -160,7 +163,7 @@ def _gate_sum(gate: LstmGate, products: Array, output_state: Array, cell_state: 
 
 
 def normalize_rows(values: Array) -> Array:
-    """Every row less its mean and over its standard deviation."""
+    """Subtracts the mean from every row, and divides it by its standard deviation."""
     centred = values - values.mean(axis=-1, keepdims=True)
     variance = np.square(centred).mean(axis=-1, keepdims=True)
     normalized: Array = centred / np.sqrt(variance + np.float32(NORM_EPSILON))
@@ -174,10 +177,10 @@ def _clip(values: Array, limit: float) -> Array:
 def cell_parameters(
     prefix: str = "", *, weights: str = "T", vectors: str = "T", bias: str = "T"
 ) -> tuple[Parameter, ...]:
-    """Weights, biases and projection of a cell, in the order that all LSTM operations have.
+    """Returns weights, biases and projection of a cell, in the common order of all LSTM operations.
 
     Args:
-        prefix: begins the names.
+        prefix: prefix of the names.
         weights, vectors, bias: the types of matrices, of peephole weights, and of biases.
     """
     return (
@@ -198,12 +201,12 @@ def cell_parameters(
 
 
 def _matrix(name: str, types: str, *, optional: bool) -> Parameter:
-    # Models declare what executions omit with any rank.
+    # Models declare optional operands that executions omit with any rank.
     return tensor(name, types, rank=(1, 2) if optional else 2, optional=optional)
 
 
 def state_parameters(prefix: str = "", *, output: str = "T", cell: str = "T") -> tuple[Parameter, ...]:
-    """The states that come in, of these types."""
+    """Returns the parameters for the initial states."""
     return (
         tensor(f"{prefix}output_state_in", output, rank=2),
         tensor(f"{prefix}cell_state_in", cell, rank=2),
@@ -211,19 +214,19 @@ def state_parameters(prefix: str = "", *, output: str = "T", cell: str = "T") ->
 
 
 def norm_parameters(prefix: str = "", *, types: str = "T") -> tuple[Parameter, ...]:
-    """The weights of layer normalisation."""
+    """Returns the parameters for the weights of layer normalisation."""
     return tuple(tensor(f"{prefix}{gate}_layer_norm_weights", types, rank=1, optional=True) for gate in GATES)
 
 
-#: Activation and clips, in the order that the operations on floats have.
+#: Activation and clips, in the order of the floating-point operations.
 SETTINGS = (scalar("cell_activation"), scalar("cell_clip", "S"), scalar("projection_clip", "S"))
 
 
 def is_coupled(call: Call, prefix: str = "") -> bool:
-    """Whether input and forget gate are coupled (CIFG).
+    """Returns True if input and forget gate are coupled (CIFG).
 
     Raises:
-        BadData: of the input gate's weights and bias some are given and some are not.
+        BadData: only some of the input gate's weights and bias are given.
         UnknownValue: see `is_given`.
     """
     names = [
@@ -234,7 +237,7 @@ def is_coupled(call: Call, prefix: str = "") -> bool:
 
 
 def consistent_cell(prefix: str = "") -> tuple[Check, ...]:
-    """The rules about which optional operands of a cell go together."""
+    """Returns the checks that optional operands of a cell are given together."""
 
     def input_gate(call: Call) -> None:
         is_coupled(call, prefix)
@@ -255,7 +258,10 @@ def consistent_cell(prefix: str = "") -> tuple[Check, ...]:
 
 
 def _gates_of_one_kind(call: Call, prefix: str, names: Sequence[str], purpose: str) -> None:
-    """All gates have that kind of weights or none has; a coupled input gate, the last of `names`, has none."""
+    """Checks that all or no gates have weights of a kind.
+
+    A coupled input gate, last in `names`, has none.
+    """
     if is_coupled(call, prefix):
         expect_omitted(call, names[-1], "where input and forget gate are coupled")
         names = names[:-1]
@@ -263,7 +269,7 @@ def _gates_of_one_kind(call: Call, prefix: str, names: Sequence[str], purpose: s
 
 
 def valid_clips(call: Call) -> None:
-    """Neither clip may be negative."""
+    """Checks that no clip is negative."""
     for name in ("cell_clip", "projection_clip"):
         clip = call.scalar(name) if call.has(name) else 0.0
         if not clip >= 0:
@@ -271,17 +277,17 @@ def valid_clips(call: Call) -> None:
 
 
 def expect_cell(call: Call, batch: int, size: int | None, prefix: str = "") -> tuple[int, int]:
-    """Units and outputs of a cell, once all shapes are shown to agree with them.
+    """Checks all shapes of a cell; returns its numbers of units and outputs.
 
     Args:
         call: the operation.
-        batch: rows of the states.
-        size: elements of an input row; None while it is not known.
-        prefix: begins the names.
+        batch: number of rows of the states.
+        size: elements of an input row; None if unknown.
+        prefix: prefix of the names.
 
     Raises:
-        BadData: a shape does not agree.
-        UnknownValue: a shape that is always needed is not known yet.
+        BadData: a shape is inconsistent.
+        UnknownValue: a required shape is not known yet.
     """
     units, _ = call.shape(f"{prefix}input_to_output_weights")
     _, outputs = call.shape(f"{prefix}recurrent_to_output_weights")
@@ -304,7 +310,7 @@ def expect_cell(call: Call, batch: int, size: int | None, prefix: str = "") -> t
 
 
 def _expect_outputs(call: Call, units: int, outputs: int, prefix: str) -> None:
-    """Without a projection every unit is an output."""
+    """Checks that without a projection every unit is an output."""
     try:
         if outputs != units and not is_given(call, f"{prefix}projection_weights"):
             expect_shape(call, f"{prefix}recurrent_to_output_weights", (units, units))
@@ -313,7 +319,7 @@ def _expect_outputs(call: Call, units: int, outputs: int, prefix: str) -> None:
 
 
 def read_cell(call: Call, prefix: str = "") -> LstmCell:
-    """The cell of an operation on floats."""
+    """Reads the cell of a floating-point operation."""
 
     def given(name: str) -> Array | None:
         return real(call, f"{prefix}{name}") if is_given(call, f"{prefix}{name}") else None
@@ -353,7 +359,7 @@ def _shape(call: Call) -> tuple[Shape, ...]:
 
 
 def _reference(call: Call) -> tuple[Array, ...]:
-    """The scratch buffer is an output that means nothing; it is filled with zeros."""
+    """Runs one step. The scratch buffer is an unused output that is filled with zeros."""
     sequence = real(call, "input")[np.newaxis]
     _, output, cell_state = run_lstm(
         read_cell(call), sequence, real(call, "output_state_in"), real(call, "cell_state_in")

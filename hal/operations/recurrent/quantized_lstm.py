@@ -1,4 +1,7 @@
-"""QUANTIZED_LSTM, QUANTIZED_16BIT_LSTM: the operations around the cells of `neurald.hal.operations.recurrent.quantized_lstm_cell`."""
+"""QUANTIZED_LSTM, QUANTIZED_16BIT_LSTM.
+
+`neurald.hal.operations.recurrent.quantized_lstm_cell` has their cells.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -35,17 +38,17 @@ from neurald.hal.operations.recurrent.quantized_lstm_cell import (
 )
 from neurald.hal.operations.recurrent.recurrent import expect_elements, expect_shapes, is_given
 
-#: A power of two may be off by so much in its logarithm.
+#: Tolerance for the logarithm of a power of two.
 _LOG2_TOLERANCE = 1e-3
-#: A cell state may have so many integer bits.
+#: Maximum number of integer bits of a cell state.
 _MAXIMUM_CELL_BITS = 6
 
 
 def _cell_bits(call: Call) -> int:
-    """The integer bits of the cell state.
+    """Returns the number of integer bits of the cell state.
 
     Raises:
-        BadData: its scale is no power of two.
+        BadData: its scale is not a power of two.
     """
     scale = call.operand("cell_state_in").scale
     exponent = math.log2(scale)
@@ -64,14 +67,16 @@ def _expect_scale(call: Call, name: str, scale: float, zero_point: int) -> None:
 
 
 def _same_scales(call: Call, outputs: Mapping[str, str]) -> None:
-    """Every output must have scale and zero point of the input that it is the next value of."""
+    """Checks that every output has scale and zero point of the corresponding input."""
     for output, source in outputs.items():
         operand = call.operand(source)
         _expect_scale(call, output, operand.scale, operand.zero_point)
 
 
 def _state_scales(call: Call) -> None:
-    """States keep their scales, and that of the cell state is a power of two that `tanh16` takes."""
+    """Checks that states keep their scales, and that of the cell state is a power of two in
+    `tanh16`'s range.
+    """
     bits = _cell_bits(call)
     if not 0 <= bits <= _MAXIMUM_CELL_BITS:
         raise BadData(
@@ -89,14 +94,14 @@ def _state_scales(call: Call) -> None:
 
 
 def _scales_of_gates(call: Call) -> None:
-    """What is normalised has a scale."""
+    """Checks that normalised sums have a scale."""
     for gate in GATES:
         if is_given(call, f"{gate}_layer_norm_weights"):
             _expect_positive(call, f"{gate}_intermediate_scale")
 
 
 def _scale_of_hidden_state(call: Call) -> None:
-    """The hidden values have a scale, and a zero point of 8 bits."""
+    """Checks that the hidden values have a scale, and an 8-bit zero point."""
     call.scalar_in("hidden_state_zero_point", -128, 127)
     _expect_positive(call, "hidden_state_scale")
 
@@ -108,13 +113,13 @@ def _expect_positive(call: Call, name: str) -> None:
 
 
 def _multiplier(first: float, second: float, result: float) -> Multiplier:
-    """The multiplier from the product of two scales to a third."""
+    """Returns the multiplier from the product of two scales to a third."""
     return quantize_multiplier(single_ratio(first, second, result))
 
 
 def _read_gate(call: Call, gate: str) -> QuantizedGate:
     normalizes = is_given(call, f"{gate}_layer_norm_weights")
-    # Without normalisation the sums go to the curves as they are.
+    # Without normalisation the sums are passed to the activation functions directly.
     scale = call.scalar(f"{gate}_intermediate_scale") if normalizes else GATE_SCALE
 
     def weights(name: str, other: float) -> ScaledWeights:
@@ -138,7 +143,7 @@ def _read_gate(call: Call, gate: str) -> QuantizedGate:
 
 
 def _stored_clip(call: Call, name: str, scale: float) -> int | None:
-    """A clip as a stored magnitude of at most 16 bits; None where there is none, or 0."""
+    """Returns a clip as a quantised magnitude of at most 16 bits; None if it is missing or 0."""
     clip = call.scalar(name) if call.has(name) else 0.0
     if clip == 0:
         return None
@@ -148,8 +153,8 @@ def _stored_clip(call: Call, name: str, scale: float) -> int | None:
 def read_cell(call: Call) -> QuantizedLstmCell:
     """Reads the cell of QUANTIZED_LSTM.
 
-    The hidden values have the hidden state's scale and zero point whether a projection follows or not: without one they
-    are the outputs as they are stored, whatever scale the output's operand has.
+    The hidden values have the hidden state's scale and zero point even without a projection: then
+    they are the raw outputs, regardless of the scale of the output's operand.
     """
     output, hidden_scale = call.operand("output_state_in"), call.scalar("hidden_state_scale")
     cell = QuantizedLstmCell(

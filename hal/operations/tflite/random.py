@@ -174,6 +174,7 @@ def _form() -> Form:
 DEFINITIONS = (
     Definition(
         type=OperationType.TFLITE_RANDOM_UNIFORM,
+        is_random=True,
         forms=(_form(),),
         rows=element_rows((OperandType.TENSOR_FLOAT32,)),
         shape=_shape,
@@ -181,6 +182,7 @@ DEFINITIONS = (
     ),
     Definition(
         type=OperationType.TFLITE_RANDOM_STANDARD_NORMAL,
+        is_random=True,
         forms=(_form(),),
         rows=element_rows((OperandType.TENSOR_FLOAT32,)),
         shape=_shape,
@@ -188,6 +190,7 @@ DEFINITIONS = (
     ),
     Definition(
         type=OperationType.TFLITE_MULTINOMIAL,
+        is_random=True,
         forms=(
             Form(
                 inputs=(tensor("logits", rank=2), number("samples"), _SEEDS),

@@ -119,6 +119,8 @@ class RemoteDevice:
         token_file: a copy of the daemon's token file, for the next connection; None where the daemon is this user's own.
     """
 
+    is_remote = True
+
     def __init__(
         self, address: Address, deadline_s: float | None = None, token_file: Path | None = None
     ) -> None:

@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+import numpy as np
+
 from neurald._proto import device_pb2, types_pb2
 from neurald.hal.accounting.account import charging
 from neurald.hal.accounting.limits import Limits
@@ -64,6 +66,7 @@ from neurald.hal.rpc.wire.model import (
 from neurald.hal.rpc.wire.profile import profile_to_wire
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.deadline import deadline_in
+from neurald.hal.validation.shape_inference import forget_bindings
 from neurald.hal.validation.validate import validate_model, validate_request
 
 logger = logging.getLogger(__name__)
@@ -71,6 +74,8 @@ logger = logging.getLogger(__name__)
 #: How long results may wait to be read once a daemon that is to stop has nothing else to do.
 _UNREAD_S = 2.0
 _DRAIN_LOOK_S = 0.05
+#: Memory goes to clients in pieces of this size. gRPC and protobuf keep several copies of each until its client takes it.
+_READ_BYTES = CHUNK_BYTES // 4
 
 
 class DeviceHandler:
@@ -148,12 +153,14 @@ class DeviceHandler:
         memory = session.new_memory(first.size_bytes)
         offset = 0
         for part in parts:
-            if part.WhichOneof("part") != "chunk" or not part.chunk:
+            chunk = part.chunk  # a new copy each time
+            if part.WhichOneof("part") != "chunk" or not chunk:
                 raise BadData(f"after {offset} bytes there is a message without any")
-            if len(part.chunk) > memory.size - offset:
+            if len(chunk) > memory.size - offset:
                 raise BadData(f"more bytes come than the {memory.size} that were announced")
-            memory.view(offset, len(part.chunk))[:] = part.chunk
-            offset += len(part.chunk)
+            # NumPy lets other threads run while it copies, and the system makes the pages that it copies to.
+            np.asarray(memory.view(offset, len(chunk)))[...] = np.frombuffer(chunk, np.uint8)
+            offset += len(chunk)
         if offset != memory.size:
             raise BadData(f"only {offset} bytes came of the {memory.size} that were announced")
         return device_pb2.WriteMemoryReply(memory=session.add_memory(memory))
@@ -168,8 +175,8 @@ class DeviceHandler:
         """
         with self._at_work():
             memory = session.take_memory(message.memory)
-            for offset in range(0, memory.size, CHUNK_BYTES):
-                chunk = memory.view(offset, min(CHUNK_BYTES, memory.size - offset))
+            for offset in range(0, memory.size, _READ_BYTES):
+                chunk = memory.view(offset, min(_READ_BYTES, memory.size - offset))
                 yield device_pb2.ReadMemoryReply(chunk=chunk.tobytes())
 
     def release_memory(
@@ -223,6 +230,7 @@ class DeviceHandler:
         variants = daemon_variants(self._device, model, options) if cache_key else None
         compiler = None
         if self._compilers is not None:
+            forget_bindings(model)  # here it only waits, and may wait for long
             wire = message.model.SerializeToString()
             compiler = self._compilers.compiler(session, wire, model.pools, options)
         options = replace(options, variants=variants, compiler=compiler, cancellation=cancellation)
@@ -458,7 +466,7 @@ class DeviceHandler:
             self.end()
             raise
         self._watchdog.begin((session, turn), options.deadline_s)
-        self.interpreter.begin(session.token)
+        turn.work = self.interpreter.begin(session.token)
         return turn
 
     @property
@@ -468,7 +476,8 @@ class DeviceHandler:
 
     def end_execution(self, turn: Turn) -> None:
         """Lets the next execution run."""
-        self.interpreter.end()
+        if turn.work is not None:
+            self.interpreter.end(turn.work)
         if not self._watchdog.end():
             return  # it was given up, and others have had its turn
         try:

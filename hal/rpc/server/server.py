@@ -18,6 +18,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from neurald._proto import device_pb2
 from neurald.hal.accounting.limits import Limits
+from neurald.hal.accounting.pacing import step
 from neurald.hal.admission.access import SESSIONS_OF_CONNECTION, Gate
 from neurald.hal.admission.intake import MAXIMUM_ARRIVING, Intake
 from neurald.hal.admission.peer_user import peer_user
@@ -43,7 +44,7 @@ from neurald.hal.process.workers import Workers
 from neurald.hal.rpc.server.channel import ChannelServer
 from neurald.hal.rpc.server.handler import DeviceHandler
 from neurald.hal.rpc.transport.access_token import create_token, remove_token, token_path
-from neurald.hal.rpc.transport.status import abort, parse, server_options, set_status, token_of
+from neurald.hal.rpc.transport.status import CHUNK_BYTES, abort, parse, server_options, set_status, token_of
 from neurald.hal.sync.cancellation import Cancellation
 
 logger = logging.getLogger(__name__)
@@ -61,6 +62,8 @@ _MAXIMUM_STREAMS = 96
 _PATIENCE_S = 10.0
 #: How long it must have stood still to give way to others, where there are too many.
 _GRACE_S = 1.0
+#: What a byte of a memory that comes or goes over gRPC takes of the threads that serve all clients.
+_BYTE_S = 1e-3 / CHUNK_BYTES
 #: Calls of the contract that need no session.
 _FREE = ("Describe", "GetCapabilities", "GetStatus", "OpenSession")
 #: By this gRPC's serving thread is told from others that start at the same time.
@@ -304,13 +307,17 @@ class _Transport:
     def _write_memory(self, parts: Iterator[bytes], context: grpc.ServicerContext) -> Message:
         def write() -> Message:
             session = self.session(context)
-            with self._streams.open(session, context) as stream:
+            with (
+                self._streams.open(session, context) as stream,
+                self._handler.interpreter.working(session.token),
+            ):
                 return self._handler.write_memory(session, moving(stream))
 
         def moving(stream: Stream) -> Iterator[device_pb2.WriteMemoryRequest]:
             for part in parts:
                 stream.moves(len(part))
                 yield parse(device_pb2.WriteMemoryRequest, part)
+                step(is_interpreted=True, beside_s=len(part) * _BYTE_S)
 
         return _told(context, write)
 
@@ -318,10 +325,15 @@ class _Transport:
         try:
             session = self.session(context)
             message = parse(device_pb2.ReadMemoryRequest, data)
-            with self._streams.open(session, context) as stream:
+            with (
+                self._streams.open(session, context) as stream,
+                self._handler.interpreter.working(session.token),
+            ):
                 for part in self._handler.read_memory(session, message):
                     yield part
-                    stream.moves(len(part.chunk))
+                    size = part.ByteSize()
+                    stream.moves(size)
+                    step(is_interpreted=True, beside_s=size * _BYTE_S)
         except Exception as error:
             failure = _failure(error)
         else:

@@ -1,6 +1,7 @@
-"""Which operations stand for a builtin operator of TFLite: one rule for each operator, one family of them a file.
+"""Legalization of TFLite's builtin operators: one rule per operator, one file per family.
 
-`LOWERINGS` is the table of all rules. A family is imported when one of its operators is asked for: models have few.
+`LOWERINGS` is the table of all rules. A family is imported when one of its operators is looked up,
+since a model uses few.
 """
 
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from neurald.runtime.tflite.schema import STABLEHLO_CASE
 if TYPE_CHECKING:
     from neurald.runtime.tflite.legalization.machinery.rule import Lowering
 
-#: Family → the operators that it has rules for.
+#: Family → its operators.
 _FAMILIES: Mapping[str, tuple[int, ...]] = {
     "elementwise.activation": (
         B.ELU,

@@ -1,4 +1,4 @@
-"""STABLEHLO_CASE: one of several subgraphs runs, as IFs inside of IFs."""
+"""STABLEHLO_CASE: runs one of several subgraphs, expressed as nested IFs."""
 
 import struct
 from dataclasses import replace
@@ -20,13 +20,13 @@ _CONDITION = Operand(type=OperandType.TENSOR_BOOL8, dimensions=(1,), lifetime=Li
 
 
 class _Choice:
-    """Graphs that choose among branches by an index, which is their first input.
+    """Graphs that select a branch by an index, which is their first input.
 
     Args:
-        graph: the graph that the operator is in.
+        graph: the graph that contains the operator.
         branches: referenced graphs, all of the same inputs and outputs.
         inputs: of the branches, as arguments.
-        outputs: the dimensions that stand for the outputs of all branches.
+        outputs: the common dimensions of all branches' outputs.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class _Choice:
         self._leaves: dict[int, int] = {}
 
     def branch(self, number: int) -> int:
-        """The referenced graph that is a branch, and does not look at the index."""
+        """Returns the referenced graph of a branch, extended by the unused index input."""
         source = self._branches[number]
         if source not in self._leaves:
             graph = self._referenced[source]
@@ -50,7 +50,7 @@ class _Choice:
         return self._leaves[source]
 
     def among(self, first: int, last: int) -> int:
-        """The referenced graph that runs a branch from `first` to `last`: the one at the end nearest to the index."""
+        """Returns the graph that runs the branch from `first` to `last` nearest to the index."""
         if first == last:
             return self.branch(first)
         middle = (first + last + 1) // 2
@@ -87,7 +87,7 @@ class _Choice:
 
 
 def case(graph: Graph, operator: Operator, _: Options) -> None:
-    """The subgraph that the first input numbers; the last one for a number that none has."""
+    """Runs the subgraph selected by the first input; the last one if the index is out of range."""
     importer, handles = graph.importer, handles_of(graph, operator, 1)
     subgraphs, skipped = called_subgraphs(operator)
     if not subgraphs:

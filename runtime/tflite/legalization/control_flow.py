@@ -1,6 +1,7 @@
 """Operators that run other subgraphs: IF, WHILE.
 
-The variables that the subgraphs touch are further values of the operation; handles of resources are none.
+The variables that the subgraphs access are additional values of the operation; resource handles are
+not.
 """
 
 from collections.abc import Sequence
@@ -18,13 +19,13 @@ from neurald.runtime.tflite.state import Arguments, Effects, Key, merge_effects
 
 
 class Caller:
-    """An operator that runs subgraphs, with what it gives them and gets from them.
+    """An operator that runs subgraphs, with their arguments and results.
 
     Args:
-        graph: the graph that it is in.
+        graph: the graph that contains it.
         operator: the operator.
-        effects: what the subgraphs do to variables.
-        skipped: how many of its inputs they do not get.
+        effects: effects of the subgraphs on variables.
+        skipped: number of its leading inputs that they do not receive.
     """
 
     def __init__(self, graph: Graph, operator: Operator, effects: Effects, skipped: int) -> None:
@@ -43,18 +44,18 @@ class Caller:
         self._variables = [graph.variable(key) for key in self._keys]
 
     def inputs(self) -> list[int]:
-        """The operands that the operation gives to its graphs."""
+        """Returns the operands that the operation passes to its graphs."""
         return [*(index for index in self._values if index is not None), *self._variables]
 
     def call(
         self, subgraph: int, leaving: Sequence[Key], dimensions: Sequence[Dimensions] | None = None
     ) -> int:
-        """The referenced graph of a subgraph.
+        """Converts a subgraph; returns the number of the referenced graph.
 
         Args:
-            subgraph: which.
-            leaving: the variables that it gives back.
-            dimensions: of `inputs()`, if they are not those of the operands.
+            subgraph: its index.
+            leaving: the variables that it returns.
+            dimensions: of `inputs()`, if they differ from those of the operands.
         """
         given = iter(self.dimensions() if dimensions is None else dimensions)
         operands = self._graph.operand
@@ -75,15 +76,16 @@ class Caller:
         )
 
     def dimensions(self) -> list[Dimensions]:
-        """Of `inputs()`."""
+        """Returns the dimensions of `inputs()`."""
         return [self._graph.operand(index).dimensions for index in self.inputs()]
 
     def outputs(self, handles: Sequence[Key | None], dimensions: Sequence[Dimensions]) -> list[int]:
-        """The operands for the operation to write; assigned variables are among them, last.
+        """Creates the operands for the operation's results; assigned variables come last.
 
         Args:
-            handles: for each output of the operator what it is a handle of.
-            dimensions: of those that are values.
+            handles: for each output of the operator the variable that it refers to, None for
+                values.
+            dimensions: of the values.
         """
         graph, operator = self._graph, self._operator
         if len(handles) != len(operator.outputs):
@@ -104,12 +106,12 @@ class Caller:
 
 
 def handles_of(graph: Graph, operator: Operator, skipped: int) -> tuple[Key | None, ...]:
-    """For each input from `skipped` on, what it is a handle of."""
+    """Returns the variable that each input from `skipped` on refers to, if it is a handle."""
     return tuple(graph.handles.get(index) for index in operator.inputs[skipped:])
 
 
 def as_argument(operand: Operand, dimensions: Dimensions) -> Operand:
-    """What a subgraph needs to know of an operand that it is given."""
+    """Reduces an operand to the properties that a called subgraph needs."""
     return replace(
         operand,
         dimensions=dimensions,
@@ -121,13 +123,13 @@ def as_argument(operand: Operand, dimensions: Dimensions) -> Operand:
 
 
 def results_of(graph: Graph, referenced: int) -> list[Dimensions]:
-    """The dimensions of a referenced graph's outputs."""
+    """Returns the dimensions of a referenced graph's outputs."""
     source = graph.importer.referenced[referenced]
     return [source.operands[index].dimensions for index in source.outputs]
 
 
 def if_(graph: Graph, operator: Operator, options: Options) -> None:
-    """One of two subgraphs runs."""
+    """IF: runs one of two subgraphs."""
     importer, handles = graph.importer, handles_of(graph, operator, 1)
     branches = options["then_subgraph"], options["else_subgraph"]
     effects = [importer.effects(branch, handles) for branch in branches]
@@ -144,9 +146,10 @@ def if_(graph: Graph, operator: Operator, options: Options) -> None:
 
 
 def while_(graph: Graph, operator: Operator, options: Options) -> None:
-    """A subgraph runs as long as another one says so.
+    """WHILE: runs a subgraph as long as another one returns true.
 
-    Values may change their shapes from run to run: the graphs are brought over for dimensions that stand for all of them.
+    Shapes of values may change between iterations: the graphs are converted for dimensions that
+    cover all of them.
     """
     importer, handles = graph.importer, handles_of(graph, operator, 0)
     condition, body = options["cond_subgraph"], options["body_subgraph"]

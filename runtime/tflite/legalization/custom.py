@@ -1,4 +1,4 @@
-"""Custom operators: those that have a rule are found by their names."""
+"""Custom operators, by name."""
 
 from neurald.runtime.tflite.graph import Graph
 from neurald.runtime.tflite.legalization.detection import detection
@@ -12,7 +12,7 @@ _BY_NAME: dict[str, Lowering] = {**detection.CUSTOM}
 
 
 def custom(graph: Graph, operator: Operator, _: Options) -> None:
-    """As the operator's name says."""
+    """Applies the rule for the operator's name."""
     lowering = _BY_NAME.get(operator.custom_code)
     if lowering is None:
         raise Unsupported("it is not supported")

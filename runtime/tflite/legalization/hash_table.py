@@ -1,4 +1,4 @@
-"""Hash tables: HASHTABLE, HASHTABLE_IMPORT, HASHTABLE_FIND, HASHTABLE_SIZE; see `neurald.runtime.tflite.table`."""
+"""Hash tables; see `neurald.runtime.tflite.table`."""
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.runtime.tflite.graph import Graph
@@ -13,7 +13,7 @@ from neurald.runtime.tflite.table import table_parts, table_types
 
 
 def make(graph: Graph, operator: Operator, options: Options) -> None:
-    """Makes a handle."""
+    """HASHTABLE: creates a handle."""
     handle(graph, operator, options)
     if table_types(operator) is None:
         raise Unsupported(
@@ -30,7 +30,7 @@ def _parts(graph: Graph, operator: Operator) -> tuple[Key, ...]:
 
 
 def import_(graph: Graph, operator: Operator, _: Options) -> None:
-    """From here on the table has these keys and values, unless it had been filled before."""
+    """HASHTABLE_IMPORT: sets the keys and values of a table, unless it is already filled."""
     parts = _parts(graph, operator)
     inputs = [*map(graph.variable, parts), graph.input(operator, 1), graph.input(operator, 2)]
     results = [graph.value_like(graph.importer.variable_type(part)) for part in parts]
@@ -40,7 +40,7 @@ def import_(graph: Graph, operator: Operator, _: Options) -> None:
 
 
 def find(graph: Graph, operator: Operator, _: Options) -> None:
-    """A value for each key."""
+    """HASHTABLE_FIND: looks up a value for each key."""
     table = map(graph.variable, _parts(graph, operator))
     keys, default = graph.input(operator, 1), graph.input(operator, 2)
     result = graph.expect(graph.output(operator), graph.operand(keys).dimensions)
@@ -48,7 +48,7 @@ def find(graph: Graph, operator: Operator, _: Options) -> None:
 
 
 def size(graph: Graph, operator: Operator, _: Options) -> None:
-    """The number of different keys."""
+    """HASHTABLE_SIZE: returns the number of different keys."""
     keys = graph.variable(_parts(graph, operator)[0])
     graph.emit(OperationType.TFLITE_HASHTABLE_SIZE, (keys,), (graph.output(operator),))
 

@@ -9,13 +9,13 @@ from neurald.runtime.tflite.schema import Operator
 
 
 def _seeds(graph: Graph, options: Options) -> int:
-    """The lower 32 bits of each, as a signed number: TFLite reads no more of them."""
+    """Returns the lower 32 bits of each seed as a signed number; TFLite ignores the rest."""
     seeds = (int(options[name]) & 0xFFFF_FFFF for name in ("seed", "seed2"))
     return graph.vector([seed - (1 << 32) if seed >> 31 else seed for seed in seeds])
 
 
 def drawn(operation_type: OperationType) -> Rule:
-    """Of a shape that is an input."""
+    """Builds a rule for random numbers whose shape is an input."""
 
     def rule(graph: Graph, operator: Operator, options: Options) -> None:
         inputs = narrow(graph, graph.input(operator)), _seeds(graph, options)
@@ -25,7 +25,7 @@ def drawn(operation_type: OperationType) -> Rule:
 
 
 def multinomial(graph: Graph, operator: Operator, options: Options) -> None:
-    """So many of each row's classes as an input says."""
+    """MULTINOMIAL: the number of samples per row is an input."""
     samples = whole(graph, graph.input(operator, 1))
     inputs = graph.input(operator, 0), samples, _seeds(graph, options)
     graph.emit(OperationType.TFLITE_MULTINOMIAL, inputs, (graph.output(operator),))

@@ -1,4 +1,4 @@
-"""The operators of StableHLO that TFLite runs, and REDUCE_WINDOW, whose options are of the same new kind."""
+"""The StableHLO operators that TFLite runs, and REDUCE_WINDOW."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ from neurald.runtime.tflite.operands import Unsupported
 from neurald.runtime.tflite.options import OPTIONS, Options
 from neurald.runtime.tflite.schema import Operator
 
-#: What the only operator of a body does; converters write StableHLO's or TFLite's.
+#: Reduction by the only operator of a body; converters write StableHLO's or TFLite's operators.
 _REDUCTIONS = {
     BuiltinOperator.STABLEHLO_ADD: Reduction.ADD,
     BuiltinOperator.ADD: Reduction.ADD,
@@ -29,10 +29,10 @@ _REDUCTIONS = {
     BuiltinOperator.STABLEHLO_OR: Reduction.ANY,
     BuiltinOperator.LOGICAL_OR: Reduction.ANY,
 }
-#: Those that may have a fused activation, and the kind of their options.
+#: Operators that may have a fused activation, with the name of their options table.
 _ACTIVATED = {BuiltinOperator.ADD: "AddOptions", BuiltinOperator.MUL: "MulOptions"}
 _ANDROID_TYPES = (OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16, OperandType.TENSOR_INT32)
-#: How STABLEHLO_SCATTER numbers what it does with an update.
+#: STABLEHLO_SCATTER's numbers of update functions.
 _UPDATES = {Reduction.ADD: 1, Reduction.MUL: 2, Reduction.MINIMUM: 3, Reduction.MAXIMUM: 4}
 
 
@@ -52,10 +52,10 @@ def _numbers(options: Table, field: int) -> tuple[int, ...]:
 
 
 def _body(graph: Graph, index: int) -> Reduction | None:
-    """What a subgraph makes of its two inputs, None where it passes on the second one.
+    """Returns the reduction that a subgraph computes; None if it returns its second input.
 
     Raises:
-        Unsupported: it does anything else than one plain operator that `_REDUCTIONS` has.
+        Unsupported: it is not a single plain operator of `_REDUCTIONS`.
     """
     body = graph.importer.subgraph(index)
     if not body.operators and len(body.inputs) == 2 and body.outputs == body.inputs[1:]:
@@ -77,7 +77,11 @@ def _body(graph: Graph, index: int) -> Reduction | None:
 
 
 def elementwise(android: OperationType, tflite: OperationType, *trailing: FusedActivation) -> Rule:
-    """Android NN's operation for numbers that have no scale; with one they would not be taken as they are stored."""
+    """Builds the rule for an element-wise operator.
+
+    Android NN's operation is used only for types without a scale: it would rescale quantised
+    values.
+    """
 
     def rule(graph: Graph, operator: Operator, _: Options) -> None:
         inputs = [graph.input(operator, 0), graph.input(operator, 1)]
@@ -97,7 +101,7 @@ def _emit_pad(graph: Graph, source: int, value: int, paddings: Sequence[Sequence
 
 
 def pad(graph: Graph, operator: Operator, _: Options) -> None:
-    """Before, after, and between elements."""
+    """STABLEHLO_PAD: before, after, and between elements."""
     options = _options(operator, BuiltinOptions2.StablehloPadOptions)
     paddings = [_numbers(options, field) for field in range(3)]
     source, value = graph.input(operator, 0), graph.input(operator, 1)
@@ -105,7 +109,7 @@ def pad(graph: Graph, operator: Operator, _: Options) -> None:
 
 
 def reduce_window(graph: Graph, operator: Operator, _: Options) -> None:
-    """Sizes, strides and dilations are inputs."""
+    """REDUCE_WINDOW: sizes, strides and dilations are inputs."""
     options = _options(operator, BuiltinOptions2.ReduceWindowOptions)
     inputs = [graph.input(operator, position) for position in range(5)]
     inputs.append(graph.int32(options.integer(0, INT32)))
@@ -113,7 +117,7 @@ def reduce_window(graph: Graph, operator: Operator, _: Options) -> None:
 
 
 def stablehlo_reduce_window(graph: Graph, operator: Operator, _: Options) -> None:
-    """What is dilated and padded first, with the value that the reduction starts from."""
+    """STABLEHLO_REDUCE_WINDOW: dilates and pads the input with the initial value first."""
     options = _options(operator, BuiltinOptions2.StablehloReduceWindowOptions)
     sizes, strides, inner, dilations, padding = (_numbers(options, field) for field in range(5))
     reduction = _body(graph, options.integer(5, INT32))
@@ -132,7 +136,7 @@ def stablehlo_reduce_window(graph: Graph, operator: Operator, _: Options) -> Non
 
 
 def gather(graph: Graph, operator: Operator, _: Options) -> None:
-    """With the dimension numbers as they are."""
+    """STABLEHLO_GATHER; passes the dimension numbers on."""
     options = _options(operator, BuiltinOptions2.StablehloGatherOptions)
     offsets, collapsed, mapped = (graph.vector(_numbers(options, field)) for field in range(3))
     axis, sizes = graph.int32(options.integer(3, INT64)), graph.vector(_numbers(options, 4))
@@ -142,7 +146,7 @@ def gather(graph: Graph, operator: Operator, _: Options) -> None:
 
 
 def scatter(graph: Graph, operator: Operator, _: Options) -> None:
-    """With the dimension numbers as they are."""
+    """STABLEHLO_SCATTER; passes the dimension numbers on."""
     options = _options(operator, BuiltinOptions2.StablehloScatterOptions)
     reduction = _body(graph, options.integer(6, INT32))
     if reduction is not None and reduction not in _UPDATES:
@@ -156,7 +160,7 @@ def scatter(graph: Graph, operator: Operator, _: Options) -> None:
 
 
 def bits(graph: Graph, operator: Operator, _: Options) -> None:
-    """As many as the file says that the second output has."""
+    """STABLEHLO_RNG_BIT_GENERATOR: the file states the shape of the second output."""
     options = _options(operator, BuiltinOptions2.StablehloRngBitGeneratorOptions)
     shape, algorithm = graph.shape_in_file(operator, 1), graph.int32(options.integer(0, INT8))
     if len(shape) > MAXIMUM_RANK:

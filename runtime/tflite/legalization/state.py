@@ -1,6 +1,8 @@
-"""Resource variables: VAR_HANDLE, READ_VARIABLE, ASSIGN_VARIABLE, and CALL_ONCE, which initialises them.
+"""Resource variables.
 
-No operation stands for any of them: see `neurald.runtime.tflite.state`.
+VAR_HANDLE, READ_VARIABLE, ASSIGN_VARIABLE, and CALL_ONCE, which initialises them.
+
+None of them becomes an operation: see `neurald.runtime.tflite.state`.
 """
 
 from neurald.runtime.tflite.graph import Graph
@@ -13,7 +15,7 @@ from neurald.runtime.tflite.state import TABLE, Key, handle_key
 
 
 def handle(graph: Graph, operator: Operator, _: Options) -> None:
-    """Makes a handle."""
+    """VAR_HANDLE: creates a handle."""
     key = handle_key(operator)
     if key is None:
         raise Unsupported("it does not say which resource it is about")
@@ -28,17 +30,17 @@ def _variable(graph: Graph, operator: Operator) -> Key:
 
 
 def read(graph: Graph, operator: Operator, _: Options) -> None:
-    """The value as it is now; later assignments do not change it."""
+    """READ_VARIABLE: the current value, unaffected by later assignments."""
     graph.read_variable(operator, _variable(graph, operator))
 
 
 def assign(graph: Graph, operator: Operator, _: Options) -> None:
-    """From here on, the variable has that value."""
+    """ASSIGN_VARIABLE: sets the value for the following operators."""
     graph.set_variable(_variable(graph, operator), graph.input(operator, 1))
 
 
 def call_once(graph: Graph, operator: Operator, _: Options) -> None:
-    """What it initialises has been found before any graph is brought over."""
+    """CALL_ONCE. Its effect was evaluated before any graph is converted."""
 
 
 LOWERINGS: dict[int, Lowering] = {

@@ -1,4 +1,4 @@
-"""Operators that take strings apart."""
+"""Operators on strings."""
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.runtime.tflite.graph import Graph
@@ -9,7 +9,7 @@ from neurald.runtime.tflite.schema import Operator
 
 
 def skip_gram(graph: Graph, operator: Operator, options: Options) -> None:
-    """As many strings as there are sequences of words."""
+    """SKIP_GRAM: one string per sequence of words."""
     inputs = (
         graph.input(operator),
         graph.int32(options["ngram_size"]),

@@ -46,7 +46,7 @@ def prepared_of(subject: Subject) -> PreparedModel:
 
 
 def require_right(subject: Subject, bound: Bound, prepared: PreparedModel, what: str) -> None:
-    """Raises Broken, with `what` as prefix, unless an execution of the subject's case is correct."""
+    """Raises Broken, prefixed with `what`, unless an execution of the subject's case is correct."""
     result = prepared.execute(bound.request, execute_options())
     found = wrong(subject.case, bound, result)
     require(not found, f"{what}: {found}")

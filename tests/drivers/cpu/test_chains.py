@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import neurald as nd
-from neurald.drivers.cpu.device import CpuDevice, ReferenceDevice
+from neurald.drivers.cpu.device import CpuDevice
+from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.device import Device
 
 _Op, _Type = nd.OperationType, nd.OperandType

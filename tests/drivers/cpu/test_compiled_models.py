@@ -8,22 +8,23 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from support.interleaved import interleaved_model
-from support.joined import joined_model
-from support.opencl_models import QUANT8, Models, expect_close, random_inputs, run
+from support.models.interleaved import interleaved_model
+from support.models.joined import joined_model
+from support.opencl.models import QUANT8, Models, expect_close, random_inputs, run
 from support.sweeps import sweep
 
 import neurald as nd
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.cpu import compiler, preparation
 from neurald.drivers.cpu.artifact import read_artifact
-from neurald.drivers.cpu.device import CpuDevice, create_reference, process_settings
+from neurald.drivers.cpu.device import CpuDevice, process_settings
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
-from neurald.drivers.cpu.reference_model import ReferenceModel
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target, host_target
+from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.device import REFERENCE, Artifact, ExecuteOptions, ExecutionResult, PrepareOptions
 from neurald.hal.errors import BadData, Cancelled, OpFailed
+from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.types import Argument, Request
 from neurald.hal.sync.cancellation import Cancellation
@@ -60,7 +61,7 @@ def expect_as_on_references(model: nd.Model, seed: int) -> None:
     inputs = random_inputs(model, seed)
     found, expected = (
         run(device.prepare_model(model, OPTIONS), model, inputs)
-        for device in (CpuDevice(), create_reference())
+        for device in (CpuDevice(), ReferenceDevice())
     )
     expect_close(found, expected, 1e-4)
 
@@ -96,7 +97,7 @@ def test_what_outputs_are_made_of_is_written_to_the_memory_of_a_request(axis: in
     compiled = compiler.compile_model(model, host_target(process_settings()), preparation.generate)
     assert [len(each) for each in compiled.executable.output_arguments] == [2]
     inputs = random_inputs(model)
-    expected = run(create_reference().prepare_model(model, OPTIONS), model, inputs)
+    expected = run(ReferenceDevice().prepare_model(model, OPTIONS), model, inputs)
     expect_close(run(prepared, model, inputs), expected)
 
 
@@ -120,7 +121,7 @@ def test_complex_numbers_between_operations_and_as_outputs(shape: tuple[int, ...
     prepared = CpuDevice().prepare_model(model, OPTIONS)
     assert not any(kernel.is_reference for kernel in prepared.profile())
     found = run(prepared, model, inputs)
-    expected = run(create_reference().prepare_model(model, OPTIONS), model, inputs)
+    expected = run(ReferenceDevice().prepare_model(model, OPTIONS), model, inputs)
     for result, reference in zip(found, expected, strict=True):
         assert result.dtype == reference.dtype
         assert result.shape == reference.shape
@@ -164,7 +165,7 @@ def beside_reference(model: nd.Model, *inputs: Array) -> Any:
     prepared = CpuDevice().prepare_model(model, OPTIONS)
     found, expected = np.empty((3, 5), np.float32), np.empty((3, 5), np.float32)
     executed(prepared, inputs, [found])
-    executed(create_reference().prepare_model(model, OPTIONS), inputs, [expected])
+    executed(ReferenceDevice().prepare_model(model, OPTIONS), inputs, [expected])
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
     return prepared
 
@@ -197,7 +198,7 @@ def test_a_model_that_is_compiled_in_parts() -> None:
 
 @pytest.mark.usefixtures("without_tanh")
 def test_bodies_of_loops_are_compiled() -> None:
-    from support.control_flow import below, counting, loop
+    from support.models.control_flow import below, counting, loop
 
     model = loop(below(5, extra=1), counting(0, 1))
     prepared = CpuDevice().prepare_model(model, OPTIONS)

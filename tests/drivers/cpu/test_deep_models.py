@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
-from support.deep_models import CHAINS, deep_model
-from support.opencl_models import expect_close, random_inputs, run
+from support.models.deep import CHAINS, deep_model
+from support.opencl.models import expect_close, random_inputs, run
 
 import neurald as nd
-from neurald.drivers.cpu.device import CpuDevice, create_reference
+from neurald.drivers.cpu.device import CpuDevice
+from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.device import PrepareOptions
 from neurald.hal.model.types import Model
 
@@ -21,7 +22,7 @@ def _expect_compiled(model: Model, caplog: pytest.LogCaptureFixture, tolerance: 
     inputs, options = random_inputs(model), PrepareOptions()
     found = run(CpuDevice().prepare_model(model, options), model, inputs)
     assert not caplog.records
-    expect_close(found, run(create_reference().prepare_model(model, options), model, inputs), tolerance)
+    expect_close(found, run(ReferenceDevice().prepare_model(model, options), model, inputs), tolerance)
 
 
 @pytest.mark.slow

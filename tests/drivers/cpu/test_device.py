@@ -5,13 +5,13 @@ import time
 
 import numpy as np
 import pytest
-from support.models import FLOAT, add_model
+from support.models.small import FLOAT, add_model
 
 import neurald as nd
 from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
-from neurald.drivers.cpu.device import CpuDevice, create, create_reference
+from neurald.drivers.cpu.device import CpuDevice, create
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
-from neurald.drivers.cpu.reference_model import ReferenceModel
+from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal import registry
 from neurald.hal.device import (
     Artifact,
@@ -21,6 +21,7 @@ from neurald.hal.device import (
     PrepareOptions,
 )
 from neurald.hal.errors import BadData, MissedDeadlinePersistent, MissedDeadlineTransient
+from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.types import Argument, OperandType, Request
 from neurald.hal.operations import DEFINITIONS
@@ -82,13 +83,13 @@ def test_a_short_output_is_not_written() -> None:
 
 def test_deadlines() -> None:
     ready = request(floats(1), floats(2), floats(0))
-    for device in (CpuDevice(), create_reference()):
+    for device in (CpuDevice(), ReferenceDevice()):
         prepared = device.prepare_model(add_model(), PrepareOptions())
         with pytest.raises(MissedDeadlinePersistent):
             prepared.execute(ready, ExecuteOptions(deadline_s=time.monotonic() - 1))
         with pytest.raises(MissedDeadlinePersistent):
             device.prepare_model(add_model(), PrepareOptions(deadline_s=time.monotonic() - 1))
-    prepared = create_reference().prepare_model(add_model(operations=2000), PrepareOptions())
+    prepared = ReferenceDevice().prepare_model(add_model(operations=2000), PrepareOptions())
     with pytest.raises(MissedDeadlineTransient, match="before operation"):
         prepared.execute(ready, ExecuteOptions(deadline_s=time.monotonic() + 0.002))
     with pytest.raises(MissedDeadlineTransient):
@@ -102,7 +103,7 @@ def test_the_compiler_can_be_off(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(device.prepare_model(add_model(), PrepareOptions()), ReferenceModel)
     assert not device.cache_files_needed
     assert device.version != CpuDevice().version
-    with pytest.raises(BadData, match="no artifacts"):
+    with pytest.raises(BadData, match="cannot load an artifact"):
         device.prepare_model_from_cache(Artifact(), PrepareOptions())
     monkeypatch.setenv("NEURALD_CPU_COMPILER", "maybe")
     with pytest.raises(BadData, match="on or off"):
@@ -173,7 +174,7 @@ def test_memory_is_only_for_models_of_its_own() -> None:
         if is_own:
             assert device.allocate(description).size == 24
         else:
-            with pytest.raises(BadData, match="of its own"):
+            with pytest.raises(BadData, match="was not prepared by this device"):
                 device.allocate(description)
 
 

@@ -4,10 +4,11 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby, islice
 
 import pytest
-from support.opencl_models import INT32, QUANT8, Models, expect_close, random_inputs, request_of
+from support.opencl.models import INT32, QUANT8, Models, expect_close, random_inputs, request_of
 
 import neurald as nd
-from neurald.drivers.cpu.device import CpuDevice, create_reference
+from neurald.drivers.cpu.device import CpuDevice
+from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.model.types import Model
 from neurald.hal.operations.machinery.call import Array
@@ -76,7 +77,7 @@ def test_a_concatenation_with_empty_parts(
     # Something that reads the result, and may be computed together with it.
     model = models.finish(joined, models.add(nd.OperationType.TFLITE_SLICE, [joined, begin, size], shape=()))
     inputs = random_inputs(model)
-    found, expected = (_computed(model, device, inputs) for device in (CpuDevice(), create_reference()))
+    found, expected = (_computed(model, device, inputs) for device in (CpuDevice(), ReferenceDevice()))
     assert not caplog.records
     assert expected[0].shape[axis] == sum(shape[axis] for shape in shapes)
     expect_close(found, expected, 0)

@@ -6,17 +6,17 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from support.compiled_parts import in_parts
+from support.cpu.compiled_parts import in_parts
 from support.sweeps import sweep
 
 import neurald as nd
 from neurald.drivers.cpu import parts
 from neurald.drivers.cpu.device import CpuDevice
+from neurald.drivers.cpu.native_segment import NativeSegment
 from neurald.drivers.cpu.parts import read_parts, write_parts
-from neurald.drivers.cpu.reference_graph import NativeSegment
-from neurald.drivers.cpu.reference_model import ReferenceModel
 from neurald.hal.device import Artifact, PrepareOptions
 from neurald.hal.errors import BadData
+from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.memory.pool import HostMemory
 
 pytestmark = pytest.mark.quick
@@ -106,5 +106,5 @@ def test_damage_is_noticed(device: Any, written: Artifact) -> None:
     for length in range(0, len(whole), 97):
         with pytest.raises(BadData):
             read(device, Artifact(model=(HostMemory(whole[:length]),), data=written.data))
-    with pytest.raises(BadData, match="one of each"):
+    with pytest.raises(BadData, match="expected one model and one data cache file"):
         read(device, Artifact(model=written.model))

@@ -1,9 +1,9 @@
 """The times of kernels and of references on the CPU device."""
 
 import numpy as np
-from support.addition import addition, request
-from support.control_flow import below, counting, loop
-from support.graphs import chain
+from support.models.addition import addition, request
+from support.models.control_flow import below, counting, loop
+from support.models.graphs import chain
 from support.sweeps import sweep
 
 import neurald as nd

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.cpu_routines import adding, cancelling, counting, native, requiring
+from support.cpu.routines import adding, cancelling, counting, native, requiring
 from support.sweeps import sweep
 
 from neurald.drivers.cpu.native.instance import Binding

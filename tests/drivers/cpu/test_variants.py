@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.compiled_parts import FLOAT, Op, in_parts
+from support.cpu.compiled_parts import FLOAT, Op, in_parts
 
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice

@@ -2,7 +2,7 @@
 
 import pytest
 
-from neurald.drivers.opencl.platform.platform import DeviceContext, choose, discover
+from neurald.drivers.opencl.platform.discovery import DeviceContext, choose, discover
 from neurald.hal.errors import UnavailableDevice
 
 

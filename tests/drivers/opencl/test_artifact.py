@@ -9,14 +9,14 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
-from support.opencl_models import Models, expect_close, random_inputs, random_model, run
+from support.opencl.models import Models, expect_close, random_inputs, random_model, run
 from support.sweeps import sweep
 
 import neurald as nd
-from neurald.drivers.compiler.memory.buffer_assignment import Base, Place
+from neurald.drivers.compiler.memory.buffer_assignment import Base, BufferLocation
 from neurald.drivers.opencl.artifact import read_artifact, write_artifact
 from neurald.drivers.opencl.device import OpenClDevice
-from neurald.drivers.opencl.platform.platform import DeviceContext
+from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.runtime.executable import Executable
 from neurald.hal.device import Artifact, PrepareOptions
 from neurald.hal.errors import BadData, Error, OpFailed
@@ -31,7 +31,7 @@ _PROGRAM = """
 import sys
 from pathlib import Path
 import numpy as np
-from support.opencl_models import random_inputs, random_model, run
+from support.opencl.models import random_inputs, random_model, run
 from neurald.drivers.opencl.device import create
 from neurald.hal.device import Artifact, PrepareOptions
 from neurald.hal.memory.pool import HostMemory
@@ -147,9 +147,9 @@ def test_calls_that_leave_their_buffers_are_refused(artifact: Artifact, field: s
     executable, binary, constants = executable_of(artifact)
     wrong: dict[str, list[object]] = {
         "places": [
-            (Place(Base.ARENA, executable.arena_bytes + 1),),
-            (Place(Base.CONSTANTS, executable.constants_bytes + 1),),
-            (Place(Base.ARENA, -1),),
+            (BufferLocation(Base.ARENA, executable.arena_bytes + 1),),
+            (BufferLocation(Base.CONSTANTS, executable.constants_bytes + 1),),
+            (BufferLocation(Base.ARENA, -1),),
         ],
         "status": [-1, 1 << 40],
         "workspace": [-1, executable.arena_bytes + 1],

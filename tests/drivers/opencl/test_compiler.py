@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-from support.opencl_models import FLOAT, INT32, Models, random_model
+from support.opencl.models import FLOAT, INT32, Models, random_model
 from support.sweeps import sweep
 
 import neurald as nd
 from neurald.drivers.compiler.memory.buffer_assignment import Base
 from neurald.drivers.opencl.compiler import ALIGNMENT, Compiled, compile_model
 from neurald.drivers.opencl.device import OpenClDevice
-from neurald.drivers.opencl.platform.platform import DeviceContext
+from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.precision import Precision
 from neurald.hal.device import PrepareOptions
 from neurald.hal.errors import Cancelled

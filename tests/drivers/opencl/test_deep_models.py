@@ -1,12 +1,12 @@
 """Chains of operations that are longer than Python's stack is deep, and nested deeper than C compilers accept."""
 
 import pytest
-from support.deep_models import CHAINS, deep_model
-from support.opencl_models import expect_close, random_inputs, run
+from support.models.deep import CHAINS, deep_model
+from support.opencl.models import expect_close, random_inputs, run
 
-from neurald.drivers.cpu.device import create_reference
 from neurald.drivers.opencl.device import OpenClDevice
-from neurald.drivers.opencl.platform.platform import DeviceContext
+from neurald.drivers.opencl.platform.discovery import DeviceContext
+from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.device import PrepareOptions
 
 
@@ -18,4 +18,4 @@ def test_a_long_chain(chain: str, opencl: DeviceContext) -> None:
     assert all(device.supported_operations(model))
     inputs = random_inputs(model)
     found = run(device.prepare_model(model, options), model, inputs)
-    expect_close(found, run(create_reference().prepare_model(model, options), model, inputs), 1e-4)
+    expect_close(found, run(ReferenceDevice().prepare_model(model, options), model, inputs), 1e-4)

@@ -6,11 +6,11 @@ import time
 
 import numpy as np
 import pytest
-from support.compiler_graphs import GraphBuilder
-from support.joined import joined_model
-from support.models import add_model
-from support.opencl_batch import BatchingDevice
-from support.opencl_models import (
+from support.compiler.graphs import GraphBuilder
+from support.models.joined import joined_model
+from support.models.small import add_model
+from support.opencl.batch import BatchingDevice
+from support.opencl.models import (
     BOOL,
     FLOAT,
     INT32,
@@ -28,10 +28,10 @@ from support.tiers import one_in
 import neurald as nd
 from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.cpu.device import create_reference
 from neurald.drivers.opencl.device import OpenClDevice, create
-from neurald.drivers.opencl.platform.platform import DeviceContext
+from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.prepared_model import OpenClPreparedModel
+from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.device import BufferDescription, BufferRole, ExecuteOptions, PreparedModel, PrepareOptions
 from neurald.hal.errors import BadData, MissedDeadlinePersistent, OpFailed
 from neurald.hal.model.types import DeviceType, Model, Preference
@@ -56,7 +56,7 @@ def batch(opencl: DeviceContext, request: pytest.FixtureRequest) -> BatchingDevi
 
 @pytest.fixture
 def cpu() -> nd.Device:
-    return create_reference()
+    return ReferenceDevice()
 
 
 def on(device: nd.Device, model: Model, *inputs: np.ndarray) -> list[np.ndarray]:
@@ -265,12 +265,12 @@ def test_long_rows_are_left_to_devices_that_sort(device: OpenClDevice) -> None:
     largest, places = (models.builder.add_operand(kind, (20_000,)) for kind in (FLOAT, INT32))
     models.builder.add_operation(_Op.TOPK_V2, [source, count], [largest, places])
     (verdict,) = device.supported_operations(models.finish(largest, places))
-    assert "have no kernel" in verdict.reason
+    assert "too large to expand" in verdict.reason
 
 
 def test_float64_needs_a_device_that_has_it(opencl: DeviceContext) -> None:
     builder = GraphBuilder()
-    graph = builder.finish(builder.ranking(builder.input(5, type=Scalar.FLOAT64), 1, is_first_first=True))
+    graph = builder.finish(builder.top_k(builder.input(5, type=Scalar.FLOAT64), 1, prefers_lower_index=True))
     for has_fp64 in (False, True):
         device = OpenClDevice(dataclasses.replace(opencl.facts, has_fp64=has_fp64))
         assert ("no float64" in device._objection(graph)) != has_fp64

@@ -4,12 +4,12 @@ import gc
 
 import numpy as np
 import pytest
-from support.forking import in_child
-from support.models import add_model
+from support.daemon.forking import in_child
+from support.models.small import add_model
 
 import neurald as nd
 from neurald.drivers.opencl.device import OpenClDevice, create
-from neurald.drivers.opencl.platform.platform import DeviceContext
+from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.hal.errors import DeadObject, UnavailableDevice
 
 SHAPE = (64,)

@@ -7,27 +7,28 @@ from dataclasses import replace
 import msgspec
 import numpy as np
 import pytest
-from support.joined import joined_model
-from support.opencl_batch import BatchingDevice
-from support.opencl_models import FLOAT, Models, expect_close, random_inputs, random_model, run
-from support.small_network import FLOAT16, FLOAT32, SIGNED, UNSIGNED, small_network
+from support.models.joined import joined_model
+from support.models.small_network import FLOAT16, FLOAT32, SIGNED, UNSIGNED, small_network
+from support.opencl.batch import BatchingDevice
+from support.opencl.models import FLOAT, Models, expect_close, random_inputs, random_model, run
 from support.tiers import one_in
 
 import neurald as nd
 from neurald.drivers.compiler.frontend.graph_builder import build_graph
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.passes.fusion import fuse
-from neurald.drivers.cpu.device import create_reference
 from neurald.drivers.opencl.artifact import read_artifact, write_artifact
 from neurald.drivers.opencl.device import OpenClDevice, create
 from neurald.drivers.opencl.kernels import candidates
-from neurald.drivers.opencl.platform.platform import DeviceContext, DeviceFacts
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts
+from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.reduction_order import Sums
 from neurald.drivers.opencl.platform.storage import STORAGE_VARIABLE, Storage
 from neurald.drivers.opencl.prepared_model import OpenClPreparedModel
 from neurald.drivers.opencl.runtime.executable import ImageUse
 from neurald.drivers.opencl.runtime.persistent_kernel import is_offered
 from neurald.drivers.opencl.tuning.tuning import TUNING_VARIABLE, Tuner, Tuning
+from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.device import Artifact, PrepareOptions
 from neurald.hal.errors import BadData, OpFailed, UnavailableDevice
 from neurald.hal.model.types import Model
@@ -112,7 +113,7 @@ def test_models_compute_the_same_bits(name: str, batch: BatchingDevice, with_buf
     for found, expected in zip(*results, strict=True):
         np.testing.assert_array_equal(found.view(np.uint8), expected.view(np.uint8))
     tolerance = 5e-3 if name == "FLOAT16" else 1e-4
-    expect_close(results[0], run(create_reference().prepare_model(model, OPTIONS), model, inputs), tolerance)
+    expect_close(results[0], run(ReferenceDevice().prepare_model(model, OPTIONS), model, inputs), tolerance)
 
 
 def test_weights_and_values_between_kernels_are_images(batch: BatchingDevice) -> None:
@@ -165,7 +166,7 @@ def test_a_device_without_images_reads_buffers(opencl: DeviceContext) -> None:
     found = prepared(device, model)
     assert image_count(found) == 0
     expect_close(
-        run(found, model, inputs), run(create_reference().prepare_model(model, OPTIONS), model, inputs), 1e-4
+        run(found, model, inputs), run(ReferenceDevice().prepare_model(model, OPTIONS), model, inputs), 1e-4
     )
 
 
@@ -182,7 +183,7 @@ def test_buffers_that_are_too_large_for_images_are_read_as_buffers(
     assert "images have 100 at most" in caplog.text
     inputs = random_inputs(model)
     expect_close(
-        run(found, model, inputs), run(create_reference().prepare_model(model, OPTIONS), model, inputs), 1e-4
+        run(found, model, inputs), run(ReferenceDevice().prepare_model(model, OPTIONS), model, inputs), 1e-4
     )
 
 

@@ -14,21 +14,21 @@ _TESTS = Path(__file__).parents[2]
 _PROGRAM = """
 from dataclasses import replace
 import numpy as np
-from support import opencl_sources
-from support.compiler_graphs import random_array
-from support.opencl_kernels import GRAPHS, kernels
+from support.opencl import sources
+from support.compiler.graphs import random_array
+from support.opencl.kernels import GRAPHS, kernels
 from neurald.drivers.compiler.analysis.interpreter import evaluate
 from neurald.drivers.opencl.kernels import candidates
-from neurald.drivers.opencl.platform.platform import DeviceContext, choose, discover
+from neurald.drivers.opencl.platform.discovery import DeviceContext, choose, discover
 from neurald.drivers.opencl.codegen.render import render
 from neurald.drivers.opencl.platform.storage import Storage
 
 facts = choose(discover())
 assert "Oclgrind" in facts.name, facts.name
 # Its compiler makes intrinsics of `restrict` that it does not run.
-whole = opencl_sources.program_of
-opencl_sources.program_of = lambda source: whole(source).replace("*restrict ", "*")
-bench = opencl_sources.Bench(facts.handle)
+whole = sources.program_of
+sources.program_of = lambda source: whole(source).replace("*restrict ", "*")
+bench = sources.Bench(facts.handle)
 with_images = DeviceContext(replace(facts, storage=Storage.IMAGE)).facts
 assert with_images.images is not None
 for name, make in GRAPHS.items():
@@ -59,11 +59,11 @@ for name, make in GRAPHS.items():
 _BLOCKS = """
 import numpy as np
 import neurald as nd
-from support.opencl_blocks import FLOAT, INT8, UINT8, Block, precision_of, sources_of, taken
-from support.opencl_models import prepared_from, random_inputs, run
-from support.opencl_warps import with_tensor_cores, without_warps
+from support.opencl.blocks import FLOAT, INT8, UINT8, Block, precision_of, sources_of, taken
+from support.opencl.models import prepared_from, random_inputs, run
+from support.opencl.warps import with_tensor_cores, without_warps
 from neurald.drivers.opencl.compiler import compile_model
-from neurald.drivers.opencl.platform.platform import DeviceContext, choose, discover
+from neurald.drivers.opencl.platform.discovery import DeviceContext, choose, discover
 from neurald.hal.device import PrepareOptions
 
 opencl = DeviceContext(choose(discover()))

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.opencl_models import Models, random_inputs, request_of, run
+from support.opencl.models import Models, random_inputs, request_of, run
 
 import neurald as nd
 from neurald.drivers.opencl import prepared_model
 from neurald.drivers.opencl.device import OpenClDevice
+from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.errors import INVALID_CONTEXT
-from neurald.drivers.opencl.platform.platform import DeviceContext
 from neurald.drivers.opencl.prepared_model import OpenClPreparedModel
 from neurald.drivers.opencl.runtime.instance import Instance
 from neurald.drivers.opencl.runtime.portions import Portions

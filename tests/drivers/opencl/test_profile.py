@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from support.addition import addition, request
-from support.graphs import chain
+from support.models.addition import addition, request
+from support.models.graphs import chain
 
 import neurald as nd
 from neurald.drivers.opencl.device import OpenClDevice
-from neurald.drivers.opencl.platform.platform import DeviceContext
+from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import OpFailed
 from neurald.hal.memory.pool import HostMemory

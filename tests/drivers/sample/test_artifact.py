@@ -4,7 +4,7 @@ import random
 
 import numpy as np
 import pytest
-from support.addition import addition, request
+from support.models.addition import addition, request
 
 from neurald.drivers.sample.artifact import read_artifact, write_artifact
 from neurald.drivers.sample.device import create_all, create_quant

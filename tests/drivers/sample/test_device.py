@@ -1,7 +1,7 @@
 """The sample drivers: who takes what, and at which speed."""
 
 import pytest
-from support.daemon import running_daemon
+from support.daemon.processes import running_daemon
 from support.sweeps import sweep
 
 import neurald as nd

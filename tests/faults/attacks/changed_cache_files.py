@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 from faults.attacks.attack import Attack
-from support.hostile_models import weighted
+from support.models.hostile import weighted
 
 import neurald as nd
 

@@ -3,8 +3,8 @@
 from typing import Any
 
 from faults.attacks.attack import Attack
-from support.hostile_models import chain
-from support.raw_client import RawClient, closed
+from support.daemon.raw_client import RawClient, closed
+from support.models.hostile import chain
 
 _OPERATIONS = 5000
 _CLIENTS = 5

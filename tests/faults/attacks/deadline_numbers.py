@@ -5,10 +5,10 @@ import math
 from typing import Any
 
 from faults.attacks.attack import Attack
-from support.addition import addition
-from support.hostile_models import ENDLESS_BYTES, endless
-from support.peer import CONSTANT
-from support.raw_client import RawBurst, RawClient, closed, reply_of
+from support.daemon.peer import CONSTANT
+from support.daemon.raw_client import RawBurst, RawClient, closed, reply_of
+from support.models.addition import addition
+from support.models.hostile import ENDLESS_BYTES, endless
 
 from neurald._proto import device_pb2
 

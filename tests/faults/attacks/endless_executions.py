@@ -3,8 +3,8 @@
 from typing import Any
 
 from faults.attacks.attack import Attack
-from support.hostile_models import ENDLESS_BYTES, endless
-from support.raw_client import RawClient, closed
+from support.daemon.raw_client import RawClient, closed
+from support.models.hostile import ENDLESS_BYTES, endless
 
 _CLIENTS = 2
 _EXECUTIONS = 48

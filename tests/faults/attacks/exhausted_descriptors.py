@@ -1,7 +1,7 @@
 """Attack with sessions and memories that use up the daemon's descriptors."""
 
 from faults.attacks.attack import Attack
-from support.raw_client import RawClient, closed
+from support.daemon.raw_client import RawClient, closed
 
 from neurald.hal.errors import ResultCode
 

@@ -4,9 +4,9 @@ import os
 import secrets
 
 from faults.attacks.attack import Attack
-from support.addition import addition
-from support.peer import CONSTANT
-from support.raw_client import OPTIONS, RawClient, closed
+from support.daemon.peer import CONSTANT
+from support.daemon.raw_client import OPTIONS, RawClient, closed
+from support.models.addition import addition
 
 from neurald._proto import device_pb2
 from neurald.hal.rpc.wire.model import model_to_wire

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 from faults.attacks.attack import Attack
-from support.models import add_model
+from support.models.small import add_model
 
 import neurald as nd
 

@@ -8,8 +8,8 @@ import os
 from pathlib import Path
 
 from faults.attacks.attack import MIB, Attack
-from support.hostile_models import swelling
-from support.raw_client import SERVICE, RawClient, closed, memfd, reply_of
+from support.daemon.raw_client import SERVICE, RawClient, closed, memfd, reply_of
+from support.models.hostile import swelling
 
 from neurald._proto import device_pb2
 

@@ -8,7 +8,7 @@ import zipfile
 from pathlib import Path
 
 from faults.attacks.attack import MIB, Attack
-from support.command_line import invoke
+from support.daemon.command_line import invoke
 
 _MODEL = Path(__file__).resolve().parents[3] / "service" / "demo" / "digits.tflite"
 _ZERO = Path("/dev/zero")

@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 from faults.attacks.attack import Attack
-from support.hostile_models import slow_steps
+from support.models.hostile import slow_steps
 
 import neurald as nd
 

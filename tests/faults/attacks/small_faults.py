@@ -9,9 +9,9 @@ from pathlib import Path
 
 from faults.attacks.attack import MIB, Attack
 from faults.daemon_process import DaemonProcess, private_environment
-from support.addition import addition
-from support.peer import CONSTANT
-from support.raw_client import RawClient, closed
+from support.daemon.peer import CONSTANT
+from support.daemon.raw_client import RawClient, closed
+from support.models.addition import addition
 
 from neurald.hal.errors import ResultCode
 
@@ -22,7 +22,7 @@ _UNREAD_S = 5.0
 
 
 class ExhaustedAddressSpace(Attack):
-    """Memory that a daemon cannot map for lack of address space, which is not the client's fault."""
+    """Memory that a daemon cannot map for lack of address space, which no client has caused."""
 
     name = "exhausted address space"
 
@@ -121,7 +121,7 @@ _ENDING = """
 import sys, threading, time
 import numpy as np
 import neurald as nd
-from support.models import add_model
+from support.models.small import add_model
 
 device = nd.connect(sys.argv[1])
 shape = (1 << 14,)

@@ -9,7 +9,7 @@ from typing import Any
 
 import grpc
 from faults.attacks.attack import MIB, Attack
-from support.raw_client import SERVICE, Held, RawClient, closed
+from support.daemon.raw_client import SERVICE, Held, RawClient, closed
 
 from neurald._proto import device_pb2
 from neurald.hal.process.address import Address

@@ -3,7 +3,7 @@
 from typing import Any
 
 from faults.attacks.attack import MIB, Attack
-from support.raw_client import RawClient, closed, reply_of
+from support.daemon.raw_client import RawClient, closed, reply_of
 
 #: Sizes of messages; the limit is 16.
 _MESSAGE_MIB = (15, 32, 60)

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from support.open_files import open_files
+from support.daemon.open_files import open_files
 
 from neurald.hal.accounting.limits import Limits
 from neurald.hal.admission.session import Session, Sessions

@@ -14,11 +14,11 @@ from pathlib import Path
 import grpc
 import numpy as np
 import pytest
-from support.addition import AddingDevice, addition
-from support.addition import request as bound
-from support.daemon import daemon_process
+from support.daemon.peer import Peer
+from support.daemon.processes import daemon_process
 from support.errors import error_code
-from support.peer import Peer
+from support.models.addition import AddingDevice, addition
+from support.models.addition import request as bound
 from support.sweeps import sweep
 
 import neurald as nd

@@ -15,10 +15,10 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
-from support.daemon import daemon_process
+from support.daemon.processes import daemon_process
 from support.errors import error_code
-from support.greedy import tiled
-from support.models import add_model
+from support.models.greedy import tiled
+from support.models.small import add_model
 from support.waiting import wait_until
 
 import neurald as nd
@@ -175,7 +175,7 @@ _KILLED = """
 import sys, time
 import numpy as np
 import neurald as nd
-from support.greedy import tiled
+from support.models.greedy import tiled
 device = nd.connect(sys.argv[1])
 kept = []
 for _ in range(4):

@@ -1,15 +1,18 @@
 """Pacing: what a client has the interpreter do for long gives way to other clients, and to nobody where there are none."""
 
+import contextlib
 import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
-from support.addition import AddingDevice, addition, request
+from support.models.addition import AddingDevice, addition, request
+from support.models.hostile import chain
 
 from neurald.hal.accounting import pacing
 from neurald.hal.accounting.pacing import FREE_S, LONGEST_REST_S, SLICE_S, Interpreter, step
 from neurald.hal.device import ExecuteOptions, PrepareOptions
+from neurald.hal.errors import Error
 from neurald.hal.execution.array_model import Limits
 from neurald.hal.model.types import Request
 from neurald.hal.process.address import Address
@@ -43,13 +46,14 @@ def test_work_that_is_alone_does_not_rest() -> None:
     assert not machine.rests
 
 
-def test_long_work_rests_three_times_as_long_as_it_works_while_others_are_there() -> None:
+def test_long_work_rests_seven_times_as_long_as_it_works_while_others_are_there() -> None:
     machine = Machine()
     with machine.interpreter.working("honest"):
         pass
     with machine.interpreter.working("long"):
         machine.work(1.0)
-    assert sum(machine.rests) == pytest.approx(3.0, rel=0.02)
+    assert sum(machine.rests) == pytest.approx(7.0, rel=0.02)
+    assert max(machine.rests) < 0.1
 
 
 def test_rests_end_once_the_others_have_gone() -> None:
@@ -71,6 +75,29 @@ def test_short_work_does_not_rest() -> None:
         for client in ("one", "other"):
             with machine.interpreter.working(client):
                 machine.work(FREE_S - 2 * _STEP_S)
+        machine.now_s += 8 * FREE_S
+    assert not machine.rests
+
+
+def test_much_short_work_is_as_good_as_long_work() -> None:
+    """A client with many threads, or one that comes again and again, gets no more than others."""
+    machine = Machine()
+    with machine.interpreter.working("honest"):
+        pass
+    for _ in range(100):
+        with machine.interpreter.working("many"):
+            machine.work(FREE_S / 2 + _STEP_S)
+    assert sum(machine.rests) > 0.25
+
+
+def test_what_is_to_stop_rests_no_longer() -> None:
+    machine = Machine()
+    with machine.interpreter.working("honest"):
+        pass
+    with machine.interpreter.working("cancelled"):
+        for _ in range(1000):
+            machine.used_s += _STEP_S
+            step(stops=lambda: True)
     assert not machine.rests
 
 
@@ -93,7 +120,19 @@ def test_a_long_step_of_python_counts() -> None:
         for _ in range(10):
             machine.used_s += 0.005
             step(is_interpreted=True)
-    assert len(machine.rests) == 10
+    assert len(machine.rests) == 10 * 2  # each looks once whether it is to stop
+    assert sum(machine.rests) == pytest.approx(7 * 10 * 0.005)
+
+
+def test_what_a_step_takes_of_other_threads_counts() -> None:
+    """A part of a memory that comes over gRPC keeps the threads busy that serve all clients."""
+    machine = Machine()
+    with machine.interpreter.working("honest"):
+        pass
+    with machine.interpreter.working("writing"):
+        for _ in range(100):
+            step(is_interpreted=True, beside_s=0.001)
+    assert sum(machine.rests) == pytest.approx(0.7, rel=0.05)
 
 
 def test_what_is_left_is_shared_between_clients_and_not_between_executions() -> None:
@@ -104,7 +143,7 @@ def test_what_is_left_is_shared_between_clients_and_not_between_executions() -> 
             machine.interpreter.count(client, 1)
     greedy_s, modest_s = (machine.interpreter.rest_s(client) for client in ("greedy", "modest"))
     assert 5 * SLICE_S / (SLICE_S + greedy_s) == pytest.approx(SLICE_S / (SLICE_S + modest_s))
-    machine.interpreter.count("greedy", 1000)
+    machine.interpreter.count("greedy", 10_000)
     assert machine.interpreter.rest_s("greedy") == LONGEST_REST_S
 
 
@@ -137,7 +176,7 @@ def test_nobody_paces_an_application() -> None:
 def test_a_daemon_paces_what_it_executes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Drivers that ask for limits between operations need not know of it; bursts are executions as well."""
     works: list[object] = []
-    monkeypatch.setattr(pacing._Work, "step", lambda work, is_interpreted: works.append(work.client))
+    monkeypatch.setattr(pacing.Work, "step", lambda work, *_: works.append(work.client))
     device = AddingDevice()
 
     def execute(request: Request, options: ExecuteOptions) -> None:
@@ -165,10 +204,44 @@ def test_a_daemon_paces_what_it_executes(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_threads_are_paced_by_themselves() -> None:
     machine = Machine()
-    machine.interpreter.begin("one")
+    work = machine.interpreter.begin("one")
     seen: list[object] = []
     thread = threading.Thread(target=lambda: seen.append(pacing._current.work))
     thread.start()
     thread.join()
-    machine.interpreter.end()
+    machine.interpreter.end(work)
     assert seen == [None]
+
+
+def test_work_that_another_thread_ends_leaves_nothing_behind() -> None:
+    """A stream that its client has left is cleaned up by whichever thread comes across it."""
+    machine = Machine()
+    inner = machine.interpreter.begin("left")
+    cleaner = threading.Thread(target=machine.interpreter.end, args=(inner,))
+    cleaner.start()
+    cleaner.join()
+    with machine.interpreter.working("honest"):
+        assert pacing._current.work is not None
+        assert pacing._current.work.around is None
+    assert pacing._current.work is None
+
+
+def test_a_daemon_paces_reading_and_checking_a_large_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of its operations is a step: none of these loops keeps the interpreter from others for long."""
+    steps: list[object] = []
+    monkeypatch.setattr(pacing.Work, "step", lambda work, is_interpreted, *_: steps.append(is_interpreted))
+    server = DeviceServer(AddingDevice(), Address.parse(f"unix://{tmp_path}/d.sock"))
+    server.start()
+    remote = connect(str(server.address))
+    operations = 200
+    try:
+        with contextlib.suppress(Error):  # the device only adds
+            remote.prepare_model(chain(operations), PrepareOptions())
+    finally:
+        remote.close()
+        server.stop()
+    # Operands and operations are read, and then checked: their types, order, signatures and shapes.
+    assert len(steps) > 6 * operations
+    assert all(steps)

@@ -12,7 +12,7 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
-from support.addition import AddingDevice, addition, request
+from support.models.addition import AddingDevice, addition, request
 from support.waiting import wait_until
 
 from neurald._proto import device_pb2

@@ -13,8 +13,8 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
-from support.addition import AddingDevice
-from support.peer import Peer
+from support.daemon.peer import Peer
+from support.models.addition import AddingDevice
 from support.sweeps import sweep
 
 import neurald as nd
@@ -54,7 +54,7 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture(params=["127.0.0.1:0", "[::1]:0", "localhost:0", "unix"])
 def daemon(request: pytest.FixtureRequest, runtime: Path) -> Iterator[Daemon]:
     listen = f"unix://{runtime}/d.sock" if request.param == "unix" else request.param
-    daemon = Daemon("support.addition:create", listen)
+    daemon = Daemon("support.models.addition:create", listen)
     daemon.startup()
     if request.param == "unix":
         (runtime / "d.sock").chmod(0o666)
@@ -156,7 +156,7 @@ def test_insecure_asks_nobody(runtime: Path) -> None:
 
 
 def test_a_socket_with_its_modes_needs_no_token_until_they_were_changed(runtime: Path) -> None:
-    daemon = Daemon("support.addition:create", f"unix://{runtime}/d.sock")
+    daemon = Daemon("support.models.addition:create", f"unix://{runtime}/d.sock")
     daemon.startup()
     address, method = Address.parse(daemon.address), f"/{SERVICE}/NoSuchCall"
     assert status_of(address, method, ()) is grpc.StatusCode.UNIMPLEMENTED

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.addition import AddingDevice, addition, request
-from support.fakes import WithoutCacheAndBuffers
+from support.devices.fakes import WithoutCacheAndBuffers
+from support.models.addition import AddingDevice, addition, request
 from support.sweeps import sweep
 
 from neurald.hal.admission.admission_queue import (

@@ -9,8 +9,8 @@ from typing import Any
 
 import grpc
 import pytest
-from support.addition import AddingDevice
-from support.peer import Peer
+from support.daemon.peer import Peer
+from support.models.addition import AddingDevice
 from support.waiting import wait_until
 
 from neurald._proto import device_pb2

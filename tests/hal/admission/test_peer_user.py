@@ -5,7 +5,7 @@ import socket
 from pathlib import Path
 
 import pytest
-from support.addition import AddingDevice
+from support.models.addition import AddingDevice
 from support.sweeps import sweep
 
 from neurald.hal.admission.peer_user import peer_user

@@ -5,7 +5,7 @@ import threading
 
 import numpy as np
 import pytest
-from support.addition import AddingDevice, addition
+from support.models.addition import AddingDevice, addition
 
 from neurald.hal.accounting.limits import Limits
 from neurald.hal.admission.session import Session, Sessions

@@ -10,8 +10,8 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
-from support.addition import AddingDevice, addition
-from support.peer import Peer
+from support.daemon.peer import Peer
+from support.models.addition import AddingDevice, addition
 from support.waiting import wait_until
 
 from neurald._proto import device_pb2

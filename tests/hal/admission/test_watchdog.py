@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.addition import AddingDevice, addition, request
+from support.models.addition import AddingDevice, addition, request
 
 from neurald.hal.accounting.limits import Limits
 from neurald.hal.admission.watchdog import Watchdog

@@ -1,8 +1,8 @@
 """The account that is kept of device memory."""
 
 import pytest
-from support.buffers import KeptBuffer
-from support.models import add_model
+from support.devices.buffers import KeptBuffer
+from support.models.small import add_model
 from support.sweeps import sweep
 
 from neurald.hal.buffers.buffer_use import buffers_in_use

@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
-from support.addition import addition
-from support.caching import CachingDevice, added, model_adding
+from support.devices.caching import CachingDevice, added, model_adding
+from support.models.addition import addition
 from support.sweeps import sweep
 
 from neurald.hal.cache.artifact_seal import check_seal, interface_of, make_seal, read_seal
@@ -203,7 +203,7 @@ def test_a_device_that_refuses_its_artifact(served: Served) -> None:
 
 
 def test_requests_of_a_model_from_a_cache_are_checked(served: Served) -> None:
-    from support.addition import request
+    from support.models.addition import request
 
     prepared = served.client.prepare_model_from_cache(served.artifact(), OPTIONS)
     source, result = np.zeros(5, np.float32), np.zeros(5, np.float32)

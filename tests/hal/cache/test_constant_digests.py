@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.addition import addition
-from support.caching import CachingDevice
+from support.devices.caching import CachingDevice
+from support.models.addition import addition
 
 from neurald.hal.cache import constant_digests
 from neurald.hal.cache.constant_digests import CONSTANTS

@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 
 import pytest
-from support.cached import NEEDED, ORIGIN, artifact, contents, entry_parts, stored
-from support.open_files import open_files
+from support.daemon.open_files import open_files
+from support.devices.cached import NEEDED, ORIGIN, artifact, contents, entry_parts, stored
 
 from neurald.hal.cache.entry import MANIFEST
 from neurald.hal.cache.store import LIMIT_VARIABLE, Cache, EntryStatus, Miss
@@ -208,7 +208,7 @@ def test_files_that_may_not_grow(directory: Path) -> None:
     program = """
 import resource, sys
 from pathlib import Path
-from support.cached import ORIGIN, artifact, entry_parts
+from support.devices.cached import ORIGIN, artifact, entry_parts
 from neurald.hal.cache.store import Cache
 from neurald.hal.errors import OpFailed
 resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
@@ -266,7 +266,7 @@ def test_descriptors_are_closed(directory: Path, monkeypatch: pytest.MonkeyPatch
 WRITER = """
 import sys
 from pathlib import Path
-from support.cached import ORIGIN, artifact, entry_parts
+from support.devices.cached import ORIGIN, artifact, entry_parts
 from neurald.hal.cache.store import Cache
 print("ready", flush=True)
 while True:

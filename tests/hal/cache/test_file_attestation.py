@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.cached import NEEDED, ORIGIN, artifact, entry_parts
+from support.devices.cached import NEEDED, ORIGIN, artifact, entry_parts
 
 from neurald.hal.cache import file as cache_file
 from neurald.hal.cache.entry import MANIFEST

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.addition import addition
-from support.caching import CachingDevice
+from support.devices.caching import CachingDevice
+from support.models.addition import addition
 from support.sweeps import sweep
 
 from neurald.hal.cache.key import KeyParts, key_parts
@@ -50,8 +50,8 @@ def test_another_process_finds_the_same_key() -> None:
     program = (
         f"import sys; sys.path.insert(0, {str(Path(__file__).parents[2])!r})\n"
         "import numpy as np\n"
-        "from support.addition import addition\n"
-        "from support.caching import CachingDevice\n"
+        "from support.models.addition import addition\n"
+        "from support.devices.caching import CachingDevice\n"
         "from neurald.hal.cache.key import key_parts\n"
         "from neurald.hal.device import PrepareOptions\n"
         "model = addition(np.arange(6, dtype=np.float32).reshape(2, 3))\n"

@@ -1,7 +1,7 @@
 """Restates TestCompilationCaching: a device whose answer on cache files makes no sense is not there."""
 
 import pytest
-from support.caching import CachingDevice
+from support.devices.caching import CachingDevice
 from support.sweeps import sweep
 
 from neurald._proto import device_pb2
@@ -55,8 +55,8 @@ def greedy() -> CachingDevice:
 def test_a_driver_whose_device_makes_no_sense_gives_none(
     factory: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import support.caching
+    import support.devices.caching
 
-    monkeypatch.setattr(support.caching, factory, globals()[factory], raising=False)
+    monkeypatch.setattr(support.devices.caching, factory, globals()[factory], raising=False)
     with pytest.raises(Error):
-        create_device(f"support.caching:{factory}")
+        create_device(f"support.devices.caching:{factory}")

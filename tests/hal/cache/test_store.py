@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.cached import NEEDED, ORIGIN, artifact, contents, entry_parts, stored
+from support.devices.cached import NEEDED, ORIGIN, artifact, contents, entry_parts, stored
 
 from neurald.hal.cache.entry import FORMAT, MANIFEST, write_entry
 from neurald.hal.cache.file import open_directory

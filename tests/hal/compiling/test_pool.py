@@ -11,19 +11,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.addition import AddingDevice, addition
-from support.addition import request as bound
-from support.compiling import DRIVER, FOR_EVER_S, NOTE, CompilingDevice, doing, family_path
+from support.devices.compiling import DRIVER, FOR_EVER_S, NOTE, CompilingDevice, doing, family_path
 from support.errors import error_code
+from support.models.addition import AddingDevice, addition
+from support.models.addition import request as bound
 from support.waiting import wait_until
 
 from neurald.hal.accounting.limits import Limits
 from neurald.hal.admission.session import Session
 from neurald.hal.compiling import pool as compile_pool
 from neurald.hal.compiling import queue
-from neurald.hal.compiling.contract import Compiled
 from neurald.hal.compiling.pool import CompilePool
-from neurald.hal.device import Device, ExecuteOptions, PrepareOptions
+from neurald.hal.device import Compiled, Device, ExecuteOptions, PrepareOptions
 from neurald.hal.errors import (
     BadData,
     Cancelled,
@@ -296,7 +295,7 @@ def test_nothing_is_left_of_a_pool_that_was_closed(session: Session, start: Star
 
 
 def test_a_driver_that_cannot_be_made_is_told(session: Session) -> None:
-    pool = CompilePool("support.compiling:NoSuchDevice", CompilingDevice(), Limits())
+    pool = CompilePool("support.devices.compiling:NoSuchDevice", CompilingDevice(), Limits())
     try:
         with pytest.raises(OpFailed, match="NoSuchDevice"):
             compiled(pool, session, doing("echo"))
@@ -355,7 +354,7 @@ def test_a_device_that_does_not_compile_apart_prepares_where_it_is(tmp_path: Pat
     seen: list[PrepareOptions] = []
     device = AddingDevice()
     device.on_prepare = lambda model, options: seen.append(options)
-    server = served(device, tmp_path, "support.addition:create")
+    server = served(device, tmp_path, "support.models.addition:create")
     try:
         connected(server).prepare_model(MODEL, PrepareOptions())
     finally:

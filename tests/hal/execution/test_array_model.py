@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from support.addition import addition, request
+from support.models.addition import addition, request
 from support.sweeps import sweep
 
 from neurald.hal.device import ExecuteOptions

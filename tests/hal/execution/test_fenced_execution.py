@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.addition import AddingDevice, addition, request
-from support.daemon import daemon_process
+from support.daemon.processes import daemon_process
+from support.models.addition import AddingDevice, addition, request
 
 from neurald._proto import device_pb2
 from neurald.hal.accounting.limits import Limits
@@ -240,7 +240,7 @@ def test_a_session_that_ends_ends_its_fenced_executions(tmp_path: Path) -> None:
 
 
 def test_a_daemon_that_dies_signals_through_its_client() -> None:
-    with daemon_process("support.addition:create") as (process, address):
+    with daemon_process("support.models.addition:create") as (process, address):
         prepared_model = connect(address).prepare_model(addition(CONSTANT), PrepareOptions())
         execution = prepared_model.execute_fenced(shared_request()[0], [Fence()], ExecuteOptions())
         process.kill()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.addition import FLOAT
+from support.models.addition import FLOAT
 from support.sweeps import sweep
 
 import neurald as nd

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.open_files import open_files
+from support.daemon.open_files import open_files
 from support.sweeps import sweep
 
 import neurald as nd

@@ -5,7 +5,7 @@ import random
 
 import numpy as np
 import pytest
-from support.open_files import open_files
+from support.daemon.open_files import open_files
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from support.models import add_model
+from support.models.small import add_model
 from support.sweeps import sweep
 
 from neurald._proto import device_pb2, types_pb2

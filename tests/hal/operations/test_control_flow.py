@@ -4,7 +4,7 @@ import time
 
 import numpy as np
 import pytest
-from support.control_flow import ADD, BOOL, MUL, Graph, T, arithmetic, below, branching, counting, loop
+from support.models.control_flow import ADD, BOOL, MUL, Graph, T, arithmetic, below, branching, counting, loop
 from support.sweeps import sweep
 
 import neurald as nd

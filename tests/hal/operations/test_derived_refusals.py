@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 import pytest
-from support.daemon import running_daemon
+from support.daemon.processes import running_daemon
 from support.tiers import Tier, current_tier
 
 import neurald as nd

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from support.single_operation import Given, call_of, scalars, wanted
+from support.operations.single_operation import Given, call_of, scalars, wanted
 from support.sweeps import sweep
 
 import neurald as nd

@@ -3,7 +3,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.single_operation import Given, call_of, evaluate, given, ints, level_of, scalars, wanted
+from support.operations.single_operation import (
+    Given,
+    call_of,
+    evaluate,
+    given,
+    ints,
+    level_of,
+    scalars,
+    wanted,
+)
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData

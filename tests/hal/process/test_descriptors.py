@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.addition import addition, request
-from support.daemon import daemon_process
-from support.open_files import open_files
+from support.daemon.open_files import open_files
+from support.daemon.processes import daemon_process
+from support.models.addition import addition, request
 from support.sweeps import sweep
 
 from neurald.hal.device import ExecuteOptions, PrepareOptions
@@ -47,7 +47,7 @@ class Served:
 
 @pytest.fixture
 def served() -> Iterator[Served]:
-    with daemon_process("support.addition:create", None) as (process, address):
+    with daemon_process("support.models.addition:create", None) as (process, address):
         device = connect(address)
         yield Served(process.pid, Path(address.removeprefix("unix://")), device)
         device.close()

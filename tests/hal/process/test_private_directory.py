@@ -9,6 +9,7 @@ import pytest
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadState
+from neurald.hal.process import private_directory
 from neurald.hal.process.private_directory import make_directory, open_private
 
 STRANGER = 54321
@@ -89,3 +90,24 @@ def test_links_and_directories_of_others(tmp_path: Path) -> None:
     os.chown(foreign, STRANGER, STRANGER)
     assert f"belongs to user {STRANGER}" in refusal(foreign)
     assert f"belongs to user {STRANGER}" in refusal(foreign / "inner")
+
+
+@sweep(
+    ("users", "is_unseen"),
+    [
+        ("         0          0 4294967295\n", False),  # the first namespace: 65534 is `nobody`
+        ("         0       1000          1\n", True),
+        ("         0     100000      65536\n", False),
+        ("         0       1000          1\n         1     100000      65533\n", True),
+        ("", True),
+        ("no numbers", False),
+    ],
+)
+def test_who_stands_for_users_outside(tmp_path: Path, users: str, is_unseen: bool) -> None:
+    """Root of a namespace outside looks like `nobody`, and is trusted only where that is no user of this one."""
+    own_users, overflow_user = tmp_path / "uid_map", tmp_path / "overflowuid"
+    own_users.write_text(users)
+    overflow_user.write_text("65534\n")
+    assert private_directory._is_unseen(65534, own_users, overflow_user) is is_unseen
+    assert not private_directory._is_unseen(65533, own_users, overflow_user)
+    assert not private_directory._is_unseen(65534, own_users, tmp_path / "missing")

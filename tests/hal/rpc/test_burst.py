@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.addition import AddingDevice, addition, request
+from support.models.addition import AddingDevice, addition, request
 from support.waiting import wait_until
 
 from neurald.hal.accounting.limits import Limits
@@ -122,7 +122,7 @@ def test_shared_memory_stays_where_it_is(
 ) -> None:
     seen: list[Memory] = []
     device.on_execute = lambda request, options: seen.extend(request.pools)
-    monkeypatch.setattr("support.addition.AddingPreparedModel.tolerates_changing_inputs", tolerant)
+    monkeypatch.setattr("support.models.addition.AddingPreparedModel.tolerates_changing_inputs", tolerant)
     burst, shared = burst_of(prepared), Shared()
     for number in range(5):
         shared.values[:] = number

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.addition import addition, request
-from support.daemon import daemon_process, freeze_process, running_daemon, stop_process
+from support.daemon.processes import daemon_process, freeze_process, running_daemon, stop_process
+from support.models.addition import addition, request
 from support.waiting import wait_until
 
 from neurald.hal.device import ExecuteOptions, PrepareOptions
@@ -26,7 +26,7 @@ RUN = ExecuteOptions()
 @pytest.mark.slow
 @pytest.mark.parametrize("is_under_way", [False, True])
 def test_a_daemon_that_is_killed(is_under_way: bool) -> None:
-    with daemon_process("support.addition:create_slow") as (process, address):
+    with daemon_process("support.models.addition:create_slow") as (process, address):
         remote = connect(address)
         burst = remote.prepare_model(addition(np.zeros(3)), NOW).create_burst()
         values, result = np.ones(3, np.float32), np.zeros(3, np.float32)
@@ -56,7 +56,7 @@ def test_a_daemon_that_is_killed(is_under_way: bool) -> None:
 
 @pytest.mark.slow
 def test_a_daemon_that_stops_lets_the_run_under_way_finish() -> None:
-    with daemon_process("support.addition:create_slow") as (process, address):
+    with daemon_process("support.models.addition:create_slow") as (process, address):
         remote = connect(address)
         burst = remote.prepare_model(addition(np.zeros(3)), NOW).create_burst()
         values, result = np.full(3, -1, np.float32), np.zeros(3, np.float32)
@@ -81,7 +81,7 @@ def test_a_daemon_that_stops_lets_the_run_under_way_finish() -> None:
 @pytest.mark.slow
 def test_a_daemon_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(burst_peer, "_ANSWER_TIMEOUT_S", 1.0)
-    with daemon_process("support.addition:create_slow") as (process, address):
+    with daemon_process("support.models.addition:create_slow") as (process, address):
         remote = connect(address)
         prepared = remote.prepare_model(addition(np.zeros(3)), NOW)
         first, second = prepared.create_burst(), prepared.create_burst()
@@ -109,7 +109,7 @@ def test_clients_that_are_killed_leave_nothing() -> None:
         "import sys, numpy as np\n"
         "from neurald.hal.device import ExecuteOptions, PrepareOptions\n"
         "from neurald.hal.rpc.client.device import connect\n"
-        "from support.addition import addition, request\n"
+        "from support.models.addition import addition, request\n"
         "prepared = connect(sys.argv[1]).prepare_model(addition(np.zeros(3)), PrepareOptions())\n"
         "burst = prepared.create_burst()\n"
         "values = np.full(3, float(sys.argv[2]), np.float32)\n"
@@ -118,7 +118,7 @@ def test_clients_that_are_killed_leave_nothing() -> None:
         "while True: burst.execute(wanted, ExecuteOptions())\n"
     )
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    with daemon_process("support.addition:create_slow") as (process, address):
+    with daemon_process("support.models.addition:create_slow") as (process, address):
         remote = connect(address)
         prepared = remote.prepare_model(addition(np.zeros(3)), NOW)
         burst = prepared.create_burst()
@@ -159,7 +159,7 @@ def test_clients_that_are_killed_leave_nothing() -> None:
 
 @pytest.mark.slow
 def test_nothing_is_burnt_while_nothing_is_to_do() -> None:
-    with daemon_process("support.addition:create") as (process, address):
+    with daemon_process("support.models.addition:create") as (process, address):
         remote = connect(address)
         burst = remote.prepare_model(addition(np.zeros(3)), NOW).create_burst()
         values = np.ones(3, np.float32)
@@ -178,7 +178,7 @@ def test_nothing_is_burnt_while_nothing_is_to_do() -> None:
 
 @pytest.mark.slow
 def test_two_processes_and_many_runs() -> None:
-    with running_daemon("support.addition:create") as address:
+    with running_daemon("support.models.addition:create") as address:
         remote = connect(address)
         burst = remote.prepare_model(addition(np.ones(1000)), NOW).create_burst()
         values, result = np.zeros(1000, np.float32), np.zeros(1000, np.float32)

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.addition import AddingDevice, addition, request
-from support.open_files import open_files
-from support.peer import Peer
+from support.daemon.open_files import open_files
+from support.daemon.peer import Peer
+from support.models.addition import AddingDevice, addition, request
 from support.waiting import wait_until
 
 from neurald.hal.device import ExecuteOptions, OutputShape, PrepareOptions

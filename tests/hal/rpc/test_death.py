@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.addition import AddingDevice, addition, request
-from support.daemon import daemon_process, running_daemon, stop_process
+from support.daemon.processes import daemon_process, running_daemon, stop_process
+from support.models.addition import AddingDevice, addition, request
 from support.waiting import wait_until
 
 from neurald.hal.device import Capabilities, ExecuteOptions, Performance, PrepareOptions
@@ -60,7 +60,7 @@ def run(
 @pytest.mark.parametrize("listen", [None, "127.0.0.1:0"])
 @pytest.mark.parametrize("phase", ["idle", "prepare", "execute"])
 def test_a_daemon_that_is_killed(listen: str | None, phase: str) -> None:
-    with daemon_process("support.addition:create_slow", listen) as (process, address):
+    with daemon_process("support.models.addition:create_slow", listen) as (process, address):
         remote = connect(address)
         prepared = remote.prepare_model(addition(np.zeros(3)), NOW)
         assert run(prepared, np.ones(3, np.float32)).tolist() == [1, 1, 1]
@@ -102,13 +102,13 @@ def test_a_daemon_that_is_killed(listen: str | None, phase: str) -> None:
 @pytest.mark.slow
 def test_a_device_comes_back_but_not_its_models(tmp_path: Path) -> None:
     place = f"unix://{tmp_path}/d.sock"
-    with daemon_process("support.addition:create", place) as (process, address):
+    with daemon_process("support.models.addition:create", place) as (process, address):
         remote = connect(address)
         old = remote.prepare_model(addition(np.ones(3)), NOW)
         process.kill()
         process.wait()
     values = np.ones(3, np.float32)
-    with running_daemon("support.addition:create", place):
+    with running_daemon("support.models.addition:create", place):
         with pytest.raises(DeadObject):
             run(old, values)
         new = remote.prepare_model(addition(np.ones(3)), NOW)
@@ -123,7 +123,7 @@ def test_a_device_comes_back_but_not_its_models(tmp_path: Path) -> None:
             ):
                 remote.supported_operations(addition(np.ones(3)))
         assert connect(place).name == "sample-all@d"
-    with running_daemon("support.addition:create", place):
+    with running_daemon("support.models.addition:create", place):
         remote.prepare_model(addition(np.ones(3)), NOW)
     remote.close()
 
@@ -131,7 +131,7 @@ def test_a_device_comes_back_but_not_its_models(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_device_is_the_same_whatever_its_version_and_its_measurements(tmp_path: Path) -> None:
     place = f"unix://{tmp_path}/d.sock"
-    with running_daemon("support.addition:create", place):
+    with running_daemon("support.models.addition:create", place):
         remote = connect(place)
         before = remote.capabilities()
         remote.prepare_model(addition(np.ones(3)), NOW)
@@ -140,7 +140,7 @@ def test_a_device_is_the_same_whatever_its_version_and_its_measurements(tmp_path
         assert run(new, np.ones(3, np.float32)).tolist() == [2, 2, 2]
         assert remote.version == "1"
         assert remote.capabilities() == create_measured_again().capabilities() != before
-    with running_daemon("support.addition:create_other", place):
+    with running_daemon("support.models.addition:create_other", place):
         remote.reconnect()
         assert remote.version == "2"
         assert remote.capabilities() == before
@@ -159,7 +159,7 @@ def test_a_model_that_kills_its_driver_is_prepared_once(listen: str | None, tmp_
         with pytest.raises(DeadObject, match=r"died.*while it prepared a model"):
             remote.prepare_model(addition(np.zeros(3)), NOW)
         process.wait()
-        with running_daemon("support.addition:create", address):
+        with running_daemon("support.models.addition:create", address):
             assert remote.status().prepared_models == 0
             prepared = remote.prepare_model(addition(np.zeros(3)), NOW)
             assert run(prepared, np.ones(3, np.float32)).tolist() == [1, 1, 1]
@@ -173,14 +173,14 @@ def test_clients_that_are_killed_disturb_nobody(listen: str | None) -> None:
         "import sys, numpy as np\n"
         "from neurald.hal.device import ExecuteOptions, PrepareOptions\n"
         "from neurald.hal.rpc.client.device import connect\n"
-        "from support.addition import addition, request\n"
+        "from support.models.addition import addition, request\n"
         "prepared = connect(sys.argv[1]).prepare_model(addition(np.zeros(3)), PrepareOptions())\n"
         "print('ready', flush=True)\n"
         "values = np.full(3, float(sys.argv[2]), np.float32)\n"
         "while True: prepared.execute(request(values, values.copy()), ExecuteOptions())\n"
     )
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    with running_daemon("support.addition:create_slow", listen) as address:
+    with running_daemon("support.models.addition:create_slow", listen) as address:
         remote = connect(address)
         prepared = remote.prepare_model(addition(np.zeros(3)), NOW)
         clients = [
@@ -209,7 +209,7 @@ def test_clients_that_are_killed_disturb_nobody(listen: str | None) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("listen", [None, "127.0.0.1:0"])
 def test_a_daemon_that_stops_lets_calls_finish(listen: str | None) -> None:
-    with daemon_process("support.addition:create_slow", listen) as (process, address):
+    with daemon_process("support.models.addition:create_slow", listen) as (process, address):
         remote = connect(address)
         prepared = remote.prepare_model(addition(np.zeros(3)), NOW)
         with ThreadPoolExecutor(1) as pool:

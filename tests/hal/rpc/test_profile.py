@@ -6,9 +6,9 @@ from pathlib import Path
 import grpc
 import numpy as np
 import pytest
-from support.addition import AddingDevice, addition
-from support.caching import CachingDevice, model_adding
-from support.peer import Peer
+from support.daemon.peer import Peer
+from support.devices.caching import CachingDevice, model_adding
+from support.models.addition import AddingDevice, addition
 
 from neurald._proto import device_pb2
 from neurald.hal.device import CACHE_KEY_BYTES, Device, KernelTime, PrepareOptions
@@ -126,7 +126,7 @@ def test_what_is_of_another_session(server: DeviceServer) -> None:
 
 
 def test_of_what_came_from_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("support.caching.CachingPreparedModel.profile", lambda self: KERNELS)
+    monkeypatch.setattr("support.devices.caching.CachingPreparedModel.profile", lambda self: KERNELS)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     server = serve(CachingDevice(), f"unix://{tmp_path}/d.sock")
     remote = connect(str(server.address))

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.devices import SampleDevice
-from support.fakes import FakePreparedModel
-from support.models import add_model, bound_execution
+from support.devices.fakes import FakePreparedModel
+from support.devices.misbehaving import SampleDevice
+from support.models.small import add_model, bound_execution
 
 import neurald as nd
 from neurald.hal.device import ExecuteOptions, ExecutionResult, PreparedModel

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.addition import AddingDevice, addition, request
-from support.daemon import daemon_process, freeze_process
-from support.models import add_model
+from support.daemon.processes import daemon_process, freeze_process
+from support.models.addition import AddingDevice, addition, request
+from support.models.small import add_model
 
 from neurald.hal.device import (
     BufferDescription,
@@ -145,7 +145,7 @@ def test_every_call_notices_silence(listen: str | None) -> None:
 @pytest.mark.parametrize("listen", PLACES)
 def test_silence_in_the_middle_of_work(listen: str | None) -> None:
     with (
-        daemon_process("support.addition:create_slow", listen) as (process, address),
+        daemon_process("support.models.addition:create_slow", listen) as (process, address),
         ThreadPoolExecutor(8) as pool,
     ):
         prepared = [connect(address).prepare_model(addition(ZEROS), NOW) for _ in range(3)]

@@ -4,12 +4,12 @@ import gc
 
 import numpy as np
 import pytest
-from support.addition import addition
+from support.models.addition import addition
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.types import Subgraph
 from neurald.hal.validation import shape_inference
-from neurald.hal.validation.shape_inference import bind_operations
+from neurald.hal.validation.shape_inference import bind_operations, forget_bindings
 
 
 def graph() -> Subgraph:
@@ -44,3 +44,13 @@ def test_what_cannot_be_bound_is_refused_every_time() -> None:
     for _ in range(2):
         with pytest.raises(BadData, match="0 inputs"):
             bind_operations(wrong)
+
+
+def test_what_is_kept_of_a_model_can_be_forgotten() -> None:
+    model = addition(np.ones(4, np.float32))
+    first = bind_operations(model.main)
+    assert bind_operations(model.main) is first
+    forget_bindings(model)
+    again = bind_operations(model.main)
+    assert again is not first
+    assert again == first

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.daemon import daemon_process, freeze_process
-from support.models import add_model
+from support.daemon.processes import daemon_process, freeze_process
+from support.models.small import add_model
 
 import neurald as nd
 

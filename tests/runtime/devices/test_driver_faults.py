@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.devices import SampleDevice
-from support.models import add_model
+from support.devices.misbehaving import SampleDevice
+from support.models.small import add_model
 
 import neurald as nd
 from neurald.hal.device import PreparedModel

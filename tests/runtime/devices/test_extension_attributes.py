@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.daemon import running_daemon
-from support.models import add_model
-from support.plans import cpu
+from support.daemon.processes import running_daemon
+from support.models.plans import cpu
+from support.models.small import add_model
 from support.sweeps import sweep
 
 import neurald as nd

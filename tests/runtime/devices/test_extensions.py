@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.daemon import daemon_process, running_daemon
-from support.devices import SampleDevice
-from support.plans import cpu
+from support.daemon.processes import daemon_process, running_daemon
+from support.devices.misbehaving import SampleDevice
+from support.models.plans import cpu
 
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice
@@ -241,7 +241,7 @@ def test_a_daemon_refuses_what_its_device_does_not_list() -> None:
 
 
 def test_a_daemon_refuses_operations_of_this_package_that_its_device_does_not_list() -> None:
-    with running_daemon("support.vendors:create_without_tflite") as address:
+    with running_daemon("support.devices.vendors:create_without_tflite") as address:
         device = nd.connect(address)
         with pytest.raises(
             BadData, match=r"operation 0 TFLITE_FLOOR: .*does not list the extension neurald\.tflite"
@@ -314,7 +314,7 @@ def test_types_are_found_by_name_and_code() -> None:
 def test_all_devices_are_asked_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BadData, match="no device lists it"):
         nd.ModelBuilder().extension_operation_type(NAME, 0)
-    monkeypatch.setattr("neurald.runtime.devices.discovery.devices", lambda: (cpu(), create_all()))
+    monkeypatch.setattr("neurald.runtime.model_builder.devices", lambda: (cpu(), create_all()))
     assert nd.ModelBuilder().extension_operation_type(NAME, 0).name == f"{NAME}.PIXELS_TO_GRAY"
 
 
@@ -405,7 +405,7 @@ def test_keys_do_not_depend_on_the_process() -> None:
     program = (
         "from neurald.hal.model.extension import *; "
         f"{'; '.join(f'Extension(name=chr(97) + chr(46) + {n!r}, operations=(ExtensionOperation(code=0, name=chr(65)),)).operation_type(0)' for n in ('x', 'y'))}; "
-        "import sys; sys.path.insert(0, 'tests'); sys.path.insert(0, 'tests/runtime'); "
+        "import sys; sys.path.insert(0, 'tests'); sys.path.insert(0, 'tests/runtime/devices'); "
         "from test_extensions import *; from neurald.hal.cache.key import key_parts; "
         "print(key_parts(gray_model([create_all()]), create_all(), PrepareOptions()).graphs)"
     )
@@ -440,7 +440,7 @@ def test_executions_do_not_go_to_a_cpu_that_cannot_stand_in(monkeypatch: pytest.
 
 
 def test_capabilities_of_vendors_types(monkeypatch: pytest.MonkeyPatch) -> None:
-    with running_daemon("support.vendors:create_measured") as address:
+    with running_daemon("support.devices.vendors:create_measured") as address:
         found = nd.connect(address).capabilities().operand_performance
     kind = EXTENSION.operand_type(0)
     assert found[kind] == Performance(exec_time=0.25, power_usage=0.5)

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.daemon import daemon_process
-from support.forking import in_child
-from support.models import add_model
+from support.daemon.forking import in_child
+from support.daemon.processes import daemon_process
+from support.models.small import add_model
 from support.sweeps import sweep
 
 import neurald as nd
@@ -142,7 +142,7 @@ _POOL = """
 import multiprocessing, os, sys
 import numpy as np
 import neurald as nd
-from support.models import add_model
+from support.models.small import add_model
 
 device = nd.connect(sys.argv[1])
 compilation = nd.CompilationBuilder(add_model((64,)), devices=[device]).finish()
@@ -319,7 +319,7 @@ def test_a_child_collects_garbage_though_others_compiled() -> None:
     taken, ends = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with gc_pause.put_off():
+        with gc_pause.paused_gc():
             taken.set()
             ends.wait()
 
@@ -329,7 +329,7 @@ def test_a_child_collects_garbage_though_others_compiled() -> None:
 
     def work() -> None:
         assert gc.isenabled()
-        with gc_pause.put_off():
+        with gc_pause.paused_gc():
             assert not gc.isenabled()
         assert gc.isenabled()
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.control_flow import ADD, BOOL, MUL, Graph, arithmetic, branching
-from support.devices import SampleDevice
+from support.devices.fakes import FakePreparedModel
+from support.devices.misbehaving import SampleDevice
+from support.devices.modes import MODES, compute
 from support.errors import error_code
-from support.fakes import FakePreparedModel
-from support.models import add_model, bound_execution
-from support.modes import MODES, compute
-from support.plans import CONTROL_FLOW, assert_same_as_on_cpu, compiled, cpu, only
+from support.models.control_flow import ADD, BOOL, MUL, Graph, arithmetic, branching
+from support.models.plans import CONTROL_FLOW, assert_same_as_on_cpu, compiled, cpu, only
+from support.models.small import add_model, bound_execution
 from support.sweeps import sweep
 
 import neurald as nd

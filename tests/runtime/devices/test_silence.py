@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.daemon import daemon_process, freeze_process
-from support.models import add_model
+from support.daemon.processes import daemon_process, freeze_process
+from support.models.small import add_model
 
 import neurald as nd
 
@@ -133,7 +133,7 @@ def test_a_device_that_thinks_for_long_is_left_out(directory: Path, stack: ExitS
 
 
 def create_thinking() -> Any:
-    from support.devices import SampleDevice
+    from support.devices.misbehaving import SampleDevice
 
     class Thinking(SampleDevice):
         def supported_operations(self, model: nd.Model) -> Any:
@@ -209,7 +209,7 @@ def create_version_2() -> Any:
 
 
 def _versioned(version: str) -> Any:
-    from support.devices import SampleDevice
+    from support.devices.misbehaving import SampleDevice
 
     device = SampleDevice("updated", performance=0.1)
     device.version = version
@@ -229,7 +229,7 @@ def test_a_death_while_preparing_is_in_the_report(directory: Path, stack: ExitSt
 def create_dying() -> Any:
     import os
 
-    from support.devices import SampleDevice
+    from support.devices.misbehaving import SampleDevice
 
     class Dying(SampleDevice):
         def prepare_model(self, model: nd.Model, options: Any) -> Any:

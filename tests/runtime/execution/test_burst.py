@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.addition import AddingDevice
-from support.daemon import daemon_process
+from support.daemon.processes import daemon_process
 from support.errors import error_code
+from support.models.addition import AddingDevice
 from support.waiting import wait_until
 
 import neurald as nd
@@ -196,7 +196,7 @@ def test_durations(remote: nd.Device) -> None:
 @pytest.mark.slow
 def test_a_burst_outlives_its_daemon(tmp_path: Path) -> None:
     place = f"unix://{tmp_path}/d.sock"
-    with daemon_process("support.addition:create", place) as (process, address):
+    with daemon_process("support.models.addition:create", place) as (process, address):
         compilation = compiled(nd.connect(address))
         run = Run(compilation)
         burst = compilation.create_burst()
@@ -206,7 +206,7 @@ def test_a_burst_outlives_its_daemon(tmp_path: Path) -> None:
         killed = time.monotonic()
         assert error_code(lambda: run.execution.compute(burst=burst)) == nd.ResultCode.DEAD_OBJECT
         assert time.monotonic() < killed + 5
-    with daemon_process("support.addition:create", place):
+    with daemon_process("support.models.addition:create", place):
         for number in range(3):
             run.values[:] = number
             run.execution.compute(burst=burst)

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.daemon import daemon_process, running_daemon
-from support.devices import SampleDevice
-from support.modes import MODES, compute
-from support.plans import Array, compiled, cpu
+from support.daemon.processes import daemon_process, running_daemon
+from support.devices.misbehaving import SampleDevice
+from support.devices.modes import MODES, compute
+from support.models.plans import Array, compiled, cpu
 from support.tiers import one_in
 
 import neurald as nd
-from neurald.drivers.cpu.device import ReferenceDevice
+from neurald.drivers.reference.device import ReferenceDevice
 from neurald.drivers.sample.device import create_float_fast, create_minimal
 from neurald.hal.errors import BadState
 from neurald.hal.memory.pool import Memory

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.devices import AnsweringDevice, PausedDevice
+from support.devices.misbehaving import AnsweringDevice, PausedDevice
 from support.errors import error_code
-from support.models import FLOAT, add_model, bound_execution, compiled_add
+from support.models.small import FLOAT, add_model, bound_execution, compiled_add
 from support.sweeps import sweep
 
 import neurald as nd

@@ -10,13 +10,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.control_flow import below, counting, loop
-from support.daemon import running_daemon
-from support.devices import SampleDevice
+from support.daemon.processes import running_daemon
+from support.devices.fakes import FakePreparedModel
+from support.devices.misbehaving import SampleDevice
 from support.errors import error_code
-from support.fakes import FakePreparedModel
-from support.models import FLOAT, add_model
-from support.plans import Array, all_but, assert_same_as_on_cpu, compiled, cpu, executed, only, request_for
+from support.models.control_flow import below, counting, loop
+from support.models.plans import (
+    Array,
+    all_but,
+    assert_same_as_on_cpu,
+    compiled,
+    cpu,
+    executed,
+    only,
+    request_for,
+)
+from support.models.small import FLOAT, add_model
 from support.sweeps import sweep
 
 import neurald as nd
@@ -404,7 +413,7 @@ def test_steps_of_a_daemon_share_memory_with_those_here() -> None:
 class Remote(Counting):
     """A device that looks as if it were in another process."""
 
-    address = "unix:///nowhere"
+    is_remote = True
 
 
 def test_what_a_remote_device_reads_more_than_once_is_shared_once() -> None:

@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from support.devices import FailingDevice
+from support.devices.fakes import FakePreparedModel
+from support.devices.misbehaving import FailingDevice
 from support.errors import error_code
-from support.fakes import FakePreparedModel
-from support.models import add_model, bound_execution
+from support.models.small import add_model, bound_execution
 from support.sweeps import sweep
 
 import neurald as nd

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from support.daemon import running_daemon
-from support.devices import FailingDevice, PausedDevice
+from support.daemon.processes import running_daemon
+from support.devices.misbehaving import FailingDevice, PausedDevice
 from support.errors import error_code
-from support.models import add_model, bound_execution
+from support.models.small import add_model, bound_execution
 from support.sweeps import sweep
 
 import neurald as nd

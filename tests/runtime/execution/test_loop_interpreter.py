@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.control_flow import ADD, BOOL, MUL, Graph, arithmetic, below, counting, loop
-from support.devices import SampleDevice
+from support.devices.fakes import FakePreparedModel
+from support.devices.misbehaving import SampleDevice
+from support.devices.modes import MODES, compute
 from support.errors import error_code
-from support.fakes import FakePreparedModel
-from support.modes import MODES, compute
-from support.plans import CONTROL_FLOW, Array, all_but, compiled, cpu, only, program
+from support.models.control_flow import ADD, BOOL, MUL, Graph, arithmetic, below, counting, loop
+from support.models.plans import CONTROL_FLOW, Array, all_but, compiled, cpu, only, program
 from support.sweeps import sweep
 
 import neurald as nd

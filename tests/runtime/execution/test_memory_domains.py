@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.buffers import KeepingDevice
-from support.devices import SampleDevice
+from support.devices.buffers import KeepingDevice
+from support.devices.misbehaving import SampleDevice
 from support.errors import error_code
-from support.models import FLOAT, add_model
+from support.models.small import FLOAT, add_model
 from support.sweeps import sweep
 
 import neurald as nd

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from support.devices import SampleDevice
+from support.devices.misbehaving import SampleDevice
 from support.errors import error_code
-from support.models import add_model, bound_execution, compiled_add
+from support.models.small import add_model, bound_execution, compiled_add
 from support.sweeps import sweep
 
 import neurald as nd

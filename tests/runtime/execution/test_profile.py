@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.control_flow import ADD, MUL, arithmetic, branching
-from support.devices import FailingDevice, SampleDevice
-from support.graphs import chain
-from support.models import add_model
-from support.plans import CONTROL_FLOW, all_but, compiled, cpu, only
+from support.devices.misbehaving import FailingDevice, SampleDevice
+from support.models.control_flow import ADD, MUL, arithmetic, branching
+from support.models.graphs import chain
+from support.models.plans import CONTROL_FLOW, all_but, compiled, cpu, only
+from support.models.small import add_model
 from support.sweeps import sweep
 
 import neurald as nd

@@ -4,11 +4,11 @@ import random
 
 import numpy as np
 import pytest
-from support.control_flow import BOOL, Graph
-from support.plans import assert_same_as_on_cpu, compiled, only, program
+from support.models.control_flow import BOOL, Graph
+from support.models.plans import assert_same_as_on_cpu, compiled, only, program
 
 import neurald as nd
-from neurald.drivers.cpu.device import ReferenceDevice
+from neurald.drivers.reference.device import ReferenceDevice
 
 SEEDS = 60
 Op = nd.OperationType

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.devices import SampleDevice
+from support.devices.fakes import FakePreparedModel
+from support.devices.misbehaving import SampleDevice
 from support.errors import error_code
-from support.fakes import FakePreparedModel
-from support.models import accumulator, add_model, bound_execution, ones
+from support.models.small import accumulator, add_model, bound_execution, ones
 from support.sweeps import sweep
 
 import neurald as nd

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.devices import AnsweringDevice
+from support.devices.misbehaving import AnsweringDevice
 from support.errors import error_code
-from support.models import accumulator, add_model, ones
+from support.models.small import accumulator, add_model, ones
 
 import neurald as nd
 from neurald.hal.device import ExecutionResult

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.control_flow import ADD, Graph, arithmetic
-from support.daemon import running_daemon
-from support.devices import FailingDevice, PausedDevice, SampleDevice
+from support.daemon.processes import running_daemon
+from support.devices.misbehaving import FailingDevice, PausedDevice, SampleDevice
+from support.devices.modes import MODES, compute
 from support.errors import error_code
-from support.models import FLOAT, add_model, bound_execution, compiled_add
-from support.modes import MODES, compute
+from support.models.control_flow import ADD, Graph, arithmetic
+from support.models.small import FLOAT, add_model, bound_execution, compiled_add
 from support.sweeps import sweep
 
 import neurald as nd
@@ -397,7 +397,7 @@ def test_times_that_are_none() -> None:
 def test_a_burst_in_use_in_this_process() -> None:
     device, first = paused_execution()
     second, _ = bound_execution(first.compilation)
-    with first.compilation.create_burst() as burst, ThreadPoolExecutor(1) as pool:
+    with nd.Burst(first.compilation) as burst, ThreadPoolExecutor(1) as pool:
         under_way = pool.submit(lambda: first.compute(burst=burst))
         assert device.started.wait(30)
         assert error_code(lambda: second.compute(burst=burst)) is Code.BAD_STATE

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.devices import FailingDevice, PausedDevice, SampleDevice
+from support.devices.fakes import FakePreparedModel
+from support.devices.misbehaving import FailingDevice, PausedDevice, SampleDevice
+from support.devices.modes import MODES, compute
 from support.errors import error_code
-from support.fakes import FakePreparedModel
-from support.models import add_model, bound_execution
-from support.modes import MODES, compute
+from support.models.small import add_model, bound_execution
 from support.sweeps import sweep
 
 import neurald as nd

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.models import accumulator, ones
+from support.models.small import accumulator, ones
 from support.sweeps import sweep
 
 import neurald as nd
@@ -78,7 +78,7 @@ def bound(compilation: nd.Compilation) -> nd.Execution:
 
 
 def in_burst(execution: nd.Execution) -> None:
-    with execution.compilation.create_burst() as burst:
+    with nd.Burst(execution.compilation) as burst:
         execution.compute(burst=burst)
 
 

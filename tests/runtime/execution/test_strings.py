@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.daemon import running_daemon
+from support.daemon.processes import running_daemon
 from support.sweeps import sweep
 
 import neurald as nd

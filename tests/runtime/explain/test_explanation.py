@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from html.parser import HTMLParser
 
-from support.graphs import all_but, candidate, chain, model, only, random_graph
+from support.models.graphs import all_but, candidate, chain, model, only, random_graph
 from support.sweeps import sweep
 
 from neurald.hal.model.operation_type import OperationType

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from support.control_flow import Graph, below, branching, counting
-from support.daemon import running_daemon
-from support.devices import FailingDevice
-from support.plans import all_but, cpu, only
+from support.daemon.processes import running_daemon
+from support.devices.misbehaving import FailingDevice
+from support.models.control_flow import Graph, below, branching, counting
+from support.models.plans import all_but, cpu, only
 from support.sweeps import sweep
 
 import neurald as nd

@@ -1,8 +1,8 @@
 """Feature levels: a device is never asked about an operation that is newer than it is."""
 
 import numpy as np
-from support.devices import SampleDevice
-from support.models import FLOAT, add_model
+from support.devices.misbehaving import SampleDevice
+from support.models.small import FLOAT, add_model
 
 import neurald as nd
 from neurald.hal.device import Verdict

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from support.control_flow import ADD, MUL, Graph, arithmetic, below, branching, counting, loop
 from support.errors import error_code
-from support.graphs import model
+from support.models.control_flow import ADD, MUL, Graph, arithmetic, below, branching, counting, loop
+from support.models.graphs import model
 
 import neurald as nd
 from neurald.hal.memory.pool import HostMemory

@@ -3,17 +3,17 @@
 from collections.abc import Sequence
 
 import pytest
-from support.devices import SampleDevice
-from support.graphs import graph, model
-from support.models import add_model
+from support.devices.misbehaving import SampleDevice
+from support.models.graphs import graph, model
+from support.models.small import add_model
 
 import neurald as nd
 from neurald.hal.device import Capabilities, Verdict
 from neurald.hal.errors import BadData, DeadObject
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import DeviceType, Model, OperandType
+from neurald.runtime.model.branches import MAIN
 from neurald.runtime.partitioning.candidates import find_candidates
-from neurald.runtime.partitioning.groups import MAIN
 from neurald.runtime.partitioning.options import PartitioningMode
 
 ADD, MUL, IF = OperationType.ADD, OperationType.MUL, OperationType.IF

@@ -3,15 +3,16 @@
 import random
 
 import pytest
-from support.graphs import graph, model, random_graph
+from support.models.graphs import graph, model, random_graph
 from support.sweeps import sweep
 
 from neurald.hal.errors import OpFailed
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Subgraph
 from neurald.runtime.model.boundary import waits_for, writers
+from neurald.runtime.model.branches import MAIN
 from neurald.runtime.partitioning.convexity import check_groups, is_convex
-from neurald.runtime.partitioning.groups import MAIN, IfGroup, StepGroup
+from neurald.runtime.partitioning.groups import IfGroup, StepGroup
 
 pytestmark = pytest.mark.quick
 

@@ -3,15 +3,16 @@
 import itertools
 import random
 
-from support.graphs import candidate, chain, graph, model, only, random_graph
+from support.models.graphs import candidate, chain, graph, model, only, random_graph
 from support.sweeps import sweep
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Model, OperandType, Preference, Subgraph
 from neurald.runtime.model.boundary import boundaries
+from neurald.runtime.model.branches import MAIN
 from neurald.runtime.partitioning.convexity import check_groups, is_convex
 from neurald.runtime.partitioning.grouping_android import group_into_steps
-from neurald.runtime.partitioning.groups import MAIN, Group, IfGroup, StepGroup, WhileGroup
+from neurald.runtime.partitioning.groups import Group, IfGroup, StepGroup, WhileGroup
 from neurald.runtime.partitioning.placement import INTERPRETER, Placement, find_best_device_for_each_operation
 
 ADD, MUL, SUB, IF, WHILE = (

@@ -1,13 +1,13 @@
 """pin, forbid and prefer: what they select, what wins, and which contradictions are refused."""
 
 import pytest
-from support.graphs import all_but, candidate, chain, graph, model, only
+from support.models.graphs import all_but, candidate, chain, graph, model, only
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Model, OperandType, Preference
-from neurald.runtime.partitioning.groups import MAIN
+from neurald.runtime.model.branches import MAIN
 from neurald.runtime.partitioning.options import Partitioning, PartitioningMode
 from neurald.runtime.partitioning.overrides import Override, OverrideKind, forbid, pin, prefer
 from neurald.runtime.partitioning.partitioner import PartitionResult, partition

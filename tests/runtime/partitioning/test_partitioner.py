@@ -6,13 +6,14 @@ from dataclasses import replace
 from typing import Any, cast
 
 import pytest
-from support.graphs import all_but, candidate, chain, graph, model, only, random_graph
+from support.models.graphs import all_but, candidate, chain, graph, model, only, random_graph
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData, OpFailed
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Model, OperandType, Preference
-from neurald.runtime.partitioning.groups import MAIN, IfGroup, StepGroup
+from neurald.runtime.model.branches import MAIN
+from neurald.runtime.partitioning.groups import IfGroup, StepGroup
 from neurald.runtime.partitioning.limits import step_groups
 from neurald.runtime.partitioning.options import POLICY_NAMES, Partitioning, PartitioningMode
 from neurald.runtime.partitioning.overrides import forbid, pin, prefer

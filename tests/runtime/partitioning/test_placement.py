@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from support.graphs import FLOAT, all_but, candidate, chain, graph, model, only
+from support.models.graphs import FLOAT, all_but, candidate, chain, graph, model, only
 from support.sweeps import sweep
 
 import neurald as nd
@@ -11,7 +11,7 @@ from neurald.hal.device import Performance
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Model, OperandType, Preference, Subgraph
-from neurald.runtime.partitioning.groups import MAIN
+from neurald.runtime.model.branches import MAIN
 from neurald.runtime.partitioning.placement import (
     INTERPRETER,
     Candidate,

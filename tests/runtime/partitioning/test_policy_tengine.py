@@ -3,14 +3,15 @@
 import random
 
 import pytest
-from support.graphs import all_but, candidate, chain, model, only, random_graph
+from support.models.graphs import all_but, candidate, chain, model, only, random_graph
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Model, Preference
+from neurald.runtime.model.branches import MAIN
 from neurald.runtime.partitioning.convexity import check_groups, is_convex
-from neurald.runtime.partitioning.groups import MAIN, StepGroup
+from neurald.runtime.partitioning.groups import StepGroup
 from neurald.runtime.partitioning.placement import Candidate, Wishes
 from neurald.runtime.partitioning.policy_tengine import cut, group_neighbours, place_by_cuts, wait_counts
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.random_graphs import SIGNATURES, Driver, RandomModel
+from support.models.random_graphs import SIGNATURES, Driver, RandomModel
 
 import neurald as nd
-from neurald.drivers.cpu.device import ReferenceDevice
+from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.memory.pool import HostMemory
 
 SEEDS = 225

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from support.random_graphs import SIGNATURES, Driver, RandomModel, Signature
+from support.models.random_graphs import SIGNATURES, Driver, RandomModel, Signature
 from support.sweeps import sweep
 
 import neurald as nd

@@ -4,7 +4,9 @@ import threading
 
 import numpy as np
 import pytest
-from support.control_flow import (
+from support.devices.fakes import FakePreparedModel
+from support.devices.misbehaving import SampleDevice
+from support.models.control_flow import (
     ADD,
     BOOL,
     MUL,
@@ -15,9 +17,7 @@ from support.control_flow import (
     counting,
     loop,
 )
-from support.devices import SampleDevice
-from support.fakes import FakePreparedModel
-from support.plans import (
+from support.models.plans import (
     CONTROL_FLOW,
     Array,
     all_but,

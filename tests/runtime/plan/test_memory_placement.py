@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.buffers import KeepingDevice
-from support.daemon import daemon_process
+from support.daemon.processes import daemon_process
+from support.devices.buffers import KeepingDevice
 from support.errors import error_code
-from support.models import FLOAT
+from support.models.small import FLOAT
 
 import neurald as nd
 from neurald.hal.memory.pool import HostMemory
@@ -165,7 +165,7 @@ def test_what_the_plan_itself_reads_stays_on_the_host(adder: KeepingDevice) -> N
 def test_other_memory_in_place_of_what_died_with_its_driver(
     explicit: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with daemon_process("support.buffers:create") as (process, address):
+    with daemon_process("support.devices.buffers:create") as (process, address):
         remote = connect(address)
         monkeypatch.setattr("neurald.runtime.compilation.devices", lambda: (nd.devices()[0], remote))
         model = two_step_model()

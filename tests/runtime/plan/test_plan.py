@@ -2,8 +2,8 @@
 
 import numpy as np
 from support.errors import error_code
-from support.models import FLOAT, add_model
-from support.plans import compiled, cpu, only
+from support.models.plans import compiled, cpu, only
+from support.models.small import FLOAT, add_model
 
 import neurald as nd
 from neurald.hal.memory.pool import ALIGNMENT

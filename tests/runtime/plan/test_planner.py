@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from support.control_flow import ADD, MUL, Graph, arithmetic, branching
-from support.devices import FailingDevice, SampleDevice
+from support.devices.misbehaving import FailingDevice, SampleDevice
 from support.errors import error_code
-from support.models import FLOAT, add_model
-from support.plans import CONTROL_FLOW, all_but, assert_same_as_on_cpu, compiled, cpu, only, program
+from support.models.control_flow import ADD, MUL, Graph, arithmetic, branching
+from support.models.plans import CONTROL_FLOW, all_but, assert_same_as_on_cpu, compiled, cpu, only, program
+from support.models.small import FLOAT, add_model
 
 import neurald as nd
 from neurald.hal.device import PreparedModel, PrepareOptions, Verdict

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.addition import addition
-from support.caching import (
+from support.devices.caching import (
     CachingDevice,
     CachingPreparedModel,
 )
-from support.preparation import entries, flip, prepare
+from support.devices.preparation import entries, flip, prepare
+from support.models.addition import addition
 
 from neurald.hal.cache.secret import SECRET_VARIABLE
 from neurald.hal.cache.store import LIMIT_VARIABLE
@@ -136,7 +136,7 @@ def test_an_artifact_that_kills_its_driver(directory: Path) -> None:
     """It is offered once, and the error tells of the death rather than that nobody is there any more."""
 
     class Remote(CachingDevice):
-        address = "unix:///nowhere"
+        is_remote = True
 
     prepare(directory, Remote())
     device = Remote()

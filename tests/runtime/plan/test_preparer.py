@@ -10,19 +10,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.addition import addition
-from support.caching import (
+from support.daemon.processes import daemon_process, running_daemon
+from support.devices.caching import (
     LOG_VARIABLE,
     CachingDevice,
     create_other,
     model_adding,
 )
-from support.daemon import daemon_process, running_daemon
-from support.preparation import entries, flip, prepare
+from support.devices.preparation import entries, flip, prepare
+from support.models.addition import addition
 from support.sweeps import sweep
 
 import neurald as nd
-from neurald.drivers.cpu.device import ReferenceDevice
+from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.cache.entry import describe
 from neurald.hal.cache.secret import SECRET_VARIABLE
 from neurald.hal.cache.store import Cache
@@ -262,7 +262,7 @@ def test_eight_processes_compile_once(directory: Path, tmp_path: Path) -> None:
     program = """
 import sys
 from pathlib import Path
-from support.caching import added, create_slow, model_adding
+from support.devices.caching import added, create_slow, model_adding
 from neurald.hal.device import Artifact, PreparedModel, PrepareOptions
 from neurald.hal.cache.entry import describe
 from neurald.runtime.plan.preparer import Caching, Preparer
@@ -312,7 +312,7 @@ def test_who_waits_too_long_compiles_too(directory: Path) -> None:
 def test_hits_survive_daemons_and_clients(directory: Path, tmp_path: Path) -> None:
     log = tmp_path / "log"
     environment = {LOG_VARIABLE: str(log)}
-    with daemon_process("support.caching:create", environment=environment) as (process, address):
+    with daemon_process("support.devices.caching:create", environment=environment) as (process, address):
         device = connect(address)
         assert prepare(directory, device).cache is CacheOutcome.MISS
         assert prepare(directory, device).cache is CacheOutcome.HIT
@@ -320,7 +320,7 @@ def test_hits_survive_daemons_and_clients(directory: Path, tmp_path: Path) -> No
         process.kill()
         process.wait()
     # Another daemon, at another place, and a client that knows nothing.
-    with daemon_process("support.caching:create", environment=environment) as (_, address):
+    with daemon_process("support.devices.caching:create", environment=environment) as (_, address):
         device = connect(address)
         report = prepare(directory, device)
         assert report.cache is CacheOutcome.HIT
@@ -330,12 +330,12 @@ def test_hits_survive_daemons_and_clients(directory: Path, tmp_path: Path) -> No
     assert len(entries(directory)) == 1
     # It is still checked.
     flip(entries(directory)[0] / "model0")
-    with daemon_process("support.caching:create", environment=environment) as (_, address):
+    with daemon_process("support.devices.caching:create", environment=environment) as (_, address):
         device = connect(address)
         assert prepare(directory, device).reason.startswith("the entry cannot be used")
         device.close()
     # And the driver's version still counts.
-    with running_daemon("support.caching:create_other") as address:
+    with running_daemon("support.devices.caching:create_other") as address:
         device = connect(address)
         assert create_other().version == "2"
         assert prepare(directory, device).reason == "device version changed from 1 to 2"
@@ -344,12 +344,12 @@ def test_hits_survive_daemons_and_clients(directory: Path, tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_a_daemon_of_another_installation_compiles_again(directory: Path, tmp_path: Path) -> None:
-    with running_daemon("support.caching:create") as address:
+    with running_daemon("support.devices.caching:create") as address:
         device = connect(address)
         assert prepare(directory, device).is_stored
         device.close()
     environment = {SECRET_VARIABLE: str(tmp_path / "other")}
-    with daemon_process("support.caching:create", environment=environment) as (_, address):
+    with daemon_process("support.devices.caching:create", environment=environment) as (_, address):
         device = connect(address)
         report = prepare(directory, device)
         assert report.cache is CacheOutcome.MISS
@@ -440,7 +440,7 @@ def test_a_step_is_prepared_again_when_the_time_for_compiling_is_long_over(direc
 class Meeting(CachingDevice):
     """A device in another process, as far as the runtime can tell, that waits for the others."""
 
-    address = "elsewhere"
+    is_remote = True
 
     def __init__(self, name: str, barrier: threading.Barrier) -> None:
         super().__init__(name)

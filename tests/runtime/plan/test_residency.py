@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.buffers import KeepingDevice
+from support.devices.buffers import KeepingDevice
 from support.sweeps import sweep
 
 import neurald as nd

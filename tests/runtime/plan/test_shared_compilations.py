@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from support.counted import COMPILATIONS, compilations
-from support.daemon import daemon_process
+from support.daemon.processes import daemon_process
+from support.devices.counted import COMPILATIONS, compilations
 from support.tiers import one_in
 
-from neurald.drivers.opencl.platform.platform import choose, discover
+from neurald.drivers.opencl.platform.discovery import choose, discover
 from neurald.hal.errors import UnavailableDevice
 
 TESTS = Path(__file__).parents[2]
@@ -23,7 +23,7 @@ import sys
 import numpy as np
 import neurald as nd
 from neurald.hal.registry import create_device
-from support.cached_models import MODELS
+from support.models.cached import MODELS
 
 where, kind, *rows = sys.argv[1:]
 device = nd.connect(where) if where.startswith("unix:") else create_device(where)
@@ -45,7 +45,7 @@ def driver(request: pytest.FixtureRequest) -> str:
             choose(discover())
         except UnavailableDevice as error:
             pytest.skip(str(error))
-    return f"support.counted:create_{request.param}"
+    return f"support.devices.counted:create_{request.param}"
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ def test_every_step_is_stored(driver: str, is_remote: bool, model: str, environm
 @pytest.mark.parametrize("is_remote", [False, True], ids=["in-process", "daemon"])
 def test_a_model_in_parts_is_stored(is_remote: bool, environment: dict[str, str]) -> None:
     for outcome in ("miss", "hit"):
-        with served("support.counted:create_cpu", is_remote, environment) as where:
+        with served("support.devices.counted:create_cpu", is_remote, environment) as where:
             found = run(where, environment, "in parts", 4)
         assert found[:2] == (outcome, "True"), found
         assert counted(environment) == 1

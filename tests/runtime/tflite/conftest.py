@@ -2,7 +2,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from support.tflite_operator import Load, load_operator
+from support.tflite.operator import Load, load_operator
 
 
 @pytest.fixture

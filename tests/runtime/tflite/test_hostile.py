@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.sweeps import sweep
-from support.tflite_builder import TfliteGraph, TfliteModel
+from support.tflite.builder import TfliteGraph, TfliteModel
 
 from neurald.hal.errors import BadData
 from neurald.runtime.tflite import load_tflite

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.models.whole_model import run_references
 from support.sweeps import sweep
-from support.tflite_builder import TfliteGraph, TfliteModel
-from support.whole_model import run_references
+from support.tflite.builder import TfliteGraph, TfliteModel
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 from support.sweeps import sweep
-from support.tflite_builder import TfliteGraph, TfliteModel
-from support.tflite_operator import random
+from support.tflite.builder import TfliteGraph, TfliteModel
+from support.tflite.operator import random
 
 import neurald as nd
-from neurald.drivers.cpu.device import ReferenceDevice
+from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.operations.machinery.call import Array
 from neurald.runtime.tflite import load_tflite
 

@@ -3,7 +3,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.sweeps import sweep
-from support.tflite_builder import TfliteModel
+from support.tflite.builder import TfliteModel
 
 from neurald.runtime.tflite.legalization import LOWERINGS
 from neurald.runtime.tflite.options import OPTIONS, options_name

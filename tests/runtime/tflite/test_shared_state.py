@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.resources import assign, initialise, plus, read, variable
-from support.tflite_builder import TfliteModel
+from support.tflite.builder import TfliteModel
+from support.tflite.resources import assign, initialise, plus, read, variable
 
 from neurald.hal.errors import BadData, BadState, UnexpectedNull
 from neurald.runtime.compilation import Compilation, CompilationBuilder

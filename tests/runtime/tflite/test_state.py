@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.resources import (
+from support.tflite.builder import TfliteModel
+from support.tflite.resources import (
     assign,
     branch,
     constant,
@@ -17,7 +18,6 @@ from support.resources import (
     stepped,
     variable,
 )
-from support.tflite_builder import TfliteModel
 
 from neurald.hal.errors import BadData
 from neurald.runtime.compilation import Compilation, CompilationBuilder

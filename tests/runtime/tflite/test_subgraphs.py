@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.resources import branch, constant, counts_up_to, loop, plus, stepped
-from support.tflite_builder import TfliteGraph, TfliteModel
+from support.tflite.builder import TfliteGraph, TfliteModel
+from support.tflite.resources import branch, constant, counts_up_to, loop, plus, stepped
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.tflite_builder import Sparsity, TfliteModel
-from support.tflite_operator import Load, fixed, inputs_of, random, shaped, types
-from support.whole_model import run_references
+from support.models.whole_model import run_references
+from support.tflite.builder import Sparsity, TfliteModel
+from support.tflite.operator import Load, fixed, inputs_of, random, shaped, types
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType

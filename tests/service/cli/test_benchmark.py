@@ -1,9 +1,9 @@
 from collections.abc import Sequence
 
 import pytest
-from support.command_line import invoke, invoke_json
-from support.daemon import running_daemon
-from support.devices import FailingDevice
+from support.daemon.command_line import invoke, invoke_json
+from support.daemon.processes import running_daemon
+from support.devices.misbehaving import FailingDevice
 from support.sweeps import sweep
 
 import neurald as nd

@@ -2,11 +2,11 @@ import json
 from pathlib import Path
 
 import pytest
-from support.cached import ORIGIN, artifact, entry_parts
-from support.cached_models import MODELS
-from support.caching import CachingDevice
-from support.command_line import error_of, invoke, invoke_json
-from support.daemon import running_daemon
+from support.daemon.command_line import error_of, invoke, invoke_json
+from support.daemon.processes import running_daemon
+from support.devices.cached import ORIGIN, artifact, entry_parts
+from support.devices.caching import CachingDevice
+from support.models.cached import MODELS
 from support.sweeps import sweep
 
 import neurald as nd
@@ -210,7 +210,7 @@ class TestWarm:
 
     @pytest.mark.slow
     def test_through_a_daemon(self) -> None:
-        with running_daemon("support.caching:create") as address:
+        with running_daemon("support.devices.caching:create") as address:
             for outcome in ("miss", "hit"):
                 (document,) = invoke_json("cache", "warm", MODEL, "--device", address)["models"]
                 assert [step["cache"] for step in document["steps"]] == [outcome]

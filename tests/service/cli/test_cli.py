@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.command_line import error_of, invoke, start
+from support.daemon.command_line import error_of, invoke, start
 from support.sweeps import sweep
 
 import neurald as nd

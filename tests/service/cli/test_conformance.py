@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from support.command_line import error_of, invoke
-from support.daemon import running_daemon
+from support.daemon.command_line import error_of, invoke
+from support.daemon.processes import running_daemon
 
 
 def test_a_good_device() -> None:
@@ -15,7 +15,13 @@ def test_a_good_device() -> None:
 
 
 def test_a_faulty_device() -> None:
-    arguments = ("conformance", "--device", "support.faulty:create_adding_one", "--operation", "FLOOR")
+    arguments = (
+        "conformance",
+        "--device",
+        "support.devices.faulty:create_adding_one",
+        "--operation",
+        "FLOOR",
+    )
     result = invoke(*arguments)
     assert result.exit_code == 1
     assert "FLOOR form 0, TENSOR_FLOAT32" in result.stdout
@@ -33,7 +39,12 @@ def test_a_faulty_device() -> None:
 
 def test_a_failed_case_is_had_again() -> None:
     result = invoke(
-        "conformance", "--device", "support.faulty:create_adding_one", "--case", "FLOOR:0:0:rank 2", "--json"
+        "conformance",
+        "--device",
+        "support.devices.faulty:create_adding_one",
+        "--case",
+        "FLOOR:0:0:rank 2",
+        "--json",
     )
     assert result.exit_code == 1
     (found,) = json.loads(result.stdout)["results"]
@@ -61,7 +72,7 @@ def test_a_report(tmp_path: Path) -> None:
 
 
 def test_guard_pages_are_in_the_report(tmp_path: Path) -> None:
-    arguments = ("--device", "support.faulty_drivers:create_reading_past_constants")
+    arguments = ("--device", "support.devices.faulty_drivers:create_reading_past_constants")
     case = ("--case", "CONV_2D:0:0:constant weights", "--report")
     result = invoke("conformance", *arguments, *case, tmp_path / "report.json")
     assert result.exit_code == 1

@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 import pytest
-from support.command_line import invoke, invoke_json
+from support.daemon.command_line import invoke, invoke_json
 
 import neurald as nd
 from neurald.drivers.sample.device import create_all

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from support.command_line import error_of, start
+from support.daemon.command_line import error_of, start
 from support.sweeps import sweep
 
 import neurald as nd

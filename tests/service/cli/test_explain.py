@@ -1,8 +1,8 @@
 from pathlib import Path
 
 import pytest
-from support.command_line import error_of, invoke, invoke_json
-from support.devices import SampleDevice
+from support.daemon.command_line import error_of, invoke, invoke_json
+from support.devices.misbehaving import SampleDevice
 
 import neurald as nd
 from neurald.hal.model.operation_type import OperationType

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-from support.command_line import error_of, invoke, invoke_json
+from support.daemon.command_line import error_of, invoke, invoke_json
 from support.sweeps import sweep
 
 import neurald as nd

@@ -1,7 +1,7 @@
 """Every fault that a driver is known to have had, or could have, is found by a run with the default settings."""
 
 import pytest
-from support.faulty_drivers import FAULTS
+from support.devices.faulty_drivers import FAULTS
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.service.conformance.result import Outcome

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 import pytest
-from support.daemon import running_daemon
-from support.faulty import (
+from support.daemon.processes import running_daemon
+from support.devices.faulty import (
     Credulous,
     create_adding_one,
     create_credulous,
@@ -88,7 +88,7 @@ def test_a_device_that_is_gone_ends_it() -> None:
 
 def test_operations_of_extensions_that_are_not_listed_are_declined() -> None:
     """What a daemon never asks its device about is no fault of the device."""
-    with running_daemon(driver="support.vendors:create_without_tflite") as address:
+    with running_daemon(driver="support.devices.vendors:create_without_tflite") as address:
         results = list(run(nd.connect(address), Plan(count=1, operations=(OperationType.TFLITE_FLOOR,))))
     found = [result for result in results if result.group == "operations"]
     assert found

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.addition import AddingDevice
+from support.models.addition import AddingDevice
 
 import neurald as nd
 from neurald.hal.errors import BadData, UnavailableDevice

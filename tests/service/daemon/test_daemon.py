@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
-from support.addition import AddingDevice, addition, request
-from support.daemon import daemon_process, running_daemon, stop_process
+from support.daemon.processes import daemon_process, running_daemon, stop_process
+from support.models.addition import AddingDevice, addition, request
 from support.sweeps import sweep
 from support.waiting import wait_until
 
@@ -119,7 +119,7 @@ def test_a_second_daemon_is_refused_on_a_port() -> None:
 
 
 def test_of_many_that_start_one_wins(directory: Path) -> None:
-    daemons = [Daemon("support.addition:create", f"unix://{directory}/d.sock") for _ in range(6)]
+    daemons = [Daemon("support.models.addition:create", f"unix://{directory}/d.sock") for _ in range(6)]
     barrier = threading.Barrier(len(daemons))
 
     def start(daemon: Daemon) -> Daemon | None:
@@ -358,7 +358,7 @@ def test_signals_end_it(number: int) -> None:
 
 @pytest.mark.slow
 def test_while_it_drains() -> None:
-    with daemon_process("support.addition:create_slow") as (process, address):
+    with daemon_process("support.models.addition:create_slow") as (process, address):
         remote = connect(address)
         prepared = remote.prepare_model(addition(np.ones(2)), PrepareOptions())
         values = np.full(2, -2, np.float32)
@@ -382,7 +382,7 @@ def test_while_it_drains() -> None:
 @pytest.mark.parametrize("how", ["second signal", "time"])
 def test_a_call_that_does_not_end(how: str) -> None:
     drain_s = 0.3 if how == "time" else 30.0
-    with daemon_process("support.addition:create_slow", drain_s=drain_s) as (process, address):
+    with daemon_process("support.models.addition:create_slow", drain_s=drain_s) as (process, address):
         remote = connect(address)
         prepared = remote.prepare_model(addition(np.ones(2)), PrepareOptions())
         values = np.full(2, -60, np.float32)

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.daemon import daemon_process
-from support.models import add_model
+from support.daemon.processes import daemon_process
+from support.models.small import add_model
 from support.sweeps import sweep
 
 import neurald as nd
-from neurald.drivers.opencl.platform.platform import discover
+from neurald.drivers.opencl.platform.discovery import discover
 from neurald.drivers.opencl.settings import process_settings
 
 pytestmark = pytest.mark.slow

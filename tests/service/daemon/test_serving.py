@@ -8,8 +8,8 @@ from pathlib import Path
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from support import memory_shortage
-from support.daemon import daemon_process
+from support.daemon import memory_shortage
+from support.daemon.processes import daemon_process
 from support.waiting import wait_until
 
 from neurald.hal.errors import Error
@@ -20,7 +20,7 @@ from neurald.service.daemon.daemon import Daemon
 
 @pytest.fixture
 def daemon(tmp_path: Path) -> Iterator[Daemon]:
-    daemon = Daemon("support.addition:AddingDevice", f"unix://{tmp_path}/d.sock")
+    daemon = Daemon("support.models.addition:AddingDevice", f"unix://{tmp_path}/d.sock")
     daemon.startup()
     yield daemon
     daemon.shutdown()
@@ -32,7 +32,10 @@ def test_a_daemon_whose_serving_thread_has_no_memory_ends(tmp_path: Path) -> Non
     shortage = tmp_path / "shortage"
     environment = {memory_shortage.PATH: str(shortage)}
     listen = f"unix://{tmp_path}/d.sock"
-    with daemon_process("support.memory_shortage:create", listen, environment=environment) as (process, _):
+    with daemon_process("support.daemon.memory_shortage:create", listen, environment=environment) as (
+        process,
+        _,
+    ):
         remote = connect(listen)
         shortage.touch()
         with pytest.raises(Error):
@@ -40,7 +43,7 @@ def test_a_daemon_whose_serving_thread_has_no_memory_ends(tmp_path: Path) -> Non
         assert process.wait(20) == os.EX_SOFTWARE
         remote.close()
     shortage.unlink()
-    with daemon_process("support.memory_shortage:create", listen, environment=environment):
+    with daemon_process("support.daemon.memory_shortage:create", listen, environment=environment):
         connect(listen).close()
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tflite
-from support.command_line import invoke_json, start
+from support.daemon.command_line import invoke_json, start
 
 import neurald as nd
 from neurald.hal.errors import UnavailableDevice

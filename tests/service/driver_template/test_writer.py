@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.command_line import error_of, invoke
+from support.daemon.command_line import error_of, invoke
 from support.sweeps import sweep
 
 from neurald.hal.registry import create_device

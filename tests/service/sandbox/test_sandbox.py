@@ -52,7 +52,7 @@ class Field:
         task = {**self.task, "mode": "full", "listen": f"unix://{self.inside}/d.sock", **changes}
         environment = {**os.environ, "TMPDIR": str(self.folder / "tmp"), "XDG_RUNTIME_DIR": str(self.folder)}
         process = subprocess.run(
-            [sys.executable, "-m", "support.sandboxed", json.dumps(task)],
+            [sys.executable, "-m", "support.daemon.sandboxed", json.dumps(task)],
             capture_output=True,
             stdin=subprocess.DEVNULL,
             text=True,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.command_line import start
+from support.daemon.command_line import start
 
 import neurald as nd
 from neurald.hal.rpc.wire.device import Access

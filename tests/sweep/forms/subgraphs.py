@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from support.tflite_builder import TfliteGraph, TfliteModel
+from support.tflite.builder import TfliteGraph, TfliteModel
 from sweep.form import ALL, Form, Kind, constant, fed, simple, tensor, varied
 
 _SCALARS = ("f32", "i32", "i64", "bool", "q8", "f16")

@@ -1,1 +1,1 @@
-"""Arithmetic that lowerings of several subjects share: fixed point and quantised values."""
+"""Arithmetic shared by lowerings: fixed point and quantised values."""

@@ -1,6 +1,6 @@
-"""Functions of fixed-point numbers as expressions, see `neurald.hal.operations.arithmetic.gemmlowp`.
+"""Fixed-point functions as expressions; see `neurald.hal.operations.arithmetic.gemmlowp`.
 
-Numbers are INT64 expressions unless it says otherwise.
+Numbers are INT64 expressions unless stated otherwise.
 """
 
 import math
@@ -19,27 +19,27 @@ _INT16, _INT32 = np.iinfo(np.int16), np.iinfo(np.int32)
 _EVERY_INT16 = np.arange(_INT16.min, _INT16.max + 1)
 _NEWTON_STEPS = 5
 
-#: A function of a number.
+#: A function of one number.
 Curve = Callable[[Expression], Expression]
 
 
 def wide(value: int) -> Expression:
-    """A number as INT64."""
+    """Returns an INT64 constant."""
     return constant(value, Scalar.INT64)
 
 
 def saturate16(value: Expression) -> Expression:
-    """Cut to 16 bits."""
+    """Clamps to 16 bits."""
     return clamp(value, _INT16.min, _INT16.max)
 
 
 def saturate32(value: Expression) -> Expression:
-    """Cut to 32 bits."""
+    """Clamps to 32 bits."""
     return clamp(value, _INT32.min, _INT32.max)
 
 
 def shift_right(value: Expression, bits: int) -> Expression:
-    """Over 2^bits, rounded to the nearest, ties away from zero."""
+    """Divides by 2^bits, rounded to nearest with ties away from zero."""
     if bits == 0:
         return value
     half = 1 << (bits - 1)
@@ -47,23 +47,23 @@ def shift_right(value: Expression, bits: int) -> Expression:
 
 
 def product16(first: Expression, second: Expression) -> Expression:
-    """The product of 16-bit fixed-point numbers, which has as many integer bits as both together."""
+    """Multiplies 16-bit fixed-point numbers; the integer bits of the factors add up."""
     return minimum((first * second + (1 << 14)) >> 15, _INT16.max)
 
 
 def scaled(value: Expression, multiplier: tuple[int, int]) -> Expression:
-    """Times a quantised multiplier, cut to 32 bits before."""
+    """Clamps to 32 bits and multiplies by a quantised multiplier."""
     mantissa, exponent = (constant(part, Scalar.INT32) for part in multiplier)
     return fixed_point(saturate32(value), mantissa, exponent)
 
 
 def sigmoid16(builder: Builder) -> Curve:
-    """The logistic function of 16-bit numbers with 3 integer bits, by a table."""
+    """Returns a table of the logistic function for 16-bit numbers with 3 integer bits."""
     return _tabulated(builder, functions.sigmoid16(_EVERY_INT16))
 
 
 def tanh16(builder: Builder, integer_bits: int) -> Curve:
-    """The hyperbolic tangent of 16-bit numbers with so many integer bits, by a table."""
+    """Returns a table of tanh for 16-bit numbers with `integer_bits` integer bits."""
     return _tabulated(builder, functions.tanh16(_EVERY_INT16, integer_bits))
 
 
@@ -71,8 +71,8 @@ def _tabulated(builder: Builder, results: Array) -> Curve:
     table = builder.constant(results)
 
     def curve(value: Expression) -> Expression:
-        place = value.to(Scalar.INT16).to(Scalar.INDEX) - int(_INT16.min)
-        return load(table, (place,)).to(Scalar.INT64)
+        index = value.to(Scalar.INT16).to(Scalar.INDEX) - int(_INT16.min)
+        return load(table, (index,)).to(Scalar.INT64)
 
     return curve
 
@@ -82,7 +82,7 @@ def _product32(first: Expression, second: Expression) -> Expression:
 
 
 def _bit_length(value: Expression) -> Expression:
-    """The bits of a number that is not negative, and below 2^31."""
+    """Returns the bit length of a number in [0, 2^31)."""
     bits = wide(0)
     for bit in range(31):
         bits = bits + select(value < (1 << bit), wide(0), 1)
@@ -90,7 +90,10 @@ def _bit_length(value: Expression) -> Expression:
 
 
 def inverse_square_root(value: Expression) -> tuple[Expression, Expression]:
-    """1 / √value as mantissa and exponent of a quantised multiplier, of an integer from 0 to 2^31 - 1; 0 counts as 1."""
+    """Returns 1 / √value as mantissa and exponent of a quantised multiplier.
+
+    The value is an integer from 0 to 2^31 - 1; 0 counts as 1.
+    """
     is_large = value >= (1 << 29)
     reduced = select(is_large, value >> 2, maximum(value, 2))
     pairs = ((31 - _bit_length(reduced)) >> 1) - 1

@@ -1,4 +1,4 @@
-"""What lowerings of quantised operands share: stored values as numbers and back, tables, and changes of scale."""
+"""Helpers for quantised operands: conversion, tables and changes of scale."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,7 +22,7 @@ from neurald.hal.operations.machinery.call import Call
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-#: Of a multiplier that is rounded once.
+#: Largest exponent of a multiplier with a single rounding.
 _LARGEST_EXPONENT_ONCE = 15
 
 _LIMITS: dict[FusedActivation, tuple[float | None, float | None]] = {
@@ -34,7 +34,7 @@ _LIMITS: dict[FusedActivation, tuple[float | None, float | None]] = {
 
 
 def activate(value: Expression, activation: FusedActivation) -> Expression:
-    """A fused activation on a float."""
+    """Applies a fused activation to a float."""
     low, high = _LIMITS[activation]
     if low is not None:
         value = apply(Op.MAXIMUM, value, constant(low, value.type))
@@ -44,18 +44,19 @@ def activate(value: Expression, activation: FusedActivation) -> Expression:
 
 
 def real(value: Expression, operand: Operand) -> Expression:
-    """An element as FLOAT32 to compute with, whatever it is stored as."""
+    """Returns an element as a FLOAT32 real number, dequantising it if necessary."""
     if not is_quantized(operand):
         return value.to(Scalar.FLOAT32)
     return (value.to(Scalar.INT32) - operand.zero_point).to(Scalar.FLOAT32) * operand.scale
 
 
 def store(value: Expression, operand: Operand) -> Expression:
-    """A FLOAT32 as the operand stores it: quantised, rounded away from zero at ties, or converted."""
+    """Converts a FLOAT32 to the operand's stored form; quantised with ties away from zero."""
     if not is_quantized(operand):
         return value.to(Scalar.of(operand.type.dtype))
     low, high = (limit - operand.zero_point for limit in stored_limits(operand))
-    # Cut off before it is converted, so that nothing overflows; the zero point comes last, so that NaN is stored as 0.
+    # Clamping precedes the conversion to avoid overflow. The zero point is added last, so that NaN
+    # is stored as 0.
     scaled = clamp(apply(Op.ROUND_AWAY, value / operand.scale), float(low), float(high)).to(Scalar.INT32)
     return (scaled + operand.zero_point).to(Scalar.of(operand.type.dtype))
 
@@ -63,29 +64,32 @@ def store(value: Expression, operand: Operand) -> Expression:
 def saturate(
     value: Expression, operand: Operand, activation: FusedActivation = FusedActivation.NONE
 ) -> Expression:
-    """An integer that is already at the operand's scale and zero point, cut to what it can hold, and stored."""
+    """Clamps an integer at the operand's scale and zero point to its range, and stores it."""
     low, high = stored_limits(operand, activation)
     return clamp(value, low, high).to(Scalar.of(operand.type.dtype))
 
 
 def rescale(value: Expression, multiplier: float) -> Expression:
-    """An INT64 within int32's range × a real multiplier, rounded as `fixed_point.multiply` does: INT64."""
+    """Multiplies an INT64 in int32's range by a real number, as `fixed_point.multiply`: INT64."""
     mantissa, exponent = quantize_multiplier(multiplier)
     return fixed_point(value, constant(mantissa, Scalar.INT32), constant(exponent, Scalar.INT32))
 
 
 def fixed_point(value: Expression, mantissa: Expression, exponent: Expression) -> Expression:
-    """An INT64 within int32's range × mantissa × 2^(exponent - 31), both INT32; rounded as `fixed_point.multiply` does."""
+    """Computes value × mantissa × 2^(exponent - 31) as `fixed_point.multiply` does.
+
+    The value is an INT64 in int32's range; mantissa and exponent are INT32.
+    """
     return apply(Op.FIXED_POINT, value.to(Scalar.INT64), mantissa, exponent, type=Scalar.INT64)
 
 
 def requantized(
     value: Expression, mantissa: Expression, exponent: Expression, rounding: Rounding
 ) -> Expression:
-    """An INT64 × mantissa × 2^(exponent - 31), both INT32, rounded that way: INT64.
+    """Computes an INT64 × mantissa × 2^(exponent - 31) with this rounding, as INT64.
 
-    For `Rounding.ONCE` and `Rounding.SHORT` the value is below 2^47 and the exponent below 16; for those that round twice
-    the value is within int32's range.
+    Mantissa and exponent are INT32. `Rounding.ONCE` and `Rounding.SHORT` require a value below 2^47
+    and an exponent below 16; double rounding requires a value in int32's range.
     """
     if rounding is Rounding.TWICE:
         return fixed_point(value, mantissa, exponent)
@@ -95,16 +99,16 @@ def requantized(
 
 
 class Rescaling:
-    """Sums of products as stored values: bias, multiplier, zero point and range, as `fixed_point.Requantization`.
+    """Requantises sums: bias, multiplier, zero point and range, as `fixed_point.Requantization`.
 
     Args:
         builder: of the operation.
         call: the operation.
-        scales: of a sum, one for each output channel or one for all.
+        scales: of the sums, one per output channel or one for all.
         rounding: of products with the multiplier.
 
     Raises:
-        Unsupported: a multiplier is too large for that rounding.
+        Unsupported: a multiplier is too large for the rounding.
     """
 
     def __init__(
@@ -117,14 +121,16 @@ class Rescaling:
         if rounding is Rounding.SHORT:
             mantissas = short_mantissas(mantissas)
         if rounding in (Rounding.ONCE, Rounding.SHORT) and exponents.max() > _LARGEST_EXPONENT_ONCE:
-            raise Unsupported(f"a multiplier of {reals.max():g} that is rounded once has no kernel")
+            raise Unsupported(
+                f"a requantisation multiplier of {reals.max():g} is too large for single rounding"
+            )
         self._rounding = rounding
         self._single = (int(mantissas[0]), int(exponents[0])) if len(reals) == 1 else None
         self._mantissas = builder.constant(mantissas.astype(np.int32))
         self._exponents = builder.constant(exponents.astype(np.int32))
 
     def __call__(self, total: Expression, channel: Expression) -> Expression:
-        """The stored value of a sum, bias included, of an output channel."""
+        """Requantises a sum, including the bias, of an output channel."""
         if self._single is not None:
             mantissa: Expression = constant(self._single[0], Scalar.INT32)
             exponent: Expression = constant(self._single[1], Scalar.INT32)

@@ -1,1 +1,1 @@
-"""Lowerings: convolutions, poolings, fully connected layers and matrix products."""
+"""Lowers convolutions, poolings, fully connected layers and matrix products."""

@@ -1,9 +1,9 @@
-"""Convolutions: CONV_2D, GROUPED_CONV_2D, DEPTHWISE_CONV_2D."""
+"""Lowers CONV_2D, GROUPED_CONV_2D and DEPTHWISE_CONV_2D."""
 
 from functools import partial
 
 from neurald.drivers.compiler.ir.builder import Builder
-from neurald.drivers.compiler.ir.graph import Shape, Value
+from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.drivers.compiler.lowering.convolution.weighted_sum import Plan, lower_windows
 from neurald.drivers.compiler.lowering.machinery.table import Lowerings
 from neurald.hal.model.operation_type import OperationType
@@ -13,26 +13,26 @@ from neurald.hal.operations.machinery.call import Call
 
 
 def _dense(call: Call, builder: Builder, geometry: tuple[Window, Shape]) -> Plan:
-    place, shape = geometry
+    window, shape = geometry
     weights = builder.value(call, "filter")
     depth = call.shape("input")[1 if is_nchw(call) else 3]
     return Plan(
         weights=weights,
         channels=0,
-        padding=place.padding,
+        padding=window.padding,
         contract=partial(
             builder.convolution,
             weights=weights,
             output=shape,
-            stride=place.stride,
-            dilation=place.dilation,
+            stride=window.stride,
+            dilation=window.dilation,
             groups=depth // weights.shape[3],
         ),
     )
 
 
 def plan_convolution(call: Call, builder: Builder) -> Plan:
-    """CONV_2D, whose groups follow from how deep the filter is."""
+    """Plans CONV_2D; the number of groups follows from the filter's depth."""
     return _dense(call, builder, convolution.geometry(call, grouped=True))
 
 
@@ -41,25 +41,25 @@ def _plan_grouped(call: Call, builder: Builder) -> Plan:
 
 
 def plan_depthwise(call: Call, builder: Builder) -> Plan:
-    """DEPTHWISE_CONV_2D."""
-    place, shape = depthwise_convolution.geometry(call)
+    """Plans DEPTHWISE_CONV_2D."""
+    window, shape = depthwise_convolution.geometry(call)
     weights = _without_first(builder, builder.value(call, "filter"))
     return Plan(
         weights=weights,
         channels=2,
-        padding=place.padding,
+        padding=window.padding,
         contract=partial(
             builder.depthwise_convolution,
             weights=weights,
             output=shape,
-            stride=place.stride,
-            dilation=place.dilation,
+            stride=window.stride,
+            dilation=window.dilation,
         ),
     )
 
 
 def _without_first(builder: Builder, filter_: Value) -> Value:
-    """Depthwise weights less their first dimension, whose length is 1."""
+    """Returns depthwise weights without their leading dimension of length 1."""
     if filter_.constant is not None:
         return builder.constant(filter_.constant[0], filter_.name)
     return builder.reshape(filter_, filter_.shape[1:])

@@ -1,9 +1,9 @@
-"""FULLY_CONNECTED."""
+"""Lowers FULLY_CONNECTED."""
 
 import math
 
 from neurald.drivers.compiler.ir.builder import Builder
-from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.convolution.weighted_sum import finish, type_of_sums, zeros
 from neurald.drivers.compiler.lowering.machinery.table import Lowerings
 from neurald.hal.model.operation_type import OperationType
@@ -11,13 +11,13 @@ from neurald.hal.operations.machinery.call import Call
 
 
 def rows(call: Call, builder: Builder) -> Value:
-    """The input as rows of as many elements as a unit takes."""
+    """Reshapes the input to rows of the units' depth."""
     source, (_, depth) = builder.value(call, "input"), call.shape("filter")
     return builder.reshape(source, (math.prod(source.shape) // depth, depth))
 
 
 def exact_products(call: Call, builder: Builder) -> Value:
-    """The sums of operands that are all floats, or all quantised: (rows, units)."""
+    """Returns the sums of products (rows, units); operands are all float or all quantised."""
     input_zero, weights_zero = zeros(call)
     weights = builder.value(call, "filter")
     return builder.matrix_product(

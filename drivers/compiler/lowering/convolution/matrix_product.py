@@ -1,10 +1,10 @@
-"""BATCH_MATMUL: products of matrices, pair by pair."""
+"""Lowers BATCH_MATMUL."""
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, axis, clamp, load, reduce
-from neurald.drivers.compiler.ir.graph import Shape, Value
-from neurald.drivers.compiler.ir.op import Fold
+from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import Rescaling, store
 from neurald.drivers.compiler.lowering.convolution.weighted_sum import sum_type
 from neurald.drivers.compiler.lowering.movement.indexing import output_shapes
@@ -17,7 +17,7 @@ _INT32 = -1 << 31, (1 << 31) - 1
 
 
 def lower_product(call: Call, builder: Builder, rounding: Rounding = Rounding.TWICE) -> tuple[Value, ...]:
-    """The product of two floats, two quantised operands or two INT32 ones.
+    """Multiplies matrices of floats, quantised values or INT32.
 
     Args:
         call: the operation.
@@ -26,21 +26,23 @@ def lower_product(call: Call, builder: Builder, rounding: Rounding = Rounding.TW
     """
     left, right = builder.value(call, "input1"), builder.value(call, "input2")
     first, second, output = (call.operand(name) for name in ("input1", "input2", "output"))
-    is_left_turned, is_right_turned = bool(call.scalar("adjoint1")), bool(call.scalar("adjoint2"))
-    depth = left.shape[-2 if is_left_turned else -1]
+    is_left_transposed, is_right_transposed = bool(call.scalar("adjoint1")), bool(call.scalar("adjoint2"))
+    depth = left.shape[-2 if is_left_transposed else -1]
     if left.type is Scalar.INT32:
         return (
-            _whole_product(builder, left, right, is_left_turned, is_right_turned, output_shapes(call)[0]),
+            _whole_product(
+                builder, left, right, is_left_transposed, is_right_transposed, output_shapes(call)[0]
+            ),
         )
     kind = sum_type(first, second, depth)
-    # Where the sums themselves are the result, zero points count as 0.
+    # If the sums are the result, zero points count as 0.
     is_rescaled = is_quantized(output)
     sums = builder.matrix_product(
         left,
         right,
         type=kind,
-        left_transposed=is_left_turned,
-        right_transposed=not is_right_turned,
+        left_transposed=is_left_transposed,
+        right_transposed=not is_right_transposed,
         left_zero=first.zero_point if is_rescaled else 0,
         right_zero=second.zero_point if is_rescaled else 0,
     )
@@ -50,40 +52,45 @@ def lower_product(call: Call, builder: Builder, rounding: Rounding = Rounding.TW
 
     def body(*at: Expression) -> Expression:
         total = load(sums, at).to(Scalar.INT64)
-        # What is rounded twice has 32 bits.
+        # Double rounding expects 32-bit values.
         return rescaling(clamp(total, *_INT32) if rounding is Rounding.TWICE else total, at[-1])
 
     return (builder.compute(sums.shape, body),)
 
 
 def _whole_product(
-    builder: Builder, left: Value, right: Value, is_left_turned: bool, is_right_turned: bool, shape: Shape
+    builder: Builder,
+    left: Value,
+    right: Value,
+    is_left_transposed: bool,
+    is_right_transposed: bool,
+    shape: Shape,
 ) -> Value:
-    """Of integers that wrap around, for which there is no contraction."""
+    """Multiplies wrapping integers, which no contraction supports."""
 
     def body(*at: Expression) -> Expression:
         *batches, row, column = at
-        inner = axis(left.shape[-2 if is_left_turned else -1], "k")
-        first = (inner, row) if is_left_turned else (row, inner)
-        second = (column, inner) if is_right_turned else (inner, column)
+        inner = axis(left.shape[-2 if is_left_transposed else -1], "k")
+        first = (inner, row) if is_left_transposed else (row, inner)
+        second = (column, inner) if is_right_transposed else (inner, column)
         product = broadcast_matrix(left, batches, first) * broadcast_matrix(right, batches, second)
-        return reduce(Fold.SUM, (inner,), product)
+        return reduce(ReductionOp.SUM, (inner,), product)
 
     return builder.compute(shape, body)
 
 
-def broadcast_matrix(value: Value, batches: list[Expression], place: tuple[Expression, ...]) -> Expression:
-    """An element of a batch of matrices, or of rows of numbers, that broadcasts to `batches`.
+def broadcast_matrix(value: Value, batches: list[Expression], index: tuple[Expression, ...]) -> Expression:
+    """Loads an element of a matrix or row in a batch that broadcasts to `batches`.
 
     Args:
-        value: what is read; its dimensions beyond those of `place` are the batches.
-        batches: the position of the matrix.
-        place: the position in the matrix.
+        value: the value to read; dimensions before those of `index` are batches.
+        batches: index of the matrix.
+        index: index in the matrix.
     """
-    own = value.shape[: len(value.shape) - len(place)]
+    own = value.shape[: len(value.shape) - len(index)]
     trailing = batches[len(batches) - len(own) :]
     picked = [at * 0 if length == 1 else at for at, length in zip(trailing, own, strict=True)]
-    return load(value, (*picked, *place))
+    return load(value, (*picked, *index))
 
 
 LOWERINGS = {OperationType.BATCH_MATMUL: lower_product}

@@ -1,9 +1,9 @@
-"""TRANSPOSE_CONV_2D, as a convolution that gives all elements of a stride's length at once.
+"""Lowers TRANSPOSE_CONV_2D as a convolution that computes a stride's length of outputs at once.
 
-Where the strides are s and the output begins `head` elements into what the input spreads over, element y of the output
-stands at y + head = s·q + p. The weights that lie p beyond a multiple of the stride are what it sees: it sums
-input[q - t] · weights[s·t + p] over t. So there is an ordinary convolution, of stride 1, for every p, and all of them, along
-height and width, are channels of one, whose results are then put side by side.
+With stride s, and an output that starts `head` elements into the spread input, output element y
+lies at y + head = s·q + p. It sums input[q - t] · weights[s·t + p] over t. That is an ordinary
+convolution of stride 1 for each phase p. The phases along height and width become channels of a
+single convolution, whose results are then interleaved.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,8 @@ from functools import partial
 from neurald.drivers.compiler.analysis.interpreter import evaluate_node
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, load
-from neurald.drivers.compiler.ir.graph import Graph, Pair, Shape, Value
+from neurald.drivers.compiler.ir.graph import Graph, Pair
+from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.drivers.compiler.lowering.convolution.weighted_sum import Plan, lower_windows, zeros
 from neurald.drivers.compiler.lowering.machinery.table import Lowerings
 from neurald.hal.model.operation_type import OperationType
@@ -27,9 +28,9 @@ class _Side:
     Attributes:
         stride: of the operation.
         extent: of the operation's window.
-        head: where the output begins.
+        head: offset of the output in the spread input.
         first: the first q that is computed.
-        positions: how many are.
+        positions: number of computed q.
         padding: of the input.
     """
 
@@ -42,22 +43,25 @@ class _Side:
 
     @property
     def taps(self) -> int:
-        """How many weights an element of the output sees, at most."""
+        """Maximum number of weights per output element."""
         return -(-self.extent // self.stride)
 
     def tap(self, seen: Expression, phase: Expression) -> Expression:
-        """The weight at a place in the convolution's window; beyond the operation's window there is none."""
+        """Returns the weight at an index in the convolution's window.
+
+        May exceed the operation's window.
+        """
         return (self.taps - 1 - seen) * self.stride + phase
 
-    def place(self, at: Expression) -> tuple[Expression, Expression]:
-        """Position and phase of an element of the output."""
+    def position_and_phase(self, at: Expression) -> tuple[Expression, Expression]:
+        """Returns the position and phase of an output element."""
         spread = at + (self.head - self.first * self.stride)
         return spread // self.stride, spread % self.stride
 
 
 def _side(size: int, extent: int, stride: int, head: int, length: int) -> _Side:
     taps = -(-extent // stride)
-    # There is no padding of less than 0 elements: what comes before the output is computed then, and left out.
+    # Padding cannot be negative, so elements before the output may be computed and dropped.
     first = min(head // stride, taps - 1)
     positions = (head + length - 1) // stride - first + 1
     before = taps - 1 - first
@@ -72,7 +76,10 @@ def _side(size: int, extent: int, stride: int, head: int, length: int) -> _Side:
 
 
 def _weights(call: Call, builder: Builder, filter_: Value, sides: tuple[_Side, _Side]) -> Value:
-    """(phases × channels, taps along height, taps along width, depth); constants right away."""
+    """Returns (phases × channels, taps along height, taps along width, depth).
+
+    Constants are arranged at compile time.
+    """
     height, width = sides
     channels, rows, columns, depth = filter_.shape
     _, zero = zeros(call)
@@ -93,12 +100,16 @@ def _weights(call: Call, builder: Builder, filter_: Value, sides: tuple[_Side, _
 
 
 def plan_transposed(call: Call, builder: Builder) -> Plan:
-    """TRANSPOSE_CONV_2D."""
-    place, shape = transpose_convolution.geometry(call)
+    """Plans TRANSPOSE_CONV_2D."""
+    window, shape = transpose_convolution.geometry(call)
     images, *lengths, channels = shape
     sides = [
         _side(
-            place.output[axis], place.kernel[axis], place.stride[axis], place.padding[axis][0], lengths[axis]
+            window.output[axis],
+            window.kernel[axis],
+            window.stride[axis],
+            window.padding[axis][0],
+            lengths[axis],
         )
         for axis in (0, 1)
     ]
@@ -107,7 +118,7 @@ def plan_transposed(call: Call, builder: Builder) -> Plan:
 
     def restore(sums: Value) -> Value:
         def body(n: Expression, y: Expression, x: Expression, c: Expression) -> Expression:
-            (row, row_phase), (column, column_phase) = height.place(y), width.place(x)
+            (row, row_phase), (column, column_phase) = height.position_and_phase(y), width.first_output(x)
             return load(sums, (n, row, column, (row_phase * width.stride + column_phase) * channels + c))
 
         return builder.compute(shape, body)

@@ -1,4 +1,4 @@
-"""What lowerings of sums of inputs times weights share, see `neurald.hal.operations.convolution.weighted_sum`."""
+"""Helpers of weighted sums; see `neurald.hal.operations.convolution.weighted_sum`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,8 +8,9 @@ import numpy as np
 
 from neurald.drivers.compiler.ir.builder import Builder, Unsupported
 from neurald.drivers.compiler.ir.expression import Expression, clamp, load
-from neurald.drivers.compiler.ir.graph import Pair, Value
+from neurald.drivers.compiler.ir.graph import Pair
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import Rescaling, activate, store
 from neurald.drivers.compiler.lowering.machinery.layout import from_nhwc, to_nhwc
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
@@ -19,14 +20,14 @@ from neurald.hal.operations.arithmetic.quantized import is_quantized, stored_lim
 from neurald.hal.operations.convolution.windowing import is_nchw
 from neurald.hal.operations.machinery.call import Call
 
-#: No sum in INT32 is of larger magnitude.
+#: Bound on sums in INT32.
 _LARGEST_INT32 = (1 << 31) - 1
 
 Padding = tuple[Pair, Pair]
 
 
 class Contract(Protocol):
-    """Sums windows over NHWC images with weights that it knows."""
+    """Convolves NHWC images with given weights."""
 
     def __call__(
         self,
@@ -37,7 +38,7 @@ class Contract(Protocol):
         input_zero: int = 0,
         weights_zero: int = 0,
     ) -> Value:
-        """The sums, of that type; outside of the images everything counts as `input_zero`."""
+        """Returns the sums in this type; the input is `input_zero` outside the images."""
         ...
 
 
@@ -47,14 +48,14 @@ def _same(sums: Value) -> Value:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """How an operation that moves a window over images becomes a contraction.
+    """Describes an operation that moves a window over images as a contraction.
 
     Attributes:
         weights: as the contraction reads them.
-        channels: the dimension of `weights` that is that of the sums' channels.
+        channels: the dimension of `weights` with the channels of the sums.
         padding: of the images.
-        contract: gives the sums.
-        restore: the operation's sums, NHWC, from those of the contraction.
+        contract: computes the sums.
+        restore: converts the contraction's sums to the operation's, NHWC.
     """
 
     weights: Value
@@ -69,22 +70,22 @@ Planner = Callable[[Call, Builder], Plan]
 
 
 def largest(operand: Operand) -> int:
-    """The largest magnitude of a quantised operand's stored values less their zero point."""
+    """Returns the largest magnitude of a quantised operand's values less their zero point."""
     low, high = stored_limits(operand)
     return max(high - operand.zero_point, operand.zero_point - low)
 
 
 def sum_type(first: Operand, second: Operand, terms: int) -> Scalar:
-    """What so many products are summed in without a loss.
+    """Returns the type that can sum `terms` products without loss.
 
     Raises:
-        Unsupported: the operands are not both floats, or both quantised.
+        Unsupported: the operands are not both floats or both quantised.
     """
     if is_quantized(first) and is_quantized(second):
         return _integers_for(largest(first) * largest(second) * terms)
     if not is_quantized(first) and not is_quantized(second):
         return Scalar.FLOAT32
-    raise Unsupported(f"{first.type.name} times {second.type.name} has no kernel")
+    raise Unsupported(f"products of {first.type.name} and {second.type.name} are not supported")
 
 
 def _integers_for(bound: int) -> Scalar:
@@ -92,12 +93,12 @@ def _integers_for(bound: int) -> Scalar:
 
 
 def type_of_sums(source: Operand, filter_: Operand, weights: Value, channels: int = 0) -> Scalar:
-    """The same of an input and weights, whose values say more than their type.
+    """Returns the type of sums of an input and weights; known weights give a tighter bound.
 
     Args:
-        source, filter_: what is multiplied.
+        source, filter_: the factors.
         weights: the filter as the contraction reads it.
-        channels: the dimension of `weights` that is that of the sums' channels.
+        channels: the dimension of `weights` with the channels of the sums.
 
     Raises:
         Unsupported: see `sum_type`.
@@ -111,14 +112,15 @@ def type_of_sums(source: Operand, filter_: Operand, weights: Value, channels: in
 
 
 def finish(call: Call, builder: Builder, sums: Value, rounding: Rounding = Rounding.TWICE) -> Value:
-    """Bias, fused activation and change of scale of sums, whose last dimension are the output channels."""
+    """Applies bias, fused activation and requantisation to sums with channels last."""
     output, filter_ = call.operand("output"), call.operand("filter")
     bias = builder.value(call, "bias") if call.has("bias") else None
     if is_quantized(output):
         scales = (filter_.scale,) if filter_.channel_quant is None else filter_.channel_quant.scales
         source = call.operand("input").scale
         rescaling = Rescaling(builder, call, [scale * source for scale in scales], rounding)
-    # What is rounded twice has 32 bits. What a sum has beyond them the output's range cuts off, unless scales are odd.
+    # Double rounding takes 32 bits. The output's range clamps larger sums anyway, except with
+    # unusual scales.
     is_cut = sums.type is Scalar.INT64 and rounding in (Rounding.TWICE, Rounding.TWICE_UP)
 
     def body(*at: Expression) -> Expression:
@@ -136,13 +138,13 @@ def finish(call: Call, builder: Builder, sums: Value, rounding: Rounding = Round
 
 
 def zeros(call: Call) -> Pair:
-    """The zero points of input and weights; 0 where the input is float, whose weights then have none."""
+    """Returns the zero points of input and weights; 0 for floats."""
     source = call.operand("input")
     return (source.zero_point, call.operand("filter").zero_point) if is_quantized(source) else (0, 0)
 
 
 def exact_sums(call: Call, plan: Plan, source: Value) -> Value:
-    """The sums over NHWC images of operands that are all floats, or all quantised."""
+    """Returns the sums over NHWC images; operands are all float or all quantised."""
     input_zero, weights_zero = zeros(call)
     return plan.restore(
         plan.contract(
@@ -156,7 +158,7 @@ def exact_sums(call: Call, plan: Plan, source: Value) -> Value:
 
 
 def lower_windows(planner: Planner) -> Lowering:
-    """The lowering of one of Android's operations that move a window."""
+    """Returns the lowering of an Android operation that moves a window."""
 
     def lower(call: Call, builder: Builder) -> tuple[Value, ...]:
         source = to_nhwc(builder, builder.value(call, "input"), is_nchw(call))

@@ -1,1 +1,1 @@
-"""Lowerings: boxes, regions of interest and suppression of boxes that overlap."""
+"""Lowers boxes, regions of interest and non-maximum suppression."""

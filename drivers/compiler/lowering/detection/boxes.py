@@ -1,22 +1,22 @@
-"""Boxes on images: AXIS_ALIGNED_BBOX_TRANSFORM."""
+"""Lowers AXIS_ALIGNED_BBOX_TRANSFORM."""
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, apply, constant, load, maximum, minimum, select
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import real, store
-from neurald.drivers.compiler.lowering.movement.indexing import output_shapes, picked
+from neurald.drivers.compiler.lowering.movement.indexing import bounded_index, output_shapes
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
 
-#: What failed executions say.
+#: Messages of failed executions.
 OUT_OF_ORDER = "a box has its corners out of order"
 NO_IMAGE = "there is no such image"
 
 
 def _transform(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """See `neurald.hal.operations.detection.boxes.transform`."""
+    """Lowers the operation; see `neurald.hal.operations.detection.boxes.transform`."""
     boxes, deltas, images, sizes = (
         builder.value(call, name) for name in ("boxes", "deltas", "images", "image_sizes")
     )
@@ -30,13 +30,13 @@ def _transform(call: Call, builder: Builder) -> tuple[Value, ...]:
         return real(load(deltas, (box, which)), call.operand("deltas"))
 
     def body(box: Expression, column: Expression) -> Expression:
-        # Axis 0 goes along the width; a box's corners are (x1, y1, x2, y2), an image's sizes height and width.
+        # Axis 0 is the width. Corners are ordered (x1, y1, x2, y2), image sizes (height, width).
         axis, end, of_class = column % 2, column % 4 // 2, column // 4 * 4
         size = corner(box, axis + 2) - corner(box, axis)
         center = (corner(box, axis) + corner(box, axis + 2)) / 2.0 + delta(box, of_class + axis) * size
         half = apply(Op.EXP, delta(box, of_class + axis + 2)) * size / 2.0
         moved = select(end.equals(0), center - half, center + half)
-        image, exists = picked(load(images, (box,)), max(1, count))
+        image, exists = bounded_index(load(images, (box,)), max(1, count))
         edge = real(load(sizes, (image, 1 - axis), exists & (image < count)), call.operand("image_sizes"))
         return store(minimum(maximum(moved, constant(0.0, Scalar.FLOAT32)), edge), output)
 

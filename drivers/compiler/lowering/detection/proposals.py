@@ -1,4 +1,4 @@
-"""Regions from maps of scores: HEATMAP_MAX_KEYPOINT."""
+"""Lowers HEATMAP_MAX_KEYPOINT."""
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import (
@@ -11,19 +11,19 @@ from neurald.drivers.compiler.ir.expression import (
     maximum,
     select,
 )
-from neurald.drivers.compiler.ir.graph import Value
-from neurald.drivers.compiler.ir.op import Fold, Op
+from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import real, store
 from neurald.drivers.compiler.lowering.detection.boxes import OUT_OF_ORDER
 from neurald.drivers.compiler.lowering.machinery.layout import to_nhwc
-from neurald.drivers.compiler.lowering.reduction.arg_reduce import extreme_places
+from neurald.drivers.compiler.lowering.reduction.arg_reduce import extreme_indices
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.convolution.windowing import is_nchw
 from neurald.hal.operations.detection.proposals import FARTHEST, flatness
 from neurald.hal.operations.machinery.call import Call
 
-#: What a keypoint has while it is looked for: how far right and down of the highest element it lies, and its score.
+#: Components of a refined keypoint: offsets right and down of the maximum, and the score.
 _RIGHT, _DOWN, _SCORE = range(3)
 
 
@@ -33,13 +33,16 @@ def _keypoint(call: Call, builder: Builder) -> tuple[Value, ...]:
     operand, boxes = call.operand("heatmap"), builder.value(call, "boxes")
     box_operand, points = call.operand("boxes"), call.operand("keypoints_out")
     maps = builder.reshape(heatmap, (count, size * size, keypoints))
-    highest = extreme_places(builder, maps, 1, Fold.MAXIMUM, (count, keypoints))
+    highest = extreme_indices(builder, maps, 1, ReductionOp.MAXIMUM, (count, keypoints))
 
     def refined(n: Expression, k: Expression, what: Expression) -> Expression:
-        place = clamp(load(highest, (n, k)).to(Scalar.INDEX), 0, size * size - 1)
+        coordinate = clamp(load(highest, (n, k)).to(Scalar.INDEX), 0, size * size - 1)
 
         def element(down: int, right: int) -> Expression:
-            row, column = _mirrored(place // size + down, size), _mirrored(place % size + right, size)
+            row, column = (
+                _mirrored(coordinate // size + down, size),
+                _mirrored(coordinate % size + right, size),
+            )
             return real(load(heatmap, (n, row, column, k)), operand)
 
         parts = _refine([[element(y, x) for x in (-1, 0, 1)] for y in (-1, 0, 1)], float(flatness(call)))
@@ -56,10 +59,10 @@ def _keypoint(call: Call, builder: Builder) -> tuple[Value, ...]:
         return store(load(refinements, (n, k, index(_SCORE))), call.operand("scores_out"))
 
     def point(n: Expression, k: Expression, axis: Expression) -> Expression:
-        # Axis 0 goes along columns, 1 along rows.
+        # Axis 0 is along columns, axis 1 along rows.
         highest_place = load(highest, (n, k)).to(Scalar.INDEX)
-        place = select(axis.equals(0), highest_place % size, highest_place // size)
-        way = place.to(Scalar.FLOAT32) + load(refinements, (n, k, axis))
+        coordinate = select(axis.equals(0), highest_place % size, highest_place // size)
+        way = coordinate.to(Scalar.FLOAT32) + load(refinements, (n, k, axis))
         extent = corner(n, axis + 2) - corner(n, axis)
         return store((way + 0.5) / float(size) * extent + corner(n, axis), points)
 
@@ -72,13 +75,16 @@ def _keypoint(call: Call, builder: Builder) -> tuple[Value, ...]:
     )
 
 
-def _mirrored(place: Expression, size: int) -> Expression:
-    """A place on the map, for one that may be one beside it."""
-    return select(place < 0, index(1), select(place >= size, index(size - 2), place))
+def _mirrored(coordinate: Expression, size: int) -> Expression:
+    """Mirrors an index that lies up to one element outside the map."""
+    return select(coordinate < 0, index(1), select(coordinate >= size, index(size - 2), coordinate))
 
 
 def _refine(around: list[list[Expression]], tolerance: float) -> tuple[Expression, Expression, Expression]:
-    """The maximum of the quadratic through 3 × 3 elements: see `neurald.hal.operations.detection.proposals`."""
+    """Returns the maximum of the quadratic through 3 × 3 elements.
+
+    See `neurald.hal.operations.detection.proposals`.
+    """
     center = around[1][1]
     slope_x, slope_y = (around[1][2] - around[1][0]) / 2, (around[2][1] - around[0][1]) / 2
     xx = around[1][0] - center * 2 + around[1][2]

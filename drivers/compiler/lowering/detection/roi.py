@@ -1,7 +1,7 @@
-"""Regions of images brought to one size: ROI_ALIGN averages interpolated samples, ROI_POOLING takes the largest element.
+"""Lowers ROI_ALIGN, which averages interpolated samples, and ROI_POOLING, which takes the maximum.
 
-How far regions reach is known at execution only: loops go as far as the largest region, the whole image, and what lies
-beyond a region is not read.
+The extent of regions is only known at execution. Loops cover the largest possible region, the whole
+image, and loads outside the actual region are guarded.
 """
 
 import math
@@ -23,24 +23,24 @@ from neurald.drivers.compiler.ir.expression import (
     reduce,
     select,
 )
-from neurald.drivers.compiler.ir.graph import Value
-from neurald.drivers.compiler.ir.op import Fold, Op, fold_start
+from neurald.drivers.compiler.ir.op import Op, ReductionOp, reduction_identity
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import real, store
 from neurald.drivers.compiler.lowering.detection.boxes import NO_IMAGE, OUT_OF_ORDER
 from neurald.drivers.compiler.lowering.elementwise.pointwise import widen
 from neurald.drivers.compiler.lowering.machinery.layout import from_nhwc, to_nhwc
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
-from neurald.drivers.compiler.lowering.movement.indexing import picked
+from neurald.drivers.compiler.lowering.movement.indexing import bounded_index
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.convolution.windowing import is_nchw
 from neurald.hal.operations.detection.roi import map_scales, region_shape
 from neurald.hal.operations.machinery.call import Call
 
-#: From a call, a builder, the NHWC images and the boxes in elements of them, (n, 4): what gives an element of the output.
+#: Builds the body of the output from the call, the NHWC images and the boxes on them, (n, 4).
 _Region = Callable[[Call, Builder, Value, Value], Callable[..., Expression]]
 
-#: By axis: 0 along the height, 1 along the width.
+#: Indexed by axis: 0 is the height, 1 the width.
 _SIZES = ("height", "width")
 _SAMPLES = ("height_samples", "width_samples")
 
@@ -56,7 +56,10 @@ def _lower(region: _Region) -> Lowering:
 
 
 def _boxes_on_map(call: Call, builder: Builder, source: Value) -> Value:
-    """The boxes in elements of the images, FLOAT32, (n, 4); the execution fails where one is wrong, or its image."""
+    """Returns the boxes in image elements, FLOAT32 (n, 4).
+
+    Invalid boxes or image indices fail the execution.
+    """
     boxes, images = builder.value(call, "boxes"), builder.value(call, "images")
     operand = call.operand("boxes")
     with np.errstate(all="ignore"):
@@ -90,17 +93,17 @@ def _boxes_on_map(call: Call, builder: Builder, source: Value) -> Value:
 
 
 def _image(call: Call, builder: Builder, box: Expression, count: int) -> Expression:
-    place, _ = picked(load(builder.value(call, "images"), (box,)), count)
-    return place
+    coordinate, _ = bounded_index(load(builder.value(call, "images"), (box,)), count)
+    return coordinate
 
 
 def _corner(boxes: Value, box: Expression, along: int, end: int) -> Expression:
-    """Where a box starts (`end` 0) or ends (1) along an axis."""
+    """Returns the start (`end` = 0) or end (1) of a box along an axis."""
     return load(boxes, (box, index(2 * end + 1 - along)))
 
 
 def _step(call: Call, boxes: Value, box: Expression, along: int) -> Expression:
-    """How long an element of the output is, in elements of the image."""
+    """Returns the extent of an output element, in image elements."""
     extent = _corner(boxes, box, along, 1) - _corner(boxes, box, along, 0)
     return maximum(extent, 1.0) / float(call.scalar(_SIZES[along]))
 
@@ -108,7 +111,10 @@ def _step(call: Call, boxes: Value, box: Expression, along: int) -> Expression:
 def _sample_counts(
     call: Call, builder: Builder, boxes: Value, along: int, length: int
 ) -> tuple[Value | None, int]:
-    """Samples of each element along an axis, (n,), where boxes decide, INT32; and the most that there are."""
+    """Returns the number of samples per element along an axis, and its maximum.
+
+    The number is INT32 (n,), or None if it does not depend on the box.
+    """
     given = call.scalar(_SAMPLES[along])
     if given:
         return None, given
@@ -123,22 +129,22 @@ def _sample_counts(
 def _sample_places(
     call: Call, builder: Builder, boxes: Value, along: int, counts: Value | None, most: int
 ) -> Value:
-    """Where samples lie along an axis, FLOAT32: (n, elements of the output, samples)."""
+    """Returns the coordinates of samples along an axis, FLOAT32 (n, output elements, samples)."""
 
-    def place(box: Expression, at: Expression, sample: Expression) -> Expression:
+    def coordinate(box: Expression, at: Expression, sample: Expression) -> Expression:
         step = _step(call, boxes, box, along)
         between = step / (float(most) if counts is None else load(counts, (box,)).to(Scalar.FLOAT32))
         start = _corner(boxes, box, along, 0) + step * at.to(Scalar.FLOAT32)
         return start + between / 2.0 + between * sample.to(Scalar.FLOAT32)
 
-    return builder.compute((boxes.shape[0], call.scalar(_SIZES[along]), most), place)
+    return builder.compute((boxes.shape[0], call.scalar(_SIZES[along]), most), coordinate)
 
 
 def _align(call: Call, builder: Builder, source: Value, boxes: Value) -> Callable[..., Expression]:
     images, *lengths, _ = source.shape
     operand, output = call.operand("input"), call.operand("output")
     counts = [_sample_counts(call, builder, boxes, along, lengths[along]) for along in (0, 1)]
-    places = [
+    indexes = [
         _sample_places(call, builder, boxes, along, number, most)
         for along, (number, most) in enumerate(counts)
     ]
@@ -155,10 +161,10 @@ def _align(call: Call, builder: Builder, source: Value, boxes: Value) -> Callabl
             else:
                 guard = guard & (samples[along] < load(number, (box,)).to(Scalar.INDEX))
                 share = share * load(number, (box,)).to(Scalar.FLOAT32)
-            place, last = load(places[along], (box, at, samples[along])), lengths[along] - 1
-            lower = clamp(place.to(Scalar.INT32).to(Scalar.INDEX), 0, last)
+            coordinate, last = load(indexes[along], (box, at, samples[along])), lengths[along] - 1
+            lower = clamp(coordinate.to(Scalar.INT32).to(Scalar.INDEX), 0, last)
             ends.append((lower, minimum(lower + 1, last)))
-            fractions.append(select(lower.equals(last), 0.0, place - lower.to(Scalar.FLOAT32)))
+            fractions.append(select(lower.equals(last), 0.0, coordinate - lower.to(Scalar.FLOAT32)))
         image = _image(call, builder, box, images)
 
         def along_height(column: Expression) -> Expression:
@@ -170,13 +176,13 @@ def _align(call: Call, builder: Builder, source: Value, boxes: Value) -> Callabl
 
         first, second = (along_height(column) for column in ends[1])
         value = first * (1 - fractions[1]) + second * fractions[1]
-        return store(reduce(Fold.SUM, samples, value) / share, output)
+        return store(reduce(ReductionOp.SUM, samples, value) / share, output)
 
     return body
 
 
 def _edges(call: Call, builder: Builder, boxes: Value, along: int) -> Value:
-    """Where the elements of the output begin along an axis, and where the last one ends, FLOAT32: (n, elements + 1)."""
+    """Returns the edges of the output elements along an axis, FLOAT32 (n, elements + 1)."""
     count = call.scalar(_SIZES[along])
 
     def edge(box: Expression, at: Expression) -> Expression:
@@ -188,11 +194,11 @@ def _edges(call: Call, builder: Builder, boxes: Value, along: int) -> Value:
 
 
 def _pool(call: Call, builder: Builder, source: Value, boxes: Value) -> Callable[..., Expression]:
-    """A bin that lies outside the image gives logical zero."""
+    """Lowers ROI_POOLING. A bin outside the image yields zero."""
     images, *lengths, _ = source.shape
     output = call.operand("output")
     edges = [_edges(call, builder, boxes, along) for along in (0, 1)]
-    # A bin begins and ends inside an element of the image, and its edges are rounded.
+    # A bin may start and end within an image element, and its edges are rounded.
     extents = [
         min(length, math.ceil((length + 1) / call.scalar(size)) + 2)
         for length, size in zip(lengths, _SIZES, strict=True)
@@ -201,22 +207,22 @@ def _pool(call: Call, builder: Builder, source: Value, boxes: Value) -> Callable
     def body(box: Expression, y: Expression, x: Expression, channel: Expression) -> Expression:
         inner = tuple(axis(extent, "r") for extent in extents)
         is_some: Expression = index(0).equals(0)
-        guard, places = is_some, []
+        guard, indexes = is_some, []
         for along, at in enumerate((y, x)):
             begin, end = (
                 clamp(
-                    apply(how, load(edges[along], (box, place))).to(Scalar.INT32).to(Scalar.INDEX),
+                    apply(how, load(edges[along], (box, coordinate))).to(Scalar.INT32).to(Scalar.INDEX),
                     0,
                     lengths[along],
                 )
-                for how, place in ((Op.FLOOR, at), (Op.CEIL, at + 1))
+                for how, coordinate in ((Op.FLOOR, at), (Op.CEIL, at + 1))
             )
-            places.append(begin + inner[along])
-            guard = guard & (places[along] < end)
+            indexes.append(begin + inner[along])
+            guard = guard & (indexes[along] < end)
             is_some = is_some & (begin < end)
-        lowest = fold_start(Fold.MAXIMUM, source.type)
-        position = (_image(call, builder, box, images), *places, channel)
-        largest = reduce(Fold.MAXIMUM, inner, widen(load(source, position, guard, lowest)))
+        lowest = reduction_identity(ReductionOp.MAXIMUM, source.type)
+        position = (_image(call, builder, box, images), *indexes, channel)
+        largest = reduce(ReductionOp.MAXIMUM, inner, widen(load(source, position, guard, lowest)))
         return select(is_some, largest, output.zero_point).to(source.type)
 
     return body

@@ -1,1 +1,1 @@
-"""Lowerings: operations that compute each element from the elements at its position."""
+"""Lowers elementwise operations."""

@@ -1,10 +1,10 @@
-"""Activations of one operand: RELU, RELU1, RELU6, LOGISTIC, TANH."""
+"""Lowers activations of one operand: RELU, RELU1, RELU6, LOGISTIC, TANH."""
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import activate, saturate
 from neurald.drivers.compiler.lowering.elementwise.pointwise import ONE, pointwise, widen
 from neurald.drivers.compiler.lowering.elementwise.unary import lower_unary, of
@@ -16,7 +16,7 @@ from neurald.hal.operations.machinery.call import Call
 
 
 def _clamped(activation: FusedActivation) -> Lowering:
-    """Cuts values off; stored values are cut where the limits are stored."""
+    """Returns the lowering of a clamp. Quantised values are clamped to the quantised limits."""
 
     def lower(call: Call, builder: Builder) -> tuple[Value, ...]:
         output = call.operand("output")

@@ -1,11 +1,11 @@
-"""Arithmetic on two operands that broadcast: ADD, SUB, MUL, DIV."""
+"""Lowers ADD, SUB, MUL and DIV with broadcasting."""
 
 from collections.abc import Callable
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, maximum, minimum, select
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import activate, rescale, saturate
 from neurald.drivers.compiler.lowering.elementwise.pointwise import (
     TWO,
@@ -22,19 +22,19 @@ from neurald.hal.operations.arithmetic.quantized import is_quantized
 from neurald.hal.operations.elementwise.arithmetic import addend_shift
 from neurald.hal.operations.machinery.call import Call
 
-#: Gives the result at the output's scale, not yet cut off, from two stored values as INT64.
+#: Computes an unclamped result at the output's scale from two quantised values as INT64.
 Quantized = Callable[[Call, Expression, Expression], Expression]
 
 
 def lower_broadcast(
     function: Function, quantized: Quantized | None = None, requirements: Requirements | None = None
 ) -> Lowering:
-    """A fused activation follows.
+    """Returns the lowering of a binary operation, followed by the fused activation.
 
     Args:
-        function: of two numbers, both floats that are not half precision, or both integers of their own type.
+        function: of two FLOAT32 or wider floats, or two integers of their own type.
         quantized: of two quantised numbers.
-        requirements: of two numbers that are no floats, and not quantised.
+        requirements: of two unquantised integers.
     """
 
     def lower(call: Call, builder: Builder) -> tuple[Value, ...]:
@@ -64,7 +64,10 @@ def _activate(value: Expression, activation: FusedActivation) -> Expression:
 
 
 def quantized_sum(sign: int) -> Quantized:
-    """The sum, or for `sign` -1 the difference, see `neurald.hal.operations.elementwise.arithmetic.quantized_sum`."""
+    """Returns the quantised sum, or difference if `sign` is -1.
+
+    See `neurald.hal.operations.elementwise.arithmetic.quantized_sum`.
+    """
 
     def compute(call: Call, first: Expression, second: Expression) -> Expression:
         output, operands = call.operand("output"), (call.operand("input1"), call.operand("input2"))
@@ -81,14 +84,14 @@ def quantized_sum(sign: int) -> Quantized:
 
 
 def quantized_product(call: Call, first: Expression, second: Expression) -> Expression:
-    """The product, see `neurald.hal.operations.elementwise.arithmetic.quantized_product`."""
+    """Returns the quantised product, rounded as in `hal`'s function of the same name."""
     one, other, output = (call.operand(name) for name in ("input1", "input2", "output"))
     product = (first - one.zero_point) * (second - other.zero_point)
     return rescale(product, single_ratio(one.scale, other.scale, output.scale)) + output.zero_point
 
 
 def safe_divisor(divisor: Expression) -> Expression:
-    """An integer to divide by: 1 instead of 0, and of -1, by which the smallest number cannot be divided."""
+    """Returns a divisor that cannot trap: 1 instead of 0, and instead of -1, which can overflow."""
     is_special = divisor.equals(0)
     if _is_signed(divisor):
         is_special = is_special | divisor.equals(-1)
@@ -96,7 +99,7 @@ def safe_divisor(divisor: Expression) -> Expression:
 
 
 def floor_divide(first: Expression, second: Expression) -> Expression:
-    """The quotient of integers, towards minus infinity; 0 for a divisor of 0, and what wraps around for one of -1."""
+    """Returns the floored quotient of integers: 0 for a divisor of 0, wrapping for -1."""
     quotient = first // safe_divisor(second)
     if _is_signed(second):
         quotient = select(second.equals(-1), -first, quotient)
@@ -104,7 +107,7 @@ def floor_divide(first: Expression, second: Expression) -> Expression:
 
 
 def remainder(first: Expression, second: Expression) -> Expression:
-    """What a floored division leaves; of integers over 0 that is 0."""
+    """Returns the remainder of a floored division; 0 for integers divided by 0."""
     return first % (second if first.type.is_float else safe_divisor(second))
 
 

@@ -1,18 +1,18 @@
-"""CAST to another type of element."""
+"""Lowers CAST."""
 
 import numpy as np
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, clamp
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.elementwise.pointwise import ONE, pointwise
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
 
 
 def cast(value: Expression, target: Scalar) -> Expression:
-    """A number as another type; whole numbers saturate, as reals do anyway."""
+    """Converts a number to another type; integers saturate, as floats always do."""
     if value.type.is_integer and target.is_integer:
         held, wanted = (np.iinfo(kind.dtype.name) for kind in (value.type, target))
         if held.min < wanted.min or held.max > wanted.max:

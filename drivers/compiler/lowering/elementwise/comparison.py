@@ -1,9 +1,9 @@
-"""Truth values: EQUAL, NOT_EQUAL, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL, LOGICAL_AND, LOGICAL_OR, LOGICAL_NOT."""
+"""Lowers EQUAL, NOT_EQUAL, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL and LOGICAL_AND, _OR, _NOT."""
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import real
 from neurald.drivers.compiler.lowering.elementwise.pointwise import TWO, Function, lower, pointwise, widen
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
@@ -23,7 +23,7 @@ COMPARISONS: dict[OperationType, Function] = {
 
 
 def ordered(value: Expression) -> Expression:
-    """A number that is not quantised, to compare: truth values as whole numbers."""
+    """Converts an unquantised number to a type with an order; BOOL becomes INT32."""
     return value.to(Scalar.INT32) if value.type is Scalar.BOOL else widen(value)
 
 
@@ -32,7 +32,7 @@ def _comparable(value: Expression, operand: Operand) -> Expression:
 
 
 def _lower(function: Function) -> Lowering:
-    """Quantised numbers are compared as the real numbers that they stand for, in FLOAT32."""
+    """Returns the lowering of a comparison. Quantised numbers are compared as FLOAT32 reals."""
 
     def lowered(call: Call, builder: Builder) -> tuple[Value, ...]:
         operands = [call.operand(name) for name in TWO]

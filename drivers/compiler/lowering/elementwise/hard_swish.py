@@ -1,4 +1,4 @@
-"""HARD_SWISH: x * min(max(x + 3, 0), 6) / 6."""
+"""Lowers HARD_SWISH: x * min(max(x + 3, 0), 6) / 6."""
 
 from neurald.drivers.compiler.ir.expression import Expression, clamp
 from neurald.drivers.compiler.lowering.elementwise.unary import lower_unary

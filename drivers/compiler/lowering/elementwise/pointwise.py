@@ -1,4 +1,4 @@
-"""What lowerings of single elements share: one expression for each element, of inputs that broadcast, or a table of results."""
+"""Helpers of element-wise lowerings: broadcasting expressions and tables of results."""
 
 from collections.abc import Callable, Sequence
 
@@ -6,16 +6,16 @@ import numpy as np
 
 from neurald.drivers.compiler.ir.builder import Builder, broadcast
 from neurald.drivers.compiler.ir.expression import Expression, load
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import Array
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Call
 
-#: Gives something from one element of each input.
+#: Computes an expression from one element of each input.
 Function = Callable[..., Expression]
-#: Gives from one element of each input what must hold, and what to say where it does not.
+#: Returns conditions and their error messages for one element of each input.
 Requirements = Callable[..., Sequence[tuple[Expression, str]]]
 
 ONE = ("input",)
@@ -29,13 +29,13 @@ def pointwise(
     function: Function,
     requirements: Requirements | None = None,
 ) -> tuple[Value, ...]:
-    """The output of an operation.
+    """Lowers an element-wise operation.
 
     Args:
         call: the operation.
         builder: of the operation.
         names: of the inputs, which broadcast against each other.
-        function: gives an element of the output as it is stored, from elements of the inputs as they are stored.
+        function: computes the stored output element from stored input elements.
         requirements: of the same elements.
     """
     return (compute_of([builder.value(call, name) for name in names], builder, function, requirements),)
@@ -44,7 +44,7 @@ def pointwise(
 def compute_of(
     sources: Sequence[Value], builder: Builder, function: Function, requirements: Requirements | None = None
 ) -> Value:
-    """The same of values."""
+    """Computes an element-wise function of values that broadcast; see `pointwise`."""
 
     def conditions(*at: Expression) -> Sequence[tuple[Expression, str]]:
         return requirements(*(broadcast(source, at) for source in sources)) if requirements else ()
@@ -59,7 +59,7 @@ def compute_of(
 def lower(
     function: Function, names: Sequence[str] = ONE, requirements: Requirements | None = None
 ) -> Lowering:
-    """A function of numbers as they are, except that half precision is computed in FLOAT32."""
+    """Returns the lowering of a function of unquantised numbers. FLOAT16 is computed in FLOAT32."""
 
     def lowered(call: Call, builder: Builder) -> tuple[Value, ...]:
         result = Scalar.of(call.operand("output").type.dtype)
@@ -71,12 +71,12 @@ def lower(
 
 
 def widen(value: Expression) -> Expression:
-    """A number to compute with: half precision as FLOAT32."""
+    """Converts FLOAT16 to FLOAT32; returns other numbers unchanged."""
     return value.to(Scalar.FLOAT32) if value.type is Scalar.FLOAT16 else value
 
 
 def reference(call: Call) -> Array:
-    """What the operation's reference gives as its only output."""
+    """Computes the operation's only output by its reference."""
     (result,) = DEFINITIONS[call.binding.type].reference(call)
     return result
 
@@ -88,17 +88,17 @@ def table_of(
     function: Callable[[Call], Array] = reference,
     lowest: int | None = None,
 ) -> Function:
-    """A lookup of what a function of the operation gives for each value that an input may store.
+    """Returns a lookup of a function's results for every value that an input may store.
 
     Args:
         call: the operation.
         builder: of the operation.
-        name: of an input of 8 or 16 bits.
-        function: element by element of that input; of the others it needs no more than is known.
-        lowest: it is not asked for smaller stored values; they count as this one.
+        name: of an 8-bit or 16-bit input.
+        function: element-wise in that input; it may only use known values of the others.
+        lowest: smaller stored values are replaced by this one.
 
     Returns:
-        Gives the result of an element of the input.
+        The function from an element of the input to its result.
     """
     dtype = call.operand(name).type.dtype
     limits = np.iinfo(dtype.name)
@@ -110,5 +110,5 @@ def table_of(
 
 
 def by_table(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """The output of an operation on one input of 8 or 16 bits, as the reference gives it for each stored value."""
+    """Lowers an operation on one 8-bit or 16-bit input by a table of the reference's results."""
     return pointwise(call, builder, ONE, table_of(call, builder))

@@ -1,11 +1,11 @@
-"""From real numbers to stored ones, and back: QUANTIZE, DEQUANTIZE."""
+"""Lowers QUANTIZE and DEQUANTIZE."""
 
 import numpy as np
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, load
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import real, store
 from neurald.drivers.compiler.lowering.elementwise.pointwise import ONE, pointwise
 from neurald.hal.model.operation_type import OperationType
@@ -13,13 +13,13 @@ from neurald.hal.operations.machinery.call import Call
 
 
 def quantize(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """Divides in FLOAT32; NaN is stored as 0."""
+    """Lowers QUANTIZE in FLOAT32; NaN is stored as 0."""
     output = call.operand("output")
     return pointwise(call, builder, ONE, lambda value: store(value.to(Scalar.FLOAT32), output))
 
 
 def dequantize(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """By the scale of the operand, or those of its channels."""
+    """Lowers DEQUANTIZE, by the operand's scale or its per-channel scales."""
     source, operand = builder.value(call, "input"), call.operand("input")
     result = Scalar.of(call.operand("output").type.dtype)
     channels = operand.channel_quant

@@ -1,12 +1,12 @@
-"""One of two numbers, or a power: MAXIMUM, MINIMUM, SELECT, PRELU, POW."""
+"""Lowers MAXIMUM, MINIMUM, SELECT, PRELU and POW."""
 
 from collections.abc import Sequence
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, apply, constant, maximum, minimum, select
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import fixed_point, saturate
 from neurald.drivers.compiler.lowering.elementwise.pointwise import (
     TWO,
@@ -25,7 +25,7 @@ from neurald.hal.operations.machinery.call import Call
 
 
 def _rescaling(call: Call, builder: Builder, name: str) -> Function:
-    """Gives an element of an input as the output stores it."""
+    """Returns the conversion of an input's element to the output's quantisation."""
     operand, output = call.operand(name), call.operand("output")
     is_alike = (operand.scale, operand.zero_point) == (output.scale, output.zero_point)
     if is_alike or not is_quantized(output):
@@ -34,7 +34,7 @@ def _rescaling(call: Call, builder: Builder, name: str) -> Function:
 
 
 def _lower(function: Function, names: Sequence[str]) -> Lowering:
-    """A function of two inputs, the last ones named, as the output stores them."""
+    """Returns the lowering of a function whose last two inputs share the output's quantisation."""
 
     def lowered(call: Call, builder: Builder) -> tuple[Value, ...]:
         one, other = (_rescaling(call, builder, name) for name in TWO)
@@ -50,7 +50,7 @@ def _lower(function: Function, names: Sequence[str]) -> Lowering:
 
 
 def _prelu(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """x, or alpha * x below 0; stored values have a multiplier for either."""
+    """Lowers PRELU: x, or alpha · x below 0. Quantised values have a multiplier for each case."""
     operand, slope, output = (call.operand(name) for name in ("input", "alpha", "output"))
 
     def plain(value: Expression, alpha: Expression) -> Expression:

@@ -1,9 +1,9 @@
-"""Functions of one number: ABS, ELU, EXP, FLOOR, LOG, NEG, RSQRT, SIN, SQRT."""
+"""Lowers ABS, ELU, EXP, FLOOR, LOG, NEG, RSQRT, SIN and SQRT."""
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, apply, maximum, select
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.elementwise.pointwise import Function, by_table, lower
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
 from neurald.hal.model.operation_type import OperationType
@@ -12,12 +12,12 @@ from neurald.hal.operations.machinery.call import Call
 
 
 def of(op: Op) -> Function:
-    """The operation as a function."""
+    """Returns the operation as a function."""
     return lambda value: apply(op, value)
 
 
 def lower_unary(function: Function) -> Lowering:
-    """Stored values by a table, others as they are."""
+    """Returns the lowering of a function: by a table for quantised values, else directly."""
     lower_plain = lower(function)
 
     def lowered(call: Call, builder: Builder) -> tuple[Value, ...]:
@@ -31,7 +31,8 @@ def _elu(call: Call, builder: Builder) -> tuple[Value, ...]:
 
     def function(value: Expression) -> Expression:
         product = apply(Op.EXPM1, value) * alpha
-        # Not the minimum: where e^x overflows and alpha is 0 the product is NaN, and counts for nothing.
+        # A minimum would keep the NaN product that occurs if e^x overflows and alpha is 0; select
+        # drops it.
         return maximum(value, 0.0) + select(product < 0.0, product, 0.0)
 
     return lower(function)(call, builder)

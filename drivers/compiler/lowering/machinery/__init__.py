@@ -1,1 +1,1 @@
-"""What every lowering is made with: the type of a lowering, and the layouts of images."""
+"""Shared parts of the lowerings: their types and table, image layouts and reduced axes."""

@@ -1,1 +1,1 @@
-"""Lowerings: operations that move, repeat, pick or resample elements."""
+"""Lowers operations that move, repeat, select or resample elements."""

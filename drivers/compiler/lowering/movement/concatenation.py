@@ -1,11 +1,11 @@
-"""CONCATENATION of any number of tensors along an axis."""
+"""Lowers CONCATENATION."""
 
 import numpy as np
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, load
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.movement.indexing import joined
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Operand
@@ -14,7 +14,7 @@ from neurald.hal.operations.movement.concatenation import RESCALED, concatenatio
 
 
 def _rescaled(builder: Builder, value: Value, operand: Operand, output: Operand) -> Value:
-    """Stored values at the output's scale and zero point, by a table of all 256 results."""
+    """Requantises a value to the output's scale and zero point by a table of 256 entries."""
     same = (operand.scale, operand.zero_point) == (output.scale, output.zero_point)
     if same or output.type not in RESCALED:
         return value
@@ -29,7 +29,10 @@ def _rescaled(builder: Builder, value: Value, operand: Operand, output: Operand)
 
 
 def concatenate(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """Lowers CONCATENATION; inputs of 8 bits are brought to the output's scale, others are copied as they are stored."""
+    """Lowers CONCATENATION.
+
+    8-bit inputs are requantised to the output; others are copied as stored.
+    """
     parts = [
         _rescaled(builder, value, operand, call.operand("output"))
         for value, operand in zip(builder.values(call, "inputs"), call.operands("inputs"), strict=True)

@@ -1,11 +1,11 @@
-"""DENSIFY: a dense tensor from a sparse one whose structure is known."""
+"""Lowers DENSIFY, which expands a sparse tensor of known structure."""
 
 import numpy as np
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, constant, load
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.movement.indexing import output_shapes
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
@@ -13,11 +13,11 @@ from neurald.hal.operations.movement.densify import leaf_places
 
 
 def _densify(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """By a table that says for each element which stored one it is, -1 where it is zero."""
+    """Lowers DENSIFY by a table with the stored position of each element, or -1 for zero."""
     source, (shape,) = builder.value(call, "input"), output_shapes(call)
-    places = leaf_places(call)
+    indexes = leaf_places(call)
     table = np.full(shape, -1, np.int32)
-    table[places] = np.arange(len(places[0]))
+    table[indexes] = np.arange(len(indexes[0]))
     which = builder.constant(table)
     zero = constant(call.operand("output").zero_point, source.type)
 

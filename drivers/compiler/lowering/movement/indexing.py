@@ -1,4 +1,7 @@
-"""What lowerings share that move elements: parts taken and put together, and positions that come from data."""
+"""Helpers of lowerings that move elements.
+
+Slices, concatenation, padding and data-dependent indices.
+"""
 
 from collections.abc import Iterator, Sequence
 
@@ -14,71 +17,75 @@ from neurald.drivers.compiler.ir.expression import (
     index,
     load,
 )
-from neurald.drivers.compiler.ir.graph import Shape, Value, flat, inside, unflat
+from neurald.drivers.compiler.ir.graph import delinearize, inside, linearize
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Call
 
-#: More are joined group by group: a kernel cannot read any number of values.
+#: Larger concatenations are split into groups, because a kernel can read only so many values.
 _JOINED_AT_ONCE = 32
 _INT32_MAXIMUM = 2**31 - 1
 
 
 def output_shapes(call: Call) -> tuple[Shape, ...]:
-    """What the operation's shape rule says."""
+    """Returns the output shapes by the operation's shape rule."""
     return DEFINITIONS[call.binding.type].shape(call)
 
 
-def known_results(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """Lowers what follows from shapes, or from arguments that must be known."""
+def constant_results(call: Call, builder: Builder) -> tuple[Value, ...]:
+    """Lowers an operation whose results follow from shapes or known arguments."""
     for name in call.binding.inputs:
-        builder.values(call, name)  # Refuses types that no value has.
+        builder.values(call, name)  # Rejects unsupported types.
     return tuple(builder.constant(result) for result in DEFINITIONS[call.binding.type].reference(call))
 
 
 def reshaped(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """Lowers what gives the same elements in another shape."""
+    """Lowers an operation that only reshapes."""
     kind, (shape,) = call.operand("input").type, output_shapes(call)
     source = builder.pairs(call, "input") if is_complex(kind) else builder.value(call, "input")
     return (builder.reshape(source, value_shape(kind, shape)),)
 
 
 def element(value: Value, position: Sequence[Expression] = ()) -> Expression:
-    """An element of a value; the only element of one that is constant is a constant."""
+    """Loads an element of a value; a constant with one element becomes a constant."""
     if value.constant is not None and value.count == 1:
         return constant(value.constant.item(), value.type)
     return load(value, tuple(position))
 
 
 def only_element(value: Value) -> Expression:
-    """The element of a value that has just one, whatever its rank."""
+    """Loads the element of a value with one element, of any rank."""
     return element(value, (index(0),) * len(value.shape))
 
 
 def as_index(number: Expression, low: int, high: int) -> Expression:
-    """A whole number as INDEX; one below `low` may become another that is, and so may one above `high`."""
+    """Converts an integer to INDEX. Numbers outside [low, high] stay outside, but may change."""
     if isinstance(number, Constant):
         return index(min(max(int(number.value), low), high))
     if number.type is Scalar.INT64 and -_INT32_MAXIMUM <= low <= high <= _INT32_MAXIMUM:
-        # INDEX may have fewer bits.
+        # INDEX may have fewer than 64 bits.
         number = clamp(number, low, high).to(Scalar.INT32)
     return number.to(Scalar.INDEX)
 
 
-def picked(number: Expression, length: int) -> tuple[Expression, Expression]:
-    """A whole number as a position on an axis of that length, of at least 1; and BOOL: whether it is one as it stands."""
-    place = as_index(number, -1, length)
-    return clamp(place, 0, length - 1), (place >= 0) & (place < length)
+def bounded_index(number: Expression, length: int) -> tuple[Expression, Expression]:
+    """Returns an integer clamped to an axis of this length (at least 1), and a BOOL.
+
+    Was it in range?
+    """
+    coordinate = as_index(number, -1, length)
+    return clamp(coordinate, 0, length - 1), (coordinate >= 0) & (coordinate < length)
 
 
-def taken(builder: Builder, source: Value, parts: Sequence[slice | None], shape: Shape) -> Value:
-    """What slices take along the axes of a value, all of those that no slice is for.
+def sliced(builder: Builder, source: Value, parts: Sequence[slice | None], shape: Shape) -> Value:
+    """Slices a value.
 
     Args:
         builder: of the operation.
         source: the value.
-        parts: for each axis; None makes a new one.
-        shape: of the result, which may lack axes of length 1.
+        parts: a slice for each axis; None inserts an axis. Axes without a slice are taken whole.
+        shape: of the result, which may omit axes of length 1.
     """
     rest: Iterator[int] = iter(source.shape)
     steps, lengths = [], []
@@ -97,27 +104,31 @@ def taken(builder: Builder, source: Value, parts: Sequence[slice | None], shape:
         return source
 
     def body(*at: Expression) -> Expression:
-        places = unflat(flat(at, shape), tuple(lengths))
-        position = [place * step + begin for place, (begin, step) in zip(places, steps, strict=True) if step]
+        indexes = delinearize(linearize(at, shape), tuple(lengths))
+        position = [
+            coordinate * step + begin
+            for coordinate, (begin, step) in zip(indexes, steps, strict=True)
+            if step
+        ]
         return load(source, tuple(position))
 
     return builder.compute(shape, body)
 
 
 def split(builder: Builder, source: Value, axis: int, lengths: Sequence[int]) -> tuple[Value, ...]:
-    """Parts of these lengths along an axis, one after the other."""
+    """Splits a value into consecutive parts along an axis."""
     results, begin = [], 0
     for length in lengths:
         parts = (*(slice(None),) * axis, slice(begin, begin + length))
         shape = (*source.shape[:axis], length, *source.shape[axis + 1 :])
-        results.append(taken(builder, source, parts, shape))
+        results.append(sliced(builder, source, parts, shape))
         begin += length
     return tuple(results)
 
 
 def joined(builder: Builder, parts: Sequence[Value], axis: int = 0) -> Value:
-    """Values after one another along an axis; they have the same lengths along the others. Constants right away."""
-    # What has no elements is never read.
+    """Concatenates values along an axis; constants are concatenated at compile time."""
+    # Empty values are never read.
     some = [part for part in parts if part.shape[axis]] or parts[:1]
     if len(some) == 1:
         return some[0]
@@ -150,27 +161,27 @@ def padded(
     value: Expression,
     steps: Sequence[int] | None = None,
 ) -> Value:
-    """A value with another around it, and between its elements.
+    """Surrounds a value with another one, and inserts it between its elements.
 
     Args:
         builder: of the operation.
         source: the value.
-        before: how far along each axis its first element lies from the start; negative ones cut off.
+        before: offset of its first element along each axis; negative offsets crop.
         shape: of the result.
-        value: what is put around, of the type of the source.
-        steps: how far along each axis elements lie apart; 1 where it is left out.
+        value: the padding, of the source's type.
+        steps: distance between elements along each axis; 1 by default.
     """
 
     def body(*at: Expression) -> Expression:
         if not source.count:
             return value
-        shifted = tuple(place - first for place, first in zip(at, before, strict=True))
+        shifted = tuple(coordinate - first for coordinate, first in zip(at, before, strict=True))
         if steps is None:
             return load(source, shifted, inside(shifted, source.shape), value)
-        places = tuple(place // step for place, step in zip(shifted, steps, strict=True))
-        holds = inside(places, source.shape)
-        for place, step in zip(shifted, steps, strict=True):
-            holds = holds & (place % step).equals(0)
-        return load(source, places, holds, value)
+        indexes = tuple(coordinate // step for coordinate, step in zip(shifted, steps, strict=True))
+        holds = inside(indexes, source.shape)
+        for coordinate, step in zip(shifted, steps, strict=True):
+            holds = holds & (coordinate % step).equals(0)
+        return load(source, indexes, holds, value)
 
     return builder.compute(shape, body)

@@ -1,4 +1,4 @@
-"""Something around a tensor: PAD with zeros, PAD_V2 with a value, MIRROR_PAD with what lies inside the border."""
+"""Lowers PAD, PAD_V2 and MIRROR_PAD."""
 
 from collections.abc import Sequence
 
@@ -12,8 +12,8 @@ from neurald.drivers.compiler.ir.expression import (
     maximum,
     minimum,
 )
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.movement.indexing import only_element, output_shapes, padded
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.arithmetic.quantized import is_quantized, stored_limits
@@ -22,14 +22,14 @@ from neurald.hal.operations.movement.padding import mirror_mode, paddings
 
 
 def around(call: Call, builder: Builder, value: Expression) -> tuple[Value, ...]:
-    """Lowers a padding of `input` by `paddings`, with a value of the input's type."""
+    """Pads `input` by `paddings` with a value of the input's type."""
     source = builder.value(call, "input")
     before = [before for before, _ in paddings(call, len(source.shape))]
     return (padded(builder, source, before, output_shapes(call)[0], value),)
 
 
 def pad(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """Lowers PAD: zeros, as the output stores them."""
+    """Lowers PAD: pads with the zero point."""
     return around(
         call, builder, constant(call.operand("output").zero_point, builder.value(call, "input").type)
     )
@@ -53,18 +53,18 @@ def _pad_v2(call: Call, builder: Builder) -> tuple[Value, ...]:
 
 
 def mirror_pad(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """Lowers MIRROR_PAD, with or without the border itself."""
+    """Lowers MIRROR_PAD, with or without repeating the border."""
     source = builder.value(call, "input")
     pairs = paddings(call, len(source.shape))
     border = 0 if mirror_mode(call) == "reflect" else 1
 
     def mirrored(at: Sequence[Expression]) -> list[Expression]:
-        places = []
-        for place, (before, _), length in zip(at, pairs, source.shape, strict=True):
-            shifted = place - before
+        indexes = []
+        for index, (before, _), length in zip(at, pairs, source.shape, strict=True):
+            shifted = index - before
             inner = maximum(shifted, -shifted - border)
-            places.append(minimum(inner, 2 * (length - 1) + border - inner))
-        return places
+            indexes.append(minimum(inner, 2 * (length - 1) + border - inner))
+        return indexes
 
     return (builder.compute(output_shapes(call)[0], lambda *at: load(source, tuple(mirrored(at)))),)
 

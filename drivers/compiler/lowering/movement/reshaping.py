@@ -1,4 +1,4 @@
-"""Another shape for the same elements: RESHAPE, SQUEEZE."""
+"""Lowers RESHAPE and SQUEEZE."""
 
 from neurald.drivers.compiler.lowering.movement.indexing import reshaped
 from neurald.hal.model.operation_type import OperationType

@@ -1,6 +1,6 @@
-"""Images of another size: RESIZE_BILINEAR, RESIZE_NEAREST_NEIGHBOR.
+"""Lowers RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR.
 
-Where elements of the result lie on the image, the references' own functions say once, as constants.
+Source coordinates are computed by the references' own functions and stored as constants.
 """
 
 from dataclasses import dataclass
@@ -9,9 +9,9 @@ import numpy as np
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, apply, clamp, load
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import Array
 from neurald.drivers.compiler.lowering.machinery.layout import from_nhwc, to_nhwc
 from neurald.hal.model.operation_type import OperationType
@@ -20,17 +20,17 @@ from neurald.hal.operations.convolution.windowing import is_nchw
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.movement.resizing import nearest_places, neighbours, output_size
 
-#: What the references give for an axis: the elements before and after each place, and the weight of the latter.
+#: For each index along an axis: the elements before and after, and the weight of the latter.
 Places = tuple[Array, Array, Array]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Neighbours:
-    """The two elements of an image between which one of the result lies along an axis.
+    """The two image elements that enclose an element of the result along an axis.
 
     Attributes:
-        lower, upper: their places.
-        weight: of the latter.
+        lower, upper: their indices.
+        weight: of the upper one.
     """
 
     lower: Expression
@@ -38,17 +38,17 @@ class Neighbours:
     weight: Expression
 
 
-def place_of(builder: Builder, places: Array, length: int, at: Expression) -> Expression:
-    """The place on an axis of that length that a constant says for each position."""
-    result = len(places)
-    if np.array_equal(places, np.arange(result) * length // result):
+def place_of(builder: Builder, positions: Array, length: int, at: Expression) -> Expression:
+    """Returns the index on an axis that a constant table assigns to an output index."""
+    result = len(positions)
+    if np.array_equal(positions, np.arange(result) * length // result):
         return (at * length) // result
-    return load(builder.constant(places.astype(np.int32)), (at,)).to(Scalar.INDEX)
+    return load(builder.constant(positions.astype(np.int32)), (at,)).to(Scalar.INDEX)
 
 
-def neighbours_of(builder: Builder, places: Places, length: int, at: Expression) -> Neighbours:
-    """What the places on an axis of that length are at a position."""
-    lower, upper, weight = places
+def neighbours_of(builder: Builder, positions: Places, length: int, at: Expression) -> Neighbours:
+    """Returns the neighbours at an output index, on an axis of this length."""
+    lower, upper, weight = positions
     return Neighbours(
         lower=place_of(builder, lower, length, at),
         upper=place_of(builder, upper, length, at),
@@ -59,7 +59,7 @@ def neighbours_of(builder: Builder, places: Places, length: int, at: Expression)
 def interpolated(
     source: Value, at: tuple[Expression, ...], rows: Neighbours, columns: Neighbours, kind: Scalar, one: int
 ) -> Expression:
-    """Between the four neighbours, first along the height and then along the width; a whole weight is `one`."""
+    """Interpolates between four neighbours, along height first; `one` is a weight of 1."""
     batch, _, _, channel = at
 
     def along_height(column: Expression) -> Expression:
@@ -72,7 +72,7 @@ def interpolated(
 
 
 def lower_nearest(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """Rows and columns picked."""
+    """Lowers RESIZE_NEAREST_NEIGHBOR."""
     source = to_nhwc(builder, builder.value(call, "input"), is_nchw(call))
     batches, height, width, channels = source.shape
     size = output_size(call)
@@ -86,7 +86,7 @@ def lower_nearest(call: Call, builder: Builder) -> tuple[Value, ...]:
 
 
 def lower_bilinear(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """In FLOAT32; stored values are rounded at the end, ties away from zero."""
+    """Lowers RESIZE_BILINEAR in FLOAT32; quantised results round ties away from zero."""
     source, output = to_nhwc(builder, builder.value(call, "input"), is_nchw(call)), call.operand("output")
     batches, height, width, channels = source.shape
     size = output_size(call)

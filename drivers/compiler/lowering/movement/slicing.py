@@ -1,9 +1,9 @@
-"""Parts of a tensor: SLICE, STRIDED_SLICE, SPLIT."""
+"""Lowers SLICE, STRIDED_SLICE and SPLIT."""
 
 from neurald.drivers.compiler.ir.builder import Builder
-from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.movement import indexing
-from neurald.drivers.compiler.lowering.movement.indexing import output_shapes, taken
+from neurald.drivers.compiler.lowering.movement.indexing import output_shapes, sliced
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.movement.slicing import slice_parts, split_parts, strided_parts
@@ -11,16 +11,16 @@ from neurald.hal.operations.movement.slicing import slice_parts, split_parts, st
 
 def lower_slice(call: Call, builder: Builder) -> tuple[Value, ...]:
     """Lowers SLICE."""
-    return (taken(builder, builder.value(call, "input"), slice_parts(call), output_shapes(call)[0]),)
+    return (sliced(builder, builder.value(call, "input"), slice_parts(call), output_shapes(call)[0]),)
 
 
 def _strided_slice(call: Call, builder: Builder) -> tuple[Value, ...]:
     parts, shape = strided_parts(call)
-    return (taken(builder, builder.value(call, "input"), parts, shape),)
+    return (sliced(builder, builder.value(call, "input"), parts, shape),)
 
 
 def lower_split(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """Lowers SPLIT into parts of one length."""
+    """Lowers SPLIT into equal parts."""
     axis, parts = split_parts(call)
     source = builder.value(call, "input")
     return indexing.split(builder, source, axis, [source.shape[axis] // parts] * parts)

@@ -1,13 +1,11 @@
-"""Blocks of an image moved to its channels or to the batch, and back.
-
-DEPTH_TO_SPACE, SPACE_TO_DEPTH, BATCH_TO_SPACE_ND, SPACE_TO_BATCH_ND.
-"""
+"""Lowers DEPTH_TO_SPACE, SPACE_TO_DEPTH, BATCH_TO_SPACE_ND and SPACE_TO_BATCH_ND."""
 
 from collections.abc import Callable, Sequence
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, constant, load
-from neurald.drivers.compiler.ir.graph import Shape, Value, flat, inside, unflat
+from neurald.drivers.compiler.ir.graph import delinearize, inside, linearize
+from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.drivers.compiler.lowering.machinery.layout import from_nhwc, to_nhwc
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
 from neurald.drivers.compiler.lowering.movement.indexing import output_shapes
@@ -17,29 +15,29 @@ from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.movement.padding import paddings
 from neurald.hal.operations.movement.space_depth import block_lengths
 
-#: Gives the output from the input and the output's shape, all of them NHWC.
+#: Computes the output from the input and the output's shape, all NHWC.
 Rearrangement = Callable[[Call, Builder, Value, Shape], Value]
 
 
 def batch_to_space(
     builder: Builder, source: Value, block: Sequence[int], crops: Sequence[int], shape: Shape
 ) -> Value:
-    """Images of the batch as the elements of blocks.
+    """Rearranges images of the batch into blocks of larger images.
 
     Args:
         builder: of the operation.
-        source: (batches, lengths of an image …, channels).
+        source: (batches, image lengths …, channels).
         block: its lengths.
-        crops: what is cut off at the start of each axis.
+        crops: elements removed at the start of each axis.
         shape: of the result.
     """
 
     def body(*at: Expression) -> Expression:
         batch, *image, channel = at
-        places = [place + cut for place, cut in zip(image, crops, strict=True)]
-        within = [place % length for place, length in zip(places, block, strict=True)]
-        blocks = [place // length for place, length in zip(places, block, strict=True)]
-        return load(source, (flat((*within, batch), (*block, shape[0])), *blocks, channel))
+        indexes = [index + cut for index, cut in zip(image, crops, strict=True)]
+        within = [index % length for index, length in zip(indexes, block, strict=True)]
+        blocks = [index // length for index, length in zip(indexes, block, strict=True)]
+        return load(source, (linearize((*within, batch), (*block, shape[0])), *blocks, channel))
 
     return builder.compute(shape, body)
 
@@ -47,15 +45,15 @@ def batch_to_space(
 def space_to_batch(
     builder: Builder, source: Value, block: Sequence[int], before: Sequence[int], shape: Shape, value: int
 ) -> Value:
-    """The elements of blocks as images of the batch.
+    """Rearranges the elements of blocks into images of the batch.
 
     Args:
         builder: of the operation.
-        source: (batches, lengths of an image …, channels).
+        source: (batches, image lengths …, channels).
         block: its lengths.
-        before: how much is padded at the start of each axis.
+        before: padding at the start of each axis.
         shape: of the result.
-        value: what it is padded with, as it is stored.
+        value: the padding, as stored.
     """
     other = constant(value, source.type)
 
@@ -63,12 +61,12 @@ def space_to_batch(
         if not source.count:
             return other
         images, *image, channel = at
-        *within, batch = unflat(images, (*block, source.shape[0]))
-        places = [
-            place * length + inner - pad
-            for place, length, inner, pad in zip(image, block, within, before, strict=True)
+        *within, batch = delinearize(images, (*block, source.shape[0]))
+        indexes = [
+            index * length + inner - pad
+            for index, length, inner, pad in zip(image, block, within, before, strict=True)
         ]
-        return load(source, (batch, *places, channel), inside(places, source.shape[1:-1]), other)
+        return load(source, (batch, *indexes, channel), inside(indexes, source.shape[1:-1]), other)
 
     return builder.compute(shape, body)
 
@@ -77,8 +75,8 @@ def _depth_to_space(call: Call, builder: Builder, source: Value, shape: Shape) -
     size, depth = call.scalar("block_size"), shape[3]
 
     def body(n: Expression, y: Expression, x: Expression, c: Expression) -> Expression:
-        place = flat((y % size, x % size, c), (size, size, depth))
-        return load(source, (n, y // size, x // size, place))
+        index = linearize((y % size, x % size, c), (size, size, depth))
+        return load(source, (n, y // size, x // size, index))
 
     return builder.compute(shape, body)
 
@@ -87,7 +85,7 @@ def _space_to_depth(call: Call, builder: Builder, source: Value, shape: Shape) -
     size = call.scalar("block_size")
 
     def body(n: Expression, y: Expression, x: Expression, c: Expression) -> Expression:
-        row, column, channel = unflat(c, (size, size, source.shape[3]))
+        row, column, channel = delinearize(c, (size, size, source.shape[3]))
         return load(source, (n, y * size + row, x * size + column, channel))
 
     return builder.compute(shape, body)
@@ -104,7 +102,7 @@ def _space_to_batch(call: Call, builder: Builder, source: Value, shape: Shape) -
 
 
 def _images(rearrange: Rearrangement) -> Lowering:
-    """Of images in either order of dimensions."""
+    """Returns the lowering of a rearrangement for both image layouts."""
 
     def lower(call: Call, builder: Builder) -> tuple[Value, ...]:
         source = to_nhwc(builder, builder.value(call, "input"), is_nchw(call))
@@ -115,7 +113,7 @@ def _images(rearrange: Rearrangement) -> Lowering:
     return lower
 
 
-#: Also of the extension's, which differ in types only.
+#: The TFLite operations only differ in types and share these lowerings.
 depth_to_space, space_to_depth = _images(_depth_to_space), _images(_space_to_depth)
 
 LOWERINGS = {

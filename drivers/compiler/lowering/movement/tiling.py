@@ -1,11 +1,11 @@
-"""Elements repeated, ranks raised and counted: TILE, FILL, PACK, EXPAND_DIMS, RANK."""
+"""Lowers TILE, FILL, PACK, EXPAND_DIMS and RANK."""
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, load
-from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.movement.indexing import (
+    constant_results,
     joined,
-    known_results,
     only_element,
     output_shapes,
     reshaped,
@@ -23,7 +23,7 @@ def tile(call: Call, builder: Builder) -> tuple[Value, ...]:
         return load(
             source,
             tuple(
-                place % length if length else place for place, length in zip(at, source.shape, strict=True)
+                index % length if length else index for index, length in zip(at, source.shape, strict=True)
             ),
         )
 
@@ -51,5 +51,5 @@ LOWERINGS = {
     OperationType.FILL: fill,
     OperationType.PACK: pack,
     OperationType.EXPAND_DIMS: reshaped,
-    OperationType.RANK: known_results,
+    OperationType.RANK: constant_results,
 }

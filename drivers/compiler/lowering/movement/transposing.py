@@ -1,17 +1,17 @@
-"""The same elements in another order: TRANSPOSE, CHANNEL_SHUFFLE, REVERSE."""
+"""Lowers TRANSPOSE, CHANNEL_SHUFFLE and REVERSE."""
 
 from collections.abc import Sequence
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, load
-from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.value import Value
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.movement.transposing import reversed_axis, shuffled_groups, transposed_axes
 
 
 def transpose(call: Call, builder: Builder, *, from_end: bool = False) -> tuple[Value, ...]:
-    """Lowers TRANSPOSE; `from_end` as `transposed_axes` has it."""
+    """Lowers TRANSPOSE; for `from_end` see `transposed_axes`."""
     source, axes = builder.value(call, "input"), transposed_axes(call, from_end=from_end)
 
     def body(*at: Expression) -> Expression:
@@ -26,19 +26,19 @@ def _channel_shuffle(call: Call, builder: Builder) -> tuple[Value, ...]:
     each = source.shape[axis] // groups
 
     def body(*at: Expression) -> Expression:
-        place = at[axis] % groups * each + at[axis] // groups
-        return load(source, (*at[:axis], place, *at[axis + 1 :]))
+        index = at[axis] % groups * each + at[axis] // groups
+        return load(source, (*at[:axis], index, *at[axis + 1 :]))
 
     return (builder.compute(source.shape, body),)
 
 
 def backwards(builder: Builder, source: Value, axes: Sequence[int]) -> Value:
-    """The elements in the opposite order along some axes."""
+    """Reverses the elements along some axes."""
 
     def body(*at: Expression) -> Expression:
         return load(
             source,
-            tuple(source.shape[axis] - 1 - place if axis in axes else place for axis, place in enumerate(at)),
+            tuple(source.shape[axis] - 1 - index if axis in axes else index for axis, index in enumerate(at)),
         )
 
     return builder.compute(source.shape, body)

@@ -1,1 +1,1 @@
-"""Lowerings: recurrent cells and sequences of them."""
+"""Lowers recurrent cells and sequences."""

@@ -1,9 +1,12 @@
-"""What operations with a forward and a backward cell share, see `neurald.hal.operations.recurrent.bidirectional`."""
+"""Helpers of operations with a forward and a backward cell.
+
+See `neurald.hal.operations.recurrent.bidirectional`.
+"""
 
 from collections.abc import Sequence
 
 from neurald.drivers.compiler.ir.builder import Builder
-from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.movement.indexing import joined
 from neurald.drivers.compiler.lowering.recurrent.recurrent import stored, stored_sequence, time_major
 from neurald.hal.operations.machinery.call import Call
@@ -12,7 +15,7 @@ from neurald.hal.operations.recurrent.recurrent import is_given
 
 
 def sequences(call: Call, builder: Builder, auxiliary_weights: str) -> tuple[Value, Value, Value | None]:
-    """The main inputs of the forward and the backward cell, and the auxiliary input of both: FLOAT32, time-major."""
+    """Returns the forward, backward and auxiliary input sequences: FLOAT32, time-major."""
     is_time_major = bool(call.scalar("time_major"))
     forward = time_major(builder, builder.value(call, "input"), is_time_major=is_time_major)
     if not is_given(call, "aux_input"):
@@ -26,7 +29,7 @@ def sequences(call: Call, builder: Builder, auxiliary_weights: str) -> tuple[Val
 def outputs_of_both(
     call: Call, builder: Builder, outputs: tuple[Value, Value], states: Sequence[Value]
 ) -> tuple[Value, ...]:
-    """All outputs, from FLOAT32, time-major ones of both cells and from their last states."""
+    """Returns all outputs, from time-major FLOAT32 sequences and the last states of both cells."""
     names = list(call.binding.outputs)
     both = (joined(builder, outputs, 2),) if is_merged(call) else outputs
     is_time_major = bool(call.scalar("time_major"))

@@ -1,4 +1,7 @@
-"""LSTM, and the cell of floats that all LSTM operations share, see `neurald.hal.operations.recurrent.lstm`."""
+"""Lowers LSTM, and provides the float cell of all LSTM operations.
+
+See `neurald.hal.operations.recurrent.lstm`.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -6,9 +9,9 @@ import numpy as np
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, apply, axis, index, load, reduce, select
-from neurald.drivers.compiler.ir.graph import Value
-from neurald.drivers.compiler.ir.op import Fold, Op
+from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import real
 from neurald.drivers.compiler.lowering.machinery.table import Lowerings
 from neurald.drivers.compiler.lowering.recurrent.recurrent import (
@@ -25,23 +28,23 @@ from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.recurrent.lstm import GATES, LSTM_ACTIVATIONS, NORM_EPSILON, is_coupled
 from neurald.hal.operations.recurrent.recurrent import cell_activation, is_given, time_steps
 
-#: The sum of a gate at (row, unit), what its activation is applied to.
+#: Pre-activation of a gate at (row, unit).
 Sum = Callable[[Expression, Expression], Expression]
-#: An element of an operand, as FLOAT32.
+#: An element of a vector operand as FLOAT32.
 Vector = Callable[[Expression], Expression]
-#: The product of a gate's weights at (row, unit).
+#: Product of a gate's weights at (row, unit).
 Product = Callable[[str, Expression, Expression], Expression]
 
 
 class LstmCell:
-    """A cell of floats as nodes, one step after another. Everything is FLOAT32.
+    """Builds a float LSTM cell, one time step after another. All values are FLOAT32.
 
     Args:
         call: the operation.
         builder: of the operation.
-        prefix: begins the names of the cell's operands.
+        prefix: of the names of the cell's operands.
         sequence: (time, batch, elements).
-        auxiliary: the auxiliary input, (time, batch, elements), if there is one that the cell takes.
+        auxiliary: the cell's auxiliary input, (time, batch, elements), if there is one.
     """
 
     def __init__(
@@ -59,16 +62,16 @@ class LstmCell:
         self._units = call.shape(f"{prefix}input_to_output_weights")[0]
         self._activation = cell_activation(call, LSTM_ACTIVATIONS)
         self._cell_clip, self._projection_clip = call.scalar("cell_clip"), call.scalar("projection_clip")
-        # What does not depend on the state is computed for all steps at once.
+        # Products that do not depend on the state are computed for all steps at once.
         self._products = [self._product("input_to", sequence)]
         if auxiliary is not None and is_given(call, f"{prefix}aux_input_to_forget_weights"):
             self._products.append(self._product("aux_input_to", auxiliary))
 
     def run(self, *, backward: bool = False) -> tuple[Value, Value, Value]:
-        """Outputs (time, batch, outputs), and the last output and cell states.
+        """Returns the outputs (time, batch, outputs), and the last output and cell states.
 
         Args:
-            backward: start with the last step.
+            backward: True starts with the last step.
         """
         output, state = (
             floats(self._builder, self._builder.value(self._call, f"{self._prefix}{name}_state_in"))
@@ -91,10 +94,10 @@ class LstmCell:
         if not is_given(self._call, full):
             return None
         value, operand = self._builder.value(self._call, full), self._call.operand(full)
-        return lambda place: real(load(value, (place,)), operand)
+        return lambda unit: real(load(value, (unit,)), operand)
 
     def _step(self, step: int, output: Value, state: Value) -> tuple[Value, Value]:
-        """The next output and cell states."""
+        """Returns the next output and cell states."""
         builder = self._builder
         recurrent = linear(self._call, builder, self._names("recurrent_to"), output)
 
@@ -124,7 +127,7 @@ class LstmCell:
         return self._project(builder.compute(state.shape, hidden)), following
 
     def _sums(self, gates: Sequence[str], product: Product, state: Value) -> Mapping[str, Sum]:
-        """What the activations of gates are applied to that look at that cell state."""
+        """Returns the pre-activations of gates that read this cell state."""
         sums = {gate: self._peeping(gate, product, state) for gate in gates}
         norms = {gate: norm for gate in gates if (norm := self._vector(f"{gate}_layer_norm_weights"))}
         return {
@@ -146,35 +149,35 @@ class LstmCell:
         return total if bias is None else lambda row, unit: total(row, unit) + bias(unit)
 
     def _normalized(self, sums: Mapping[str, Sum], norms: Mapping[str, Vector]) -> Mapping[str, Sum]:
-        """Layer normalisation of the rows of gates, all at once, times their weights."""
+        """Returns the layer-normalised, weighted pre-activations of all gates in one go."""
         builder, units = self._builder, self._units
 
-        def of_any(row: Expression, place: Expression, unit: Expression) -> Expression:
+        def of_any(row: Expression, which: Expression, unit: Expression) -> Expression:
             first, *others = (total(row, unit) for total in sums.values())
             for number, other in enumerate(others, start=1):
-                first = select(place.equals(number), other, first)
+                first = select(which.equals(number), other, first)
             return first
 
         values = builder.compute((self._batch, len(sums), units), of_any)
 
         def over_row(body: Callable[..., Expression]) -> Value:
-            def mean(row: Expression, place: Expression) -> Expression:
+            def mean(row: Expression, which: Expression) -> Expression:
                 unit = axis(units, "r0")
-                return reduce(Fold.SUM, (unit,), body(row, place, unit)) / float(units)
+                return reduce(ReductionOp.SUM, (unit,), body(row, which, unit)) / float(units)
 
             return builder.compute((self._batch, len(sums)), mean)
 
         means = over_row(lambda *at: load(values, at))
 
-        def centred(row: Expression, place: Expression, unit: Expression) -> Expression:
-            return load(values, (row, place, unit)) - load(means, (row, place))
+        def centred(row: Expression, which: Expression, unit: Expression) -> Expression:
+            return load(values, (row, which, unit)) - load(means, (row, which))
 
         variances = over_row(lambda *at: centred(*at) * centred(*at))
 
-        def normalized(place: Expression, norm: Vector) -> Sum:
+        def normalized(which: Expression, norm: Vector) -> Sum:
             def total(row: Expression, unit: Expression) -> Expression:
-                deviation = apply(Op.SQRT, load(variances, (row, place)) + NORM_EPSILON)
-                return norm(unit) * (centred(row, place, unit) / deviation)
+                deviation = apply(Op.SQRT, load(variances, (row, which)) + NORM_EPSILON)
+                return norm(unit) * (centred(row, which, unit) / deviation)
 
             return total
 
@@ -196,7 +199,7 @@ class LstmCell:
 
 
 def lower_step(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """One step. The scratch buffer is an output that means nothing; it is filled with zeros."""
+    """Lowers one step. The scratch buffer is an unused output, filled with zeros."""
     source = floats(builder, builder.value(call, "input"))
     cell = LstmCell(call, builder, builder.reshape(source, (1, *source.shape)))
     _, output, state = cell.run()

@@ -1,9 +1,9 @@
-"""QUANTIZED_LSTM, QUANTIZED_16BIT_LSTM. The weights of the first are constants."""
+"""Lowers QUANTIZED_LSTM (with constant weights) and QUANTIZED_16BIT_LSTM."""
 
 import numpy as np
 
 from neurald.drivers.compiler.ir.builder import Builder
-from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.machinery.table import Lowerings
 from neurald.drivers.compiler.lowering.movement.indexing import joined
 from neurald.drivers.compiler.lowering.recurrent.quantized_lstm_cell import (
@@ -34,7 +34,7 @@ def _lower(call: Call, builder: Builder) -> tuple[Value, ...]:
 
 
 def _lower_16bit(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """The columns that are multiplied with the input are those of the recurrent weights, as in the reference."""
+    """Lowers QUANTIZED_16BIT_LSTM, with recurrent weights first, as in the reference."""
     rows = [
         joined(
             builder,

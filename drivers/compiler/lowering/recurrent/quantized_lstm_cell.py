@@ -1,4 +1,4 @@
-"""LSTM cells of integers as nodes, exactly as `neurald.hal.operations.recurrent.quantized_lstm_cell` computes them."""
+"""Integer LSTM cells, bit-exact with `neurald.hal.operations.recurrent.quantized_lstm_cell`."""
 
 from collections.abc import Callable, Mapping
 
@@ -15,9 +15,9 @@ from neurald.drivers.compiler.ir.expression import (
     reduce,
     select,
 )
-from neurald.drivers.compiler.ir.graph import Value
-from neurald.drivers.compiler.ir.op import Fold, Op
+from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.gemmlowp import (
     inverse_square_root,
     product16,
@@ -44,7 +44,7 @@ from neurald.hal.operations.recurrent.quantized_lstm_cell import (
 )
 
 _INT16_LARGEST = (1 << 15) - 1
-#: An 8-bit number less a zero point times an 8-bit weight is of smaller magnitude.
+#: Bound on the magnitude of (8-bit number - zero point) × 8-bit weight.
 _LARGEST_PRODUCT = 1 << 15
 
 #: A 16-bit number as INT64 at (row, unit).
@@ -54,7 +54,7 @@ Sum = Callable[[Expression, Expression], Expression]
 def run_quantized_lstm(
     builder: Builder, cell: QuantizedLstmCell, sequence: Value, output_state: Value, cell_state: Value
 ) -> tuple[Value, Value, Value]:
-    """Runs a cell whose weights are constants over a sequence.
+    """Runs a cell with constant weights over a sequence.
 
     Args:
         builder: of the operation.
@@ -82,10 +82,10 @@ class _Run:
             name: gate for name, gate in gates.items() if gate is not None
         }
         self._units = len(cell.output.inputs.values)
-        self._columns = {name: place * self._units for place, name in enumerate(self._gates)}
+        self._columns = {name: index * self._units for index, name in enumerate(self._gates)}
         self._sigmoid, self._tanh3 = sigmoid16(builder), tanh16(builder, 3)
         self._tanh = tanh16(builder, cell.cell_bits)
-        # What does not depend on the state is computed for all steps at once.
+        # Products that do not depend on the state are computed for all steps at once.
         weights = np.concatenate([gate.inputs.values for gate in self._gates.values()])
         self._inputs = _product(builder, all_rows(builder, sequence), weights, cell.input_zero_point)
         self._weights = np.concatenate([gate.recurrent.values for gate in self._gates.values()])
@@ -121,7 +121,7 @@ class _Run:
         return self._project(builder.compute(cell_state.shape, hidden)), following
 
     def _sum(self, name: str, first_row: int, recurrent: Value, state: Value) -> Sum:
-        """What the curve of a gate is applied to: with 3 integer bits; every further term saturates."""
+        """Returns a gate's pre-activation with 3 integer bits; each added term saturates."""
         gate, bias = self._gates[name], self._biases[name]
         peephole = None if gate.peephole is None else self._builder.constant(gate.peephole.values)
 
@@ -142,21 +142,21 @@ class _Run:
         return plain if gate.norm is None else self._normalized(plain, gate, gate.norm, bias)
 
     def _seen(self, weights: Value, width: int | None, row: Expression, unit: Expression) -> Expression:
-        """The peephole's weight of a cell state, see `QuantizedGate.peephole_width`."""
+        """Returns the peephole's weight for a cell state; see `QuantizedGate.peephole_width`."""
         if width is None:
             return load(weights, (unit,)).to(Scalar.INT64)
-        place = row * self._units + unit
-        return load(weights, (place % width,), place < self._batch * width).to(Scalar.INT64)
+        index = row * self._units + unit
+        return load(weights, (index % width,), index < self._batch * width).to(Scalar.INT64)
 
     def _normalized(self, plain: Sum, gate: QuantizedGate, norm: ScaledWeights, bias: Value) -> Sum:
-        """Layer normalisation, see `normalize_rows16`."""
+        """Applies layer normalisation; see `normalize_rows16`."""
         builder, units = self._builder, self._units
         sums = builder.compute((self._batch, units), plain)
 
         def row_sum(row: Expression, *, squared: bool) -> Expression:
             unit = axis(units, "r0")
             value = load(sums, (row, unit))
-            return reduce(Fold.SUM, (unit,), value * value if squared else value)
+            return reduce(ReductionOp.SUM, (unit,), value * value if squared else value)
 
         means = builder.compute(
             (self._batch,), lambda row: _truncated(row_sum(row, squared=False) << NORM_BITS, units)
@@ -224,12 +224,13 @@ def run_quantized_16bit_lstm(
     cell_state: Value,
     rounding: Rounding = Rounding.TWICE,
 ) -> tuple[Value, Value]:
-    """One step of a cell whose inputs and outputs have the scale 1/128 and the zero point 128.
+    """Runs one step of a cell with input and output scale 1/128 and zero point 128.
 
     Args:
         builder: of the operation.
-        weights: UINT8, (4 × units, elements + units): the rows of input, cell, forget and output gate.
-        weights_zero: their zero point.
+        weights: UINT8, (4 × units, elements + units): rows of the input, cell, forget and output
+        gates.
+        weights_zero: zero point of the weights.
         bias: INT32, (4 × units,).
         multiplier: from the scale of the products to 2^-12.
         source, output_state: UINT8, (batch, elements) and (batch, units).
@@ -246,8 +247,8 @@ def run_quantized_16bit_lstm(
     mantissa, exponent = (constant(part, Scalar.INT32) for part in quantize_multiplier(multiplier))
     sigmoid, tanh = sigmoid16(builder), tanh16(builder, 3)
 
-    def gate(place: int, row: Expression, unit: Expression) -> Expression:
-        column = unit + place * units
+    def gate(index: int, row: Expression, unit: Expression) -> Expression:
+        column = unit + index * units
         total = load(products, (row, column)).to(Scalar.INT64) + load(bias, (column,)).to(Scalar.INT64)
         return saturate16(requantized(saturate32(total), mantissa, exponent, rounding))
 
@@ -259,7 +260,7 @@ def run_quantized_16bit_lstm(
     following = builder.compute(cell_state.shape, next_state)
 
     def output(row: Expression, unit: Expression) -> Expression:
-        # The last curve sees the state with 3 integer bits, because it is flat beyond them.
+        # This activation reads the state with 3 integer bits, since it is flat beyond them.
         doubled = saturate16(load(following, (row, unit)).to(Scalar.INT64) << 1)
         value = shift_right(product16(sigmoid(gate(3, row, unit)), tanh(doubled)), 8)
         return (clamp(value, -128, 127) + 128).to(Scalar.UINT8)

@@ -1,7 +1,7 @@
-"""What lowerings of recurrent operations share: products of weights, activations of cells, and sequences.
+"""Helpers of recurrent operations: weight products, cell activations and sequences.
 
-Every step of a sequence has nodes of its own. What does not depend on the state is computed for all steps at once before
-them. Cells compute in FLOAT32, as references do.
+Each time step has its own nodes. Products that do not depend on the state are computed for all
+steps in advance. Cells compute in FLOAT32, as references do.
 """
 
 from collections.abc import Sequence
@@ -10,9 +10,9 @@ import numpy as np
 
 from neurald.drivers.compiler.ir.builder import Builder, Unsupported
 from neurald.drivers.compiler.ir.expression import Expression, apply, clamp, load
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import activate, store
 from neurald.drivers.compiler.lowering.movement.indexing import joined
 from neurald.drivers.compiler.lowering.tflite.convolution import hybrid
@@ -21,8 +21,8 @@ from neurald.hal.operations.arithmetic.quantized import is_quantized
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.recurrent.recurrent import CellActivation
 
-#: A sequence of more steps has no kernel: every step is a few kernels of its own.
-MAXIMUM_STEPS = 128
+#: Longer sequences are not supported, because every step adds several kernels.
+MAX_STEPS = 128
 
 _FUSED = {
     CellActivation.NONE: FusedActivation.NONE,
@@ -34,19 +34,19 @@ _CURVES = {CellActivation.TANH: Op.TANH, CellActivation.SIGMOID: Op.LOGISTIC}
 
 
 def activate_cell(value: Expression, activation: CellActivation) -> Expression:
-    """The activation inside of a cell."""
+    """Applies a cell's activation."""
     if activation in _FUSED:
         return activate(value, _FUSED[activation])
     return apply(_CURVES[activation], value)
 
 
 def element(value: Value, *at: Expression) -> Expression:
-    """An element of floats as FLOAT32."""
+    """Loads a float as FLOAT32."""
     return load(value, at).to(Scalar.FLOAT32)
 
 
 def floats(builder: Builder, value: Value) -> Value:
-    """Floats as FLOAT32; constants right away."""
+    """Returns floats as FLOAT32; constants are converted at compile time."""
     if value.type is Scalar.FLOAT32:
         return value
     if value.constant is not None:
@@ -55,16 +55,16 @@ def floats(builder: Builder, value: Value) -> Value:
 
 
 def linear(call: Call, builder: Builder, names: Sequence[str], rows: Value) -> Value:
-    """Products of rows with several weights of one depth, in one go.
+    """Multiplies rows by several weights of the same depth in one product.
 
     Args:
         call: the operation.
         builder: of the operation.
-        names: of the weights, (units, elements) each, that are floats, or all stored in 8 bits.
+        names: of the weights, each (units, elements), all float or all quantised to 8 bits.
         rows: FLOAT32, (n, elements).
 
     Returns:
-        FLOAT32, (n, units of all weights).
+        FLOAT32, (n, total units).
     """
     weights = [builder.value(call, name) for name in names]
     operands = [call.operand(name) for name in names]
@@ -83,7 +83,7 @@ def linear(call: Call, builder: Builder, names: Sequence[str], rows: Value) -> V
 
 
 def time_major(builder: Builder, sequence: Value, *, is_time_major: bool) -> Value:
-    """A sequence of floats as FLOAT32 of shape (time, batch, elements).
+    """Returns a float sequence as FLOAT32 (time, batch, elements).
 
     Raises:
         Unsupported: it has too many steps.
@@ -98,25 +98,28 @@ def time_major(builder: Builder, sequence: Value, *, is_time_major: bool) -> Val
 
 def expect_steps(count: int) -> None:
     """Raises Unsupported if a sequence has too many steps."""
-    if count > MAXIMUM_STEPS:
-        raise Unsupported(f"a sequence of {count} steps has no kernel; at most {MAXIMUM_STEPS} have")
+    if count > MAX_STEPS:
+        raise Unsupported(f"a sequence has {count} steps; at most {MAX_STEPS} are supported")
 
 
 def all_rows(builder: Builder, sequence: Value) -> Value:
-    """The rows of all steps of a sequence as one matrix: (time × batch, elements)."""
+    """Reshapes a sequence to a matrix with the rows of all steps: (time × batch, elements)."""
     time, batch, size = sequence.shape
     return builder.reshape(sequence, (time * batch, size))
 
 
 def of_sequence(builder: Builder, outputs: Sequence[Value], empty: Value) -> Value:
-    """(time, batch, elements) from the output of every step; of no steps as many elements as `empty`, a state, has."""
+    """Stacks the outputs of all steps to (time, batch, elements).
+
+    Without steps, the element count is that of `empty`, a state.
+    """
     if outputs:
         return joined(builder, [builder.reshape(output, (1, *output.shape)) for output in outputs])
     return builder.constant(np.zeros((0, *empty.shape), empty.type.dtype))
 
 
 def stored(builder: Builder, call: Call, name: str, value: Value) -> Value:
-    """FLOAT32 as an output stores it."""
+    """Converts FLOAT32 to the stored form of an output."""
     operand = call.operand(name)
     if value.type is Scalar.of(operand.type.dtype):
         return value
@@ -126,7 +129,7 @@ def stored(builder: Builder, call: Call, name: str, value: Value) -> Value:
 def stored_sequence(
     builder: Builder, call: Call, name: str, sequence: Value, *, is_time_major: bool
 ) -> Value:
-    """A sequence (time, batch, elements) as an output has it."""
+    """Converts a sequence (time, batch, elements) to an output's layout and type."""
     if is_time_major:
         return stored(builder, call, name, sequence)
     time, batch, size = sequence.shape
@@ -135,6 +138,6 @@ def stored_sequence(
 
 
 def clipped(value: Expression, limit: float) -> Expression:
-    """Cut off at a magnitude, unless that is 0."""
+    """Clamps to a magnitude; a limit of 0 means none."""
     bound = float(np.float32(limit))
     return clamp(value, -bound, bound) if limit > 0 else value

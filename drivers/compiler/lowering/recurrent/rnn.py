@@ -1,8 +1,8 @@
-"""Basic recurrent cells: RNN, UNIDIRECTIONAL_SEQUENCE_RNN, BIDIRECTIONAL_SEQUENCE_RNN."""
+"""Lowers RNN, UNIDIRECTIONAL_SEQUENCE_RNN and BIDIRECTIONAL_SEQUENCE_RNN."""
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, load
-from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.machinery.table import Lowerings
 from neurald.drivers.compiler.lowering.recurrent.bidirectional import outputs_of_both, sequences
 from neurald.drivers.compiler.lowering.recurrent.recurrent import (
@@ -35,7 +35,10 @@ def _run(
     auxiliary: Value | None = None,
     backward: bool = False,
 ) -> tuple[Value, Value]:
-    """As `neurald.hal.operations.recurrent.rnn.run_rnn`: outputs (time, batch, units) and the last state, both FLOAT32."""
+    """Runs a cell as `neurald.hal.operations.recurrent.rnn.run_rnn` does.
+
+    Returns the outputs (time, batch, units) and the last state, both FLOAT32.
+    """
     time, batch, _ = sequence.shape
     activation = cell_activation(call, BASIC_ACTIVATIONS)
     bias = builder.value(call, f"{prefix}bias")
@@ -60,7 +63,7 @@ def _run(
 
 
 def lower_step(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """One step of a cell; its weights may be stored in 8 bits."""
+    """Lowers one step of a cell; its weights may be quantised to 8 bits."""
     source = floats(builder, builder.value(call, "input"))
     _, state = _run(call, builder, builder.reshape(source, (1, *source.shape)))
     result = stored(builder, call, "output", state)
@@ -68,7 +71,7 @@ def lower_step(call: Call, builder: Builder) -> tuple[Value, ...]:
 
 
 def lower_sequence(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """A cell over a sequence; its weights may be stored in 8 bits."""
+    """Lowers a cell over a sequence; its weights may be quantised to 8 bits."""
     is_time_major = bool(call.scalar("time_major"))
     sequence = time_major(builder, builder.value(call, "input"), is_time_major=is_time_major)
     outputs, state = _run(call, builder, sequence)
@@ -79,7 +82,7 @@ def lower_sequence(call: Call, builder: Builder) -> tuple[Value, ...]:
 
 
 def lower_bidirectional(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """A cell in each direction; their weights may be stored in 8 bits."""
+    """Lowers a cell in each direction; their weights may be quantised to 8 bits."""
     forward, backward, auxiliary = sequences(call, builder, "fw_aux_weights")
     outputs, state = _run(call, builder, forward, prefix="fw_", auxiliary=auxiliary)
     others, other = _run(call, builder, backward, prefix="bw_", auxiliary=auxiliary, backward=True)

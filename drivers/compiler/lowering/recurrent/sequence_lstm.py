@@ -1,7 +1,7 @@
-"""LSTM cells over sequences: UNIDIRECTIONAL_SEQUENCE_LSTM, BIDIRECTIONAL_SEQUENCE_LSTM."""
+"""Lowers UNIDIRECTIONAL_SEQUENCE_LSTM and BIDIRECTIONAL_SEQUENCE_LSTM."""
 
 from neurald.drivers.compiler.ir.builder import Builder
-from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.machinery.table import Lowerings
 from neurald.drivers.compiler.lowering.recurrent.bidirectional import outputs_of_both, sequences
 from neurald.drivers.compiler.lowering.recurrent.lstm import LstmCell
@@ -11,7 +11,7 @@ from neurald.hal.operations.machinery.call import Call
 
 
 def lower_sequence(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """A cell of floats over a sequence; its weights may be stored in 8 bits."""
+    """Lowers a float cell over a sequence; its weights may be quantised to 8 bits."""
     is_time_major = bool(call.scalar("time_major"))
     sequence = time_major(builder, builder.value(call, "input"), is_time_major=is_time_major)
     outputs, *states = LstmCell(call, builder, sequence).run()
@@ -22,7 +22,7 @@ def lower_sequence(call: Call, builder: Builder) -> tuple[Value, ...]:
 
 
 def lower_bidirectional(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """A cell of floats in each direction; their weights may be stored in 8 bits."""
+    """Lowers a float cell in each direction; their weights may be quantised to 8 bits."""
     forward, backward, auxiliary = sequences(call, builder, "bw_aux_input_to_forget_weights")
     output, *states = LstmCell(call, builder, forward, prefix="fw_", auxiliary=auxiliary).run()
     cell = LstmCell(call, builder, backward, prefix="bw_", auxiliary=auxiliary)

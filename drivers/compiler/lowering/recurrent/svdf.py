@@ -1,12 +1,12 @@
-"""SVDF, see `neurald.hal.operations.recurrent.svdf`."""
+"""Lowers SVDF; see `neurald.hal.operations.recurrent.svdf`."""
 
 from collections.abc import Callable
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, axis, index, load, reduce, select
-from neurald.drivers.compiler.ir.graph import Value
-from neurald.drivers.compiler.ir.op import Fold
+from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import real, store
 from neurald.drivers.compiler.lowering.machinery.table import Lowerings
 from neurald.drivers.compiler.lowering.recurrent.recurrent import activate_cell, element, floats, linear
@@ -14,20 +14,22 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.recurrent.recurrent import BASIC_ACTIVATIONS, cell_activation, is_given
 
-#: An element as a number to compute with.
+#: Converts an element to a number to compute with.
 Number = Callable[[Expression], Expression]
 
 
-def weighed(
+def filter_sums(
     call: Call, builder: Builder, features: Value, held: Number, weight: Number
 ) -> Callable[..., Expression]:
-    """What a unit sums: what the memories of its filters hold, the features in their last places, times weights.
+    """Returns the weighted sum over the memories of a unit's filters.
+
+    The last entry of each memory is the new feature.
 
     Args:
         call: the operation.
         builder: of the operation.
         features: (batch, filters).
-        held, weight: of an element of the state or the features, and of one of the time weights.
+        held, weight: convert an element of the state or features, and of the time weights.
 
     Returns:
         The sum at (row, unit).
@@ -39,29 +41,29 @@ def weighed(
         part, age = axis(rank, "r0"), axis(length - 1, "r1")
         filter_ = unit * rank + part
         new = held(load(features, (row, filter_))) * weight(load(times, (filter_, index(length - 1))))
-        newest = reduce(Fold.SUM, (part,), new)
+        newest = reduce(ReductionOp.SUM, (part,), new)
         if length == 1:
             return newest
         old = held(load(state, (row, filter_ * length + age))) * weight(load(times, (filter_, age)))
-        return reduce(Fold.SUM, (part, age), old) + newest
+        return reduce(ReductionOp.SUM, (part, age), old) + newest
 
     return total
 
 
 def next_state(call: Call, builder: Builder, features: Value, stored: Number = lambda value: value) -> Value:
-    """The memory, moved on by one place, whose last one is free (0).
+    """Returns the memory shifted by one entry, with 0 in the last one.
 
     Args:
         call: the operation.
         builder: of the operation.
-        features: (batch, filters): what the last place of each filter holds.
-        stored: of an element of them, as the state holds it.
+        features: (batch, filters), the new last entry of each memory.
+        stored: converts a feature to the state's form.
     """
     state, (_, length) = builder.value(call, "state_in"), call.shape("weights_time")
 
-    def body(row: Expression, place: Expression) -> Expression:
-        filter_, at = place // length, place % length
-        older = load(state, (row, place + 1), at < length - 2)
+    def body(row: Expression, coordinate: Expression) -> Expression:
+        filter_, at = coordinate // length, coordinate % length
+        older = load(state, (row, coordinate + 1), at < length - 2)
         if length == 1:
             return older
         return select(at.equals(length - 2), stored(load(features, (row, filter_))), older)
@@ -70,12 +72,12 @@ def next_state(call: Call, builder: Builder, features: Value, stored: Number = l
 
 
 def lower_floats(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """The cell of floats; its weights may be stored in 8 bits."""
+    """Lowers the float cell; its weights may be quantised to 8 bits."""
     times, output = call.operand("weights_time"), call.operand("output")
     activation = cell_activation(call, BASIC_ACTIVATIONS)
     features = linear(call, builder, ["weights_feature"], floats(builder, builder.value(call, "input")))
     bias = builder.value(call, "bias") if is_given(call, "bias") else None
-    total = weighed(
+    total = filter_sums(
         call,
         builder,
         features,

@@ -1,1 +1,1 @@
-"""Lowerings: reductions, searches, softmax and normalisation along axes."""
+"""Lowers reductions, searches, softmax and normalisation along axes."""

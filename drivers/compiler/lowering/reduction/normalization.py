@@ -1,12 +1,12 @@
-"""Normalisations: L2_NORMALIZATION, LOCAL_RESPONSE_NORMALIZATION, INSTANCE_NORMALIZATION, LOG_SOFTMAX."""
+"""Lowers L2_NORMALIZATION, LOCAL_RESPONSE_NORMALIZATION, INSTANCE_NORMALIZATION and LOG_SOFTMAX."""
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, apply, axis, constant, load, maximum, reduce
-from neurald.drivers.compiler.ir.graph import Value
-from neurald.drivers.compiler.ir.op import Fold, Op
+from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import store
-from neurald.drivers.compiler.lowering.machinery.reduced_axes import along, first_along, fold
+from neurald.drivers.compiler.lowering.machinery.reduced_axes import along, first_along, reduce_dimensions
 from neurald.drivers.compiler.lowering.reduction.reduction import difference
 from neurald.drivers.compiler.lowering.reduction.softmax import lower_log_softmax
 from neurald.hal.model.operation_type import OperationType
@@ -29,18 +29,25 @@ def _square(value: Expression) -> Expression:
 
 
 def sums_of_squares(call: Call, builder: Builder, dimension: int) -> Value:
-    """Of floats in FLOAT32; of stored values' differences from the zero point exactly. Of length 1 along the dimension."""
+    """Returns sums of squares, keeping the dimension with length 1.
+
+    Floats are summed in FLOAT32, quantised differences from the zero point exactly.
+    """
     source, operand = builder.value(call, "input"), call.operand("input")
     if not is_quantized(operand):
-        return fold(builder, source, (dimension,), Fold.SUM, element=lambda value: _square(_real(value)))
-    # As many as can be summed of the largest square.
+        return reduce_dimensions(
+            builder, source, (dimension,), ReductionOp.SUM, element=lambda value: _square(_real(value))
+        )
+    # A bound on the sum, as a multiple of the largest square.
     count = source.shape[dimension] * (1 << 8 * source.type.size_bytes)
     centred = difference(operand, count)
-    return fold(builder, source, (dimension,), Fold.SUM, element=lambda value: _square(centred(value)))
+    return reduce_dimensions(
+        builder, source, (dimension,), ReductionOp.SUM, element=lambda value: _square(centred(value))
+    )
 
 
 def lower_l2(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """Stored values need no scale: it is the same in an element and in the norm."""
+    """Lowers L2_NORMALIZATION. The scale cancels, so quantised values are used directly."""
     source, operand, output = builder.value(call, "input"), call.operand("input"), call.operand("output")
     dimension = _axis(call)
     sums = sums_of_squares(call, builder, dimension)
@@ -63,9 +70,9 @@ def _local_response(call: Call, builder: Builder) -> tuple[Value, ...]:
 
     def body(*at: Expression) -> Expression:
         near = axis(2 * radius + 1, "r")
-        place = at[dimension] + near - radius
-        seen = load(source, along(at, dimension, place), (place >= 0) & (place < length), 0)
-        total = reduce(Fold.SUM, (near,), _square(_real(seen)))
+        index = at[dimension] + near - radius
+        seen = load(source, along(at, dimension, index), (index >= 0) & (index < length), 0)
+        total = reduce(ReductionOp.SUM, (near,), _square(_real(seen)))
         factor = apply(Op.POWER, total * alpha + bias, constant(-beta, Scalar.FLOAT32))
         return store(_real(load(source, at)) * factor, output)
 
@@ -73,19 +80,23 @@ def _local_response(call: Call, builder: Builder) -> tuple[Value, ...]:
 
 
 def _instance(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """Each channel of each image by itself."""
+    """Lowers INSTANCE_NORMALIZATION, which normalises each channel of each image separately."""
     source, output = builder.value(call, "input"), call.operand("output")
     spatial = (2, 3) if call.scalar("nchw") else (1, 2)
     gamma, beta, epsilon = (float(call.scalar(name)) for name in ("gamma", "beta", "epsilon"))
     count = float(source.shape[spatial[0]] * source.shape[spatial[1]])
-    means = fold(builder, source, spatial, Fold.SUM, element=_real, finish=lambda total: total / count)
+    means = reduce_dimensions(
+        builder, source, spatial, ReductionOp.SUM, element=_real, finish=lambda total: total / count
+    )
 
     def centred(at: tuple[Expression, ...]) -> Expression:
         first = first_along(first_along(at, spatial[0]), spatial[1])
         return _real(load(source, at)) - load(means, first)
 
     squares = builder.compute(source.shape, lambda *at: _square(centred(at)))
-    variances = fold(builder, squares, spatial, Fold.SUM, finish=lambda total: total / count)
+    variances = reduce_dimensions(
+        builder, squares, spatial, ReductionOp.SUM, finish=lambda total: total / count
+    )
 
     def body(*at: Expression) -> Expression:
         variance = load(variances, first_along(first_along(at, spatial[0]), spatial[1]))

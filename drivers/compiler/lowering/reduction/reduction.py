@@ -1,16 +1,21 @@
-"""Reductions over a set of axes: MEAN, and REDUCE_ALL, _ANY, _MAX, _MIN, _PROD and _SUM."""
+"""Lowers MEAN, and REDUCE_ALL, _ANY, _MAX, _MIN, _PROD and _SUM."""
 
 from collections.abc import Callable
 
 from neurald.drivers.compiler.ir.builder import Builder, Unsupported
 from neurald.drivers.compiler.ir.expression import Expression, constant
-from neurald.drivers.compiler.ir.graph import Value
-from neurald.drivers.compiler.ir.op import Fold
+from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import fixed_point, saturate
 from neurald.drivers.compiler.lowering.convolution.weighted_sum import largest
 from neurald.drivers.compiler.lowering.elementwise.pointwise import widen
-from neurald.drivers.compiler.lowering.machinery.reduced_axes import count_along, exact_sum, filled, fold
+from neurald.drivers.compiler.lowering.machinery.reduced_axes import (
+    count_along,
+    exact_sum,
+    filled,
+    reduce_dimensions,
+)
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
 from neurald.drivers.compiler.lowering.movement.indexing import output_shapes
 from neurald.hal.model.operation_type import OperationType
@@ -22,13 +27,13 @@ from neurald.hal.operations.reduction.reduction import mean_multiplier
 
 
 def difference(operand: Operand, count: int) -> Callable[[Expression], Expression]:
-    """Makes of a stored value its difference from the zero point, of a type in which `count` of them can be summed."""
+    """Returns the difference from the zero point, in a type that can sum `count` of them."""
     kind = exact_sum(count, largest(operand))
     return lambda value: value.to(kind) - operand.zero_point
 
 
 def lower_mean(call: Call, builder: Builder, axes: tuple[int, ...]) -> Value:
-    """The mean of floats or of stored values, of which there are some."""
+    """Lowers the mean of at least one element."""
     source, operand, output = builder.value(call, "input"), call.operand("input"), call.operand("output")
     count, shape = count_along(source.shape, axes), output_shapes(call)[0]
     if is_quantized(output):
@@ -39,14 +44,20 @@ def lower_mean(call: Call, builder: Builder, axes: tuple[int, ...]) -> Value:
         def stored(total: Expression) -> Expression:
             return saturate(fixed_point(total, mantissa, exponent) + output.zero_point, output)
 
-        return fold(
-            builder, source, axes, Fold.SUM, element=difference(operand, count), finish=stored, shape=shape
+        return reduce_dimensions(
+            builder,
+            source,
+            axes,
+            ReductionOp.SUM,
+            element=difference(operand, count),
+            finish=stored,
+            shape=shape,
         )
-    return fold(
+    return reduce_dimensions(
         builder,
         source,
         axes,
-        Fold.SUM,
+        ReductionOp.SUM,
         element=widen,
         finish=lambda total: (total / float(count)).to(source.type),
         shape=shape,
@@ -58,15 +69,15 @@ def _mean(call: Call, builder: Builder) -> tuple[Value, ...]:
     if 0 in shape:
         return (filled(builder, shape, 0, source.type),)
     if not count_along(source.shape, axes):
-        raise Unsupported("a mean of no elements has no kernel")
+        raise Unsupported("a mean of no elements is not supported")
     return (lower_mean(call, builder, axes),)
 
 
-def _fold(how: Fold) -> Lowering:
+def _reduction(how: ReductionOp) -> Lowering:
     def lower(call: Call, builder: Builder) -> tuple[Value, ...]:
         source = builder.value(call, "input")
         return (
-            fold(
+            reduce_dimensions(
                 builder,
                 source,
                 resolve_axes(call, "axes"),
@@ -82,10 +93,10 @@ def _fold(how: Fold) -> Lowering:
 
 LOWERINGS = {
     OperationType.MEAN: _mean,
-    OperationType.REDUCE_ALL: _fold(Fold.ALL),
-    OperationType.REDUCE_ANY: _fold(Fold.ANY),
-    OperationType.REDUCE_MAX: _fold(Fold.MAXIMUM),
-    OperationType.REDUCE_MIN: _fold(Fold.MINIMUM),
-    OperationType.REDUCE_PROD: _fold(Fold.PRODUCT),
-    OperationType.REDUCE_SUM: _fold(Fold.SUM),
+    OperationType.REDUCE_ALL: _reduction(ReductionOp.ALL),
+    OperationType.REDUCE_ANY: _reduction(ReductionOp.ANY),
+    OperationType.REDUCE_MAX: _reduction(ReductionOp.MAXIMUM),
+    OperationType.REDUCE_MIN: _reduction(ReductionOp.MINIMUM),
+    OperationType.REDUCE_PROD: _reduction(ReductionOp.PRODUCT),
+    OperationType.REDUCE_SUM: _reduction(ReductionOp.SUM),
 }

@@ -1,1 +1,4 @@
-"""Operations of the extension `neurald.tflite`: one family a file, named as the family in `neurald.hal.operations.tflite`."""
+"""Lowerings of the extension `neurald.tflite`, one family per file.
+
+Families are named as in `neurald.hal.operations.tflite`.
+"""

@@ -1,1 +1,1 @@
-"""Functions, conversions and divisions as vector instructions."""
+"""Emits functions, conversions and divisions of vectors."""

@@ -1,7 +1,8 @@
-"""Sine, cosine and tangent of angles, and angles of points: see `neurald.drivers.cpu.emit.math.vector_math`.
+"""Vectorised sine, cosine, tangent and atan2; see `neurald.drivers.cpu.emit.math.vector_math`.
 
-Floats of any size are reduced exactly: small ones as floats, larger ones as doubles, and those that are larger still with a table.
-Doubles of more than 2^28 are not: what they give is as good as if they were off by some units of their last place.
+Floats of any size are reduced exactly: small ones as floats, larger ones as doubles, and the
+largest with a table. Doubles above 2^28 are not: their results are as good as for an argument that
+is off by some units in the last place.
 """
 
 import math
@@ -12,22 +13,23 @@ from neurald.drivers.cpu.emit.vector import Vector, literal
 from neurald.drivers.cpu.emit.vector_memory import gather
 from neurald.drivers.cpu.target.routine import NAME
 
-#: π/2 as a sum; few bits times the first part are exact in a double.
+#: π/2 as a sum; products of the first part with small integers are exact in a double.
 _HALF_PI_HIGH = 1.57079631090164184570
 _HALF_PI_LOW = 1.58932547735281966916e-08
-#: The same as a sum of floats.
+#: π/2 as a sum of floats.
 _HALF_PI_PARTS = (1.5707963705062866, -4.371138828673793e-08, -1.7151245100058819e-15)
-#: Below this a float is reduced as such: its multiple of π/2 has so few bits that nothing is lost.
+#: Below this a float can be reduced as such: its multiple of π/2 has few enough bits to be exact.
 _SMALL = 1000.0
 #: From here on a float is reduced by exact multiples of 2/π.
 _LARGE = 2.0**28
-#: 2^e·2/π modulo 4 for the exponent of each large float, as a sum of three numbers: two of 29 bits, and the rest.
+#: Table of 2^e·2/π modulo 4 for the exponent of each large float, as a sum of three numbers: two of
+#: 29 bits, and the rest.
 _TURNS_BITS = 29
 _TURNS = f"@{NAME}_turns"
 
 
 def _inverse_of_half_pi(bits: int) -> int:
-    """2/π × 2^bits, rounded down. π = 16·arctan(1/5) - 4·arctan(1/239)."""
+    """Returns 2/π × 2^bits, rounded down, with π = 16·arctan(1/5) - 4·arctan(1/239)."""
     guard = 32
     one = 1 << (bits + guard)
 
@@ -44,7 +46,7 @@ def _inverse_of_half_pi(bits: int) -> int:
 
 @cache
 def _turns_table() -> str:
-    """The definition of the table of `_TURNS`."""
+    """Returns the definition of the table `_TURNS`."""
     scale = 256
     ratio = _inverse_of_half_pi(scale)
     first_exponent = int(math.log2(_LARGE)) - FLOAT.fraction_bits
@@ -61,7 +63,10 @@ def _turns_table() -> str:
 
 
 def _large_turns(v: Vector, x: str) -> tuple[str, str]:
-    """What a float of at least `_LARGE` is as a multiple of π/2: the nearest integer, and the rest, a double."""
+    """Reduces a float of at least `_LARGE` to a multiple of π/2: the nearest integer, and the rest.
+
+    The rest is a double.
+    """
     if _turns_table() not in v.code.globals:
         v.code.globals.append(_turns_table())
     bits = v.bits("float", x, "i32")
@@ -70,14 +75,14 @@ def _large_turns(v: Vector, x: str) -> tuple[str, str]:
     first = v.number("i32", int(math.log2(_LARGE)) + FLOAT.bias)
     row = v.call("llvm.smax", "i32", v.two("sub", "i32", exponent, first), v.number("i32", 0))
     row = v.call("llvm.smin", "i32", row, v.number("i32", FLOAT.bias - int(math.log2(_LARGE))))
-    place = v.two("mul", "i32", row, v.number("i32", 3))
+    offset = v.two("mul", "i32", row, v.number("i32", 3))
     fraction = v.two("and", "i32", bits, v.number("i32", (1 << FLOAT.fraction_bits) - 1))
     whole = v.two("or", "i32", fraction, v.number("i32", 1 << FLOAT.fraction_bits))
     d = Floats(v, "double")
     m = v.call("llvm.copysign", "double", v.cast("sitofp", "i32", whole, "double"), d.widened(x))
     parts = []
     for column in range(3):
-        at = v.two("add", "i32", place, v.number("i32", column))
+        at = v.two("add", "i32", offset, v.number("i32", column))
         parts.append(d.multiply(m, gather(v, "double", _TURNS, "i32", at)))
     n, quarters = d.nearest(parts[0], 1.0)
     rest = d.add(d.add(d.subtract(parts[0], n), parts[1]), parts[2])
@@ -86,7 +91,7 @@ def _large_turns(v: Vector, x: str) -> tuple[str, str]:
 
 
 def _reduced_angle(v: Vector, x: str) -> tuple[str, str]:
-    """The remainder r and the integer n of a float x = n·π/2 + r with |r| ≤ π/4."""
+    """Returns r and n of a float x = n·π/2 + r with |r| ≤ π/4."""
     if not v.target.has_fma:
         return _reduced_as_double(v, x)
     f = Floats(v, "float")
@@ -97,7 +102,7 @@ def _reduced_angle(v: Vector, x: str) -> tuple[str, str]:
     is_far = f.is_("oge", f.absolute(x), _SMALL)
     turns = v.code.value(f"zext i1 {v.any_lane(is_far)} to i64")
     carried = [(v.type("float"), remainder), (v.type("i32"), quarter), (v.type("float"), x)]
-    # A loop of one turn or none: angles are seldom so large.
+    # A loop of at most one iteration acts as a branch, since angles are rarely so large.
     with v.code.loop("0", turns, carried, may_be_empty=True) as loop:
         remainder, quarter, far = loop.carried
         is_far = f.is_("oge", f.absolute(far), _SMALL)
@@ -107,7 +112,7 @@ def _reduced_angle(v: Vector, x: str) -> tuple[str, str]:
 
 
 def _reduced_as_double(v: Vector, x: str) -> tuple[str, str]:
-    """The same, whatever the float."""
+    """Reduces a float of any size; see `_reduced_angle`."""
     d = Floats(v, "double")
     remainder, quarter = _near_angle(d, d.widened(x))
     remainder = v.cast("fptrunc", "double", remainder, "float")
@@ -116,7 +121,7 @@ def _reduced_as_double(v: Vector, x: str) -> tuple[str, str]:
     is_large = v.two("and", "i1", f.is_("oge", f.absolute(x), _LARGE), f.is_("olt", f.absolute(x), math.inf))
     turns = v.code.value(f"zext i1 {v.any_lane(is_large)} to i64")
     carried = [(v.type("float"), remainder), (v.type("i32"), quarter), (v.type("float"), x)]
-    # A loop of one turn or none: large floats are seldom.
+    # A loop of at most one iteration acts as a branch, since large floats are rare.
     with v.code.loop("0", turns, carried, may_be_empty=True) as loop:
         remainder, quarter, large = loop.carried
         quarters, rest = _large_turns(v, large)
@@ -128,19 +133,19 @@ def _reduced_as_double(v: Vector, x: str) -> tuple[str, str]:
             large,
         ]
     remainder, quarter, _ = loop.results
-    # What is infinite has no remainder.
+    # Infinities yield NaN.
     return f.choose(f.is_("oeq", f.absolute(x), math.inf), f.number(math.nan), remainder), quarter
 
 
 def _near_angle(d: Floats, x: str) -> tuple[str, str]:
-    """The same for doubles below `_LARGE`."""
+    """Reduces doubles below `_LARGE`; see `_reduced_angle`."""
     n, quarter = d.nearest(x, 2 / math.pi)
     remainder = d.fma(n, d.number(-_HALF_PI_HIGH), x)
     return d.fma(n, d.number(-_HALF_PI_LOW), remainder), quarter
 
 
 def _quarters(v: Vector, element: str, x: str) -> tuple[str, str, str]:
-    """The sine and cosine of r, and the integer n, of x = n·π/2 + r with |r| ≤ π/4."""
+    """Returns sin r, cos r and n of x = n·π/2 + r with |r| ≤ π/4."""
     f = Floats(v, element)
     reduced, quarter = _near_angle(f, x) if element == "double" else _reduced_angle(v, x)
     z = f.multiply(reduced, reduced)
@@ -151,7 +156,7 @@ def _quarters(v: Vector, element: str, x: str) -> tuple[str, str, str]:
 
 
 def _circular(v: Vector, element: str, x: str, turned: int) -> str:
-    """The sine of x + turned·π/2."""
+    """Computes the sine of x + turned·π/2."""
     f = Floats(v, element)
     sine, cosine, quarter = _quarters(v, element, x)
     quarter = f.integers("add", quarter, f.whole(turned)) if turned else quarter
@@ -162,17 +167,17 @@ def _circular(v: Vector, element: str, x: str, turned: int) -> str:
 
 
 def sin(v: Vector, element: str, x: str) -> str:
-    """The sine, within 1.6."""
+    """Computes the sine, within 1.6."""
     return _circular(v, element, x, 0)
 
 
 def cos(v: Vector, element: str, x: str) -> str:
-    """The cosine, within 1.6."""
+    """Computes the cosine, within 1.6."""
     return _circular(v, element, x, 1)
 
 
 def tan(v: Vector, element: str, x: str) -> str:
-    """The tangent, within 4."""
+    """Computes the tangent, within 4."""
     f = Floats(v, element)
     sine, cosine, quarter = _quarters(v, element, x)
     is_odd = v.compare("ne", f.format.integer, f.integers("and", quarter, f.whole(1)), f.whole(0))
@@ -181,12 +186,12 @@ def tan(v: Vector, element: str, x: str) -> str:
 
 
 def atan2(v: Vector, element: str, y: str, x: str) -> str:
-    """The angle of the point (x, y), within 1.7."""
+    """Computes the angle of the point (x, y), within 1.7."""
     f = Floats(v, element)
     height, width = f.absolute(y), f.absolute(x)
     is_steep = v.compare("ogt", element, height, width)
     large, small = f.choose(is_steep, height, width), f.choose(is_steep, width, height)
-    # 0/0 counts as 0, and ∞/∞ as 1; NaN is added in the end.
+    # 0/0 counts as 0 and ∞/∞ as 1; NaN is handled at the end.
     ratio = f.divide(small, f.choose(f.is_("oeq", large, 0.0), f.number(1), large))
     ratio = f.choose(f.is_("oeq", small, math.inf), f.number(1), ratio)
     angle = _atan(f, ratio)
@@ -198,7 +203,7 @@ def atan2(v: Vector, element: str, y: str, x: str) -> str:
 
 
 def _atan(f: Floats, a: str) -> str:
-    """For 0 ≤ a ≤ 1."""
+    """Computes the arctangent for 0 ≤ a ≤ 1."""
     moved = a
     is_moved = f.is_("ogt", a, f.format.atan_end)
     if f.format.atan_end < 1:

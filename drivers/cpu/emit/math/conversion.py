@@ -1,4 +1,4 @@
-"""Numbers as other types, see the rules of `neurald.drivers.compiler.ir.expression`."""
+"""Conversions between types, by the rules of `neurald.drivers.compiler.ir.expression`."""
 
 import math
 
@@ -13,12 +13,12 @@ from neurald.drivers.cpu.emit.vector import Vector
 
 
 def converted(v: Vector, expression: Apply, argument: tuple[str, str], element: str) -> str:
-    """What a CONVERT gives.
+    """Applies a CONVERT.
 
     Args:
-        v: where instructions go.
+        v: receives the instructions.
         expression: the conversion.
-        argument: the number that is converted, with its LLVM type.
+        argument: the converted number, with its LLVM type.
         element: the LLVM type of the result.
     """
     source, kind = expression.arguments[0].type, expression.type
@@ -53,7 +53,7 @@ def _float_converted(v: Vector, expression: Apply, argument: tuple[str, str], el
 
 
 def _bounds(expression: Expression) -> tuple[float, float]:
-    """What a float lies between, unless it is NaN: as far as it is cut to a range."""
+    """Returns the bounds of a float that follow from clamping, ignoring NaN."""
     low, high = -math.inf, math.inf
     while isinstance(expression, Apply) and expression.op in (Op.MINIMUM, Op.MAXIMUM):
         value, limit = expression.arguments

@@ -1,27 +1,27 @@
-"""Quotients and remainders: those that vectors have no instructions for, and that must not stop at a divisor of 0."""
+"""Quotients and remainders: vectorised, and without traps on a divisor of 0."""
 
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.cpu.emit.math.rounding import rounded
 from neurald.drivers.cpu.emit.vector import Vector
 
-#: Quotients of so many bits times a float are exact in a double.
+#: Bits of a quotient whose product with a float is exact in a double.
 _QUOTIENT_BITS = 28
-#: So many bits the quotient of two floats can have.
+#: Maximum bits of the quotient of two floats.
 _FLOAT_QUOTIENT_BITS = 277
 
 
 def divide(
     v: Vector, element: str, dividend: str, divisor: str, op: Op, *, is_signed: bool, known: int | None = None
 ) -> str:
-    """A quotient or remainder of integers. Never traps; by 0 it gives anything.
+    """Computes a quotient or remainder of integers. Never traps; division by 0 yields any number.
 
     Args:
-        v: where instructions go.
-        element: the type of all.
+        v: receives the instructions.
+        element: the type of operands and result.
         dividend, divisor: the operands.
         op: FLOOR_DIVIDE, MODULO or TRUNCATE_DIVIDE.
-        is_signed: whether they may be negative.
-        known: the divisor, where it is a constant.
+        is_signed: of the operands.
+        known: the divisor, if it is constant.
     """
     quotient = _quotient(v, element, dividend, divisor, known, is_signed=is_signed)
     if op is Op.TRUNCATE_DIVIDE or (op is Op.FLOOR_DIVIDE and not is_signed):
@@ -40,7 +40,7 @@ def divide(
 def _quotient(
     v: Vector, element: str, dividend: str, divisor: str, known: int | None, *, is_signed: bool
 ) -> str:
-    """Towards zero."""
+    """Computes a truncated quotient."""
     operation = "sdiv" if is_signed else "udiv"
     if known is not None and known not in (0, -1):
         return v.two(operation, element, dividend, divisor)
@@ -48,7 +48,7 @@ def _quotient(
     is_zero = v.compare("eq", element, divisor, zero)
     if not is_signed:
         return _unsafe(v, element, dividend, v.choose(is_zero, element, one, divisor), is_signed=False)
-    # The smallest number by -1 does not fit.
+    # Dividing the smallest number by -1 overflows.
     is_minus = v.compare("eq", element, divisor, v.number(element, -1))
     safe = v.choose(v.two("or", "i1", is_zero, is_minus), element, one, divisor)
     quotient = _unsafe(v, element, dividend, safe, is_signed=True)
@@ -58,7 +58,7 @@ def _quotient(
 def _unsafe(v: Vector, element: str, dividend: str, divisor: str, *, is_signed: bool) -> str:
     if v.lanes == 1 or int(element[1:]) > 32:
         return v.two("sdiv" if is_signed else "udiv", element, dividend, divisor)
-    # The quotient of doubles is never off by as much as it is away from the next whole number.
+    # The error of a double quotient is smaller than its distance to the next integer.
     convert, back = ("sitofp", "fptosi") if is_signed else ("uitofp", "fptoui")
     first, second = (v.cast(convert, element, each, "double") for each in (dividend, divisor))
     wide = v.cast(back, "double", v.two("fdiv", "double", first, second), "i32")
@@ -66,13 +66,14 @@ def _unsafe(v: Vector, element: str, dividend: str, divisor: str, *, is_signed: 
 
 
 def float_remainder(v: Vector, element: str, dividend: str, divisor: str) -> str:
-    """What a floored quotient of floats leaves, with the divisor's sign. Of floats exactly.
+    """Computes the remainder of a floored quotient, with the divisor's sign.
 
-    Of doubles it is exact for quotients below 2^53 that are exact themselves, and an approximation for others.
+    It is exact for floats. For doubles it is exact if the quotient is below 2^53 and exact itself,
+    and an approximation otherwise.
     """
     x, y = (v.call("llvm.fabs", element, each) for each in (dividend, divisor))
     rest = _float_rest(v, x, y) if element == "float" else _double_rest(v, x, y)
-    # Nothing is left of what is smaller than the divisor, which may be infinite.
+    # Handles dividends smaller than the divisor, which may be infinite.
     rest = v.choose(v.compare("olt", element, x, y), element, x, rest)
     rest = v.call("llvm.copysign", element, rest, dividend)
     zero = v.number(element, 0.0)
@@ -83,7 +84,10 @@ def float_remainder(v: Vector, element: str, dividend: str, divisor: str) -> str
 
 
 def _float_rest(v: Vector, x: str, y: str) -> str:
-    """Of positive floats: a quotient of few bits is exact, and so is what it leaves; from the upper bits to the lower."""
+    """Returns the remainder of positive floats by long division.
+
+    Quotients of few bits are exact.
+    """
     rest, wide = (v.cast("fpext", "float", each, "double") for each in (x, y))
     zero = v.number("double", 0.0)
     steps = -(-_FLOAT_QUOTIENT_BITS // _QUOTIENT_BITS)
@@ -91,7 +95,7 @@ def _float_rest(v: Vector, x: str, y: str) -> str:
         part = v.two("fmul", "double", wide, v.number("double", 2.0 ** (step * _QUOTIENT_BITS)))
         quotient = rounded(v, "double", v.two("fdiv", "double", rest, part), "trunc")
         rest = v.two("fsub", "double", rest, v.two("fmul", "double", quotient, part))
-        # The quotient may have been rounded up to the next whole number.
+        # The quotient may have been rounded up to the next integer.
         corrected = v.two("fadd", "double", rest, part)
         rest = v.choose(v.compare("olt", "double", rest, zero), "double", corrected, rest)
     return v.cast("fptrunc", "double", rest, "float")

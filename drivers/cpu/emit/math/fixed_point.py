@@ -1,4 +1,4 @@
-"""Products with quantised multipliers in instructions, see `neurald.hal.operations.arithmetic.fixed_point`."""
+"""Products with quantised multipliers; see `neurald.hal.operations.arithmetic.fixed_point`."""
 
 from collections.abc import Sequence
 
@@ -9,14 +9,14 @@ from neurald.drivers.cpu.emit.math.integers import resized
 from neurald.drivers.cpu.emit.vector import Vector
 
 _INT32 = (-(2**31), 2**31 - 1)
-#: Magnitudes that are not too large to be doubled, and to be rounded by an addition before they are shifted so far.
+#: Bounds on magnitudes that can be doubled, and on shifts by which an addition can round them.
 _SMALL, _LARGEST_SHIFT = (1 << 30) - 1, 30
-#: The exponents that quantised multipliers can have.
+#: Range of the exponents of quantised multipliers.
 _EXPONENTS = (-31, 30)
 
 
 def _exponents(expression: Expression) -> tuple[int, int]:
-    """The smallest and the largest exponent that a quantised multiplier can have here."""
+    """Returns the smallest and largest exponent of a quantised multiplier."""
     if isinstance(expression, Constant):
         return int(expression.value), int(expression.value)
     if isinstance(expression, Load) and expression.guard is None and expression.value.constant is not None:
@@ -27,10 +27,10 @@ def _exponents(expression: Expression) -> tuple[int, int]:
 
 
 def fixed_point(v: Vector, expression: Apply, arguments: Sequence[str], element: str) -> str:
-    """What FIXED_POINT or FIXED_POINT_UP gives.
+    """Computes FIXED_POINT or FIXED_POINT_UP.
 
-    Of a single number: one product of 64 bits, what rounds it, and one shift. With s = 31 + r, what is added is 2^(s - 1), and
-    if r > 0 also 2^30, or -2^30 where the value is negative.
+    A scalar takes a 64-bit product, a rounding term and one shift. With s = 31 + r, the rounding
+    term is 2^(s - 1), plus 2^30 if r > 0, or minus 2^30 if the value is also negative.
     """
     value, mantissa, exponent = arguments
     lowest, highest = _exponents(expression.arguments[2])
@@ -40,7 +40,7 @@ def fixed_point(v: Vector, expression: Apply, arguments: Sequence[str], element:
     if v.lanes > 1:
         is_known = lowest == highest and -_LARGEST_SHIFT <= lowest < 0
         if v.target.has_fma and highest <= 0 and _is_small(expression.arguments[0]):
-            # Processors with that have products of signed numbers, too.
+            # Processors with FMA also have signed 32-bit products.
             doubled = v.two("shl", "i32", value, v.number("i32", 1))
             result = rounded_high(v, doubled, mantissa, is_signed=True)
             if is_known:
@@ -76,7 +76,7 @@ def fixed_point(v: Vector, expression: Apply, arguments: Sequence[str], element:
 
 
 def _shifted_left(v: Vector, value: str, left: str) -> str:
-    """A value shifted to the left, cut to the range of an i32."""
+    """Shifts a value left, saturating to i32."""
     lowest, highest = (v.number("i32", each) for each in _INT32)
     shifted = v.two("shl", "i32", value, left)
     is_large = v.compare("sgt", "i32", value, v.two("ashr", "i32", highest, left))
@@ -85,9 +85,10 @@ def _shifted_left(v: Vector, value: str, left: str) -> str:
 
 
 def _high_product(v: Vector, value: str, mantissa: str) -> str:
-    """Value × mantissa / 2^31 of vectors of i32, rounded to the nearest; ties upwards.
+    """Computes value × mantissa / 2^31 on vectors of i32, rounded to nearest with ties upwards.
 
-    With u = value + 2^31, which is not negative, it is the upper half of 2·mantissa·u + 2^31, less the mantissa.
+    With the non-negative u = value + 2^31, it is the upper half of 2·mantissa·u + 2^31, less the
+    mantissa.
     """
     unsigned = v.two("xor", "i32", value, v.number("i32", _INT32[0]))
     double = v.two("shl", "i32", mantissa, v.number("i32", 1))
@@ -95,13 +96,16 @@ def _high_product(v: Vector, value: str, mantissa: str) -> str:
 
 
 def _is_small(value: Expression) -> bool:
-    """Whether nothing overflows where a value is doubled, or half of a power of 2 is added to it."""
+    """Returns True if doubling the value, or adding half a power of 2, cannot overflow."""
     low, high = bounds_of(value)
     return low >= -_SMALL and high <= _SMALL
 
 
 def rounded_high(v: Vector, first: str, second: str, *, is_signed: bool = False) -> str:
-    """(first × second + 2^31) / 2^32 of vectors of i32: processors multiply every other lane to 64 bits."""
+    """Computes (first × second + 2^31) / 2^32 on vectors of i32.
+
+    Processors multiply every other lane to 64 bits.
+    """
     wide = Vector(v.code, v.target, v.lanes // 2)
     kind, double = v.type("i32"), wide.type("i64")
     pairs = [v.code.value(f"bitcast {kind} {each} to {double}") for each in (first, second)]
@@ -121,7 +125,7 @@ def rounded_high(v: Vector, first: str, second: str, *, is_signed: bool = False)
 
 
 def _small_shifted(v: Vector, value: str, right: int, *, is_away: bool) -> str:
-    """The same as `_shifted_right` of a value that is not too large, by a number that is known and not 0."""
+    """Computes `_shifted_right` for a small value and a constant, non-zero shift."""
     half = v.two("add", "i32", value, v.number("i32", 1 << (right - 1)))
     if is_away:
         half = v.two("add", "i32", half, v.two("ashr", "i32", value, v.number("i32", 31)))
@@ -129,7 +133,7 @@ def _small_shifted(v: Vector, value: str, right: int, *, is_away: bool) -> str:
 
 
 def _shifted_right(v: Vector, value: str, right: str, *, is_away: bool) -> str:
-    """Value / 2^right, rounded to the nearest; ties away from zero, or upwards."""
+    """Divides by 2^right, rounded to nearest with ties away from zero or upwards."""
     one = v.number("i32", 1)
     mask = v.two("sub", "i32", v.two("shl", "i32", one, right), one)
     rest = v.two("and", "i32", value, mask)

@@ -1,4 +1,4 @@
-"""Floats by their bits, and the polynomials of functions, for each type of float."""
+"""Float formats with the polynomials of functions for each."""
 
 import math
 from dataclasses import dataclass
@@ -10,21 +10,22 @@ LN2 = math.log(2)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
-    """What floats of a type look like, and the polynomials for them.
+    """Layout of a float type, and the polynomials for it.
 
     Attributes:
         integer: the integer type of the same size.
-        fraction_bits: of the significand, without the bit that is not stored.
+        fraction_bits: stored bits of the significand.
         bias: of the exponent.
-        ln2_high, ln2_low: the sum is ln 2; the first has zeros at the end, so that few bits times it are exact.
+        ln2_high, ln2_low: their sum is ln 2; the first has trailing zeros, so that products with
+        small integers are exact.
         smallest_exp, largest_exp: e^x is 0 below, and infinite above.
         exp: (e^r - 1 - r) / r², for |r| < 0.348.
         log: (2·artanh(s) - 2·s) / s³ in s², for |s| ≤ 0.2.
         sin: (sin r - r) / r³ in r², for |r| < 0.786.
         cos: (cos r - 1 + r²/2) / r⁴ in r².
-        atan: (atan a - a) / a³ in a², for 0 ≤ a ≤ `atan_end`; what is beyond is moved by 45°.
+        atan: (atan a - a) / a³ in a², for 0 ≤ a ≤ `atan_end`; larger arguments are rotated by 45°.
         erf: erf(a) / a - 1 in a², for 0 ≤ a ≤ 1.
-        erfc: -ln(erfc(a)), for 1 ≤ a ≤ `erfc_end`, from where on erf is 1.
+        erfc: -ln(erfc(a)), for 1 ≤ a ≤ `erfc_end`, beyond which erf is 1.
     """
 
     element: str
@@ -47,12 +48,12 @@ class Format:
 
     @property
     def magic(self) -> float:
-        """Added to a number, it leaves the nearest whole number in the last bits."""
+        """Adding this to a number leaves the nearest integer in the low bits."""
         return 1.5 * 2.0**self.fraction_bits
 
     @property
     def smallest_normal(self) -> float:
-        """The smallest number with all bits of its significand."""
+        """The smallest normal number."""
         return 2.0 ** (1 - self.bias)
 
 
@@ -154,89 +155,89 @@ class Floats:
         self.element = element
 
     def number(self, value: float) -> str:
-        """A float in every lane."""
+        """Returns a float constant in every lane."""
         return self.v.number(self.element, value)
 
     def whole(self, value: int) -> str:
-        """An integer of the same size in every lane."""
+        """Returns an integer constant of the float's size in every lane."""
         return self.v.number(self.format.integer, value)
 
     def add(self, first: str, second: str) -> str:
-        """The sum of floats."""
+        """Adds floats."""
         return self.v.two("fadd", self.element, first, second)
 
     def subtract(self, first: str, second: str) -> str:
-        """The difference of floats."""
+        """Subtracts floats."""
         return self.v.two("fsub", self.element, first, second)
 
     def multiply(self, first: str, second: str) -> str:
-        """The product of floats."""
+        """Multiplies floats."""
         return self.v.two("fmul", self.element, first, second)
 
     def divide(self, first: str, second: str) -> str:
-        """The quotient of floats."""
+        """Divides floats."""
         return self.v.two("fdiv", self.element, first, second)
 
     def fma(self, first: str, second: str, third: str) -> str:
-        """The sum first × second + third, see `Vector.fma`."""
+        """Computes first × second + third; see `Vector.fma`."""
         return self.v.fma(self.element, first, second, third)
 
     def widened(self, x: str) -> str:
-        """A float as a double."""
+        """Converts a float to a double."""
         return self.v.cast("fpext", "float", x, "double")
 
     def is_(self, condition: str, first: str, second: float) -> str:
-        """Whether a condition as `olt` holds for a float and a number."""
+        """Compares a float with a number by a condition such as `olt`."""
         return self.v.compare(condition, self.element, first, self.number(second))
 
     def choose(self, condition: str, first: str, second: str) -> str:
-        """One float where an i1 holds, else the other."""
+        """Selects between floats by an i1."""
         return self.v.choose(condition, self.element, first, second)
 
     def absolute(self, x: str) -> str:
-        """The absolute value of a float."""
+        """Returns the absolute value of a float."""
         return self.v.call("llvm.fabs", self.element, x)
 
     def with_sign(self, x: str, sign: str) -> str:
-        """A float with the sign of another one."""
+        """Returns a float with the sign of another."""
         return self.v.call("llvm.copysign", self.element, x, sign)
 
     def cut(self, x: str, low: float, high: float) -> str:
-        """A number within bounds; NaN stays NaN."""
+        """Clamps a float; NaN stays NaN."""
         x = self.choose(self.is_("olt", x, low), self.number(low), x)
         return self.choose(self.is_("ogt", x, high), self.number(high), x)
 
     def integers(self, operation: str, first: str, second: str) -> str:
-        """An instruction of two integers of the size of floats."""
+        """Writes an instruction with two integers of the float's size."""
         return self.v.two(operation, self.format.integer, first, second)
 
     def to_bits(self, x: str) -> str:
-        """The bits of a float as an integer."""
+        """Returns the bits of a float as an integer."""
         return self.v.bits(self.element, x, self.format.integer)
 
     def from_bits(self, x: str) -> str:
-        """The float of such bits."""
+        """Returns the float with these bits."""
         return self.v.bits(self.format.integer, x, self.element)
 
     def nearest(self, x: str, factor: float) -> tuple[str, str]:
-        """The whole number nearest to x × factor: as a float, and as an integer."""
+        """Returns the integer nearest to x × factor, as a float and as an integer."""
         magic = self.number(self.format.magic)
         moved = self.fma(x, self.number(factor), magic)
         bits = self.integers("sub", self.to_bits(moved), self.to_bits(magic))
         return self.subtract(moved, magic), bits
 
     def power_of_two(self, exponent: str) -> str:
-        """2^n for an integer n for which it is a normal number."""
+        """Returns 2^n for an integer n, if that is a normal number."""
         biased = self.integers("add", exponent, self.whole(self.format.bias))
         return self.from_bits(self.integers("shl", biased, self.whole(self.format.fraction_bits)))
 
     def reduced(self, x: str) -> tuple[str, str, str]:
-        """Splits x into n·ln 2 + r: n as a float and as an integer, and r."""
+        """Splits x into n·ln 2 + r; returns n as a float, n as an integer, and r."""
         n, power = self.nearest(x, 1 / LN2)
         r = self.fma(n, self.number(-self.format.ln2_high), x)
         return n, power, self.fma(n, self.number(-self.format.ln2_low), r)
 
     def exp_below_one(self, r: str) -> str:
-        """e^r - 1, for the r of `reduced`."""
+        """Computes e^r - 1 for the r of `reduced`."""
         rest = self.v.polynomial(self.element, r, self.format.exp)
         return self.fma(self.multiply(r, r), rest, r)

@@ -6,18 +6,18 @@ from neurald.drivers.cpu.emit.vector import Vector
 
 
 def is_signed(kind: Scalar) -> bool:
-    """Whether it is an integer that can be negative."""
+    """Returns True for signed integer types."""
     return kind.is_integer and not kind.value.startswith("u")
 
 
 def wrapped(value: int, element: str) -> int:
-    """A number as a signed integer of that LLVM type, modulo 2^bits."""
+    """Wraps a number to a signed integer of this LLVM type."""
     half = 1 << (int(element[1:]) - 1)
     return (value + half) % (2 * half) - half
 
 
 def resized(v: Vector, value: tuple[str, str], element: str) -> str:
-    """A signed integer, given with its LLVM type, with more or fewer bits."""
+    """Extends or truncates a signed integer, given with its LLVM type."""
     source, text = value
     if source == element:
         return text

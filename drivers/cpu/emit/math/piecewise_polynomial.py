@@ -1,4 +1,4 @@
-"""Functions of floats as polynomials that differ from one part of their range to the next, for processors with tables in registers."""
+"""Piecewise polynomial approximation, for processors with table lookups in registers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,22 +8,23 @@ import numpy as np
 from neurald.drivers.cpu.emit.math.floats import Floats
 from neurald.drivers.cpu.emit.math.wide_floats import TABLE_LENGTH, looked_up
 
-#: How many floats beside the middle of a part are tried as its centre.
+#: Number of floats next to a part's middle that are tried as its centre.
 _TRIED = 400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pieces:
-    """A function between 0 and an end, see `pieces`.
+class PiecewisePolynomial:
+    """A function from 0 to an end; see `pieces`.
 
-    With r = a - centre it is start + r·slope + r·(a polynomial of r). Each has a number for each part.
+    With r = a - centre, the function is start + r·slope + r·(a polynomial of r). Each table has an
+    entry per part.
 
     Attributes:
-        parts_per_one: how many parts lie between 0 and 1.
-        centres: near the middles of parts, where the function is almost a float.
+        parts_per_one: number of parts between 0 and 1.
+        centres: close to the middles of parts, where the function is almost a float.
         starts: that float.
-        slopes: a whole number where the function begins, 0 elsewhere: little is left for the polynomial where there is little at
-            all.
+        slopes: an integer in the first part, 0 elsewhere; it leaves little to the polynomial where
+        the function is small.
         coefficients: of each power of r, the lowest first.
     """
 
@@ -34,12 +35,12 @@ class Pieces:
     coefficients: tuple[tuple[float, ...], ...]
 
 
-def pieces(function: Callable[[float], float], end: float, terms: int) -> Pieces:
+def pieces(function: Callable[[float], float], end: float, terms: int) -> PiecewisePolynomial:
     """Approximates a smooth function that is 0 at 0.
 
     Args:
-        function: of a number; exact to many more digits than a float has.
-        end: of what it is wanted for.
+        function: accurate to many more digits than a float.
+        end: of the range.
         terms: of the polynomial.
     """
     # The end is in the last part, however it is rounded.
@@ -47,8 +48,8 @@ def pieces(function: Callable[[float], float], end: float, terms: int) -> Pieces
     centres = [_centre(function, part * step) if part else 0.0 for part in range(TABLE_LENGTH)]
     starts = [float(np.float32(function(centre))) for centre in centres]
     slopes = [float(np.rint((function(step) - starts[0]) / step)), *(0.0 for _ in centres[1:])]
-    # Polynomials through points that are close to each other at the ends of a part. It is a little wider than it seems, since
-    # rounding may put a number into the next one.
+    # Interpolates at Chebyshev points, which are dense at the ends of a part. The range is slightly
+    # wider than the part, since rounding may assign a number to a neighbour.
     points = 0.501 * step * np.cos(np.pi * (np.arange(terms) + 0.5) / terms)
     powers, wanted = [], []
     for part, (centre, start, slope) in enumerate(zip(centres, starts, slopes, strict=True)):
@@ -56,7 +57,7 @@ def pieces(function: Callable[[float], float], end: float, terms: int) -> Pieces
         powers.append(np.vander(beside, increasing=True))
         wanted.append([(function(centre + each) - start) / each - slope for each in beside])
     coefficients = np.linalg.solve(np.array(powers), np.array(wanted)[..., None])[..., 0]
-    return Pieces(
+    return PiecewisePolynomial(
         parts_per_one=1 / step,
         centres=tuple(centres),
         starts=tuple(starts),
@@ -66,17 +67,20 @@ def pieces(function: Callable[[float], float], end: float, terms: int) -> Pieces
 
 
 def _centre(function: Callable[[float], float], middle: float) -> float:
-    """A float near the middle of a part for which a function gives almost a float."""
+    """Returns a float near the middle of a part where the function is almost a float."""
     tried = np.float32(middle) + np.arange(_TRIED) * np.spacing(np.float32(middle))
     values = np.array([function(float(each)) for each in tried])
     rounded = values.astype(np.float32)
     return float(tried[np.argmin(np.abs(values - rounded) / np.spacing(rounded))])
 
 
-def piecewise(f: Floats, of: Pieces, a: str) -> str:
-    """A function of 0 ≤ a ≤ its end, of a vector with `has_wide_floats`; NaN of NaN."""
+def piecewise(f: Floats, of: PiecewisePolynomial, a: str) -> str:
+    """Evaluates the function for 0 ≤ a ≤ its end, on vectors with `has_wide_floats`.
+
+    NaN for NaN.
+    """
     v = f.v
-    # The number of the part is in the last bits of a sum.
+    # The part's number is in the low bits of the sum.
     index = f.to_bits(f.fma(a, f.number(of.parts_per_one), f.number(f.format.magic)))
     rest = f.subtract(a, looked_up(v, of.centres, index))
     *others, total = (looked_up(v, column, index) for column in of.coefficients)

@@ -1,7 +1,8 @@
-"""Floats divided by a number that is known, rounded and cut to a few integers, as values are quantised: without a division.
+"""Division of floats by a known number for quantisation: rounded, clamped, and without a division.
 
-With the inverse y of the divisor c, rounded, q = x·y is almost x / c, and q + (x - q·c)·y almost always x / c rounded to the nearest.
-Nothing is left of the difference but where x / c lies right between two integers: there it is tried out for the divisor at hand.
+With y the rounded inverse of the divisor c, q = x·y is almost x / c, and q + (x - q·c)·y is almost
+always x / c correctly rounded. Only quotients halfway between two integers could differ; those are
+tested for each divisor.
 """
 
 from dataclasses import dataclass
@@ -19,20 +20,21 @@ from neurald.drivers.cpu.emit.vector import Vector
 Array = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
 _Doubles = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 
-#: So many integers are tried out.
+#: Maximum number of integers that are tested.
 _MOST = 1024
-#: Floats on either side of where another integer is the nearest one.
+#: Floats tested on either side of a rounding boundary.
 _BESIDE = 6
-#: Divisors beyond that are left to divisions, so that nothing overflows and no denormal number matters.
+#: Larger divisors use division, so that nothing overflows and no denormals occur.
 _LARGEST = 2.0**60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quotient:
-    """A dividend / divisor as FLOAT32, rounded away from zero at ties, then cut to low and high, which are whole; 0 of NaN.
+    """dividend / divisor as FLOAT32, rounded with ties away from zero and clamped; 0 for NaN.
 
     Attributes:
-        type: what the result is converted to, an integer.
+        low, high: integral bounds of the result.
+        type: integer type that the result is converted to.
     """
 
     dividend: Expression
@@ -43,7 +45,7 @@ class Quotient:
 
 
 def quotient_of(expression: Apply) -> Quotient | None:
-    """What an expression is such a quotient of; None: it is none for which `quotient` gives the same."""
+    """Matches an expression for which `quotient` is exact; None if it does not match."""
     if expression.op is not Op.CONVERT or not expression.type.is_integer or expression.type is Scalar.INDEX:
         return None
     low, high = -np.inf, np.inf
@@ -74,7 +76,7 @@ def quotient_of(expression: Apply) -> Quotient | None:
 
 
 def quotient(v: Vector, of: Quotient, x: str) -> str:
-    """The quotient for a dividend, for processors with `has_fma`, of LLVM's type for `of.type`."""
+    """Computes the quotient on processors with `has_fma`, in LLVM's type for `of.type`."""
     for limit, condition in ((of.low, "ogt"), (of.high, "olt")):
         bound = v.number("float", limit * of.divisor)
         x = v.choose(v.compare(condition, "float", bound, x), "float", bound, x)
@@ -90,14 +92,14 @@ def quotient(v: Vector, of: Quotient, x: str) -> str:
 
 @lru_cache(maxsize=256)
 def _is_same(divisor: float, low: float, high: float) -> bool:
-    """Whether `quotient` gives what a division does, for every float."""
+    """Returns True if `quotient` equals a division for every float."""
     if not 1 / _LARGEST < divisor < _LARGEST or low != round(low) or high != round(high):
         return False
     c = np.float32(divisor)
     limits = np.array([low, high]) * float(c)
     between = (np.arange(low - 1, high + 1) + 0.5) * float(c)
     x = np.concatenate([limits, between]).astype(np.float32)
-    # The next floats are the next integers.
+    # Consecutive floats have consecutive bit patterns.
     beside = (x.view(np.int32) + np.arange(-_BESIDE, _BESIDE + 1, dtype=np.int32)[:, None]).view(np.float32)
     x = beside[np.isfinite(beside)]
     wanted = np.clip(_rounded(x / c), low, high)
@@ -115,11 +117,11 @@ def _rounded(x: Array) -> Array:
 
 
 def _fma(first: Array, second: np.float32, third: Array) -> Array:
-    """The sum first × second + third, rounded once."""
+    """Computes first × second + third with one rounding."""
     product: _Doubles = first.astype(np.float64) * np.float64(second)
     other: _Doubles = third.astype(np.float64)
     total = product + other
-    # What the sum was rounded by; its last bit says whether there is anything, so that the next rounding is right.
+    # Rounds the exact sum to odd in double precision, so that the final rounding is correct.
     part = total - product
     lost = (product - (total - part)) + (other - part)
     is_even = (total.view(np.int64) & 1) == 0

@@ -1,24 +1,24 @@
-"""Floats rounded to whole numbers, converted to integers, and halves, for processors with and without instructions for it."""
+"""Rounding, float-to-integer conversion and float16, with and without dedicated instructions."""
 
 from neurald.drivers.cpu.emit.vector import Vector
 
-#: From here on a float has no fraction.
+#: Floats from here on are integers.
 _WHOLE = {"float": 2.0**23, "double": 2.0**52}
 #: The largest float below one half.
 BELOW_HALF = {"float": 0.5 - 2.0**-25, "double": 0.5 - 2.0**-54}
 
 
 def rounded(v: Vector, element: str, x: str, mode: str) -> str:
-    """A float rounded to a whole number.
+    """Rounds a float to an integral float.
 
     Args:
-        v: where instructions go.
+        v: receives the instructions.
         element: float or double.
         x: the float.
-        mode: floor, ceil, trunc, or rint, which rounds ties to even numbers.
+        mode: floor, ceil, trunc, or rint (ties to even).
     """
     if v.target.has_fma:
-        # Processors with that have instructions for this; others would call a function.
+        # Processors with FMA have rounding instructions; for others LLVM would call a function.
         return v.call(f"llvm.{mode}", element, x)
     magnitude = v.call("llvm.fabs", element, x)
     large = v.number(element, _WHOLE[element])
@@ -36,7 +36,7 @@ def rounded(v: Vector, element: str, x: str, mode: str) -> str:
 
 
 def round_away(v: Vector, element: str, x: str) -> str:
-    """A float rounded to the nearest whole number, ties away from zero."""
+    """Rounds to the nearest integral float, ties away from zero."""
     half = v.call("llvm.copysign", element, v.number(element, BELOW_HALF[element]), x)
     return rounded(v, element, v.two("fadd", element, x, half), "trunc")
 
@@ -44,15 +44,15 @@ def round_away(v: Vector, element: str, x: str) -> str:
 def saturated(
     v: Vector, element: str, x: str, bits: int, *, is_signed: bool, bounds: tuple[float, float] | None = None
 ) -> str:
-    """A float as an integer, towards zero; cut to the integer's range, and 0 for NaN.
+    """Converts a float to an integer: truncates, saturates, and maps NaN to 0.
 
     Args:
-        v: where instructions go.
+        v: receives the instructions.
         element: float or double.
         x: the float.
         bits: of the integer.
-        is_signed: whether that has a sign.
-        bounds: what `x` is known to be within, unless it is NaN.
+        is_signed: of the integer.
+        bounds: known bounds of `x`, unless it is NaN.
     """
     lowest = -(2 ** (bits - 1)) if is_signed else 0
     beyond = 2 ** (bits - 1) if is_signed else 2**bits
@@ -61,7 +61,7 @@ def saturated(
     zero = v.number(element, 0.0)
     convert = "fptosi" if is_signed or bits < 32 else "fptoui"
     if bounds is not None and bounds[0] >= lowest and bounds[1] < beyond:
-        # What NaN is converted to is not chosen; so a rounding before that is left out.
+        # NaN is replaced after the conversion, so that preceding rounding can be skipped.
         result = v.cast(convert, element, x, kind)
         result = v.choose(v.compare("ord", element, x, x), kind, result, v.number(kind, 0))
     else:
@@ -77,14 +77,14 @@ def saturated(
 
 
 def half_to_float(v: Vector, bits: str) -> str:
-    """The float of a half that is given by its 16 bits."""
+    """Converts float16, given by its bits, to float."""
     if v.target.has_half:
         return v.cast("fpext", "half", v.bits("i16", bits, "half"), "float")
     wide = v.cast("zext", "i16", bits, "i32")
     magnitude = v.two("and", "i32", wide, v.number("i32", 0x7FFF))
     sign = v.two("shl", "i32", v.two("and", "i32", wide, v.number("i32", 0x8000)), v.number("i32", 16))
     shifted = v.two("shl", "i32", magnitude, v.number("i32", 13))
-    # As a float it is too small by the difference of the exponents' biases.
+    # Corrects for the difference of the exponent biases.
     scaled = v.two("fmul", "float", v.bits("i32", shifted, "float"), v.number("float", 2.0**112))
     is_finite = v.compare("ult", "i32", magnitude, v.number("i32", 0x7C00))
     other = v.two("or", "i32", shifted, v.number("i32", 0x7F800000))
@@ -93,13 +93,13 @@ def half_to_float(v: Vector, bits: str) -> str:
 
 
 def float_to_half(v: Vector, x: str) -> str:
-    """The 16 bits of the half that is nearest to a float, ties to even ones."""
+    """Converts a float to the bits of the nearest float16, ties to even."""
     if v.target.has_half:
         return v.bits("half", v.cast("fptrunc", "float", x, "half"), "i16")
     bits = v.bits("float", x, "i32")
     magnitude = v.two("and", "i32", bits, v.number("i32", 0x7FFFFFFF))
     absolute = v.bits("i32", magnitude, "float")
-    # What is below the smallest normal half is rounded by an addition of which the last bit is that of such halves.
+    # Rounds denormal results by an addition whose last bit is that of denormal float16.
     nudged = v.bits("float", v.two("fadd", "float", absolute, v.number("float", 0.5)), "i32")
     small = v.two("sub", "i32", nudged, v.number("i32", 0x3F000000))
     odd = v.two("and", "i32", v.two("lshr", "i32", magnitude, v.number("i32", 13)), v.number("i32", 1))
@@ -116,7 +116,7 @@ def float_to_half(v: Vector, x: str) -> str:
 
 
 def to_odd_float(v: Vector, x: str) -> str:
-    """A double as a float that rounds to the same half: its last bit says whether anything was cut off."""
+    """Converts a double to a float that rounds to the same float16: round to odd."""
     bits = v.bits("double", x, "i64")
     dropped = v.two("and", "i64", bits, v.number("i64", (1 << 29) - 1))
     is_odd = v.compare("ne", "i64", dropped, v.number("i64", 0))

@@ -1,4 +1,4 @@
-"""Products of integers of 32 bits that need no more than 16: processors add up pairs of such products sooner than they multiply."""
+"""32-bit products of factors that fit in 16 bits, by the faster pairwise multiply-add of words."""
 
 from collections.abc import Sequence
 
@@ -7,13 +7,16 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.emit.int64_narrowing import bounds_of
 from neurald.drivers.cpu.emit.vector import Vector
 
-#: The instruction that multiplies a register of words with another one, and adds each two products, by the register's bytes.
+#: The multiply-add instruction for 16-bit words, by register size in bytes.
 _NAMES = {16: "sse2.pmadd.wd", 32: "avx2.pmadd.wd", 64: "avx512.pmaddw.d.512"}
 _SHORT = (-(2**15), 2**15 - 1)
 
 
 def is_short_product(v: Vector, expression: Apply) -> bool:
-    """Whether `short_product` gives what a MULTIPLY of two INT32 does: one of them fits in 16 bits, the other in 15 without a sign."""
+    """Returns True if `short_product` computes this MULTIPLY of INT32.
+
+    One factor must fit in 16 bits, the other one in 15 bits without a sign.
+    """
     if expression.type is not Scalar.INT32 or v.lanes < 4:
         return False
     bounds = [bounds_of(each) for each in expression.arguments]
@@ -22,7 +25,7 @@ def is_short_product(v: Vector, expression: Apply) -> bool:
 
 
 def short_product(v: Vector, factors: Sequence[str]) -> str:
-    """The product of vectors of i32: of their lower halves, since the upper ones of one of them are 0."""
+    """Multiplies vectors of i32 by their low words, since one factor's high words are 0."""
     step = min(v.lanes, v.target.vector_bytes // 4)
     words, result = f"<{2 * step} x i16>", f"<{step} x i32>"
     name = f"@llvm.x86.{_NAMES[4 * step]}"

@@ -1,17 +1,17 @@
-"""Functions of floats as instructions that work on vectors: polynomials, with nothing called from outside.
+"""Vectorised math functions as polynomials, without external calls.
 
-Errors below, and those in `neurald.drivers.cpu.emit.math.angles`, are the largest that were found against float64 over dense samples of
-FLOAT32, in units of the last place of the result where nothing else is said. FLOAT64 is computed alike, with longer
-polynomials: within 1e-13 of the result.
+Errors stated below and in `angles` are the largest found against float64 over dense samples of
+FLOAT32, in units of the last place of the result unless stated otherwise. FLOAT64 uses the
+same methods with longer polynomials, within 1e-13 of the result.
 
-Infinities, NaN, zeros and denormal numbers give what IEEE 754 and C say.
+Infinities, NaN, zeros and denormals behave as in IEEE 754 and C.
 """
 
 import math
 from functools import cache
 
 from neurald.drivers.cpu.emit.math.floats import FLOAT, LN2, Floats
-from neurald.drivers.cpu.emit.math.piecewise_polynomial import Pieces, pieces, piecewise
+from neurald.drivers.cpu.emit.math.piecewise_polynomial import PiecewisePolynomial, pieces, piecewise
 from neurald.drivers.cpu.emit.math.rounding import rounded
 from neurald.drivers.cpu.emit.math.wide_floats import (
     exponent_of,
@@ -24,19 +24,19 @@ from neurald.drivers.cpu.emit.vector import Vector
 
 
 def exp(v: Vector, element: str, x: str) -> str:
-    """e^x, within 1.1."""
+    """Computes e^x, within 1.1."""
     f = Floats(v, element)
     n, power, r = f.reduced(f.cut(x, f.format.smallest_exp, f.format.largest_exp))
     if has_wide_floats(v, element):
         return scaled(v, v.polynomial(element, r, (1, 1, *f.format.exp)), n)
     half = f.integers("ashr", power, f.whole(1))
-    # In two steps, because 2^n itself may be too large, or denormal.
+    # Scales in two steps, because 2^n itself may overflow or be denormal.
     result = f.multiply(f.add(f.exp_below_one(r), f.number(1)), f.power_of_two(half))
     return f.multiply(result, f.power_of_two(f.integers("sub", power, half)))
 
 
 def expm1(v: Vector, element: str, x: str) -> str:
-    """e^x - 1, within 1.8."""
+    """Computes e^x - 1, within 1.8."""
     f = Floats(v, element)
     n, power, r = f.reduced(f.cut(x, -45.0 if element == "double" else -20.0, f.format.largest_exp))
     if has_wide_floats(v, element):
@@ -48,7 +48,7 @@ def expm1(v: Vector, element: str, x: str) -> str:
 
 
 def _split(f: Floats, x: str) -> tuple[str, str]:
-    """The n, a float, and the m near 1 of x = m·2^n, for 0 < x < ∞."""
+    """Returns n (a float) and m near 1 with x = m·2^n, for 0 < x < ∞."""
     v, form = f.v, f.format
     is_small = f.is_("olt", x, form.smallest_normal)
     large = f.choose(is_small, f.multiply(x, f.number(2.0**form.fraction_bits)), x)
@@ -63,7 +63,7 @@ def _split(f: Floats, x: str) -> tuple[str, str]:
 
 
 def _log(f: Floats, x: str) -> str:
-    """The logarithm; of what is not 0 < x < ∞ too if there are wide floats."""
+    """Computes the logarithm for 0 < x < ∞; with wide floats, for every x."""
     v, form = f.v, f.format
     if has_wide_floats(v, f.element):
         m = significand(v, x)
@@ -74,24 +74,24 @@ def _log(f: Floats, x: str) -> str:
     s = f.divide(t, f.add(t, f.number(2)))
     z = f.multiply(s, s)
     rest = f.multiply(z, v.polynomial(f.element, z, form.log))
-    # ln(1 + t) = t - s·(t - rest): what is added to t is small.
+    # ln(1 + t) = t - s·(t - rest): the term added to t is small.
     small = f.fma(f.subtract(rest, t), s, f.multiply(n, f.number(form.ln2_low)))
     return f.fma(n, f.number(form.ln2_high), f.add(t, small))
 
 
 def _is_finite_above(f: Floats, x: str) -> str:
-    """Whether 0 < x < ∞."""
+    """Returns an i1 that is true for 0 < x < ∞."""
     return f.v.two("and", "i1", f.is_("ogt", x, 0.0), f.is_("olt", x, math.inf))
 
 
 def _log_of_others(f: Floats, x: str) -> str:
-    """The logarithm of 0, ∞, NaN and negative numbers."""
+    """Returns the logarithm of 0, ∞, NaN and negative numbers."""
     other = f.choose(f.is_("olt", x, 0.0), f.number(math.nan), x)
     return f.choose(f.is_("oeq", x, 0.0), f.number(-math.inf), other)
 
 
 def log(v: Vector, element: str, x: str) -> str:
-    """The natural logarithm, within 1."""
+    """Computes the natural logarithm, within 1."""
     f = Floats(v, element)
     if has_wide_floats(v, element):
         return _log(f, x)
@@ -99,11 +99,11 @@ def log(v: Vector, element: str, x: str) -> str:
 
 
 def log1p(v: Vector, element: str, x: str) -> str:
-    """The natural logarithm of 1 + x, within 1.6."""
+    """Computes the natural logarithm of 1 + x, within 1.6."""
     f = Floats(v, element)
     one = f.number(1)
     whole = f.add(x, one)
-    # What 1 + x was rounded by.
+    # Rounding error of 1 + x.
     lost = f.subtract(x, f.subtract(whole, one))
     result = f.add(_log(f, whole), f.divide(lost, whole))
     result = f.with_sign(result, x)
@@ -111,18 +111,18 @@ def log1p(v: Vector, element: str, x: str) -> str:
 
 
 def logistic(v: Vector, element: str, x: str) -> str:
-    """1 / (1 + e^-x), within 2.5; for x below -88 within 1e-38."""
+    """Computes 1 / (1 + e^-x), within 2.5; for x below -88 within 1e-38."""
     f = Floats(v, element)
     one = f.number(1)
     return f.divide(one, f.add(one, exp(v, element, v.negate(element, x))))
 
 
 def tanh(v: Vector, element: str, x: str) -> str:
-    """The hyperbolic tangent, within 3."""
+    """Computes the hyperbolic tangent, within 3."""
     f = Floats(v, element)
     a, high = f.absolute(x), f.number(20.0)
     a = f.choose(v.compare("ogt", element, a, high), high, a)
-    # 2a = n·ln 2 + 2r. A float's n is so small that ln 2 need not be split.
+    # 2a = n·ln 2 + 2r. For floats n is small enough that ln 2 need not be split.
     n, power = f.nearest(a, 2 / LN2)
     r, is_whole = a, element == "float" and v.target.has_fma
     for part in (LN2,) if is_whole else (f.format.ln2_high, f.format.ln2_low):
@@ -136,7 +136,7 @@ def tanh(v: Vector, element: str, x: str) -> str:
 
 
 def erf(v: Vector, element: str, x: str) -> str:
-    """The error function, within 1.5."""
+    """Computes the error function, within 1.5."""
     f = Floats(v, element)
     high = f.number(f.format.erfc_end)
     a = f.absolute(x)
@@ -150,19 +150,19 @@ def erf(v: Vector, element: str, x: str) -> str:
 
 
 @cache
-def _erf_pieces() -> Pieces:
+def _erf_pieces() -> PiecewisePolynomial:
     return pieces(math.erf, FLOAT.erfc_end, 6)
 
 
 def rsqrt(v: Vector, element: str, x: str) -> str:
-    """1 / √x, within 1.5."""
+    """Computes 1 / √x, within 1.5."""
     if has_wide_floats(v, element):
         return inverse_root(v, x)
     return v.two("fdiv", element, v.number(element, 1.0), v.call("llvm.sqrt", element, x))
 
 
 def power(v: Vector, element: str, x: str, y: str) -> str:
-    """x^y, within 0.6: computed as doubles."""
+    """Computes x^y in double precision, within 0.6."""
     if element == "float":
         wide_x, wide_y = (v.cast("fpext", "float", each, "double") for each in (x, y))
         return v.cast("fptrunc", "double", power(v, "double", wide_x, wide_y), "float")
@@ -189,7 +189,7 @@ def power(v: Vector, element: str, x: str, y: str) -> str:
 
 
 def integer_power(v: Vector, element: str, x: str, y: str) -> str:
-    """The power x^y of integers, modulo 2^bits; 1 where y is negative."""
+    """Computes x^y for integers modulo 2^bits; 1 for negative y."""
     zero, one = v.number(element, 0), v.number(element, 1)
     result = one
     for bit in range(int(element[1:]) - 1):

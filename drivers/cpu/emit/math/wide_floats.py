@@ -1,6 +1,6 @@
-"""Instructions that AVX-512 has for floats, on vectors of as many of its registers as it takes.
+"""AVX-512 float instructions, on vectors of any number of registers.
 
-They spare the steps that others take for what is infinite, denormal or no number.
+They save special cases for infinities, denormals and NaN.
 """
 
 from collections.abc import Sequence
@@ -12,50 +12,50 @@ _LANES = 16
 _REGISTER = "<16 x float>"
 _INDICES = "<16 x i32>"
 _ALL = "i16 -1"
-#: Rounds as the processor is set to.
+#: Rounding by the current mode.
 _ROUNDING = "i32 4"
-#: Of `significand`: what is in [0.75, 1.5), and NaN for negative numbers.
+#: Operand of `significand`: result in [0.75, 1.5), and NaN for negative numbers.
 _FROM_THREE_QUARTERS = "i32 15"
-#: How many numbers `looked_up` chooses from.
+#: Number of entries of a table for `looked_up`.
 TABLE_LENGTH = _LANES
 
 
 def has_wide_floats(v: Vector, element: str) -> bool:
-    """Whether the functions below are there for values of a type."""
+    """Returns True if the functions below support values of this type."""
     return element == "float" and v.target.vector_bytes == _BYTES and v.lanes % _LANES == 0
 
 
 def scaled(v: Vector, x: str, exponent: str) -> str:
-    """The product x·2^n for a whole float n, rounded once whatever n is."""
+    """Computes x·2^n for an integral float n with a single rounding."""
     return _in_registers(
         v, "mask.scalef.ps", (x, exponent), f"{_REGISTER} zeroinitializer, {_ALL}, {_ROUNDING}"
     )
 
 
 def exponent_of(v: Vector, x: str) -> str:
-    """The n of |x| = m·2^n with 1 ≤ m < 2, as a float; -∞ of 0, ∞ of ∞."""
+    """Returns the n of |x| = m·2^n with 1 ≤ m < 2, as a float; -∞ for 0, ∞ for ∞."""
     return _in_registers(v, "mask.getexp.ps", (x,), f"{_REGISTER} zeroinitializer, {_ALL}, {_ROUNDING}")
 
 
 def significand(v: Vector, x: str) -> str:
-    """The m of x = m·2^n with 0.75 ≤ m < 1.5; 1 of 0 and ∞, NaN of negative numbers."""
+    """Returns the m of x = m·2^n with 0.75 ≤ m < 1.5; 1 for 0 and ∞, NaN for negative numbers."""
     rest = f"{_FROM_THREE_QUARTERS}, {_REGISTER} zeroinitializer, {_ALL}, {_ROUNDING}"
     return _in_registers(v, "mask.getmant.ps", (x,), rest)
 
 
 def inverse_root(v: Vector, x: str) -> str:
-    """1 / √x, within 1 unit of its last place."""
+    """Computes 1 / √x, within 1 unit in the last place."""
     estimate = _in_registers(v, "rsqrt14.ps", (x,), f"{_REGISTER} zeroinitializer, {_ALL}")
     root = v.two("fmul", "float", x, estimate)
     error = v.fma("float", v.negate("float", root), estimate, v.number("float", 1))
     half = v.two("fmul", "float", estimate, v.number("float", 0.5))
     better = v.fma("float", half, error, estimate)
-    # Of 0 and ∞ the estimate is exact, and the error is no number.
+    # For 0 and ∞ the estimate is exact, and the error is NaN.
     return v.choose(v.compare("ord", "float", error, error), "float", better, estimate)
 
 
 def looked_up(v: Vector, table: Sequence[float], index: str) -> str:
-    """Numbers of a table of `TABLE_LENGTH`, at the lowest bits of integers of type i32."""
+    """Looks up numbers in a table of `TABLE_LENGTH` by the low bits of i32 indices."""
     values = Vector(v.code, v.target, _LANES).numbers("float", table)
     name = "@llvm.x86.avx512.permvar.sf.512"
     v.code.declarations.add(f"declare {_REGISTER} {name}({_REGISTER}, {_INDICES})")
@@ -67,13 +67,13 @@ def looked_up(v: Vector, table: Sequence[float], index: str) -> str:
 
 
 def _in_registers(v: Vector, intrinsic: str, values: Sequence[str], rest: str) -> str:
-    """What an intrinsic gives for each register.
+    """Calls an intrinsic for each register.
 
     Args:
-        v: where instructions go.
-        intrinsic: its name, without what is the same for all.
-        values: floats; its first operands.
-        rest: its other operands, with their types.
+        v: receives the instructions.
+        intrinsic: its name, without the common prefix and suffix.
+        values: floats; the first operands.
+        rest: the other operands, with types.
     """
     name = f"@llvm.x86.avx512.{intrinsic}.512"
     kinds = [_REGISTER] * len(values)

@@ -1,4 +1,4 @@
-"""Fast kernels for sums of quantised values: inputs and weights of 8 bits, or inputs of 16 bits."""
+"""Quantised kernels with constant weights: 8-bit inputs and weights, or 16-bit inputs."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
@@ -6,22 +6,23 @@ from dataclasses import replace
 import numpy as np
 
 from neurald.drivers.compiler.analysis.interpreter import Array
-from neurald.drivers.compiler.ir.graph import Convolution, DepthwiseConvolution, Ranking, Value
+from neurald.drivers.compiler.ir.graph import Convolution, DepthwiseConvolution, TopK
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.kernels import convolution, matrix_product
 from neurald.drivers.cpu.kernels.flattened import flattened, pitch_of
 from neurald.drivers.cpu.kernels.function import arguments_with, cost_ns, function_text
 from neurald.drivers.cpu.kernels.int8 import depthwise_plan, dots
 from neurald.drivers.cpu.kernels.int8.depthwise import Depthwise
 from neurald.drivers.cpu.kernels.int8.panels import packed, reach_of, unsigned_shift, weights_of
-from neurald.drivers.cpu.kernels.int8.plan import Plan, plan_of
+from neurald.drivers.cpu.kernels.int8.plan import ProductPlan, plan_of
 from neurald.drivers.cpu.kernels.int8.products import Products
 from neurald.drivers.cpu.kernels.int8.rescaling import find_rescaling
 from neurald.drivers.cpu.kernels.int8.results import is_packed
 from neurald.drivers.cpu.kernels.int8.scheme import Scheme
 from neurald.drivers.cpu.kernels.int8.tail import Tail
-from neurald.drivers.cpu.kernels.likeness import alike
+from neurald.drivers.cpu.kernels.likeness import cached_routine
 from neurald.drivers.cpu.kernels.product import Operand, Product
 from neurald.drivers.cpu.kernels.window import sides_of
 from neurald.drivers.cpu.target.routine import Routine
@@ -29,19 +30,19 @@ from neurald.drivers.cpu.target.target import Target
 
 _BYTES = (Scalar.INT8, Scalar.UINT8)
 _LIMIT = (1 << 31) - 1
-#: Stands for a value where it does not matter which one it is.
+#: Placeholder for a value in keys, where its identity does not matter.
 _ANY = Value((), Scalar.INT8)
 
 
 def int8_routine(kernel: Kernel, target: Target) -> Routine | None:
-    """The routine of a kernel that sums quantised values with constant weights; None where there is none.
+    """Returns the routine of a quantised kernel with constant weights, or None if unsupported.
 
     Args:
-        kernel: has a contraction, whose output is not empty.
-        target: what the code is for.
+        kernel: has a contraction, and its output is not empty.
+        target: of the code.
     """
     node = kernel.contraction
-    if node is None or isinstance(node, Ranking) or node.output.type not in (Scalar.INT32, Scalar.INT64):
+    if node is None or isinstance(node, TopK) or node.output.type not in (Scalar.INT32, Scalar.INT64):
         return None
     source, weights = node.inputs
     if weights.constant is None or weights.type not in _BYTES or source.type not in (*_BYTES, Scalar.INT16):
@@ -58,7 +59,7 @@ def int8_routine(kernel: Kernel, target: Target) -> Routine | None:
 
 
 def _is_plain(product: Product) -> bool:
-    """Whether its parts are groups of channels, and pixels follow one another."""
+    """Returns True if the product's parts are channel groups and pixels are contiguous."""
     depth = product.depth
     for part in reversed(product.parts):
         if part.extent > 1 and (part.source_bytes != depth * product.type.size_bytes or part.positions):
@@ -68,7 +69,7 @@ def _is_plain(product: Product) -> bool:
 
 
 def _factors(operand: Operand, constant: Array, product: Product) -> Array:
-    """(groups, channels, terms)."""
+    """Returns the weights as (groups, channels, terms)."""
     size = constant.itemsize
     return np.lib.stride_tricks.as_strided(
         np.ascontiguousarray(constant),
@@ -82,7 +83,7 @@ def _scheme(source: Value, target: Target) -> Scheme:
 
 
 def _tail(kernel: Kernel, largest: Array, target: Target) -> Tail:
-    """What follows sums that are no larger than (channels,)."""
+    """Returns the epilogue of sums with magnitudes up to `largest`, (channels,)."""
     flat = flattened(kernel)
     is_short = kernel.contraction is not None and kernel.contraction.output.type is Scalar.INT32
     rescaling = find_rescaling(flat, largest.size) if is_short else None
@@ -122,7 +123,7 @@ def _product(
     )
     arguments = arguments_with(tail.kernel, (source, panels))
     key = _likeness(plan, tail, arguments, zero=zeros[0], sums=bool(weights.sums))
-    return alike(
+    return cached_routine(
         key,
         kernel,
         arguments,
@@ -131,10 +132,13 @@ def _product(
 
 
 def _likeness(
-    plan: Plan, tail: Tail, arguments: Sequence[Value], *, zero: int, sums: bool
+    plan: ProductPlan, tail: Tail, arguments: Sequence[Value], *, zero: int, sums: bool
 ) -> Hashable | None:
-    """All that the function of a product depends on, where nothing but rescaling and a residual follows its sums; else None."""
-    # Parts of vectors are computed by the general form.
+    """Returns a key of everything that a product's function depends on.
+
+    None if the epilogue is more than a rescaling and a residual.
+    """
+    # Partial vectors take the general path.
     residual = tail.residual if plan.product.channels >= plan.scheme.lanes else None
     if tail.rescaling is None or not (residual is not None or tail.is_stored):
         return None
@@ -146,9 +150,9 @@ def _likeness(
 
 
 def _written(
-    kernel: Kernel, plan: Plan, tail: Tail, arguments: tuple[Value, ...], *, zero: int, sums: bool
+    kernel: Kernel, plan: ProductPlan, tail: Tail, arguments: tuple[Value, ...], *, zero: int, sums: bool
 ) -> Routine:
-    """The routine of a product."""
+    """Returns the routine of a product."""
     writer = Products(plan, tail, arguments, zero=zero, sums=sums)
     writer.write()
     return Routine(
@@ -177,7 +181,7 @@ def _depthwise(kernel: Kernel, node: DepthwiseConvolution, constant: Array, targ
         outside = node.input_zero + unsigned_shift(node.input.type)
         starts = -outside * flat.sum(axis=0)
         if factors.min() < -128 or factors.max() > 127:
-            # Bytes hold both halves.
+            # Splits each weight into two bytes.
             parts = np.stack((factors >> 1, factors - (factors >> 1)))
     tail = _tail(kernel, largest, target)
     plan = depthwise_plan.plan_of(node, scheme, *sides_of(node), len(parts))
@@ -203,7 +207,7 @@ def _depthwise(kernel: Kernel, node: DepthwiseConvolution, constant: Array, targ
 
 
 def _is_exact(largest: Array, source: Scalar, zero: int) -> bool:
-    """Whether sums fit in 32 bits, and inputs less their zero point in halves."""
+    """Returns True if sums fit in 32 bits, and inputs less their zero point in 16 bits."""
     limits, halves = np.iinfo(source.dtype.name), np.iinfo(np.int16)
     fits = limits.min - zero >= halves.min and limits.max - zero <= halves.max
     return bool((largest <= _LIMIT).all()) and fits

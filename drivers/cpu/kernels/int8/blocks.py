@@ -1,9 +1,9 @@
-"""Inputs packed block by block: elements as a scheme multiplies them, with what surrounds the image, in scratch memory."""
+"""Packing of inputs, block by block, into scratch memory with padding around the image."""
 
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.counters import address, multiple
-from neurald.drivers.cpu.kernels.int8.layout import Layout
+from neurald.drivers.cpu.kernels.int8.layout import BlockLayout
 from neurald.drivers.cpu.kernels.int8.packing import UNROLLED, Packing
 from neurald.drivers.cpu.kernels.window import Side
 
@@ -12,24 +12,26 @@ class Blocks:
     """Writes the packing of inputs.
 
     Args:
-        code: where instructions go.
+        code: receives the instructions.
         layout: of packed inputs.
-        source: the name of the input's memory.
+        source: name of the input's memory.
         zero: the input's zero point.
-        outside: the name of a vector's memory that stands for elements outside of the image.
+        outside: address of a vector of padding elements.
     """
 
-    def __init__(self, code: Instructions, layout: Layout, *, source: str, zero: int, outside: str) -> None:
+    def __init__(
+        self, code: Instructions, layout: BlockLayout, *, source: str, zero: int, outside: str
+    ) -> None:
         self._code, self._layout, self._source = code, layout, source
         self._outside, self._scheme = outside, layout.scheme
         self._packing = Packing(scheme=layout.scheme, type=layout.type, zero=zero, repeat=layout.repeat)
         self._single = Vector(code, layout.scheme.target, 1)
 
     def write(self, image: str, begin: str, end: str) -> str:
-        """Packs the inputs of the rows of the output from `begin` to before `end` of an image.
+        """Packs the inputs for an image's output rows from `begin` to before `end`.
 
         Returns:
-            A pointer to the window of the first position.
+            The address of the window of the first position.
         """
         layout, code = self._layout, self._code
         if layout.is_direct:
@@ -45,7 +47,7 @@ class Blocks:
         return "%scratch"
 
     def _pack_dense(self, image: str, begin: str, end: str) -> None:
-        """Rows that follow one another: as one, or a unit at a time where rows are short."""
+        """Packs contiguous rows as one, or a unit at a time if rows are short."""
         layout, code, v = self._layout, self._code, self._single
         row, unit = layout.row_elements, layout.unit
         first = v.two("add", "i64", multiple(code, image, layout.rows.length), begin)
@@ -58,15 +60,15 @@ class Blocks:
         rest = v.two("urem", "i64", count, str(unit)) if unit > 1 else "0"
         whole = v.two("sub", "i64", count, rest)
         with code.loop("0", whole, step=unit, may_be_empty=True) as loop:
-            place = multiple(code, loop.index, row)
-            self._copy(v.two("add", "i64", source, place), place, unit * row)
+            offset = multiple(code, loop.index, row)
+            self._copy(v.two("add", "i64", source, offset), offset, unit * row)
         if unit > 1:
             with code.loop(whole, count, may_be_empty=True) as loop:
-                place = multiple(code, loop.index, row)
-                self._copy(v.two("add", "i64", source, place), place, row)
+                offset = multiple(code, loop.index, row)
+                self._copy(v.two("add", "i64", source, offset), offset, row)
 
     def _pack_picked(self, sides: tuple[Side, Side], begin: str, end: str) -> None:
-        """Pixels some way apart."""
+        """Packs pixels that are some distance apart."""
         layout, code, v = self._layout, self._code, self._single
         rows, columns = sides
         with code.loop(begin, end, may_be_empty=True) as loop:
@@ -76,11 +78,11 @@ class Blocks:
             pixel = v.two(
                 "add", "i64", multiple(code, line, columns.length), multiple(code, column, columns.stride)
             )
-            place = multiple(code, v.two("sub", "i64", loop.index, begin), layout.row_elements)
-            self._copy(multiple(code, pixel, layout.channels), place, layout.channels)
+            offset = multiple(code, v.two("sub", "i64", loop.index, begin), layout.row_elements)
+            self._copy(multiple(code, pixel, layout.channels), offset, layout.channels)
 
     def _pack_rows(self, image: str, begin: str, end: str) -> None:
-        """Rows of pixels with what is beside, above and below the image."""
+        """Packs rows of pixels with padding beside, above and below the image."""
         layout, code, v = self._layout, self._code, self._single
         side, columns = layout.rows, layout.columns
         start = v.two("sub", "i64", multiple(code, begin, side.stride), str(side.before))
@@ -104,36 +106,36 @@ class Blocks:
             )
             return
         with code.loop(start, stop, may_be_empty=True) as loop:
-            place = multiple(code, v.two("sub", "i64", loop.index, start), layout.row_elements)
+            offset = multiple(code, v.two("sub", "i64", loop.index, start), layout.row_elements)
             is_inside = v.compare("ult", "i64", loop.index, str(side.length))
             if not side.is_inside:
                 with code.when(v.two("xor", "i1", is_inside, "true")):
-                    self._fill(place, layout.row_elements)
+                    self._fill(offset, layout.row_elements)
             with code.when(is_inside):
                 line = v.two("add", "i64", multiple(code, image, side.length), loop.index)
                 source = multiple(code, line, columns.length * layout.channels)
-                self._fill(place, left)
-                self._copy_row(source, v.two("add", "i64", place, str(left)))
-                self._fill(v.two("add", "i64", place, str(right)), layout.row_elements - right)
+                self._fill(offset, left)
+                self._copy_row(source, v.two("add", "i64", offset, str(left)))
+                self._fill(v.two("add", "i64", offset, str(right)), layout.row_elements - right)
 
-    def _copy_row(self, source: str, place: str) -> None:
+    def _copy_row(self, source: str, offset: str) -> None:
         code, v, layout = self._code, self._single, self._layout
         count, length = layout.channels, layout.columns.length
         if layout.pixel_elements == count * layout.repeat:
-            self._copy(source, place, length * count)
+            self._copy(source, offset, length * count)
             return
         with code.loop("0", str(length)) as loop:
             at = v.two("add", "i64", source, multiple(code, loop.index, count))
-            to = v.two("add", "i64", place, multiple(code, loop.index, layout.pixel_elements))
+            to = v.two("add", "i64", offset, multiple(code, loop.index, layout.pixel_elements))
             self._copy(at, to, count)
 
-    def _fill(self, place: str, count: int) -> None:
-        """Elements that stand for what is outside of the image; a few more may be written."""
+    def _fill(self, offset: str, count: int) -> None:
+        """Fills elements with padding; a few more may be written."""
         code, scheme = self._code, self._scheme
         if count <= 0:
             return
         size = scheme.target.vector_bytes
-        target = address(code, "%scratch", multiple(code, place, scheme.element_bytes))
+        target = address(code, "%scratch", multiple(code, offset, scheme.element_bytes))
         vectors = self._vectors(count)
         if vectors > UNROLLED:
             self._packing.fill_all(code, target, self._outside, vectors)
@@ -144,14 +146,14 @@ class Blocks:
             code.effect(f"store {kind} {value}, ptr {address(code, target, str(each * size))}, align 1")
 
     def _vectors(self, count: int) -> int:
-        """Vectors that so many elements take."""
+        """Returns the number of vectors for this many elements."""
         return -(-count * self._scheme.element_bytes // self._scheme.target.vector_bytes)
 
-    def _copy(self, source: str, place: str, count: int) -> None:
-        """Elements as the scheme multiplies them. Nothing beyond them is read or written."""
+    def _copy(self, source: str, offset: str, count: int) -> None:
+        """Copies elements in the scheme's form, without reading or writing beyond them."""
         code, packing, lanes = self._code, self._packing, self._packing.lanes
         begin = address(code, self._source, multiple(code, source, packing.type.size_bytes))
-        target = address(code, "%scratch", multiple(code, place, self._scheme.element_bytes))
+        target = address(code, "%scratch", multiple(code, offset, self._scheme.element_bytes))
         if count > lanes * UNROLLED:
             packing.copy_all(code, begin, target, str(count))
             return

@@ -1,13 +1,15 @@
-"""Quantised depthwise convolutions: elements of neighbouring rows, interleaved channel by channel, are multiplied in one step.
+"""Quantised depthwise convolution.
 
-See `depthwise_plan` for the words that this makes, and for the order of channels.
+Interleaved elements of neighbouring rows are multiplied in one step.
+
+See `depthwise_plan` for the packed words that this makes, and for the order of channels.
 """
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
 
-from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.epilogue import Epilogue, parameter_names, pointer_names
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
@@ -27,8 +29,8 @@ class Depthwise:
 
     Args:
         plan: of its contraction.
-        tail: what follows the sums.
-        arguments: the values that it takes: output, input, packed weights, and what the body reads.
+        tail: its epilogue.
+        arguments: output, input, packed weights, and values that the body reads.
         zero: the input's zero point.
     """
 
@@ -47,7 +49,7 @@ class Depthwise:
         return Epilogue(self._tail.kernel, self._scheme.target, self.code, self._names)
 
     def write(self) -> None:
-        """The instructions for the range of grains."""
+        """Writes the instructions for the range of grains."""
         plan, code, v = self._plan, self.code, self._single
         if plan.images == 1:
             self._write_blocks("0", "%begin", "%end")
@@ -62,14 +64,14 @@ class Depthwise:
             self._write_blocks(images.index, begin, end)
 
     def _write_blocks(self, image: str, begin: str, end: str) -> None:
-        """Units of an image from `begin` to before `end`."""
+        """Writes the units of an image from `begin` to before `end`."""
         code, v, block = self.code, self._single, self._plan.layout.block // self._plan.rows
         with code.loop(begin, end, step=block, may_be_empty=True) as blocks:
             stop = v.call("llvm.smin", "i64", v.two("add", "i64", blocks.index, str(block)), end)
             self._write_block(image, blocks.index, stop)
 
     def _row(self, unit: str) -> str:
-        """The first row of a unit."""
+        """Returns the first row of a unit."""
         plan = self._plan
         row = multiple(self.code, unit, plan.rows)
         if not plan.height % plan.rows:
@@ -108,7 +110,7 @@ class Depthwise:
             yield loop.index
 
     def _write_unit(self, bundle: Bundle, source: str, weights: str, channel: str, position: str) -> None:
-        """All positions of the rows of a unit."""
+        """Writes all positions of a unit's rows."""
         plan, code, v = self._plan, self.code, self._single
         if plan.is_rolling(bundle):
             self._write_rolling(bundle, source, weights, channel, position)
@@ -116,7 +118,7 @@ class Depthwise:
         tiles = -(-plan.width // plan.pixels(bundle))
         pixels = -(-plan.width // tiles)
         with self._counted(tiles) as tile:
-            # Tiles share positions rather than that one of them is shorter.
+            # The last tile overlaps the one before, so that all have the same length.
             column = multiple(code, tile, pixels)
             if plan.width % pixels:
                 column = v.call("llvm.smin", "i64", column, str(plan.width - pixels))
@@ -130,7 +132,7 @@ class Depthwise:
                 self._finish(bundle, rows, words, at, pixel, channel)
 
     def _write_rolling(self, bundle: Bundle, source: str, weights: str, channel: str, position: str) -> None:
-        """The positions one after another: see `rolling`."""
+        """Writes the positions one after another; see `rolling`."""
         plan, code, layout = self._plan, self.code, self._plan.layout
         if self._tail.is_stored and bundle.vectors > 1:
             row = rolling_row(plan, self._tail, bundle)
@@ -164,7 +166,7 @@ class Depthwise:
         )
 
     def _window(self, start: str) -> Addresses:
-        """The addresses of a window that begins at a pointer."""
+        """Returns the addresses of a window that begins at a pointer."""
         code, layout = self.code, self._plan.layout
         row, pixel = layout.rows.dilation * layout.row_bytes, layout.pixel_bytes
         begin = opaque(code, start)
@@ -179,7 +181,7 @@ class Depthwise:
         pixel: int,
         channel: str,
     ) -> None:
-        """Stores what follows from the sums of so many positions after another one, for each row of a unit."""
+        """Stores the results of the position `pixel` after another, for each row of a unit."""
         for row, whole in enumerate(self._sums.results(bundle, totals, words)):
             number = row * self._plan.width + pixel
             at = self._single.two("add", "i64", position, str(number))
@@ -190,8 +192,8 @@ class Depthwise:
         lanes, there, element = plan.scheme.lanes, min(bundle.channels, plan.channels), self._sums.element
         if tail.is_stored:
             size = tail.kernel.output.type.size_bytes
-            place = self._single.two("add", "i64", multiple(code, position, plan.channels), channel)
-            base = opaque(code, code.value(f"getelementptr {element}, ptr {self._output}, i64 {place}"))
+            offset = self._single.two("add", "i64", multiple(code, position, plan.channels), channel)
+            base = opaque(code, code.value(f"getelementptr {element}, ptr {self._output}, i64 {offset}"))
             to = address(code, base, str(number * plan.channels * size))
             store_lanes(code, whole, element, bundle.channels, to, there)
             return

@@ -1,10 +1,11 @@
-"""How a quantised depthwise convolution is divided, and its weights in the order in which they are read.
+"""Division of a quantised depthwise convolution, and packing of its weights.
 
-A word holds an element of each of several rows that follow one another, so that one step multiplies as many taps of a column
-of the window. Where a window has a row less than words have elements, two rows of the output share the words.
+A packed word holds an element of each of several consecutive rows, so that one step multiplies that
+many taps of a window column. If a window has one row less than a word has elements, two output rows
+share the words.
 
-Interleaving works within 128 bits, which leaves channels in an order of their own; so do the instructions that narrow sums,
-which puts them right again. A bundle is what is interleaved at once.
+Interleaving works within 128 bits, which permutes channels; the instructions that narrow sums undo
+this. A bundle is a set of channels that is interleaved at once.
 """
 
 from collections.abc import Iterator
@@ -13,21 +14,22 @@ from dataclasses import dataclass
 import numpy as np
 
 from neurald.drivers.compiler.analysis.interpreter import Array
-from neurald.drivers.compiler.ir.graph import DepthwiseConvolution, Value
+from neurald.drivers.compiler.ir.graph import DepthwiseConvolution
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.cpu.kernels.int8.layout import Layout, seen_width
+from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.cpu.kernels.int8.layout import BlockLayout, seen_width
 from neurald.drivers.cpu.kernels.int8.panels import head_of
 from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES, Scheme
 from neurald.drivers.cpu.kernels.window import Side
 
-#: Packed inputs of a block stay within the second cache, with room for weights and output.
+#: Limit on a block's packed inputs: they stay in the second-level cache beside weights and output.
 _BLOCK_BYTES = 64 << 10
 
-#: Steps that are written one after another, at most: a tile has no loops.
-_MOST_STEPS = 1500
-#: Vectors of sums of a row that are computed at once, at most, where positions are computed one after another.
+#: Limit on unrolled steps, since a tile has no loops.
+_MAX_STEPS = 1500
+#: Vectors of sums of a row computed at once, if positions are computed one after another.
 _SUMS = 4
-#: What it takes to interleave a column of a bundle, and what follows each vector of sums.
+#: Cycles to interleave a column of a bundle, and to process a vector of sums.
 _INTERLEAVING_CYCLES, _STORE_CYCLES = 8.0, 6.0
 
 
@@ -37,9 +39,9 @@ class Bundle:
 
     Attributes:
         first: the first channel of the first bundle.
-        channels: of a bundle.
-        count: of bundles that follow one another.
-        vectors: of 32-bit sums, of a bundle.
+        channels: per bundle.
+        count: number of consecutive bundles.
+        vectors: of 32-bit sums, per bundle.
     """
 
     first: int
@@ -50,18 +52,18 @@ class Bundle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DepthwisePlan:
-    """How a depthwise convolution is computed.
+    """Division of a depthwise convolution.
 
     Attributes:
         layout: of the input.
-        images: how many there are.
+        images: number of images.
         channels: of the output.
-        parts: into how many parts weights are divided, because a word does not hold them as they are.
-        rows: of the output, that share words.
-        bundles: all channels.
+        parts: number of summands of each weight, if they do not fit in an element.
+        rows: output rows that share words.
+        bundles: cover all channels.
     """
 
-    layout: Layout
+    layout: BlockLayout
     images: int
     channels: int
     parts: int
@@ -70,68 +72,68 @@ class DepthwisePlan:
 
     @property
     def scheme(self) -> Scheme:
-        """How elements are multiplied."""
+        """Multiplication scheme."""
         return self.layout.scheme
 
     @property
     def height(self) -> int:
-        """Of the output."""
+        """Height of the output."""
         return self.layout.rows.places
 
     @property
     def width(self) -> int:
-        """Of the output."""
+        """Width of the output."""
         return self.layout.columns.places
 
     @property
     def units(self) -> int:
-        """Of an image: the last one may share rows with the one before it."""
+        """Number of units per image; the last one may share rows with the one before."""
         return -(-self.height // self.rows)
 
     @property
     def words(self) -> int:
-        """Words of a column of the window."""
+        """Number of words of a window column."""
         taps = self.layout.rows.taps
         return -(-(taps + self.rows - 1) // self.scheme.group)
 
     @property
     def cycles(self) -> float:
-        """About what everything takes."""
+        """Estimated cycles."""
         bundles = sum(bundle.count * self._position_cycles(bundle) for bundle in self.bundles)
         return self.images * self.units * self.rows * self.width * bundles
 
     def _position_cycles(self, bundle: Bundle) -> float:
-        """Of a position and a bundle: steps, interleaving, and what follows."""
+        """Estimated cycles of a position and a bundle: steps, interleaving and epilogue."""
         steps = self.steps(bundle.vectors) / self.rows * self.scheme.cycles
         columns = self.words * self.layout.columns.stride * _INTERLEAVING_CYCLES / self.rows
         return steps + columns + bundle.vectors * _STORE_CYCLES
 
     def steps(self, vectors: int) -> int:
-        """Vectors of weights of a bundle."""
+        """Number of weight vectors of a bundle."""
         return self.parts * self.rows * self.words * self.layout.columns.taps * vectors
 
     def pixels(self, bundle: Bundle) -> int:
-        """Positions of a row that are computed at once, at most."""
+        """Maximum number of positions of a row computed at once."""
         spare = bundle.vectors + self.scheme.spare_registers + 8
         most = max(1, (self.scheme.target.registers - spare) // (bundle.vectors * self.rows))
-        return max(1, min(most, self.width, 8, _MOST_STEPS // self.steps(bundle.vectors)))
+        return max(1, min(most, self.width, 8, _MAX_STEPS // self.steps(bundle.vectors)))
 
     def seen(self, pixels: int) -> int:
-        """Columns that so many positions of a row see."""
+        """Number of columns that this many positions of a row read."""
         side = self.layout.columns
         return (pixels - 1) * side.stride + (side.taps - 1) * side.dilation + 1
 
     def turn(self, bundle: Bundle) -> int:
-        """Positions of a turn, where positions are computed one after another: enough that sums do not wait for each other."""
+        """Number of positions per iteration of a rolling row, enough to hide latencies."""
         return next(each for each in range(max(1, _SUMS // bundle.vectors), 0, -1) if not self.width % each)
 
     def new_columns(self, pixels: int) -> tuple[int, ...]:
-        """Columns that so many positions see and those before them do not, counted from the first one of their window."""
+        """Columns that these positions read and previous ones do not, from the first window on."""
         return self._needed(range(self.seen(1) - self.layout.columns.stride, self.seen(pixels)))
 
     @property
     def kept_columns(self) -> tuple[int, ...]:
-        """The other columns that a position or one after it sees."""
+        """The other columns that a position, or one after it, reads."""
         return self._needed(range(self.seen(1) - self.layout.columns.stride))
 
     def _needed(self, columns: range) -> tuple[int, ...]:
@@ -144,7 +146,10 @@ class DepthwisePlan:
         )
 
     def is_rolling(self, bundle: Bundle) -> bool:
-        """Whether positions are computed one after another: registers hold the columns that one sees, and its sums."""
+        """True if a rolling window's columns and sums fit in registers.
+
+        Positions are then computed one after another.
+        """
         columns = len(self.kept_columns) + len(self.new_columns(1))
         sums = self.rows * bundle.vectors
         registers = columns * self.words * bundle.vectors + sums + self.scheme.spare_registers
@@ -152,21 +157,21 @@ class DepthwisePlan:
 
     @property
     def is_small(self) -> bool:
-        """Whether the steps of a position are few enough to be written one after another."""
-        return all(self.steps(bundle.vectors) <= _MOST_STEPS for bundle in self.bundles)
+        """True if the steps of a position can be unrolled."""
+        return all(self.steps(bundle.vectors) <= _MAX_STEPS for bundle in self.bundles)
 
 
 def plan_of(
     node: DepthwiseConvolution, scheme: Scheme, rows: Side, columns: Side, parts: int
 ) -> DepthwisePlan:
-    """The plan of a convolution that is not empty."""
+    """Returns the plan of a non-empty convolution."""
     channels = node.weights.shape[2]
     shares = rows.stride == rows.dilation == 1 and rows.taps % scheme.group and rows.places > 1
     unit = 2 if shares else 1
     row = seen_width(columns) * channels
     unit_bytes = unit * rows.stride * row * scheme.element_bytes
     block = max(1, min(-(-rows.places // unit), _BLOCK_BYTES // unit_bytes))
-    layout = Layout(
+    layout = BlockLayout(
         scheme=scheme,
         type=node.input.type,
         rows=rows,
@@ -196,7 +201,8 @@ def _bundles(scheme: Scheme, channels: int) -> Iterator[Bundle]:
     if whole:
         yield Bundle(first=0, channels=wide, count=whole, vectors=vectors)
     done = whole * wide
-    # What is left is interleaved in single vectors, where words have four elements; else as part of a bundle.
+    # Remaining channels are interleaved in single vectors if words have four elements, else as part
+    # of a bundle.
     if not scheme.is_bytes:
         if done < channels:
             yield Bundle(first=max(0, channels - wide), channels=wide, count=1, vectors=vectors)
@@ -210,10 +216,10 @@ def _bundles(scheme: Scheme, channels: int) -> Iterator[Bundle]:
 
 
 def lane_channels(scheme: Scheme, bundle: Bundle) -> Array:
-    """Which channel of a bundle is in each lane: (vectors, lanes)."""
+    """Returns the channel of a bundle in each lane: (vectors, lanes)."""
     if bundle.vectors == 1:
         return np.arange(scheme.lanes)[None]
-    # Interleaving takes pieces of 128 bits apart: each of them gives a piece of every vector.
+    # Interleaving distributes pieces of 128 bits over the vectors.
     piece = 16 // WORD_BYTES
     pieces = scheme.lanes // piece
     order = np.arange(bundle.channels).reshape(pieces, bundle.vectors, piece).transpose(1, 0, 2)
@@ -221,20 +227,20 @@ def lane_channels(scheme: Scheme, bundle: Bundle) -> Array:
 
 
 def packed(plan: DepthwisePlan, factors: Array, outside: int, starts: Array, rows: Array, name: str) -> Value:
-    """The constant: a head, and for each bundle what sums begin with, rows of words for the epilogue, and weights.
+    """Returns the constant: a head, and for each bundle initial sums, epilogue words and weights.
 
     Args:
         plan: of the kernel.
         factors: (parts, kernel height, kernel width, channels).
-        outside: the element that stands for what is outside of the image.
-        starts: (channels,), what sums begin with; only the lower 32 bits count.
-        rows: (rows, channels), the same for the epilogue.
-        name: for people.
+        outside: the padding element.
+        starts: (channels,), initial sums; only the lower 32 bits count.
+        rows: (rows, channels), epilogue words; only the lower 32 bits count.
+        name: for diagnostics.
     """
     scheme = plan.scheme
     parts, taps, columns, channels = factors.shape
     group = scheme.group
-    # Each row of the output sees the rows of a word from another tap on.
+    # Each output row starts at another row of a word.
     words = np.zeros((parts, plan.rows, plan.words * group, columns, channels), scheme.dtype)
     for row in range(plan.rows):
         words[:, row, row : row + taps] = factors

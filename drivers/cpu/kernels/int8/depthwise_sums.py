@@ -1,4 +1,4 @@
-"""The sums of quantised depthwise convolutions, and what becomes of them before they are stored."""
+"""Sums of quantised depthwise convolutions, and their results."""
 
 from collections.abc import Callable
 
@@ -9,17 +9,17 @@ from neurald.drivers.cpu.kernels.int8.depthwise_plan import Bundle, DepthwisePla
 from neurald.drivers.cpu.kernels.int8.interleaving import Interleaving
 from neurald.drivers.cpu.kernels.int8.tail import Tail
 
-#: Vectors of a bundle whose sums are narrowed together, which puts its channels in order.
+#: Number of vectors that are narrowed together, which restores the order of channels.
 _PACKED_VECTORS = 4
 
 
 class DepthwiseSums:
-    """Writes sums, and results that follow from them.
+    """Writes sums and their results.
 
     Args:
-        code: where instructions go.
+        code: receives the instructions.
         plan: of the kernel.
-        tail: what follows the sums.
+        tail: its epilogue.
     """
 
     def __init__(self, code: Instructions, plan: DepthwisePlan, tail: Tail) -> None:
@@ -30,25 +30,26 @@ class DepthwiseSums:
 
     @property
     def element(self) -> str:
-        """The LLVM type of results: of sums, where these are not rescaled."""
+        """LLVM type of results, or of sums if these are not rescaled."""
         rescaling = self._tail.rescaling
         return "i32" if rescaling is None else f"i{8 * rescaling.type.size_bytes}"
 
     def constants_bytes(self, bundle: Bundle) -> int:
-        """Of the constants of a bundle."""
+        """Size of a bundle's constants."""
         vectors = (1 + self._tail.rows) * bundle.vectors + self._plan.steps(bundle.vectors)
         return vectors * self._register
 
     def totals(
         self, bundle: Bundle, pixels: int, weights: str, inputs: Callable[[int, int], list[str]]
     ) -> list[list[list[str]]]:
-        """The sums of some positions that follow one another: for each of them, each row of a unit, each vector.
+        """Computes the sums of consecutive positions, by position, row of the unit, and vector.
 
         Args:
-            bundle: which channels.
-            pixels: how many positions.
-            weights: the constants of the bundle.
-            inputs: gives the vectors of a word of a column, which is counted from the first one that the positions see.
+            bundle: the channels.
+            pixels: number of positions.
+            weights: address of the bundle's constants.
+            inputs: returns the vectors of a word in a column, relative to the first one that the
+            positions read.
         """
         plan, side = self._plan, self._plan.layout.columns
         starts = [self._load(weights, each) for each in range(bundle.vectors)]
@@ -81,20 +82,20 @@ class DepthwiseSums:
         return totals
 
     def epilogue_words(self, bundle: Bundle, weights: str) -> list[list[str]]:
-        """For each row of words of the epilogue its vectors."""
+        """Loads the rows of epilogue words, as vectors."""
         return [
             [self._load(weights, (1 + row) * bundle.vectors + each) for each in range(bundle.vectors)]
             for row in range(self._tail.rows)
         ]
 
     def results(self, bundle: Bundle, totals: list[list[str]], words: list[list[str]]) -> list[str]:
-        """What follows from sums, with the channels of the bundle in their order: a vector for each row of a unit."""
+        """Computes results from sums, with channels in order: a vector for each row of a unit."""
         rescaling, code, target = self._tail.rescaling, self._code, self._scheme.target
         if rescaling is None:
             return [self._interleaving.in_order(bundle, each, self.element) for each in totals]
         is_packed = bundle.vectors == _PACKED_VECTORS and rescaling.type.size_bytes == 1
         scale = rescaling.scaled if is_packed else rescaling.write
-        # All rows of a vector, while its words are in registers.
+        # All rows of a vector are computed while its words are in registers.
         scaled = [
             [scale(code, target, sums[vector], [each[vector] for each in words]) for sums in totals]
             for vector in range(bundle.vectors)
@@ -105,6 +106,6 @@ class DepthwiseSums:
         return [self._interleaving.in_order(bundle, each, self.element) for each in rows]
 
     def _load(self, base: str, number: int) -> str:
-        """A vector of words of a bundle's constants."""
+        """Loads a vector of a bundle's constants."""
         at = address(self._code, base, str(number * self._register))
         return self._code.fresh(f"load {self._vector.type('i32')}, ptr {at}, align {self._register}")

@@ -1,11 +1,11 @@
-"""Quantised products of few channels with long sums: vectors lie along the terms, see `neurald.drivers.cpu.kernels.dots`."""
+"""Quantised products of few channels with long sums; see `neurald.drivers.cpu.kernels.dots`."""
 
 import numpy as np
 
 from neurald.drivers.compiler.analysis.interpreter import Array
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.math.integers import is_signed
 from neurald.drivers.cpu.emit.op_table import stored
@@ -18,21 +18,21 @@ from neurald.drivers.cpu.kernels.int8.scheme import Scheme
 from neurald.drivers.cpu.kernels.product import Product
 from neurald.drivers.cpu.target.routine import Routine
 
-#: What the results of a channel take beside adding them up: they are rescaled one by one.
+#: Cycles per result besides summing the lanes: results are rescaled one by one.
 _END_CYCLES = 28.0
-#: What a word of the terms takes where channels lie along vectors: to multiply, and to read the weights for all positions.
+#: Cycles per word with vectors of channels: to multiply, and to read the weights for all positions.
 _WORD_CYCLES, _READ_CYCLES = 1.0, 1.3
 
 
 class _QuantizedFactors:
-    """Stored inputs and packed weights as a scheme multiplies them, see `dots.Factors`.
+    """Quantised inputs and packed weights in a scheme's form; see `dots.Factors`.
 
-    The last terms of a sum are read with some that come before them: the weights of these are 0 there.
+    The last vector of a sum overlaps earlier terms, whose weights are 0 there.
 
     Args:
-        scheme: how they are multiplied.
-        source: the type of inputs.
-        zero: the zero point of inputs.
+        scheme: multiplies them.
+        source: type of inputs.
+        zero: zero point of inputs.
         weights: of one group.
     """
 
@@ -47,7 +47,7 @@ class _QuantizedFactors:
         self.row_bytes = self.packed.shape[1]
 
     def _packed(self, factors: Array) -> Array:
-        """(channels, bytes)."""
+        """Returns the packed weights: (channels, bytes)."""
         channels, terms = factors.shape
         whole = terms // self.terms * self.terms
         parts = [factors[:, :whole]]
@@ -91,14 +91,14 @@ class _QuantizedFactors:
 
 
 def routine(kernel: Kernel, product: Product, scheme: Scheme, weights: Weights, zero: int) -> Routine | None:
-    """The routine of a kernel; None where channels are better along vectors.
+    """Returns the routine of a kernel, or None if vectors along channels are better.
 
     Args:
-        kernel: with an output that is not empty.
+        kernel: its output is not empty.
         product: its contraction.
-        scheme: how it is multiplied.
-        weights: what it is multiplied with.
-        zero: the zero point of inputs.
+        scheme: multiplication scheme.
+        weights: the weights.
+        zero: zero point of inputs.
     """
     terms = scheme.lanes * scheme.group
     if not dots.is_plain(product) or weights.sums or product.terms < terms:

@@ -1,14 +1,14 @@
-"""Rescaled sums computed with floats, where that gives the same integers: a product, a sum and a conversion for every vector.
+"""Exact rescaling by floats: a product, a sum and a conversion per vector.
 
-What a rescaling gives never falls as the sum v grows, so that all there is to it is the smallest v of every result. Floats s and
-c give the same if s·v + c, cut to an integer, grows at these v. Instructions of AVX-512 round what they compute down, when
-asked for: the integer is that of the exact number then, and all that matters is what s and c lack to real numbers. A few floats
-around the exact multiplier are tried, and whatever c suits all results; mostly there is some. Otherwise c is added to v times
-what s lacks, first.
+A rescaling is monotonic in the sum v, so it is determined by the smallest v of every result. Floats
+s and c are equivalent if trunc or floor of s·v + c changes at the same v. AVX-512 instructions can
+round down, so the integer is that of the exact value, and only the errors of s and c matter. A few
+floats around the exact multiplier are tried, with any c that suits all results; usually there is
+one. Otherwise v times the error of s is added to c first.
 
-A large c would have few bits for its fraction: instead, v is moved by an integer, which sums begin with, until c is small. Where
-values below zero are rounded the other way, numbers are cut towards zero, c gets the sign of v, and the zero point is added
-afterwards.
+A large c would leave few bits for its fraction. Instead, v is shifted by an integer, included in
+the initial sums, to make c small. If values below zero round the other way, results are truncated,
+c gets the sign of v, and the zero point is added afterwards.
 """
 
 from dataclasses import dataclass
@@ -18,36 +18,38 @@ import numpy as np
 from neurald.drivers.compiler.analysis.interpreter import Array
 from neurald.drivers.cpu.emit.vector import Vector
 
-#: Floats hold all integers up to this; and sums of such magnitudes may be a few steps away from the exact ones.
+#: Largest integer that floats represent exactly, and bound on sums that may be slightly beyond the
+#: reach.
 _EXACT, _NEAR = 1 << 24, 1 << 22
 _LIMIT = (1 << 31) - 1
-#: Results that this is too little for are not looked at; see `_NEAR`.
+#: Results more than this many sums out of reach are ignored; see `_NEAR`.
 _STEPS_AWAY = 4
-#: What doubles lose, relative to a number; and what c is apart from where a result changes, relative to s.
+#: Relative rounding error of doubles, and margin of c from a change of result, relative to s.
 _LOST, _MARGIN = 2.0**-49, 1e-6
-#: What is lost, relative to c, where the product with a rest is added to it.
+#: Rounding error, relative to c, when the product with a rest is added to it.
 _REST_LOST = 2.0**-23
-#: Stands for a multiplier of 0.
+#: Replaces a multiplier of 0.
 _LEAST = 2.0**-200
-#: Floats around the exact multiplier, in the order in which they are tried.
+#: Distances in floats from the exact multiplier, in the order of trials.
 _NEIGHBOURS = (0, 1, -1, 2, -2)
-#: Channels that are looked at together, so that their numbers stay in a cache.
+#: Channels processed together, so that their tables stay in a cache.
 _BLOCK = 192
-#: How instructions round: down, and towards zero. They raise no exceptions.
+#: Rounding modes of instructions, without exceptions: down, and towards zero.
 _DOWN, _TO_ZERO = 9, 11
 _SIGN, _HALF = -1 << 31, 0xFFFF
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FloatScale:
-    """Results are the integers of s·(v + move) + c.
+    """Results are floor or trunc of s·(v + move) + c.
 
     Attributes:
         factors, additions: (channels,), s and c, FLOAT32.
-        rests: (channels,), what s lacks, FLOAT32; None where it does not matter.
+        rests: (channels,), errors of s, FLOAT32; None if they do not matter.
         moves: (channels,), integers.
-        zero_point: what is added to the integers; 0 where that is a part of c.
-        is_signed: whether c has the sign of v, and numbers are cut towards zero; else they are rounded down.
+        zero_point: added to the integers; 0 if it is part of c.
+        is_signed: True if c has the sign of v and results are truncated; else they are rounded
+        down.
     """
 
     factors: Array
@@ -58,7 +60,10 @@ class FloatScale:
     is_signed: bool
 
     def rows(self) -> Array:
-        """(row_count, channels): the bits of s, of c, of rests, and the zero point in both halves; that comes first."""
+        """Returns (row_count, channels).
+
+        The bits of s, c and rests; first the zero point in both halves, if signed.
+        """
         rests = () if self.rests is None else (self.rests,)
         rows = np.stack((self.factors, self.additions, *rests)).view(np.int32).astype(np.int64)
         if not self.is_signed:
@@ -68,11 +73,11 @@ class FloatScale:
 
     @property
     def row_count(self) -> int:
-        """Rows of words that belong to channels."""
+        """Number of word rows per channel."""
         return 2 + (self.rests is not None) + self.is_signed
 
     def scaled(self, v: Vector, total: str, rows: list[str]) -> str:
-        """The name of results without the zero point, from vectors of i32 and of rows. For AVX-512."""
+        """Computes results without the zero point from vectors of sums and rows, for AVX-512."""
         code, kind, floats = v.code, v.type("i32"), v.type("float")
         factor, addition, *rests = rows[self.is_signed :]
         if self.is_signed:
@@ -93,13 +98,13 @@ class FloatScale:
         return code.fresh(f"call {kind} {convert}({floats} {number}, {rest})")
 
     def placed(self, v: Vector, scaled: str, rows: list[str]) -> str:
-        """Vectors of i32 that `scaled` gives, with the zero point."""
+        """Adds the zero point to results of `scaled`, vectors of i32."""
         if not self.is_signed:
             return scaled
         return v.two("add", "i32", scaled, v.two("ashr", "i32", rows[0], v.number("i32", 16)))
 
     def placed_halves(self, v: Vector, halves: str, rows: list[str]) -> str:
-        """The same for vectors of as many i16; sums are cut to what these hold."""
+        """Adds the zero point to results as i16, with saturation."""
         if not self.is_signed:
             return halves
         zero_points = v.code.value(f"bitcast <{v.lanes // 2} x i32> {rows[0]} to {v.type('i16')}")
@@ -108,14 +113,14 @@ class FloatScale:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What results are: floor(s·v + c - b·[it is not positive]) + zero point, cut to a range.
+    """Definition of results: floor(s·v + c - b·[value is not positive]) + zero point, clamped.
 
     Attributes:
         factors, additions: (channels,), s and c, as doubles; s is not negative.
-        below: (channels,), b; 0 where values below zero are rounded like others.
-        reach: (channels,), no v is larger in magnitude.
+        below: (channels,), b; 0 if negative values round like others.
+        reach: (channels,), bound on the magnitude of v.
         zero_point, low, high: of results.
-        is_signed: whether there is any b.
+        is_signed: True if any b matters.
     """
 
     factors: Array
@@ -129,7 +134,7 @@ class Rule:
 
 
 def float_scale(rule: Rule) -> FloatScale | None:
-    """Floats that give the same results, the zero point apart where there is a sign; None where some channel has none."""
+    """Returns equivalent floats, or None if a channel has none."""
     return _float_scale(rule, has_rests=False) or _float_scale(rule, has_rests=True)
 
 
@@ -153,33 +158,34 @@ def _float_scale(rule: Rule, *, has_rests: bool) -> FloatScale | None:
 
 
 class _Channels:
-    """Some channels of a rule."""
+    """Solver for some channels of a rule."""
 
     def __init__(self, rule: Rule, part: slice) -> None:
         self._rule = rule
         self._factors, self._additions = rule.factors[part], rule.additions[part]
         self._below, self._reach = rule.below[part], rule.reach[part]
-        # Without the zero point; all but the smallest.
+        # All results but the smallest, without the zero point.
         self._results = np.arange(rule.low + 1, rule.high + 1, dtype=np.float64) - rule.zero_point
-        # How many of them are not positive.
+        # Number of results that are not positive.
         self._under = int(np.searchsorted(self._results, 0.0, side="right")) if rule.is_signed else 0
         steps = 1 / np.maximum(self._factors, _LEAST)
-        places = self._results * steps[:, None]
-        places -= (self._additions * steps)[:, None]
+        starts = self._results * steps[:, None]
+        starts -= (self._additions * steps)[:, None]
         if rule.is_signed:
-            places[:, : self._under] += (self._below * steps)[:, None]
-        # The smallest v of each result, and which of them there may be; None: all.
-        self._least = np.ceil(places)
+            starts[:, : self._under] += (self._below * steps)[:, None]
+        # The smallest v of each result, and which results are reachable; None if all are.
+        self._least = np.ceil(starts)
         self._is_reached: Array | None = None
         reach = self._reach[:, None] + _STEPS_AWAY
         if (np.abs(self._least[:, [0, -1]]) > reach).any():
             self._is_reached = np.abs(self._least) <= reach
-        lost = np.abs(places[:, [0, -1]]).max() * _LOST
+        lost = np.abs(starts[:, [0, -1]]).max() * _LOST
         if self._is_reached is not None:
-            reached = np.where(self._is_reached, places, 0.0)
+            reached = np.where(self._is_reached, starts, 0.0)
             lost = max(-reached.min(), reached.max()) * _LOST
-        # How far each is beyond where its result begins: the extremes, of results that are not positive and of others.
-        beyond = np.subtract(self._least, places, out=places)
+        # Extremes of the distance between each smallest v and the exact start of its result, for
+        # non-positive and other results.
+        beyond = np.subtract(self._least, starts, out=starts)
         self._beyond = [
             _extremes(beyond, self._is_reached, part)
             for part in (slice(self._under), slice(self._under, None))
@@ -187,7 +193,7 @@ class _Channels:
         self._is_known = self._knows(lost)
 
     def solved(self, *, has_rests: bool) -> tuple[Array, Array, Array] | None:
-        """Factors, additions and moves; None where a channel has none."""
+        """Returns factors, additions and moves; None if a channel has none."""
         rule, least, is_reached = self._rule, self._least, self._is_reached
         changes: Array = np.ones(len(least), np.bool_)
         if is_reached is not None:
@@ -197,7 +203,7 @@ class _Channels:
             moves[changes] = np.rint((rule.zero_point + self._additions[changes]) / self._factors[changes])
         if is_reached is not None:
             least = np.where(is_reached, least, 0.0)
-        # They grow from result to result.
+        # The smallest v increase from result to result.
         extremes = np.abs((least if is_reached is not None else least[:, [0, -1]]) + moves[:, None])
         if not self._is_known or extremes.max() >= _EXACT:
             return None
@@ -224,10 +230,13 @@ class _Channels:
         return None if len(pending) else (factors, additions, moves.astype(np.int64))
 
     def _solve_roughly(self, pending: Array, moves: Array, factors: Array, additions: Array) -> Array:
-        """Finds factors and additions of channels where the nearest float and bounds that are easy to find do; gives the others.
+        """Solves channels for which the nearest float and simple bounds suffice.
 
-        With the smallest v of a result k, t beyond where that begins, the exact factor S and s = (1 + e)·S, k - s·v is
-        (1 + e)·a - e·k - s·t, where a is what the rule adds: only the extremes of t and of e·k are needed.
+        Returns the others.
+
+        Let v be the smallest sum of result k, t its distance from the exact start of the result, S
+        the exact factor and s = (1 + e)·S. Then k - s·v = (1 + e)·a - e·k - s·t, where a is the
+        rule's addition, so only the extremes of t and e·k are needed.
         """
         rule, exact = self._rule, self._factors[pending]
         tried = exact.astype(np.float32)
@@ -250,25 +259,25 @@ class _Channels:
         return np.asarray(pending[~fits])
 
     def _knows(self, lost: float) -> bool:
-        """Whether rounding has not changed any of the smallest v, and what is out of reach stays there."""
+        """Returns True if rounding errors changed no smallest v or its reachability."""
         if self._is_reached is not None:
             is_partly = self._is_reached.any(axis=1) & ~self._is_reached.all(axis=1)
             if (is_partly & (self._reach > _NEAR)).any():
                 return False
         least, most = (np.array(each) for each in zip(*self._beyond, strict=True))
         is_near = (least.min(axis=0) < lost) | (most.max(axis=0) > 1 - lost)
-        # Doubles are exact where all is divided by a power of two.
+        # Doubles are exact if the factor is a power of two.
         return not is_near.any() or not (is_near & (np.frexp(self._factors)[0] != 0.5)).any()
 
     def _constants(self, channels: Array) -> Array:
-        """What gives the only result of some channels, with factors of 0."""
+        """Returns the additions of channels with a single result, whose factors are 0."""
         rule = self._rule
         result = rule.low + (self._least[channels] < 0).sum(axis=1)
         # It has the sign of v, unless it is 0.
         return np.asarray((np.abs(result - rule.zero_point) if rule.is_signed else result) + 0.5)
 
     def _bounds(self, factors: Array, moves: Array, channels: Array) -> tuple[Array, Array]:
-        """What c is not below, and what it is below, for all results of some channels, if each v is moved."""
+        """Returns the lower and upper bounds of c for all results of some channels with moved v."""
         rule, under = self._rule, self._under
         wanted = self._results if rule.is_signed else self._results + rule.zero_point
         is_reached = None if self._is_reached is None else self._is_reached[channels]
@@ -277,14 +286,14 @@ class _Channels:
         above = _extremes(gaps, is_reached, slice(under, None))
         low, high = above[1], above[0] + factors
         if under:
-            # trunc(s·v - c) is not below k where c is below s·v - k + 1.
+            # trunc(s·v - c) >= k if c < s·v - k + 1.
             below = _extremes(gaps, is_reached, slice(under))
             low, high = np.maximum(low, 1 - below[0] - factors), np.minimum(high, 1 - below[1])
         return low, high
 
 
 def _extremes(numbers: Array, are_meant: Array | None, columns: slice) -> tuple[Array, Array]:
-    """The smallest and the largest number of each row, in some columns; infinite where none is meant."""
+    """Returns the minimum and maximum of each row in some columns; infinite if none is selected."""
     numbers = numbers[:, columns]
     if are_meant is None and numbers.shape[1]:
         return numbers.min(axis=1), numbers.max(axis=1)

@@ -1,6 +1,6 @@
-"""Rows of a quantised image interleaved channel by channel, which makes words of them, and channels put in order again.
+"""Interleaving of image rows to packed words, and restoring the order of channels.
 
-See `depthwise_plan` for what words hold.
+See `depthwise_plan` for the contents of words.
 """
 
 from collections.abc import Callable
@@ -12,15 +12,15 @@ from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.int8.depthwise_plan import Bundle, DepthwisePlan, lane_channels
 
-#: Gives pointers to elements of the input, by the row and the column of a window.
+#: Returns the address of an input element by the row and column of a window.
 Addresses: TypeAlias = Callable[[int, int], str]
 
 
 class Interleaving:
-    """Writes what makes words, and what becomes of their order.
+    """Writes the interleaving of rows, and its inverse for results.
 
     Args:
-        code: where instructions go.
+        code: receives the instructions.
         plan: of the kernel.
     """
 
@@ -30,7 +30,7 @@ class Interleaving:
         self._register = plan.scheme.target.vector_bytes
 
     def words(self, bundle: Bundle, at: Addresses, word: int, column: int) -> list[str]:
-        """The words of a column of the input: vectors of i32."""
+        """Returns the words of an input column: vectors of i32."""
         plan, code, scheme = self._plan, self._code, self._scheme
         layout, element = plan.layout, scheme.element
         kind = f"<{bundle.channels} x {element}>"
@@ -56,7 +56,10 @@ class Interleaving:
         return [code.fresh(f"bitcast <{self._register} x i8> {each} to {target}") for each in parts]
 
     def _unpacked(self, first: str, second: str, size: int) -> list[str]:
-        """Pieces of so many bytes of two vectors by turns, from the lower and from the upper halves of each 128 bits."""
+        """Interleaves elements of `size` bytes from two vectors.
+
+        Lower and upper halves of each 128 bits.
+        """
         code = self._code
         count = self._register // size
         kind, bytes_ = f"<{count} x i{8 * size}>", f"<{self._register} x i8>"
@@ -82,7 +85,7 @@ class Interleaving:
         return results
 
     def _single(self, lines: list[str]) -> str:
-        """The bytes of four rows, each in words, of as many bytes as there are lanes: words in the order of the channels."""
+        """Interleaves four rows of as many bytes as there are lanes, to words in channel order."""
         code, lanes = self._code, self._scheme.lanes
         parts, count = lines, lanes // 4
         while len(parts) > 1:
@@ -92,7 +95,7 @@ class Interleaving:
                 code.fresh(f"shufflevector {kind} {first}, {kind} {second}, <{count} x i32> <{joined}>")
                 for first, second in zip(parts[::2], parts[1::2], strict=True)
             ]
-        # First words to where their channels belong, then bytes within 128 bits.
+        # First moves words to their channels, then interleaves bytes within 128 bits.
         kind, whole = self._vector.type("i32"), f"<{4 * lanes} x i8>"
         quarter = lanes // 4
         order = ", ".join(f"i32 {row * quarter + piece}" for piece in range(quarter) for row in range(4))
@@ -108,7 +111,7 @@ class Interleaving:
         return code.fresh(f"bitcast {whole} {bytes_} to {kind}")
 
     def in_order(self, bundle: Bundle, values: list[str], element: str) -> str:
-        """The channels of a bundle in their order, as one vector."""
+        """Returns the channels of a bundle in order, as one vector."""
         code, count = self._code, self._scheme.lanes
         if len(values) == 1:
             return values[0]

@@ -1,4 +1,4 @@
-"""How a block of inputs lies in memory while it is multiplied."""
+"""Memory layout of a block of inputs while it is multiplied."""
 
 from dataclasses import dataclass
 
@@ -8,23 +8,23 @@ from neurald.drivers.cpu.kernels.window import Side
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
-    """Rows of the input as a scheme multiplies them, as many as some rows of the output need.
+class BlockLayout:
+    """Input rows in a scheme's form, as many as some output rows need.
 
-    Where windows are single pixels of an image, some way apart, these are picked out: they are seen as rows of their own.
+    If windows are single pixels some distance apart, these are gathered and seen as rows.
 
     Attributes:
-        scheme: how elements are multiplied.
+        scheme: multiplication scheme.
         type: of the input's elements.
-        rows, columns: how windows move over an image.
-        channels: elements of a pixel of the input.
-        repeat: how often each of them follows itself once they are packed.
-        pixel_elements: how far packed pixels are apart.
-        row_elements: how far packed rows are apart.
-        is_direct: inputs are read where they are, and nothing is packed.
-        unit: rows of the output that are computed at a time.
-        block: rows of the output whose inputs are packed at a time, at most.
-        picked: how windows that are single pixels move over the image; None: all pixels are packed.
+        rows, columns: movement of windows over an image.
+        channels: elements per input pixel.
+        repeat: how often each element is repeated when packed.
+        pixel_elements: stride of packed pixels.
+        row_elements: stride of packed rows.
+        is_direct: True if inputs are read in place, without packing.
+        unit: output rows computed at a time.
+        block: maximum number of output rows whose inputs are packed at a time.
+        picked: movement of single-pixel windows over the image; None if all pixels are packed.
     """
 
     scheme: Scheme
@@ -42,28 +42,28 @@ class Layout:
 
     @property
     def pixel_bytes(self) -> int:
-        """Between pixels."""
+        """Stride of pixels in bytes."""
         return self.pixel_elements * self.scheme.element_bytes
 
     @property
     def row_bytes(self) -> int:
-        """Between rows."""
+        """Stride of rows in bytes."""
         return self.row_elements * self.scheme.element_bytes
 
     @property
     def taps(self) -> int:
-        """Rows from the first to the last one that a row of the output needs."""
+        """Number of rows that an output row spans."""
         return (self.rows.taps - 1) * self.rows.dilation + 1
 
     @property
     def is_dense(self) -> bool:
-        """Whether packed rows are nothing but the image's rows one after the other."""
+        """True if packed rows are exactly the image's rows, without gaps."""
         is_row_dense = self.row_elements == self.columns.length * self.channels and self.repeat == 1
         return is_row_dense and self.rows.is_inside and self.columns.before == 0
 
     @property
     def packed_bytes(self) -> int:
-        """Of a block; what is read or written beyond it too."""
+        """Size of a packed block, including accesses beyond its end."""
         if self.is_direct:
             return 0
         rows = (self.block - 1) * self.rows.stride + self.taps
@@ -72,6 +72,6 @@ class Layout:
 
 
 def seen_width(columns: Side) -> int:
-    """Pixels of a row of the input with those beside it that windows see."""
+    """Returns the width of an input row including the padding that windows read."""
     seen = (columns.places - 1) * columns.stride + (columns.taps - 1) * columns.dilation + 1
     return max(seen, columns.before + columns.length)

@@ -1,6 +1,6 @@
-"""Elements of inputs copied to where they are multiplied, in the form in which a scheme multiplies them.
+"""Packing of inputs into the form in which a scheme multiplies them.
 
-Long runs are copied, and filled, by functions of their own that many kernels share.
+Long runs are copied and filled by subroutines that many kernels share.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from neurald.drivers.cpu.kernels.function import subroutine_of
 from neurald.drivers.cpu.kernels.int8.scheme import Scheme
 from neurald.drivers.cpu.target.routine import Subroutine
 
-#: Vectors that a loop copies at a time.
+#: Number of vectors copied per iteration.
 UNROLLED = 4
 _COPY_PARAMETERS = (("ptr", "%source"), ("ptr", "%target"), ("i64", "%count"))
 _FILL_PARAMETERS = (("ptr", "%target"), ("ptr", "%value"), ("i64", "%vectors"))
@@ -29,13 +29,13 @@ _ROWS_PARAMETERS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Packing:
-    """How elements are stored, and how they are multiplied.
+    """Conversion of stored elements to multiplied ones.
 
     Attributes:
-        scheme: multiplies them.
-        type: in which they are stored.
-        zero: the zero point of stored values.
-        repeat: how often each of them follows itself once they are packed.
+        scheme: multiplication scheme.
+        type: of stored elements.
+        zero: their zero point.
+        repeat: how often each element is repeated when packed.
     """
 
     scheme: Scheme
@@ -45,18 +45,18 @@ class Packing:
 
     @property
     def lanes(self) -> int:
-        """How many elements are copied at a time: a power of two."""
+        """Number of elements copied at a time, a power of two."""
         size = self.scheme.target.vector_bytes
         lanes = max(1, size // self.scheme.element_bytes // self.repeat)
         return 1 << (lanes.bit_length() - 1)
 
     @property
     def packed_bytes(self) -> int:
-        """What becomes of an element."""
+        """Packed size of an element."""
         return self.scheme.element_bytes * self.repeat
 
     def copy(self, code: Instructions, source: str, target: str, offset: int, lanes: int) -> None:
-        """A vector of elements, the first of which comes so many after `source`."""
+        """Copies a vector of elements, beginning `offset` elements after `source`."""
         v = Vector(code, self.scheme.target, lanes)
         size = self.type.size_bytes
         at = address(code, source, str(offset * size))
@@ -76,11 +76,11 @@ class Packing:
         code.effect(f"store {whole.type(element)} {value}, ptr {to}, align {self.scheme.element_bytes}")
 
     def copy_all(self, code: Instructions, source: str, target: str, count: str) -> None:
-        """So many elements, `lanes` at least. Nothing beyond them is read or written."""
+        """Copies `count` elements, at least `lanes`, without reading or writing beyond them."""
         code.call(_copying(self), source, target, count)
 
     def _converted(self, v: Vector, value: str) -> str:
-        """Stored values as the scheme multiplies them."""
+        """Converts stored values to the scheme's form."""
         kind = self.type
         if self.scheme.is_bytes:
             return v.two("xor", "i8", value, v.number("i8", -128)) if kind is Scalar.INT8 else value
@@ -89,28 +89,29 @@ class Packing:
         return v.two("sub", "i16", value, v.number("i16", self.zero)) if self.zero else value
 
     def fill_all(self, code: Instructions, target: str, value: str, vectors: int) -> None:
-        """Stores a vector many times.
+        """Fills memory with a vector.
 
         Args:
-            code: where instructions go.
-            target: a pointer to where.
-            value: a pointer to the vector, aligned to its size.
-            vectors: how often.
+            code: receives the instructions.
+            target: address of the memory.
+            value: address of the vector, aligned to its size.
+            vectors: number of vectors.
         """
         code.call(_filling(self.scheme.target.vector_bytes), target, value, str(vectors))
 
     def pack_rows(
         self, code: Instructions, pointers: tuple[str, str, str], rows: tuple[str, str], sizes: Sequence[int]
     ) -> None:
-        """Rows of an image, each with what is beside it; those above and below the image are nothing else.
+        """Packs rows of an image with padding beside them; rows above and below consist of padding.
 
         Args:
-            code: where instructions go.
-            pointers: to the image's first row, to where the first packed row goes, and to a vector that stands for elements
-                outside of the image, aligned to its size.
-            rows: the first one, and the one after the last; there may be none.
-            sizes: how many rows the image has, bytes of a row of it, of a packed row, and of what is before it there; elements of
-                a row, `lanes` at least; vectors to be stored before it, after it, and in place of it.
+            code: receives the instructions.
+            pointers: addresses of the image's first row, of the first packed row, and of a vector
+            of padding, aligned to its size.
+            rows: the first one, and the one after the last; may be empty.
+            sizes: number of rows of the image; bytes of an image row, of a packed row, and of the
+            padding before it; elements per row, at least `lanes`; vectors of padding before, after,
+            and instead of a row.
         """
         code.call(_row_packing(self), *pointers, *rows, *(str(each) for each in sizes))
 
@@ -139,13 +140,15 @@ def _row_packing(packing: Packing) -> Subroutine:
     v = Vector(code, packing.scheme.target, 1)
     outside = code.load(f"load <{size} x i8>, ptr {value}, align {size}")
     with code.loop(first, last, may_be_empty=True) as loop:
-        place = address(code, target, v.two("mul", "i64", v.two("sub", "i64", loop.index, first), packed_row))
+        packed = address(
+            code, target, v.two("mul", "i64", v.two("sub", "i64", loop.index, first), packed_row)
+        )
         is_inside = v.compare("ult", "i64", loop.index, height)
         left = v.choose(is_inside, "i64", vectors[0], vectors[2])
-        _write_fill(code, place, outside, size, left)
+        _write_fill(code, packed, outside, size, left)
         with code.when(is_inside):
             begin = address(code, source, v.two("mul", "i64", loop.index, row))
-            inner = address(code, place, before)
+            inner = address(code, packed, before)
             _write_copy(code, packing, begin, inner, count)
             end = address(code, inner, multiple(code, count, packing.packed_bytes))
             _write_fill(code, end, outside, size, vectors[1])
@@ -171,12 +174,12 @@ def _write_copy(code: Instructions, packing: Packing, source: str, target: str, 
     last = v.two("sub", "i64", count, str(lanes))
     with code.loop(done, last, step=lanes, may_be_empty=True) as loop:
         copy(loop.index, 1)
-    # The last vector overlaps the one before it where elements do not fill vectors.
+    # The last vector overlaps the one before if elements do not fill vectors.
     copy(last, 1)
 
 
 def _write_fill(code: Instructions, target: str, value: str, size: int, vectors: str) -> None:
-    """Stores a vector of so many bytes so often."""
+    """Stores a vector of `size` bytes repeatedly."""
     with code.loop("0", vectors, may_be_empty=True) as loop:
         at = address(code, target, multiple(code, loop.index, size))
         code.effect(f"store <{size} x i8> {value}, ptr {at}, align 1")

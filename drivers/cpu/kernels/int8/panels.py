@@ -1,8 +1,8 @@
-"""Weights and what belongs to channels, as tiles read them: one constant for a kernel.
+"""Packing of weights and per-channel constants to panels: one constant for a kernel.
 
-It begins with a head: a vector that stands for elements outside of the image, the factor of sums of inputs, and the words of a
-residual. Panels follow:
-what sums begin with, rows of words for the epilogue, and weights, word by word of the window all vectors of the panel.
+It begins with a head: a vector of padding elements, the factor for sums of inputs, and the words of
+a residual. For each panel follow initial sums, rows of epilogue words, and weights: word by word of
+the window, all vectors of the panel.
 """
 
 from collections.abc import Sequence
@@ -11,31 +11,33 @@ from dataclasses import dataclass
 import numpy as np
 
 from neurald.drivers.compiler.analysis.interpreter import Array
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.cpu.kernels.int8.plan import Plan
+from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.cpu.kernels.int8.plan import ProductPlan
 from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES
 
 HEAD_BYTES = 128
-#: Where the head has the factor.
+#: Offset of the factor in the head.
 FACTOR_OFFSET = 64
-#: Where it has words of a residual, one for all channels each.
+#: Offset of the residual's words in the head; each applies to all channels.
 RESIDUAL_OFFSET = 80
 _WRAP = 1 << 32
-#: Words in 128 bits.
+#: Number of words in 128 bits.
 _PIECE = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
-    """Weights as they are multiplied: Σ (input - zero) × (weight - zero) is Σ input × factor + starts + Σ input × sums.
+    """Weights in multiplied form.
+
+    Σ (input - zero) × (weight - zero) = Σ input × factor + starts + Σ input × sums.
 
     Attributes:
         factors: (groups, channels, terms), within the range of the scheme's elements.
-        starts: (groups, channels), what the sums of a channel begin with.
-        sums: times the sum of a window's inputs is to be added to every channel; 0: no such sum is needed.
-        outside: the element that stands for what is outside of the image.
-        largest: (groups, channels), what no sum exceeds in magnitude.
+        starts: (groups, channels), initial sums.
+        sums: factor for the sum of a window's inputs, added to every channel; 0 if not needed.
+        outside: the padding element.
+        largest: (groups, channels), bound on the magnitude of sums.
     """
 
     factors: Array
@@ -46,33 +48,33 @@ class Weights:
 
 
 def unsigned_shift(kind: Scalar) -> int:
-    """What makes stored values unsigned bytes."""
+    """Returns the offset that makes stored values unsigned bytes."""
     return 128 if kind is Scalar.INT8 else 0
 
 
 def reach_of(kind: Scalar, zero: int) -> int:
-    """The largest magnitude of stored values of a type less their zero point."""
+    """Returns the largest magnitude of a type's values less their zero point."""
     limits = np.iinfo(kind.dtype.name)
     return max(int(limits.max) - zero, zero - int(limits.min))
 
 
 def weights_of(factors: Array, *, source: Scalar, zeros: tuple[int, int], is_bytes: bool) -> Weights:
-    """Weights as a scheme multiplies them.
+    """Converts weights to a scheme's form.
 
     Args:
-        factors: (groups, channels, terms), as they are stored.
-        source: the type of inputs.
-        zeros: the zero points of inputs and of weights.
+        factors: (groups, channels, terms), as stored.
+        source: type of inputs.
+        zeros: zero points of inputs and weights.
         is_bytes: see `Scheme`.
     """
-    # Of 16 bits, which differences of bytes fit in; their sums have more.
+    # Differences of bytes fit in 16 bits; their sums do not.
     exact = factors.astype(np.int16) - np.int16(zeros[1])
     largest = reach_of(source, zeros[0]) * np.abs(exact).sum(axis=-1, dtype=np.int64)
     if not is_bytes:
         starts = np.zeros(exact.shape[:2], np.int64)
         return Weights(factors=exact, starts=starts, sums=0, outside=0, largest=largest)
     low, high = (int(exact.min(initial=0)), int(exact.max(initial=0)))
-    # What fits in a signed byte needs no help.
+    # Weights that fit in a signed byte need no offset.
     taken = 0 if low >= -128 and high <= 127 else low + 128
     outside = zeros[0] + unsigned_shift(source)
     bytes_ = exact - np.int16(taken)
@@ -80,13 +82,13 @@ def weights_of(factors: Array, *, source: Scalar, zeros: tuple[int, int], is_byt
     return Weights(factors=bytes_, starts=starts, sums=taken, outside=outside, largest=largest)
 
 
-def panel_bytes(plan: Plan, rows: int) -> int:
-    """Of a panel with so many rows of words for the epilogue."""
+def panel_bytes(plan: ProductPlan, rows: int) -> int:
+    """Returns the size of a panel with this many rows of epilogue words."""
     return (1 + rows + plan.steps) * plan.vectors * plan.scheme.lanes * WORD_BYTES
 
 
 def packed(
-    plan: Plan,
+    plan: ProductPlan,
     weights: Weights,
     starts: Array,
     rows: Array,
@@ -95,20 +97,21 @@ def packed(
     residual: Sequence[int] = (),
     in_pairs: bool = False,
 ) -> Value:
-    """The constant.
+    """Packs the constant.
 
     Args:
         plan: of the kernel.
-        weights: what is multiplied.
-        starts: (groups, channels), what sums begin with; only the lower 32 bits count.
-        rows: (rows, groups, channels), the same for the epilogue.
-        name: for people.
-        residual: words that belong to all channels, see `Residual.words`.
-        in_pairs: whether two vectors take four channels by turns, as instructions do that narrow them together.
+        weights: the weights.
+        starts: (groups, channels), initial sums; only the lower 32 bits count.
+        rows: (rows, groups, channels), epilogue words; only the lower 32 bits count.
+        name: for diagnostics.
+        residual: words for all channels, see `Residual.words`.
+        in_pairs: True if pairs of vectors alternate every four channels, as instructions that
+        narrow them expect.
     """
     groups, channels, _ = weights.factors.shape
     scheme, product = plan.scheme, plan.product
-    # Channels in lanes: (panels, vectors, lanes); what lies beyond the last channel is any of them.
+    # Channels in lanes: (panels, vectors, lanes). Lanes beyond the last channel repeat it.
     first = np.array([[plan.start(p, v) for v in range(plan.vectors)] for p in range(plan.panels)])
     lanes = first[:, :, None] + np.arange(scheme.lanes)
     if in_pairs:
@@ -132,12 +135,12 @@ def packed(
 
 
 def head_of(outside: int, factor: int, residual: Sequence[int] = ()) -> Array:
-    """What a constant begins with.
+    """Returns the head of a constant.
 
     Args:
-        outside: the element that stands for what is outside of the image. A zero point that its type does not hold, as a
-            product of matrices may have, keeps its low byte: nothing is outside of a matrix.
-        factor: what sums of inputs are multiplied with.
+        outside: the padding element. A zero point outside its type's range, as in a matrix product,
+        keeps its low byte, since a matrix has no padding.
+        factor: for sums of inputs.
         residual: see `packed`.
     """
     head = np.zeros(HEAD_BYTES, np.uint8)

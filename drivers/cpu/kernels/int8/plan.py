@@ -1,57 +1,61 @@
-"""How a sum of products of quantised values is divided: vectors, tiles, panels, units of rows, and blocks of units."""
+"""Division of a quantised product: vectors, tiles, panels, units of rows, and blocks of units."""
 
 import math
 from dataclasses import dataclass, replace
 
-from neurald.drivers.cpu.kernels.int8.layout import Layout, seen_width
+from neurald.drivers.cpu.kernels.int8.layout import BlockLayout, seen_width
 from neurald.drivers.cpu.kernels.int8.scheme import Scheme
 from neurald.drivers.cpu.kernels.product import Product
 from neurald.drivers.cpu.kernels.window import Side
 
-#: A block of packed inputs stays within the second cache, or within the first where the weights are small as well.
+#: Limits on a block's packed inputs: they stay in the second-level cache, or in the first if
+#: weights are small too.
 _BLOCK_BYTES, _SMALL_BLOCK_BYTES, _SMALL_WEIGHTS_BYTES = 160 << 10, 12 << 10, 16 << 10
-#: With fewer units than this, panels are shared among threads rather than units; so are they, unless they are fewer, where weights
-#: are so much more than inputs: these are packed by every thread then, but no weight is read by two.
+#: With fewer units than this, threads share panels instead of units. They also share panels if
+#: weights exceed inputs by this factor, unless there are few panels: each thread then packs the
+#: inputs, but each weight is read by one thread only.
 _FEW_UNITS, _HEAVY_WEIGHTS = 6, 4
-#: More vectors of weights side by side do not help anybody.
-_MOST_VECTORS = 8
-#: Steps that are written one after the other, in products: more make code large, and weights of several steps in registers at
-#: once leave too few for sums.
+#: More weight vectors side by side bring no benefit.
+_MAX_VECTORS = 8
+#: Number of products per unrolled loop body: more make code large, and weights of several steps
+#: leave too few registers for sums.
 _UNROLLED = 30
-#: What follows the sums of so few positions is written out, rather than kept in memory for a loop.
+#: With at most this many positions the epilogue is unrolled, rather than looped over spilled sums.
 _FEW_POSITIONS = 3
-#: What a tile costs beside its steps, if its sums are kept in memory and if not; and what each of its vectors does, in pairs
-#: and alone.
+#: Cycles per tile besides its steps, with spilled sums and without; and per vector, in pairs and
+#: single.
 _KEPT_CYCLES, _TILE_CYCLES, _PAIRED_CYCLES, _SINGLE_CYCLES = 40.0, 20.0, 3.6, 5.0
-#: What a vector of weights takes at least, from the second cache; and what it and an input take beside products.
+#: Minimum cycles of a weight vector from the second-level cache; and the cycles of a weight vector
+#: and an input besides products.
 _WEIGHTS_CYCLES, _MORE_WEIGHTS_CYCLES, _MORE_INPUT_CYCLES = 1.3, 0.4, 0.1
-#: A panel of so many bytes stays in the first cache beside few inputs and results; what its vectors take then.
+#: Panels up to this size stay in the first-level cache beside few inputs and results; and the
+#: cycles of a weight vector then.
 _NEAR_BYTES, _MORE_NEAR_CYCLES = 18 << 10, 0.1
-#: Pixels this far apart would fall on the same few lines of the first cache.
+#: Pixels at this distance compete for the same few lines of the first-level cache.
 _BAD_STRIDE = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """How a product is computed.
+class ProductPlan:
+    """Division of a product.
 
-    Rows of the output are taken `rows` at a time: a unit, which lies within one image. A unit is computed in tiles of `pixels`
-    positions: parts of its only row, or all of it at once. What is left over at an end is not computed by itself: the last
-    unit, tile or panel begins so early that it is as large as the others.
+    A unit is `rows` output rows of one image. It is computed in tiles of `pixels` positions: parts
+    of its only row, or all of it at once. There are no partial units, tiles or panels: the last one
+    starts earlier to have full size.
 
-    Where windows are single pixels, every position is seen as a row of its own, of one image: either these follow one another, or
-    they are picked out when they are packed.
+    If windows are single pixels, every position is seen as a row of a single image: positions are
+    contiguous, or gathered when packed.
 
     Attributes:
-        product: what is computed.
-        scheme: how.
+        product: the product.
+        scheme: multiplication scheme.
         images, height, width: of the output.
-        vectors: of channels in a panel; where channels do not fill them, vectors or panels overlap.
-        panels: of a group.
-        rows: of a unit.
-        block: units that are computed at a time.
+        vectors: per panel; if channels do not fill them, vectors or panels overlap.
+        panels: per group.
+        rows: per unit.
+        block: units computed at a time.
         layout: of their inputs.
-        shares_panels: whether grains are panels; else they are units.
+        shares_panels: True if grains are panels; else they are units.
     """
 
     product: Product
@@ -63,41 +67,41 @@ class Plan:
     panels: int
     rows: int
     block: int
-    layout: Layout
+    layout: BlockLayout
     shares_panels: bool
 
     @property
     def groups(self) -> int:
-        """Convolutions side by side."""
+        """Number of groups."""
         return math.prod(part.extent for part in self.product.parts)
 
     @property
     def units(self) -> int:
-        """Of an image."""
+        """Number of units per image."""
         return -(-self.height // self.rows)
 
     @property
     def pixels(self) -> int:
-        """Positions of a tile."""
+        """Number of positions per tile."""
         return self.rows * self.width if self.rows > 1 else -(-self.width // self.row_tiles)
 
     @property
     def row_tiles(self) -> int:
-        """Tiles of a unit of one row."""
-        return -(-self.width // most_pixels(self.scheme, self.vectors))
+        """Number of tiles of a unit with one row."""
+        return -(-self.width // max_pixels(self.scheme, self.vectors))
 
     @property
     def grains(self) -> int:
-        """Parts that do not depend on each other."""
+        """Number of independent grains."""
         return self.panels if self.shares_panels else self.images * self.units
 
     @property
     def lanes(self) -> int:
-        """Channels of a vector that are stored."""
+        """Number of stored channels per vector."""
         return min(self.scheme.lanes, self.product.channels)
 
     def start(self, panel: int, vector: int) -> int:
-        """The first channel of a vector, counted in its group."""
+        """Returns the first channel of a vector in its group."""
         lanes, channels = self.scheme.lanes, self.product.channels
         if self.panels == 1:
             return min(vector * lanes, max(0, channels - lanes))
@@ -106,13 +110,13 @@ class Plan:
 
     @property
     def cycles(self) -> float:
-        """About what everything takes."""
+        """Estimated cycles."""
         image = _cycles(self.product, self.scheme, self.vectors, self.height, self.width)
         return self.images * self.groups * image
 
     @property
     def has_pairs(self) -> bool:
-        """Whether channels of two vectors follow one another in every panel, for all vectors."""
+        """True if the channels of vector pairs are contiguous in every panel."""
         starts = [self.start(0, vector) for vector in range(self.vectors)]
         whole = self.vectors * self.scheme.lanes
         return not self.vectors % 2 and starts[-1] + self.scheme.lanes == whole
@@ -121,48 +125,48 @@ class Plan:
 
     @property
     def is_merged(self) -> bool:
-        """Whether the taps of a row of the window follow one another without a gap."""
+        """True if the taps of a window row are contiguous."""
         product = self.product
         return self.layout.pixel_elements == product.depth and product.columns.dilation == 1
 
     @property
     def runs(self) -> int:
-        """Runs of elements that follow one another, in a row of the window."""
+        """Number of contiguous runs in a window row."""
         return 1 if self.is_merged else self.product.columns.taps
 
     @property
     def run(self) -> int:
-        """Elements of a run."""
+        """Number of elements per run."""
         return self.product.depth * (self.product.columns.taps if self.is_merged else 1)
 
     @property
     def run_steps(self) -> int:
-        """Words of a run; the last one is filled up with weights of 0."""
+        """Number of words per run; the last one is padded with weights of 0."""
         return -(-self.run // self.scheme.group)
 
     @property
     def steps(self) -> int:
-        """Words of a window."""
+        """Number of words per window."""
         return self.product.rows.taps * self.runs * self.run_steps
 
     @property
     def keeps_totals(self) -> bool:
-        """Whether the sums of a tile are kept in memory."""
+        """True if the sums of a tile are spilled to memory."""
         return self.pixels > _FEW_POSITIONS
 
     @property
     def unrolled(self) -> int:
-        """Steps of a turn of a loop."""
+        """Number of steps per loop iteration."""
         return max(1, min(self.run_steps, _UNROLLED // (self.pixels * self.vectors), 8))
 
     @property
     def positions(self) -> int:
-        """Of a block."""
+        """Number of positions per block."""
         return self.block * self.rows * self.width
 
 
 def is_flat(product: Product) -> bool:
-    """Whether windows are single pixels side by side."""
+    """Returns True if windows are single adjacent pixels."""
     sides = (product.rows, product.columns)
     return all(
         side.taps == side.stride == 1 and side.before == 0 and side.length == side.places for side in sides
@@ -170,23 +174,23 @@ def is_flat(product: Product) -> bool:
 
 
 def _is_picked(product: Product) -> bool:
-    """Whether windows are single pixels within images."""
+    """Returns True if windows are single pixels inside images."""
     sides = (product.rows, product.columns)
     return all(side.taps == 1 and side.before == 0 and side.is_inside for side in sides)
 
 
-def most_pixels(scheme: Scheme, vectors: int) -> int:
-    """Positions of a tile for which there are registers."""
+def max_pixels(scheme: Scheme, vectors: int) -> int:
+    """Returns the maximum number of positions per tile, by registers."""
     return max(1, (scheme.target.registers - scheme.spare_registers) // vectors - 1)
 
 
-def plan_of(product: Product, scheme: Scheme, *, is_direct: bool) -> Plan:
-    """The plan that promises most.
+def plan_of(product: Product, scheme: Scheme, *, is_direct: bool) -> ProductPlan:
+    """Returns the fastest plan, by estimate.
 
     Args:
         product: is not empty; its parts are groups.
         scheme: of the target.
-        is_direct: whether elements need not be changed before they are multiplied.
+        is_direct: True if elements need no conversion before they are multiplied.
     """
     rows, columns, images, picked = product.rows, product.columns, product.images, None
     if not is_flat(product) and not is_direct and _is_picked(product):
@@ -205,7 +209,7 @@ def plan_of(product: Product, scheme: Scheme, *, is_direct: bool) -> Plan:
         pixel += 64 // scheme.element_bytes
     row = pixel * (columns.length if is_direct else seen_width(columns))
     vectors = min(
-        range(1, min(_MOST_VECTORS, -(-product.channels // scheme.lanes)) + 1),
+        range(1, min(_MAX_VECTORS, -(-product.channels // scheme.lanes)) + 1),
         key=lambda count: _cycles(product, scheme, count, height, width),
     )
     panels = -(-product.channels // (vectors * scheme.lanes))
@@ -215,10 +219,10 @@ def plan_of(product: Product, scheme: Scheme, *, is_direct: bool) -> Plan:
     budget = _SMALL_BLOCK_BYTES if weights <= _SMALL_WEIGHTS_BYTES else _BLOCK_BYTES
     inputs = images * rows.length * row * scheme.element_bytes
     is_heavy = weights > _HEAVY_WEIGHTS * inputs and panels >= _FEW_UNITS
-    # Results are written beside inputs, channel by channel: they should not leave the cache half written.
+    # Results count too: partially written lines should not leave the cache.
     unit_bytes = unit * (rows.stride * row * scheme.element_bytes + width * product.channels * groups)
     block = max(1, min(units, budget // max(1, unit_bytes)))
-    return Plan(
+    return ProductPlan(
         product=product,
         scheme=scheme,
         images=images,
@@ -228,7 +232,7 @@ def plan_of(product: Product, scheme: Scheme, *, is_direct: bool) -> Plan:
         panels=panels,
         rows=unit,
         block=block,
-        layout=Layout(
+        layout=BlockLayout(
             scheme=scheme,
             type=product.type,
             rows=rows,
@@ -246,14 +250,14 @@ def plan_of(product: Product, scheme: Scheme, *, is_direct: bool) -> Plan:
 
 
 def _unit_rows(scheme: Scheme, vectors: int, height: int, width: int) -> int:
-    """Rows of a unit, such that units are about equally high."""
-    most = max(1, min(height, most_pixels(scheme, vectors) // width))
+    """Returns the rows per unit, such that units have similar heights."""
+    most = max(1, min(height, max_pixels(scheme, vectors) // width))
     return -(-height // -(-height // most))
 
 
 def _cycles(product: Product, scheme: Scheme, vectors: int, height: int, width: int) -> float:
-    """About what an image takes with so many vectors in a panel."""
-    most = most_pixels(scheme, vectors)
+    """Returns the estimated cycles of an image with this many vectors per panel."""
+    most = max_pixels(scheme, vectors)
     rows = _unit_rows(scheme, vectors, height, width)
     tiles = -(-height // rows) * (1 if rows > 1 else -(-width // most))
     pixels = rows * width if rows > 1 else -(-width // -(-width // most))
@@ -267,7 +271,7 @@ def _cycles(product: Product, scheme: Scheme, vectors: int, height: int, width: 
         pixels * (vectors * scheme.cycles + _MORE_INPUT_CYCLES) + vectors * weights,
         (pixels + vectors) / 2,
         vectors * least,
-        # Sums that depend on each other.
+        # Latency of dependent sums.
         5 if scheme.is_bytes else 2,
     )
     store = _SINGLE_CYCLES if vectors % 2 else _PAIRED_CYCLES

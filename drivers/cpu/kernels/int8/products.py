@@ -1,19 +1,20 @@
-"""Convolutions and matrix products of quantised values, with constant weights: sums of bytes or halves in register tiles.
+"""Quantised convolutions and matrix products with constant weights, in register tiles.
 
-A block of units is packed, then every panel goes through all tiles of the block while its weights are in the first cache.
+A block of units is packed, then every panel goes through all tiles of the block while its weights
+are in the first-level cache.
 """
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.epilogue import parameter_names, pointer_names
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.counters import address, multiple
 from neurald.drivers.cpu.kernels.int8.blocks import Blocks
 from neurald.drivers.cpu.kernels.int8.panels import HEAD_BYTES, panel_bytes
-from neurald.drivers.cpu.kernels.int8.plan import Plan
+from neurald.drivers.cpu.kernels.int8.plan import ProductPlan
 from neurald.drivers.cpu.kernels.int8.results import Results
 from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES
 from neurald.drivers.cpu.kernels.int8.tail import Tail
@@ -26,13 +27,15 @@ class Products:
 
     Args:
         plan: of its product.
-        tail: what follows the sums.
-        arguments: the values that it takes: output, input, packed weights, and what the body reads.
+        tail: its epilogue.
+        arguments: output, input, packed weights, and values that the body reads.
         zero: the input's zero point.
-        sums: whether the inputs of windows are summed, too.
+        sums: True if sums of window inputs are needed too.
     """
 
-    def __init__(self, plan: Plan, tail: Tail, arguments: Sequence[Value], *, zero: int, sums: bool) -> None:
+    def __init__(
+        self, plan: ProductPlan, tail: Tail, arguments: Sequence[Value], *, zero: int, sums: bool
+    ) -> None:
         self._plan, self._tail, self._has_sums = plan, tail, sums
         self._scheme, self._product = plan.scheme, plan.product
         self._names = pointer_names(arguments)
@@ -48,19 +51,19 @@ class Products:
 
     @property
     def scratch_bytes(self) -> int:
-        """What a thread needs: packed inputs, sums of windows, and the sums of a tile."""
+        """Scratch memory per thread: packed inputs, sums of windows, and the sums of a tile."""
         kept = self._plan.pixels * self._plan.vectors * self._register if self._plan.keeps_totals else 0
         return self._before_totals + kept
 
     @property
     def _before_totals(self) -> int:
-        """What comes before the sums of a tile in a thread's memory."""
+        """Offset of a tile's sums in scratch memory."""
         sums = self._plan.positions * self._plan.groups * WORD_BYTES if self._has_sums else 0
         before = self._plan.layout.packed_bytes + sums
         return -(-before // self._register) * self._register
 
     def write(self) -> None:
-        """The instructions for the range of grains."""
+        """Writes the instructions for the range of grains."""
         plan, code, v = self._plan, self.code, self._single
         if plan.shares_panels:
             units = str(plan.units)
@@ -100,7 +103,7 @@ class Products:
     def _write_panels(
         self, image: str, block: str, units: tuple[str, str, str], panels: tuple[str, str], group: str
     ) -> None:
-        """Every panel with the units from the first to before the last; the third of `units` is where their rows begin."""
+        """Writes every panel for units[0] to before units[1]; units[2] is the block's first row."""
         plan, code, v = self._plan, self.code, self._single
         width = plan.vectors * self._scheme.lanes
         with code.loop(*panels, may_be_empty=plan.shares_panels) as loop:
@@ -118,7 +121,7 @@ class Products:
                 self._write_unit(image, source, panel, channel, (each.index, units[2], units[0]), group)
 
     def _row(self, unit: str) -> str:
-        """The first row of a unit; the last one shares rows with the one before it, so that all are of one height."""
+        """Returns the first row of a unit; the last unit may share rows with the one before."""
         plan = self._plan
         row = multiple(self.code, unit, plan.rows)
         if not plan.height % plan.rows:
@@ -128,7 +131,7 @@ class Products:
     def _write_unit(
         self, image: str, source: str, panel: str, channel: str, unit: tuple[str, str, str], group: str
     ) -> None:
-        """The tiles of a unit: its number, and the first row and the first unit of the block."""
+        """Writes the tiles of a unit, given its number and the first row and unit of the block."""
         plan, code, v = self._plan, self.code, self._single
         number, begin, first = unit
         row = self._row(number)
@@ -138,13 +141,13 @@ class Products:
         start = address(
             code, source, multiple(code, inner, self._product.rows.stride * plan.layout.row_bytes)
         )
-        place = multiple(code, inner, plan.width)
+        offset = multiple(code, inner, plan.width)
         before = multiple(code, v.two("sub", "i64", number, first), plan.row_tiles)
         if plan.rows > 1:
             memory = start, panel, self._sums.ahead(code, panel, before)
-            self._write_tile(memory, (position, channel), place, group)
+            self._write_tile(memory, (position, channel), offset, group)
             return
-        # Tiles of a row share positions rather than that one of them is shorter.
+        # The last tile overlaps the one before, so that all have the same length.
         with self._tiles(plan.row_tiles) as tile:
             column = multiple(code, tile, plan.pixels)
             if plan.width % plan.pixels:
@@ -153,7 +156,7 @@ class Products:
             window = address(code, start, multiple(code, column, step))
             memory = window, panel, self._sums.ahead(code, panel, v.two("add", "i64", before, tile))
             at = v.two("add", "i64", position, column), channel
-            inner = v.two("add", "i64", place, column)
+            inner = v.two("add", "i64", offset, column)
             self._write_tile(memory, at, inner, group)
 
     @contextmanager
@@ -164,13 +167,13 @@ class Products:
         with self.code.loop("0", str(count)) as loop:
             yield loop.index
 
-    def _write_tile(self, memory: tuple[str, str, str], at: tuple[str, str], place: str, group: str) -> None:
-        """A tile.
+    def _write_tile(self, memory: tuple[str, str, str], at: tuple[str, str], offset: str, group: str) -> None:
+        """Writes a tile.
 
         Args:
-            memory: pointers to its first window, to its panel, and to what is fetched meanwhile.
+            memory: addresses of its first window, its panel, and the prefetched part.
             at: its first position and channel.
-            place: where it is in the block.
+            offset: its offset in the block.
             group: of channels.
         """
         plan, code = self._plan, self.code
@@ -180,10 +183,10 @@ class Products:
                 code,
                 "%scratch",
                 str(plan.layout.packed_bytes),
-                multiple(code, place, WORD_BYTES),
+                multiple(code, offset, WORD_BYTES),
                 multiple(code, group, plan.positions * WORD_BYTES),
             )
-        # A unit of several rows is as wide as the output, so that positions follow one another.
+        # A unit of several rows is as wide as the output, so its positions are contiguous.
         _, panel, _ = memory
         if plan.keeps_totals:
             self._sums.call(code, *memory, common, self._totals)
@@ -193,10 +196,10 @@ class Products:
             self._results.write(totals, self._rows_of(panel), *at)
 
     def _rows_of(self, panel: str) -> list[list[str]]:
-        """The vectors of the rows of words that belong to a panel's channels."""
+        """Loads the epilogue words of a panel."""
         return [self._sums.load_row(self.code, panel, 1 + row) for row in range(self._tail.rows)]
 
     @property
     def _totals(self) -> str:
-        """A pointer to where the sums of a tile are kept."""
+        """Address of a tile's spilled sums."""
         return address(self.code, "%scratch", str(self._before_totals))

@@ -1,17 +1,21 @@
-"""Sums as stored values: the bias, multiplier, zero point and range of a quantised operation, on vectors of 32-bit sums.
+"""Requantisation of 32-bit sums: bias, multiplier, zero point and range, on vectors.
 
-See `neurald.hal.operations.arithmetic.fixed_point`: with v = sum + bias, mantissa m and exponent -r, the result is
+See `neurald.hal.operations.arithmetic.fixed_point`. With v = sum + bias, mantissa m and exponent
+-r, the result is
 
-    (x + 2^(r - 1) - [x < 0]) >> r  with  x = (2·m·v + 2^31) >> 32,  and x itself where r is 0.
+    (x + 2^(r - 1) - [x < 0]) >> r  with  x = (2·m·v + 2^31) >> 32,  and x itself if r is 0.
 
-Unsigned products of 32 by 32 bits give x: sums begin at 2^31, so that u = v + 2^31 is not negative, and since 2·m·2^31 is a
-multiple of 2^32, x is the upper half of 2·m·u + 2^31, less m. What is added to x and the zero point, shifted, are one number,
-which is added before the upper half is taken.
+x is computed by unsigned 32×32-bit products: sums begin at 2^31, so that u = v + 2^31 is not
+negative. Since 2·m·2^31 is a multiple of 2^32, x is the upper half of 2·m·u + 2^31, less m. The
+rounding term and the shifted zero point are combined to one number, which is added before the upper
+half is taken.
 
-Where every r is positive, [x < 0] may be [v < 0]: both only differ where x is 0, and then it does not matter. What is added is
-less by one then, and the highest bit of u, which says that v is not negative, is added to it.
+If every r is positive, [x < 0] can be replaced by [v < 0]: they only differ if x is 0, where both
+give the same result. The combined number is then one less, and the highest bit of u, which is set
+if v is not negative, is added to it.
 
-Where floats give the same, see `neurald.drivers.cpu.kernels.int8.float_scale`, they take half as many instructions.
+If floats give the same results (see `neurald.drivers.cpu.kernels.int8.float_scale`), they take half
+as many instructions.
 """
 
 from collections.abc import Hashable
@@ -20,7 +24,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from neurald.drivers.compiler.analysis.interpreter import Array
-from neurald.drivers.compiler.ir.expression import Accumulated, Apply, Constant, Expression, Load
+from neurald.drivers.compiler.ir.expression import AccumulatorRef, Apply, Constant, Expression, Load
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -31,11 +35,11 @@ from neurald.drivers.cpu.kernels.int8 import float_scale
 from neurald.drivers.cpu.kernels.int8.float_scale import FloatScale, Rule
 from neurald.drivers.cpu.target.target import Target
 
-#: Added to sums, so that they are not negative.
+#: Added to sums to make them non-negative.
 _BIAS = 1 << 31
-#: Rows of words that belong to channels: see `Rescaling.rows`.
+#: Number of word rows per channel; see `Rescaling.rows`.
 _ROWS = 4
-#: Vectors with instructions that round as they are told.
+#: Size of vectors with explicit rounding modes.
 _FLOAT_SCALE_BYTES = 64
 _LIMIT = (1 << 31) - 1
 _HALVES = "<32 x i16>"
@@ -43,15 +47,15 @@ _HALVES = "<32 x i16>"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rescaling:
-    """A sum as a stored value.
+    """Conversion of a sum to a quantised value.
 
     Attributes:
-        expression: what it stands for in a kernel's body.
+        expression: the matched part of a kernel's body.
         bias: (channels,), added to sums.
         mantissas, shifts: (channels,), m and r.
-        zero_point, low, high: of the stored value.
-        is_by_sign: whether ties below zero are rounded away from it.
-        floats: what gives the same in floats; None where the result is computed with integers.
+        zero_point, low, high: of the quantised value.
+        is_by_sign: True if ties below zero round away from it.
+        floats: equivalent floats; None to compute with integers.
     """
 
     expression: Expression
@@ -66,17 +70,17 @@ class Rescaling:
 
     @property
     def type(self) -> Scalar:
-        """Of the stored value."""
+        """Type of the quantised value."""
         return self.expression.type
 
     def fits(self, largest: Array) -> bool:
-        """Whether nothing overflows 32 bits, for sums of such magnitudes (channels,), bias apart."""
+        """Returns True if sums of these magnitudes (channels,), without bias, never overflow."""
         sums = largest + np.abs(self.bias)
         moved = (sums * self.mantissas >> 31) + 2 + np.abs(self._offsets())
         return bool((sums <= _LIMIT).all() and (moved <= _LIMIT).all())
 
     def with_floats(self, largest: Array, target: Target) -> "Rescaling":
-        """The same computed with floats, where that is possible for sums of such magnitudes, see `fits`."""
+        """Returns the rescaling with equivalent floats, if there are any for such sums."""
         if self.type.size_bytes > 1 or target.vector_bytes != _FLOAT_SCALE_BYTES:
             return self
         powers = np.ldexp(1.0, -self.shifts)
@@ -94,37 +98,40 @@ class Rescaling:
 
     @property
     def minds_sign(self) -> bool:
-        """Whether it matters how values below zero are rounded; if all of those are cut off it does not."""
+        """True if the rounding of negative values matters, which it does not if all are clamped."""
         return self.is_by_sign and self.low < self.zero_point and bool(self.shifts.any())
 
     @property
     def form(self) -> Hashable:
-        """All that instructions depend on."""
+        """Key of everything that instructions depend on."""
         if self.floats is not None:
             return self.type, self.low, self.high, self.floats.is_signed, self.floats.rests is None
         return self.type, self.low, self.high, self.minds_sign, self._knows_sign, bool(self.shifts.any())
 
     def _offsets(self) -> Array:
-        """What is added to x before it is shifted."""
+        """Returns the number added to x before the shift."""
         half = np.where(self.shifts > 0, np.int64(1) << np.maximum(self.shifts - 1, 0), 0)
         return np.asarray(half + (np.int64(self.zero_point) << self.shifts))
 
     @property
     def _knows_sign(self) -> bool:
-        """Whether the sign of v tells enough."""
+        """True if the sign of v can replace that of x."""
         return bool((self.shifts > 0).all())
 
     def starts(self) -> Array:
-        """(channels,), what is added to sums before `scaled`."""
+        """Returns what is added to initial sums, (channels,)."""
         return self.bias + (_BIAS if self.floats is None else self.floats.moves)
 
     @property
     def row_count(self) -> int:
-        """Rows of words that belong to channels."""
+        """Number of word rows per channel."""
         return _ROWS if self.floats is None else self.floats.row_count
 
     def rows(self) -> Array:
-        """(row_count, channels): 2·m, what is added to the upper half, below what ties go away from zero, and r; or of floats."""
+        """Returns (row_count, channels).
+
+        2·m, added number, threshold below which ties round down, and r; or those of floats.
+        """
         if self.floats is not None:
             return self.floats.rows()
         offsets = self._offsets()
@@ -133,33 +140,33 @@ class Rescaling:
         return np.stack((2 * self.mantissas, offsets - self.mantissas - less, below, self.shifts))
 
     def write(self, code: Instructions, target: Target, total: str, rows: list[str]) -> str:
-        """The name of stored values, from vectors of sums and of rows."""
+        """Computes quantised values from vectors of sums and of rows."""
         v = Vector(code, target, target.lanes(4))
         result = self.results(code, target, total, rows)
         return v.cast("trunc", "i32", result, f"i{self.type.size_bytes * 8}")
 
     def results(self, code: Instructions, target: Target, total: str, rows: list[str]) -> str:
-        """The name of results as i32, cut to the range, from vectors of sums and of rows."""
+        """Computes clamped results as i32 from vectors of sums and of rows."""
         v, scaled = Vector(code, target, target.lanes(4)), self.scaled(code, target, total, rows)
         return self.limited(v, "i32", scaled if self.floats is None else self.floats.placed(v, scaled, rows))
 
     def limited(self, v: Vector, element: str, result: str) -> str:
-        """Results of a signed type, cut to the range."""
+        """Clamps results of a signed type."""
         result = v.call("llvm.smax", element, result, v.number(element, self.low))
         return v.call("llvm.smin", element, result, v.number(element, self.high))
 
     def packed(self, code: Instructions, target: Target, results: list[str], rows: list[str]) -> str:
-        """Four vectors of what `scaled` gives as stored bytes, for AVX-512: of each, four lanes by turns."""
+        """Narrows four results of `scaled` to bytes for AVX-512, alternating every four lanes."""
         pairs = ((results[0], results[1]), (results[2], results[3]))
         first, second = (self.halves(code, target, each, rows) for each in pairs)
         return as_bytes(code, target, (first, second), self.type, (self.low, self.high))
 
     def halves(self, code: Instructions, target: Target, results: tuple[str, str], rows: list[str]) -> str:
-        """Two vectors of what `scaled` gives as one of i16 before it is cut to the range, see `as_halves`.
+        """Narrows two results of `scaled` to unclamped i16; see `as_halves`.
 
         Args:
-            code: where instructions go.
-            target: what they are for.
+            code: receives the instructions.
+            target: of the code.
             results: the vectors.
             rows: the vectors of rows of any channels.
         """
@@ -169,9 +176,9 @@ class Rescaling:
         return self.floats.placed_halves(Vector(code, target, target.lanes(2)), halves, rows)
 
     def scaled(self, code: Instructions, target: Target, total: str, rows: list[str]) -> str:
-        """The name of results before they are cut to the range, from vectors of sums and of rows.
+        """Computes unclamped results from vectors of sums and of rows.
 
-        Where floats give them, `results` and `halves` may have more to do.
+        With floats, `results` and `halves` add the zero point.
         """
         v = Vector(code, target, target.lanes(4))
         if self.floats is not None:
@@ -188,7 +195,7 @@ class Rescaling:
 
 
 def _upper(v: Vector, first: str, second: str, added: str) -> str:
-    """(first × second + 2^31) / 2^32 + added, of vectors of unsigned i32: every other lane is multiplied to 64 bits."""
+    """Computes (first × second + 2^31) / 2^32 + added on vectors of unsigned i32."""
     wide = Vector(v.code, v.target, v.lanes // 2)
     kind, double = v.type("i32"), wide.type("i64")
     whole = [v.code.value(f"bitcast {kind} {each} to {double}") for each in (first, second, added)]
@@ -209,14 +216,14 @@ def _upper(v: Vector, first: str, second: str, added: str) -> str:
 
 
 def as_halves(code: Instructions, first: str, second: str) -> str:
-    """Two vectors of i32 as one of i16, cut to what that holds: of each, four lanes by turns. For AVX-512."""
+    """Narrows two vectors of i32 to saturated i16, alternating every four lanes (AVX-512)."""
     return _pack(code, "packssdw", "<16 x i32>", _HALVES, first, second)
 
 
 def as_bytes(
     code: Instructions, target: Target, halves: tuple[str, str], kind: Scalar, limits: tuple[int, int]
 ) -> str:
-    """Two vectors of i16 as one of stored bytes, cut to a range: of each, eight lanes by turns. For AVX-512."""
+    """Narrows two vectors of i16 to clamped bytes, alternating every eight lanes (AVX-512)."""
     sign = "s" if kind is Scalar.INT8 else "u"
     name = "packsswb" if kind is Scalar.INT8 else "packuswb"
     result = _pack(code, name, _HALVES, "<64 x i8>", *halves)
@@ -229,18 +236,18 @@ def as_bytes(
 
 
 def _pack(code: Instructions, name: str, source: str, kind: str, first: str, second: str) -> str:
-    """An instruction that narrows two vectors."""
+    """Calls an instruction that narrows two vectors."""
     function = f"@llvm.x86.avx512.{name}.512"
     code.declarations.add(f"declare {kind} {function}({source}, {source})")
     return code.fresh(f"call {kind} {function}({source} {first}, {source} {second})")
 
 
 def find_rescaling(kernel: Kernel, channels: int) -> Rescaling | None:
-    """The rescaling of the sums in a kernel's body, if all that the body does with a sum begins with one.
+    """Matches the rescaling of the sums in a kernel's body, if every use of a sum begins with it.
 
     Args:
-        kernel: has sums in INT32, whose last axis are the channels.
-        channels: how many there are.
+        kernel: has INT32 sums, with channels along its last axis.
+        channels: number of channels.
     """
     for expression in walk(kernel.body):
         found = _rescaling(expression, kernel, channels)
@@ -250,7 +257,7 @@ def find_rescaling(kernel: Kernel, channels: int) -> Rescaling | None:
 
 
 def _rescaling(expression: Expression, kernel: Kernel, channels: int) -> Rescaling | None:
-    """What an expression is, None where it is no rescaling."""
+    """Matches an expression as a rescaling; None if it is not."""
     if not isinstance(expression, Apply) or expression.op is not Op.CONVERT or expression.type.size_bytes > 2:
         return None
     inner, high = _with_constant(expression.arguments[0], Op.MINIMUM)
@@ -281,7 +288,7 @@ def _rescaling(expression: Expression, kernel: Kernel, channels: int) -> Rescali
 
 
 def _with_constant(expression: Expression, op: Op) -> tuple[Expression, int | None]:
-    """The other operand of an operation with a constant integer, and that."""
+    """Returns the other operand of an operation with a constant integer, and the integer."""
     if isinstance(expression, Apply) and expression.op is op:
         first, second = expression.arguments
         for one, other in ((first, second), (second, first)):
@@ -291,17 +298,17 @@ def _with_constant(expression: Expression, op: Op) -> tuple[Expression, int | No
 
 
 def _bias(total: Expression, kernel: Kernel, channels: int) -> Array | None:
-    """What is added to sums before they are multiplied; None where something else happens to them."""
+    """Matches the bias added to sums; None if something else happens to them."""
     if isinstance(total, Apply) and total.op is Op.ADD:
         for one, other in (total.arguments, total.arguments[::-1]):
-            if isinstance(_unwidened(one), Accumulated):
+            if isinstance(_unwidened(one), AccumulatorRef):
                 return _of_channels(_unwidened(other), kernel, channels)
         return None
-    return np.zeros(channels, np.int64) if isinstance(_unwidened(total), Accumulated) else None
+    return np.zeros(channels, np.int64) if isinstance(_unwidened(total), AccumulatorRef) else None
 
 
 def _unwidened(expression: Expression) -> Expression:
-    """What is converted to INT64."""
+    """Returns the operand of a conversion to INT64."""
     if isinstance(expression, Apply) and expression.op is Op.CONVERT and expression.type is Scalar.INT64:
         source = expression.arguments[0]
         return source if source.type in (Scalar.INT32, Scalar.INT16, Scalar.INT8) else expression
@@ -309,14 +316,14 @@ def _unwidened(expression: Expression) -> Expression:
 
 
 def _of_channels(expression: Expression, kernel: Kernel, channels: int) -> Array | None:
-    """A number that is known for each channel, as INT64."""
+    """Returns a constant per channel, as INT64; None if it is not constant."""
     if isinstance(expression, Constant):
         return np.full(channels, int(expression.value), np.int64)
     if not isinstance(expression, Load) or expression.guard is not None or len(expression.index) != 1:
         return None
-    known, place = expression.value.constant, expression.index[0]
+    known, index = expression.value.constant, expression.index[0]
     if known is None or not expression.type.is_integer:
         return None
-    if place is kernel.axes[-1]:
+    if index is kernel.axes[-1]:
         return known.astype(np.int64)
-    return np.full(channels, int(known[place.low]), np.int64) if isinstance(place, Constant) else None
+    return np.full(channels, int(known[index.low]), np.int64) if isinstance(index, Constant) else None

@@ -1,7 +1,8 @@
-"""A stored byte from a rescaled sum and another stored byte, as quantised additions make it: see `Residual`.
+"""Matches epilogues that combine a rescaled sum with another byte, such as quantised additions.
 
-Of two bytes there are 65,536 pairs, so that a compiler can find out what a kernel's body gives for each of them. Where that
-is a sum a·p + b·q + c, rounded down and cut to a range, a few instructions on halves give the same.
+There are only 65,536 pairs of bytes, so the result of a kernel's body can be computed for each of
+them at compile time. If that is a clamped, rounded-down sum a·p + b·q + c, a few 16-bit
+instructions compute it.
 """
 
 import math
@@ -12,7 +13,7 @@ import numpy as np
 
 from neurald.drivers.compiler.analysis.interpreter import Array, evaluate_node
 from neurald.drivers.compiler.ir.expression import (
-    Accumulated,
+    AccumulatorRef,
     Apply,
     Constant,
     Expression,
@@ -20,11 +21,12 @@ from neurald.drivers.compiler.ir.expression import (
     axis,
     load,
 )
-from neurald.drivers.compiler.ir.graph import Compute, Value, flat
+from neurald.drivers.compiler.ir.graph import Compute, linearize
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import rewrite, walk
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.int8.rescaling import Rescaling, as_halves
@@ -32,32 +34,32 @@ from neurald.drivers.cpu.kernels.int8.scheme import Scheme
 from neurald.drivers.cpu.target.target import Target
 
 _BYTES = (Scalar.INT8, Scalar.UINT8)
-#: Bits of a half: factors have two of them.
+#: Bits of half a factor.
 _HALF, _LOWER = 16, 0xFFFF
-#: Factors are below 2^14 once they are shifted, so that they stay within halves when they are rounded.
+#: Shifted factors stay below 2^14, so that rounding keeps them within 16 bits.
 _FACTOR_BITS = 14
-#: More bits after the point than this leave no room for constants before it.
-_MOST_SHIFTED = 20
-#: What may be added to sums of upper halves, which are below 2^24, within 32 bits.
-_MOST_ADDED = 1 << 30
+#: More fraction bits would leave no room for the integer part of constants.
+_MAX_SHIFTED = 20
+#: Limit on constants added to sums of upper halves, which are below 2^24.
+_MAX_ADDED = 1 << 30
 #: More than any sum, as INT64.
 _FAR = 1 << 62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Residual:
-    """What a body makes of the rescaled sum p and of a loaded byte q: (a·p + b·q + c) >> (16 + shift), cut to a range.
+    """Clamped (a·p + b·q + c) >> (16 + shift) of a rescaled sum p and a loaded byte q.
 
-    Since nested floors collapse, the lower halves of a, b and c, which have 32 bits, can be summed and shifted before the
-    upper ones are added.
+    Since nested floors collapse, the products of the lower halves of a, b and c (32 bits each) can
+    be summed and shifted before those of the upper halves are added.
 
     Attributes:
-        other: what q is an element of, at the same position as the result.
+        other: the value of q, at the same index as the result.
         type: of the result, of one byte.
         upper, lower: the halves of (a, b), signed.
-        start, end: what is added to the sums of the lower halves, and to those of the upper ones.
+        start, end: constants added to the sums of lower and upper halves.
         shift: of the sums of the upper halves.
-        low, high: the range.
+        low, high: bounds of the result.
     """
 
     other: Value
@@ -72,30 +74,30 @@ class Residual:
 
     @property
     def words(self) -> tuple[int, ...]:
-        """The numbers that kernels read rather than have in their code, which layers that only differ in them then share."""
+        """Constants that kernels load instead of embedding, so that similar layers share code."""
         lower, upper = ((second << _HALF) + (first & _LOWER) for first, second in (self.lower, self.upper))
         return self.start, lower, self.end, upper
 
     @property
     def form(self) -> Hashable:
-        """All that instructions depend on."""
+        """Key of everything that instructions depend on."""
         return self.type, self.other.type, self.shift, self.low, self.high
 
     def sums(self, code: Instructions, target: Target, pairs: str, words: Sequence[str]) -> str:
-        """Results before they are cut to the range, vectors of i32.
+        """Computes unclamped results, vectors of i32.
 
         Args:
-            code: where instructions go.
-            target: what they are for.
-            pairs: vectors of i32: p in the lower halves, q in the upper ones.
-            words: `Residual.words`, each in all lanes of a vector of i32.
+            code: receives the instructions.
+            target: of the code.
+            pairs: vectors of i32 with p in the lower halves and q in the upper ones.
+            words: `Residual.words`, each broadcast to a vector of i32.
         """
         v = Vector(code, target, target.lanes(4))
         scheme = Scheme(target=target, is_bytes=False)
         start, lower, end, upper = words
         total = scheme.step(code, start, pairs, lower)
         if target.has_vnni:
-            # The upper half, times 1, is added by one instruction.
+            # A single instruction adds the upper half, multiplied by 1.
             total = scheme.step(code, end, total, v.number("i32", 1 << _HALF))
         else:
             total = v.two("ashr", "i32", total, v.number("i32", _HALF))
@@ -106,12 +108,12 @@ class Residual:
     def write(
         self, code: Instructions, target: Target, stored_sums: str, others: str, words: Sequence[str]
     ) -> str:
-        """The name of stored values.
+        """Computes quantised values.
 
         Args:
-            code: where instructions go.
-            target: what they are for.
-            stored_sums: vectors of i32, within the range of a byte.
+            code: receives the instructions.
+            target: of the code.
+            stored_sums: vectors of i32, in the range of a byte.
             others: vectors of i8.
             words: as for `sums`.
         """
@@ -127,12 +129,12 @@ class Residual:
     def halves(
         self, code: Instructions, target: Target, stored_sums: str, others: str, words: Sequence[str]
     ) -> str:
-        """Results as vectors of i16 before they are cut to the range, for AVX-512.
+        """Computes unclamped results as vectors of i16, for AVX-512.
 
         Args:
-            code: where instructions go.
-            target: what they are for.
-            stored_sums: vectors of i16, within the range of a byte.
+            code: receives the instructions.
+            target: of the code.
+            stored_sums: vectors of i16, in the range of a byte.
             others: vectors of as many i8.
             words: as for `sums`.
         """
@@ -140,7 +142,8 @@ class Residual:
         kind = v.type("i16")
         wide = v.cast(self._extension, "i8", others, "i16")
         results = []
-        # Each 128 bits become four pairs of lower lanes and four of upper ones; narrowing them puts lanes where they were.
+        # Each 128 bits become four pairs of lower lanes and four of upper ones; narrowing restores
+        # the order.
         for half in (0, 4):
             order = ", ".join(
                 f"i32 {start + half + each + source * v.lanes}"
@@ -161,10 +164,10 @@ class Residual:
 
 
 def find_residual(kernel: Kernel, rescaling: Rescaling) -> Residual | None:
-    """What a kernel's body is; None where it is something else, or no such sum.
+    """Matches a kernel's body as a residual; None if it is not one.
 
     Args:
-        kernel: flattened; `Accumulated` in its body is what the rescaling gives.
+        kernel: flattened; `AccumulatorRef` in its body is the rescaled sum.
         rescaling: of a sum.
     """
     loads = [each for each in walk(*kernel.roots) if isinstance(each, Load)]
@@ -178,7 +181,7 @@ def find_residual(kernel: Kernel, rescaling: Rescaling) -> Residual | None:
     (loaded,) = loads
     if loaded.guard is not None or loaded.value.constant is not None or loaded.type not in _BYTES:
         return None
-    if flat(loaded.index, loaded.value.shape) is not flat(kernel.axes, kernel.shape):
+    if linearize(loaded.index, loaded.value.shape) is not linearize(kernel.axes, kernel.shape):
         return None
     factors = _factors(kernel.body, loaded)
     return None if factors is None else _fitted(kernel.body, loaded, rescaling, factors)
@@ -187,9 +190,12 @@ def find_residual(kernel: Kernel, rescaling: Rescaling) -> Residual | None:
 def _fitted(
     body: Expression, loaded: Load, rescaling: Rescaling, factors: tuple[float, float]
 ) -> Residual | None:
-    """The numbers with which the formula of `Residual` gives what the body does for all pairs; None: there are none."""
+    """Finds constants of `Residual` that give the body's result for all pairs.
+
+    None if there are none.
+    """
     _, exponent = math.frexp(max(abs(each) for each in factors))
-    shift = min(_FACTOR_BITS - exponent, _MOST_SHIFTED)
+    shift = min(_FACTOR_BITS - exponent, _MAX_SHIFTED)
     if shift < 0:
         return None
     first, second = (round(math.ldexp(each, shift + _HALF)) for each in factors)
@@ -198,7 +204,7 @@ def _fitted(
     others = np.arange(int(limits.min), int(limits.max) + 1)
     wanted = _table(body, loaded, (sums_of, others))
     low, high = int(wanted.min()), int(wanted.max())
-    # What is left for c: sums whose results are cut off may be anything beyond.
+    # Bounds of c; sums of clamped results are unconstrained on one side.
     step = 1 << (shift + _HALF)
     sums = sums_of[:, None] * first + others * second
     least = int(np.max(wanted * step - sums, where=wanted > low, initial=-_FAR))
@@ -207,7 +213,7 @@ def _fitted(
         return None
     last = least if most == _FAR else most if least == -_FAR else (least + most) // 2
     end = last >> _HALF
-    if abs(end) >= _MOST_ADDED:
+    if abs(end) >= _MAX_ADDED:
         return None
     bounds = np.iinfo(body.type.dtype.name)
     is_cut_below, is_cut_above = sums.min() + last < low * step, sums.max() + last >= (high + 1) * step
@@ -226,13 +232,13 @@ def _fitted(
 
 
 def _table(body: Expression, loaded: Load, operands: tuple[Array, Array]) -> Array:
-    """What the body gives for stored sums, by row, and for loaded bytes, by column: INT64."""
+    """Computes the body for quantised sums (rows) and loaded bytes (columns), INT64."""
     axes = tuple(axis(len(each)) for each in operands)
     values = [Value(each.shape, Scalar.INT64, each) for each in operands]
     first, second = (load(value, (along,)) for value, along in zip(values, axes, strict=True))
 
     def replaced(expression: Expression) -> Expression | None:
-        if isinstance(expression, Accumulated):
+        if isinstance(expression, AccumulatorRef):
             return first.to(expression.type)
         return second.to(loaded.type) if expression is loaded else None
 
@@ -246,7 +252,7 @@ def _table(body: Expression, loaded: Load, operands: tuple[Array, Array]) -> Arr
 
 
 def _factors(body: Expression, loaded: Load) -> tuple[float, float] | None:
-    """What the sum and the loaded byte are multiplied with, roundings and limits apart; None where there is more to it."""
+    """Returns the approximate factors of the sum and the byte; None if the body is not linear."""
     known: dict[Expression, tuple[float, float, float] | None] = {}
     for expression in walk(body):
         known[expression] = _linear(expression, loaded, known)
@@ -257,8 +263,8 @@ def _factors(body: Expression, loaded: Load) -> tuple[float, float] | None:
 def _linear(
     expression: Expression, loaded: Load, known: Mapping[Expression, tuple[float, float, float] | None]
 ) -> tuple[float, float, float] | None:
-    """An expression as (a, b, c): a × sum + b × loaded byte + c."""
-    if isinstance(expression, Accumulated):
+    """Returns an expression as (a, b, c): a × sum + b × loaded byte + c."""
+    if isinstance(expression, AccumulatorRef):
         return 1.0, 0.0, 0.0
     if expression is loaded:
         return 0.0, 1.0, 0.0
@@ -276,7 +282,7 @@ def _linear(
 
 
 def _combined(op: Op, first: Array, others: list[Array], numbers: list[float | None]) -> Array | None:
-    """What an operation gives; `numbers` are the others as far as they are constants."""
+    """Applies an operation to linear forms; `numbers` are the other operands that are constants."""
     if op is Op.CONVERT:
         return first
     if op is Op.ADD:

@@ -1,9 +1,9 @@
-"""What follows the sums of a tile of a quantised product: results, rescaled or computed otherwise, and stored."""
+"""Results of a quantised product's tile: rescaled or computed generically, and stored."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 
-from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.epilogue import Epilogue
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.op_table import stored
@@ -11,7 +11,7 @@ from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.counters import multiple
 from neurald.drivers.cpu.kernels.flattened import pitch_of
 from neurald.drivers.cpu.kernels.int8.panels import RESIDUAL_OFFSET
-from neurald.drivers.cpu.kernels.int8.plan import Plan
+from neurald.drivers.cpu.kernels.int8.plan import ProductPlan
 from neurald.drivers.cpu.kernels.int8.rescaling import as_bytes
 from neurald.drivers.cpu.kernels.int8.residual import Residual
 from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES
@@ -19,7 +19,7 @@ from neurald.drivers.cpu.kernels.int8.stores import store_lanes
 from neurald.drivers.cpu.kernels.int8.tail import Tail
 from neurald.drivers.cpu.kernels.kept_sums import each_kept
 
-#: Positions whose stored bytes are narrowed together.
+#: Positions whose results are narrowed together.
 _TOGETHER = 2
 
 
@@ -27,22 +27,22 @@ class Results:
     """Writes the results of tiles.
 
     Args:
-        code: where instructions go.
+        code: receives the instructions.
         plan: of the kernel.
-        tail: what follows the sums.
-        names: the names of the memory of all values that the kernel's body reads, and of its output.
-        head: the name of the memory of packed weights.
+        tail: its epilogue.
+        names: names of the memory of the output and of all values that the body reads.
+        head: name of the packed weights' memory.
     """
 
     def __init__(
-        self, code: Instructions, plan: Plan, tail: Tail, names: Mapping[Value, str], *, head: str
+        self, code: Instructions, plan: ProductPlan, tail: Tail, names: Mapping[Value, str], *, head: str
     ) -> None:
         self._code, self._plan, self._tail, self._names = code, plan, tail, names
         self._target, self._lanes, self._width = plan.scheme.target, plan.scheme.lanes, plan.product.width
         self._single = Vector(code, self._target, 1)
         self._vector = Vector(code, self._target, self._lanes)
         self._output, self._pitch = names[tail.kernel.output], pitch_of(tail.kernel)
-        # Parts of vectors are read and stored by the general form.
+        # Partial vectors take the general path.
         self._residual = tail.residual if plan.product.channels >= self._lanes else None
         self._head = head
 
@@ -51,12 +51,12 @@ class Results:
         return Epilogue(self._tail.kernel, self._target, self._code, self._names)
 
     def write_kept(self, totals: str, rows: list[list[str]], position: str, channel: str) -> None:
-        """The results of a tile whose sums are in memory, see `kept_sums`.
+        """Writes the results of a tile with spilled sums; see `kept_sums`.
 
         Args:
-            totals: the name of where they are: those of a position one after another.
-            rows: the vectors of the rows of words that belong to channels, see `Rescaling.rows`.
-            position, channel: the first ones, in the output.
+            totals: address of the sums; those of a position are contiguous.
+            rows: vectors of epilogue words, see `Rescaling.rows`.
+            position, channel: the first ones in the output.
         """
 
         def write(first: str, sums: Sequence[str]) -> None:
@@ -66,7 +66,7 @@ class Results:
         each_kept(self._vector, "i32", shape, totals, write, together=min(shape[0], self._together))
 
     def write(self, totals: Sequence[str], rows: list[list[str]], position: str, channel: str) -> None:
-        """The same for sums in registers."""
+        """Writes the results of a tile with sums in registers; see `write_kept`."""
         step = self._together * self._plan.vectors
         for first in range(0, len(totals), step):
             at = self._single.two("add", "i64", position, str(first // self._plan.vectors))
@@ -74,13 +74,13 @@ class Results:
 
     @property
     def _together(self) -> int:
-        """Positions whose results are written together."""
+        """Number of positions whose results are written together."""
         return _TOGETHER if is_packed(self._plan, self._tail) else 1
 
     def _write_positions(
         self, totals: Sequence[str], rows: list[list[str]], position: str, channel: str
     ) -> None:
-        """The results of positions that follow one another."""
+        """Writes the results of consecutive positions."""
         vectors = self._plan.vectors
         if is_packed(self._plan, self._tail):
             for vector in range(0, vectors, 2):
@@ -89,23 +89,23 @@ class Results:
                 self._write_bytes(pairs, [row[vector : vector + 2] for row in rows], position, column)
             return
         for number, sums in enumerate(totals):
-            place, vector = divmod(number, vectors)
-            row = self._single.two("add", "i64", position, str(place))
+            offset, vector = divmod(number, vectors)
+            row = self._single.two("add", "i64", position, str(offset))
             column = self._single.two("add", "i64", channel, str(self._plan.start(0, vector)))
             self._write_vector(sums, [each[vector] for each in rows], row, column)
 
     def _element(self, pointer: str, kind: str, row: str, column: str, pitch: int) -> str:
-        """A pointer to an element of the output, or of what has its shape, whose positions are so many elements apart."""
-        place = self._single.two("add", "i64", multiple(self._code, row, pitch), column)
-        return self._code.value(f"getelementptr {kind}, ptr {pointer}, i64 {place}")
+        """Returns the address of an element, in a value with this stride of positions."""
+        offset = self._single.two("add", "i64", multiple(self._code, row, pitch), column)
+        return self._code.value(f"getelementptr {kind}, ptr {pointer}, i64 {offset}")
 
     def _other(self, residual: Residual, row: str, column: str, lanes: int) -> str:
-        """Bytes of what is added to rescaled sums."""
+        """Loads bytes that are added to rescaled sums."""
         at = self._element(self._names[residual.other], "i8", row, column, self._width)
         return self._code.fresh(f"load <{lanes} x i8>, ptr {at}, align 1")
 
     def _residual_words(self, residual: Residual) -> list[str]:
-        """`Residual.words` in vectors."""
+        """Loads `Residual.words` into vectors."""
         words = []
         for number in range(len(residual.words)):
             offset = RESIDUAL_OFFSET + number * WORD_BYTES
@@ -115,10 +115,10 @@ class Results:
             )
         return words
 
-    # A vector at a time.
+    # One vector at a time.
 
     def _write_vector(self, total: str, words: list[str], row: str, column: str) -> None:
-        """The results of a vector of sums."""
+        """Writes the results of a vector of sums."""
         code, target, tail, lanes = self._code, self._target, self._tail, self._lanes
         channels, output = self._plan.product.channels, self._tail.kernel.output
         rescaling, residual = tail.rescaling, self._residual
@@ -138,24 +138,24 @@ class Results:
             mask = "<" + ", ".join(f"i1 {int(lane < channels)}" for lane in range(lanes)) + ">"
         self._epilogue.write(total, (row, column), lanes, mask)
 
-    # Bytes of two vectors of each of two positions, for AVX-512.
+    # Bytes of two vectors at each of two positions, for AVX-512.
 
     def _write_bytes(
         self, pairs: Sequence[Sequence[str]], words: list[list[str]], position: str, column: str
     ) -> None:
-        """The results of two vectors at one or two positions."""
+        """Writes the results of two vectors at one or two positions."""
         code, last, lanes = self._code, self._residual or self._tail.rescaling, 2 * self._lanes
         assert last is not None  # noqa: S101 - see `is_packed`
-        places = [self._single.two("add", "i64", position, str(number)) for number in range(len(pairs))]
+        offsets = [self._single.two("add", "i64", position, str(number)) for number in range(len(pairs))]
         halves: list[str] = []
 
         def write(totals: Sequence[str], row: str) -> None:
             halves.append(self._as_halves(totals, words, row, column))
 
-        code.interleaved([partial(write, *each) for each in zip(pairs, places, strict=True)])
+        code.interleaved([partial(write, *each) for each in zip(pairs, offsets, strict=True)])
         mixed = as_bytes(code, self._target, (halves[0], halves[-1]), last.type, (last.low, last.high))
-        for number, row in enumerate(places):
-            # Each 128 bits hold eight channels of the one position, and then eight of the other.
+        for number, row in enumerate(offsets):
+            # Each 128 bits hold eight channels of one position, then eight of the other.
             order = ", ".join(f"i32 {16 * (each // 8) + 8 * number + each % 8}" for each in range(lanes))
             piece = code.fresh(
                 f"shufflevector <64 x i8> {mixed}, <64 x i8> poison, <{lanes} x i32> <{order}>"
@@ -164,7 +164,7 @@ class Results:
             code.effect(f"store <{lanes} x i8> {piece}, ptr {to}, align 1")
 
     def _as_halves(self, totals: Sequence[str], words: list[list[str]], row: str, column: str) -> str:
-        """Two vectors of a position as one of halves."""
+        """Narrows two vectors of a position to one of i16."""
         code, target, rescaling = self._code, self._target, self._tail.rescaling
         assert rescaling is not None  # noqa: S101 - see `is_packed`
         scaled: list[str] = []
@@ -183,8 +183,8 @@ class Results:
         return self._residual.halves(code, target, stored_sums, other, numbers)
 
 
-def is_packed(plan: Plan, tail: Tail) -> bool:
-    """Whether stored bytes are narrowed from pairs of vectors, with instructions of AVX-512."""
+def is_packed(plan: ProductPlan, tail: Tail) -> bool:
+    """Returns True if results are narrowed from pairs of vectors, with AVX-512 instructions."""
     rescaling = tail.rescaling
     is_bytes = rescaling is not None and rescaling.type.size_bytes == 1
     is_known = tail.is_stored or tail.residual is not None

@@ -1,7 +1,9 @@
-"""Rows of a quantised depthwise convolution computed position by position, each of which carries on the columns that the next sees.
+"""Rolling rows of a quantised depthwise convolution.
 
-Where nothing but rescaling follows the sums, a row is a function of its own, which gets to know sizes when it is called: all
-kernels with the same window share it.
+Each position reuses the columns of the previous ones.
+
+If only a rescaling follows the sums, a row is a subroutine that takes sizes as arguments and is
+shared by all kernels with the same window.
 """
 
 from collections.abc import Callable, Hashable
@@ -21,18 +23,19 @@ from neurald.drivers.cpu.kernels.int8.tail import Tail
 from neurald.drivers.cpu.kernels.window import Side
 from neurald.drivers.cpu.target.routine import Subroutine
 
-#: Gives the addresses of the window of a position, by its index.
+#: Returns the addresses of the window at a position's index.
 Windows: TypeAlias = Callable[[str], Addresses]
-#: Is given the index of a position and how many after it another one is, with what `DepthwiseSums.totals` has for that.
+#: Takes a position's index, the distance to another one, and the totals of that one.
 Finish: TypeAlias = Callable[[str, int, list[list[str]]], None]
 
-#: Of the function: pointers to the first window, the constants of a bundle and the first result; then bytes from one row of a
-#: window to the next, between pixels, between positions of the output and between rows of it; and how many positions there are.
+#: Parameters: addresses of the first window, the bundle's constants and the first result; distances
+#: in bytes of a window's rows, of pixels, of output positions and of output rows; and the number of
+#: positions.
 _POINTERS, _SIZES = ("%source", "%weights", "%to"), ("%row", "%pixel", "%pitch", "%line", "%count")
 _PARAMETERS = (*(("ptr", each) for each in _POINTERS), *(("i64", each) for each in _SIZES))
-#: So many functions are kept for kernels to come, the oldest first.
-_MOST_KEPT = 128
-_kept: dict[Hashable, Subroutine] = {}
+#: Size of the subroutine cache, the oldest first.
+_CACHE_SIZE = 128
+_cache: dict[Hashable, Subroutine] = {}
 
 
 def write_rolling(
@@ -46,17 +49,17 @@ def write_rolling(
     count: str,
     finish: Finish,
 ) -> None:
-    """The sums of positions one after another, and what is made of them.
+    """Writes the sums of consecutive positions, and their results.
 
     Args:
-        code: where instructions go.
+        code: receives the instructions.
         plan: of the kernel.
-        tail: what follows the sums.
-        bundle: which channels; see `DepthwisePlan.is_rolling`.
-        weights: the constants of the bundle.
-        windows: where the input is.
-        count: of positions: a multiple of `DepthwisePlan.turn`.
-        finish: writes what is made of sums.
+        tail: its epilogue.
+        bundle: the channels; see `DepthwisePlan.is_rolling`.
+        weights: address of the bundle's constants.
+        windows: returns addresses of the input.
+        count: number of positions, a multiple of `DepthwisePlan.turn`.
+        finish: writes the results of sums.
     """
     interleaving, sums, pixels = Interleaving(code, plan), DepthwiseSums(code, plan, tail), plan.turn(bundle)
     kept = [(word, column) for word in range(plan.words) for column in plan.kept_columns]
@@ -80,20 +83,20 @@ def write_rolling(
 
 
 def rolling_row(plan: DepthwisePlan, tail: Tail, bundle: Bundle) -> Subroutine:
-    """The function that stores the results of the positions of a unit; `tail` stores rescaled sums as they are."""
-    assert tail.rescaling is not None  # noqa: S101 - it stores rescaled sums
+    """Returns the subroutine for the positions of a unit; the epilogue must only rescale."""
+    assert tail.rescaling is not None  # noqa: S101 - see the docstring
     plan, bundle = _common(plan, bundle), replace(bundle, first=0, count=1)
     key = plan, bundle, tail.rescaling.form
-    known = _kept.get(key)
+    known = _cache.get(key)
     if known is None:
-        while len(_kept) >= _MOST_KEPT:
-            _kept.pop(next(iter(_kept)), None)
-        known = _kept[key] = _rolling_row(plan, tail, bundle)
+        while len(_cache) >= _CACHE_SIZE:
+            _cache.pop(next(iter(_cache)), None)
+        known = _cache[key] = _rolling_row(plan, tail, bundle)
     return known
 
 
 def _common(plan: DepthwisePlan, bundle: Bundle) -> DepthwisePlan:
-    """What the function needs to know of a plan, which is the same for many, as a plan."""
+    """Returns a plan with only the properties that the subroutine depends on."""
     rows, columns = plan.layout.rows, plan.layout.columns
     layout = replace(
         plan.layout,

@@ -1,8 +1,10 @@
-"""How products of bytes are summed: the instructions of a target, and what they need inputs and weights to look like.
+"""Multiply-accumulate schemes.
 
-Inputs are taken a word of 32 bits at a time: so many neighbouring elements of a pixel, put into every lane of a vector. Weights
-are vectors of words, of another channel in each lane. One step multiplies them element by element and adds what a word gives
-to the 32-bit sum of its lane.
+A target's instructions, and the form of inputs and weights they need.
+
+Inputs are read as packed 32-bit words: neighbouring elements of a pixel, broadcast to every lane of
+a vector. Weights are vectors of words, with another channel in each lane. One step multiplies them
+element by element and adds the products of a word to the 32-bit sum of its lane.
 """
 
 from dataclasses import dataclass
@@ -18,14 +20,14 @@ WORD_BYTES = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scheme:
-    """What a step multiplies.
+    """Elements multiplied by a step.
 
-    Bytes are unsigned inputs and signed weights. Halves are signed ones of 16 bits, of which the zero points were taken off;
-    that every product of bytes fits in them, and two of them in a sum, makes them exact.
+    Bytes are unsigned inputs and signed weights. Otherwise elements are signed 16-bit values
+    without zero points ("halves"); products of bytes, and sums of two, are exact in them.
 
     Attributes:
-        target: what code is generated for.
-        is_bytes: elements are bytes, four to a word; otherwise halves, two to a word.
+        target: of the code.
+        is_bytes: True for bytes, four to a word; else halves, two to a word.
     """
 
     target: Target
@@ -33,48 +35,48 @@ class Scheme:
 
     @property
     def label(self) -> str:
-        """For people."""
+        """Describes the scheme, for profiles."""
         return "bytes" if self.is_bytes else "halves"
 
     @property
     def lanes(self) -> int:
-        """Channels in a vector."""
+        """Number of channels per vector."""
         return self.target.lanes(WORD_BYTES)
 
     @property
     def group(self) -> int:
-        """Elements of a word."""
+        """Number of elements per word."""
         return 4 if self.is_bytes else 2
 
     @property
     def element(self) -> str:
-        """The LLVM type of an element."""
+        """LLVM type of an element."""
         return "i8" if self.is_bytes else "i16"
 
     @property
     def element_bytes(self) -> int:
-        """Of an element of inputs and weights."""
+        """Size of an element of inputs and weights."""
         return WORD_BYTES // self.group
 
     @property
     def dtype(self) -> "np.dtype[np.signedinteger]":
-        """How weights are stored."""
+        """NumPy type of weights."""
         return np.dtype(np.int8 if self.is_bytes else np.int16)
 
     @property
     def cycles(self) -> float:
-        """What a step takes."""
+        """Cycles per step."""
         if self.target.has_vnni:
             return 0.5
         return 1.0 if self.target.vector_bytes > 16 else 1.5
 
     @property
     def spare_registers(self) -> int:
-        """Registers that steps need beside sums and weights."""
+        """Number of registers needed besides sums and weights."""
         return 1 if self.target.has_vnni else 2
 
     def step(self, code: Instructions, total: str, inputs: str, weights: str) -> str:
-        """The sums after another step; all are vectors of i32."""
+        """Computes the sums after a step; all are vectors of i32."""
         v = Vector(code, self.target, self.lanes)
         parts = Vector(code, self.target, self.lanes * self.group)
         whole, element = v.type("i32"), parts.type(self.element)
@@ -92,7 +94,7 @@ class Scheme:
         return code.fresh(f"add {whole} {total}, {products}")
 
     def _pair_sums(self, code: Instructions, first: str, second: str) -> str:
-        """The products of even and of odd elements, added: what compilers know an instruction for, where there is one."""
+        """Adds the products of even and odd elements, in a form that LLVM can match."""
         v = Vector(code, self.target, self.lanes)
         element, half = f"<{2 * self.lanes} x i16>", v.type("i16")
         products = []
@@ -108,7 +110,7 @@ class Scheme:
         return code.fresh(f"add {v.type('i32')} {products[0]}, {products[1]}")
 
 
-#: Intrinsics that add the products of pairs of halves, by the name of the target.
+#: Intrinsics that add products of pairs of 16-bit values, by target.
 _PAIR_SUMS = {
     "avx512": "@llvm.x86.avx512.pmaddw.d.512",
     "avx2": "@llvm.x86.avx2.pmadd.wd",

@@ -1,18 +1,18 @@
-"""Stores of parts of vectors."""
+"""Stores of partial vectors."""
 
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.kernels.counters import address
 
 
 def store_lanes(code: Instructions, value: str, element: str, lanes: int, pointer: str, count: int) -> None:
-    """Stores the first elements of a vector: all of them, or parts of 2^n.
+    """Stores the first elements of a vector, in parts of 2^n.
 
     Args:
-        code: where instructions go.
-        value: the name of the vector.
+        code: receives the instructions.
+        value: name of the vector.
         element, lanes: its type.
-        pointer: where to; aligned to an element.
-        count: how many.
+        pointer: the destination, aligned to an element.
+        count: number of elements.
     """
     size, done = int(element[1:]) // 8, 0
     while done < count:

@@ -1,4 +1,4 @@
-"""What follows the sums of a quantised kernel: a rescaling, a residual that is added to it, or whatever else its body says."""
+"""Epilogue of a quantised kernel: a rescaling, a residual added to it, or any other body."""
 
 from dataclasses import replace
 from functools import cached_property
@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from neurald.drivers.compiler.analysis.interpreter import Array
-from neurald.drivers.compiler.ir.expression import Accumulated, Expression, accumulated
+from neurald.drivers.compiler.ir.expression import AccumulatorRef, Expression, accumulator
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.traversal import rewrite, walk
 from neurald.drivers.cpu.kernels.int8.rescaling import Rescaling
@@ -14,11 +14,11 @@ from neurald.drivers.cpu.kernels.int8.residual import Residual, find_residual
 
 
 class Tail:
-    """What follows the sums of a kernel.
+    """Epilogue of a kernel's sums.
 
     Args:
-        kernel: flattened: its axes are the position and the channel.
-        rescaling: what the body begins with, None if it is something else.
+        kernel: flattened: its axes are position and channel.
+        rescaling: the start of the body; None if it is something else.
     """
 
     def __init__(self, kernel: Kernel, rescaling: Rescaling | None) -> None:
@@ -26,7 +26,7 @@ class Tail:
         self.kernel = kernel
         if rescaling is None:
             return
-        stored_value = accumulated(rescaling.type)
+        stored_value = accumulator(rescaling.type)
 
         def found(expression: Expression) -> Expression | None:
             return stored_value if expression is rescaling.expression else None
@@ -40,37 +40,37 @@ class Tail:
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing is read but rescaled sums."""
-        kinds = {each.type for each in walk(*self.kernel.roots) if isinstance(each, Accumulated)}
+        """True if the body reads rescaled sums only."""
+        kinds = {each.type for each in walk(*self.kernel.roots) if isinstance(each, AccumulatorRef)}
         return self.rescaling is None or kinds == {self.rescaling.type}
 
     @property
     def is_stored(self) -> bool:
-        """Whether rescaled sums are stored as they are."""
+        """True if rescaled sums are stored without further computation."""
         return (
             self.rescaling is not None
-            and isinstance(self.kernel.body, Accumulated)
+            and isinstance(self.kernel.body, AccumulatorRef)
             and not self.kernel.requirements
         )
 
     @cached_property
     def residual(self) -> Residual | None:
-        """What the body makes of a rescaled sum and a stored byte, where that is all that it does."""
+        """The residual that the body computes, or None."""
         return None if self.rescaling is None else find_residual(self.kernel, self.rescaling)
 
     @property
     def rows(self) -> int:
-        """Rows of words of the epilogue, in a panel."""
+        """Number of rows of epilogue words in a panel."""
         return 0 if self.rescaling is None else self.rescaling.row_count
 
     def starts(self, starts: Array) -> Array:
-        """What sums begin with: (groups, channels)."""
+        """Returns the initial sums, (groups, channels)."""
         if self.rescaling is None:
             return starts
         return np.asarray(starts + self.rescaling.starts().reshape(starts.shape))
 
     def words(self, groups: int, channels: int) -> Array:
-        """(rows, groups, channels)."""
+        """Returns the epilogue words, (rows, groups, channels)."""
         if self.rescaling is None:
             return np.zeros((0, groups, channels), np.int64)
         return self.rescaling.rows().reshape(self.rows, groups, channels)

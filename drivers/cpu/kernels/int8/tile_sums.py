@@ -1,4 +1,4 @@
-"""The sums of a tile: of the products of some windows of inputs with a panel of weights, in registers."""
+"""Sums of a tile in registers: products of input windows with a panel of weights."""
 
 from collections.abc import Sequence
 
@@ -6,37 +6,37 @@ from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.counters import LINE_BYTES, address, multiple, prefetch
 from neurald.drivers.cpu.kernels.int8.panels import panel_bytes
-from neurald.drivers.cpu.kernels.int8.plan import Plan
+from neurald.drivers.cpu.kernels.int8.plan import ProductPlan
 from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES
 from neurald.drivers.cpu.kernels.kept_sums import keep
 from neurald.drivers.cpu.target.routine import NAME
 
-#: Weights beyond this do not stay in the second cache, so that the next panel is fetched while one is multiplied.
+#: Larger weights exceed the second-level cache, so the next panel is prefetched.
 _RESIDENT_BYTES = 256 << 10
-#: What a function of its own is called, and its parameters.
+#: Name and parameters of the function for a tile's sums.
 _FUNCTION = f"@{NAME}.sums"
 _PARAMETERS = ("%source", "%panel", "%ahead", "%common", "%totals")
 
 
 class TileSums:
-    """Writes how the sums of a tile come about.
+    """Writes the sums of a tile.
 
     Args:
         plan: of the product.
-        rows: of words of a panel that belong to what follows the sums.
-        has_sums: whether something is added that all channels of a position have in common.
+        rows: number of rows of epilogue words in a panel.
+        has_sums: True if all channels of a position share an addend.
     """
 
-    def __init__(self, plan: Plan, *, rows: int, has_sums: bool) -> None:
+    def __init__(self, plan: ProductPlan, *, rows: int, has_sums: bool) -> None:
         self._plan, self._rows, self._has_sums = plan, rows, has_sums
         self._scheme, self._product = plan.scheme, plan.product
         self._register = plan.scheme.target.vector_bytes
         self._panel_bytes = panel_bytes(plan, rows)
-        # Bytes that are fetched every `_period` steps.
+        # Bytes prefetched every `_period` steps.
         tiles = plan.row_tiles * plan.block
         most = max(plan.unrolled, tiles // plan.vectors)
         self._period = next(each for each in range(most, 0, -1) if plan.run_steps % each == 0)
-        # A panel for a single tile is read from its beginning to its end, as fast as memory gives it.
+        # A panel for a single tile is streamed from memory anyway.
         is_fetched = tiles > 1 and plan.panels * self._panel_bytes > _RESIDENT_BYTES
         self._fetched = -(-plan.vectors * self._register * self._period // tiles) if is_fetched else 0
         row_step = self._product.rows.stride * plan.layout.row_bytes
@@ -47,12 +47,14 @@ class TileSums:
         ]
 
     def ahead(self, code: Instructions, panel: str, tile: str) -> str:
-        """A pointer to the part of the panel after `panel` that is fetched while a tile is computed.
+        """Returns the address of the next panel's part that is prefetched during a tile.
 
-        All tiles of a block together fetch the whole panel, each as much as the others.
+        The tiles of a block together prefetch the whole panel, in equal parts.
 
         Args:
-            tile: its number in the block.
+            code: receives the instructions.
+            panel: address of the current panel.
+            tile: number of the tile in the block.
         """
         part = self._plan.steps // self._period * self._fetched
         return address(code, panel, str(self._panel_bytes), multiple(code, tile, part))
@@ -60,12 +62,14 @@ class TileSums:
     def call(
         self, code: Instructions, source: str, panel: str, ahead: str, common: str | None, totals: str
     ) -> None:
-        """Instructions that leave the sums in memory, see `write`; they are a function of their own.
+        """Calls a function that stores the sums to memory; see `write`.
 
-        So registers are given to the sums as if nothing else were there.
+        As a separate function, register allocation favours the sums.
 
         Args:
-            totals: where to put them, aligned to a vector: those of a position one after another.
+            code: receives the instructions.
+            source, panel, ahead, common: as for `write`.
+            totals: destination, aligned to a vector; the sums of a position are contiguous.
         """
         if not any(_FUNCTION in each for each in code.globals):
             inner = Instructions(_PARAMETERS)
@@ -77,14 +81,14 @@ class TileSums:
         code.effect(f"call void {_FUNCTION}({_typed((source, panel, ahead, common or 'null', totals))})")
 
     def write(self, code: Instructions, source: str, panel: str, ahead: str, common: str | None) -> list[str]:
-        """The names of the sums, vectors of i32: those of a position one after another.
+        """Computes the sums, vectors of i32; those of a position are consecutive.
 
         Args:
-            code: where instructions go.
-            source: a pointer to the first window.
-            panel: a pointer to the weights, and what is before them.
+            code: receives the instructions.
+            source: address of the first window.
+            panel: address of the panel.
             ahead: see `ahead`.
-            common: a pointer to what the channels of the first position have in common, those of the others after it.
+            common: address of the shared addends of the positions, if there are any.
         """
         v = self._vector(code)
         starts = self.load_row(code, panel, 0)
@@ -100,7 +104,7 @@ class TileSums:
         return self._add_windows(code, totals, source, weights, ahead)
 
     def load_row(self, code: Instructions, panel: str, row: int) -> list[str]:
-        """The vectors of words of a row of a panel."""
+        """Loads the vectors of a row of words of a panel."""
         kind, vectors = self._vector(code).type("i32"), self._plan.vectors
         at = [address(code, panel, str((row * vectors + each) * self._register)) for each in range(vectors)]
         return [code.fresh(f"load {kind}, ptr {each}, align {self._register}") for each in at]
@@ -115,7 +119,7 @@ class TileSums:
     def _add_windows(
         self, code: Instructions, totals: list[str], source: str, weights: str, ahead: str
     ) -> list[str]:
-        """All products added to the sums."""
+        """Adds all products."""
         plan, side = self._plan, self._product.rows
         if side.taps == 1:
             return self._add_row(code, totals, source, weights, ahead)
@@ -128,7 +132,7 @@ class TileSums:
     def _further(
         self, code: Instructions, pointers: tuple[str, str], number: str, steps: int
     ) -> tuple[str, str]:
-        """Where weights are, and what is fetched meanwhile, after so many times so many steps."""
+        """Advances the weights and the prefetch address by `number` × `steps` steps."""
         weights, ahead = pointers
         fetched = steps // self._period * self._fetched
         return (
@@ -166,7 +170,7 @@ class TileSums:
     def _add_steps(
         self, code: Instructions, totals: list[str], source: str, weights: str, count: int
     ) -> list[str]:
-        """The sums after so many words that follow one another."""
+        """Computes the sums after consecutive words."""
         plan, turn = self._plan, self._plan.unrolled
         done = count - count % turn
         if done > turn:
@@ -187,7 +191,7 @@ class TileSums:
     def _add_step(
         self, code: Instructions, totals: list[str], source: str, weights: str, step: int
     ) -> list[str]:
-        """The sums after another word of every window."""
+        """Computes the sums after another word of every window."""
         plan, v = self._plan, self._vector(code)
         kind = v.type("i32")
         columns = []
@@ -205,5 +209,5 @@ class TileSums:
 
 
 def _typed(names: Sequence[str]) -> str:
-    """Pointers, as a list of parameters or arguments."""
+    """Returns pointers as a list of parameters or arguments."""
     return ", ".join(f"ptr {each}" for each in names)

@@ -1,6 +1,7 @@
-"""The sums of the inputs of windows, which weights with a zero point need: see `Weights.sums`.
+"""Sums of window inputs, which weights with a zero point need; see `Weights.sums`.
 
-A function of its own computes them for a line of windows; it gets to know sizes when it is called, so that many kernels share it.
+They are computed by a subroutine for a line of windows, which takes sizes as arguments and is
+shared by many kernels.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,31 +14,33 @@ from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.counters import address, multiple, opaque
 from neurald.drivers.cpu.kernels.function import subroutine_of
 from neurald.drivers.cpu.kernels.int8.panels import FACTOR_OFFSET
-from neurald.drivers.cpu.kernels.int8.plan import Plan
+from neurald.drivers.cpu.kernels.int8.plan import ProductPlan
 from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES, Scheme
 from neurald.drivers.cpu.target.routine import Subroutine
 
-#: Pointers to the first window, to where its sum goes, and to the factor; how many windows there are, and bytes between them.
-#: Then how many rows a window has, runs a row, and bytes a run, with the bytes between rows and between runs.
+#: Addresses of the first window, its sum and the factor; number and distance of windows; then
+#: number and distance of a window's rows and runs, and the bytes of a run.
 _POINTERS = ("%windows", "%sums", "%factor")
 _SIZES = ("%count", "%step", "%rows", "%row_step", "%runs", "%run_step", "%bytes")
 _PARAMETERS = (*(("ptr", each) for each in _POINTERS), *(("i64", each) for each in _SIZES))
-#: Windows that follow one another whose addresses are given by that of the first one.
+#: Number of consecutive windows addressed relative to the first one.
 _NEIGHBOURS = 4
 
 
 def write_window_sums(
-    code: Instructions, plan: Plan, windows: str, rows: str, *, head: str, sums: str
+    code: Instructions, plan: ProductPlan, windows: str, rows: str, *, head: str, sums: str
 ) -> None:
-    """Stores the sum of each window's bytes, times what the packed weights say: words, by group and position.
+    """Stores the sum of each window's bytes, times the factor in the packed weights.
+
+    The sums are words, ordered by group and position.
 
     Args:
-        code: where instructions go.
+        code: receives the instructions.
         plan: of the kernel.
-        windows: a pointer to the first window.
-        rows: of the output, how many.
-        head: the name of the packed weights' memory.
-        sums: the name of where to store them.
+        windows: address of the first window.
+        rows: number of output rows.
+        head: name of the packed weights' memory.
+        sums: destination.
     """
     product, layout = plan.product, plan.layout
     is_single, size = product.rows.taps == plan.runs == 1, plan.scheme.target.vector_bytes
@@ -58,13 +61,13 @@ def write_window_sums(
         step = product.columns.stride * layout.pixel_bytes
         with code.loop("0", rows, may_be_empty=True) as loop:
             line = address(code, first, multiple(code, loop.index, row_step))
-            place = address(code, to, multiple(code, loop.index, plan.width * WORD_BYTES))
-            code.call(function, line, place, factor, str(plan.width), str(step), *window)
+            slot = address(code, to, multiple(code, loop.index, plan.width * WORD_BYTES))
+            code.call(function, line, slot, factor, str(plan.width), str(step), *window)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Form:
-    """What a window consists of: whether of a single run, and whether that has whole vectors, and a part of one."""
+    """Form of a window: whether it has a single run, with whole vectors and with a partial one."""
 
     is_single: bool
     has_whole: bool
@@ -73,14 +76,14 @@ class _Form:
 
 @cache
 def _line(scheme: Scheme, form: _Form) -> Subroutine:
-    """The function for windows some bytes apart: as many at a time as a vector holds, and the rest one by one."""
+    """Returns the subroutine for a line of windows: as many at a time as lanes, then one by one."""
     code = Instructions((*_POINTERS, *_SIZES))
     _Line(code, scheme, form).write()
     return subroutine_of(code, _PARAMETERS)
 
 
 class _Line:
-    """Writes the instructions of the function."""
+    """Writes the instructions of the subroutine."""
 
     def __init__(self, code: Instructions, scheme: Scheme, form: _Form) -> None:
         self._code, self._scheme, self._form = code, scheme, form
@@ -98,28 +101,28 @@ class _Line:
         for first, last, together in (("0", whole, lanes), (whole, count, 1)):
             with code.loop(first, last, step=together, may_be_empty=True) as loop:
                 window = address(code, windows, v.two("mul", "i64", loop.index, step))
-                place = address(code, sums, multiple(code, loop.index, WORD_BYTES))
+                slot = address(code, sums, multiple(code, loop.index, WORD_BYTES))
                 starts = [
                     address(code, window, v.two("mul", "i64", step, str(each)))
                     for each in range(0, together, _NEIGHBOURS)
                 ]
                 totals = self._totals(starts, together, ["0", step, *steps])
                 if together == 1:
-                    total = v.two("mul", "i32", self._folded(totals[0]), factor)
-                    code.effect(f"store i32 {total}, ptr {place}, align 4")
+                    total = v.two("mul", "i32", self._horizontal_sum(totals[0]), factor)
+                    code.effect(f"store i32 {total}, ptr {slot}, align 4")
                     continue
                 total = self._vector.two(
                     "mul", "i32", self._transposed_sum(totals), self._vector.splat("i32", factor)
                 )
-                code.effect(f"store {self._kind} {total}, ptr {place}, align 4")
+                code.effect(f"store {self._kind} {total}, ptr {slot}, align 4")
 
     def _totals(self, starts: Sequence[str], count: int, steps: Sequence[str]) -> list[str]:
-        """For each window a vector whose lanes add up to the sum of its bytes.
+        """Returns for each window a vector whose lanes sum up to the sum of its bytes.
 
         Args:
-            starts: pointers to every fourth window.
-            count: of windows.
-            steps: bytes from those windows to the ones after them.
+            starts: addresses of every fourth window.
+            count: number of windows.
+            steps: distances in bytes from those windows to the following ones.
         """
         v = self._single
         rows, row_step, runs, run_step, _ = _SIZES[2:]
@@ -138,14 +141,14 @@ class _Line:
         whole = code.value(f"and i64 {length}, {-self._size}") if self._form.has_whole else "0"
         if self._form.has_whole:
             ones = self._vector.number("i32", 0x01010101)
-            with self._counted(whole, totals, step=self._size) as (offset, sums):
-                self._add(starts, v.two("add", "i64", run, offset), steps, ones, sums)
+            with self._counted(whole, totals, step=self._size) as (slot, sums):
+                self._add(starts, v.two("add", "i64", run, slot), steps, ones, sums)
         if self._form.has_rest:
             ones = self._first(v.two("sub", "i64", length, whole))
             self._add(starts, v.two("add", "i64", run, whole), steps, ones, totals)
 
     def _first(self, count: str) -> str:
-        """Ones for the first bytes of a vector."""
+        """Returns ones for the first bytes of a vector, as i32."""
         v = Vector(self._code, self._scheme.target, self._size)
         count = v.splat("i8", self._code.value(f"trunc i64 {count} to i8"))
         bytes_ = ", ".join(f"i8 {each}" for each in range(self._size))
@@ -154,13 +157,14 @@ class _Line:
         return self._code.value(f"bitcast {v.type('i8')} {ones} to {self._kind}")
 
     def _add(
-        self, starts: Sequence[str], offset: str, steps: Sequence[str], weights: str, totals: list[str]
+        self, starts: Sequence[str], slot: str, steps: Sequence[str], weights: str, totals: list[str]
     ) -> None:
-        """Adds bytes of a vector so many bytes after the beginning of each window to its total."""
+        """Adds the bytes at an slot in each window to its total."""
         code = self._code
         for number, start in enumerate(starts):
-            # Few registers hold the addresses of many windows, if they are not taken for addresses that all go on by themselves.
-            base = opaque(code, address(code, start, offset))
+            # Hiding the base keeps LLVM from giving each window its own induction variable, for
+            # which there are too few registers.
+            base = opaque(code, address(code, start, slot))
             for after, step in enumerate(steps):
                 each = number * _NEIGHBOURS + after
                 if each < len(totals):
@@ -169,7 +173,7 @@ class _Line:
 
     @contextmanager
     def _counted(self, count: str, totals: list[str], *, step: int = 1) -> Iterator[tuple[str, list[str]]]:
-        """A loop that carries totals; afterwards they are in the list that it was given."""
+        """Writes a loop that carries totals, and updates the given list."""
         carried = [(self._kind, each) for each in totals]
         with self._code.loop("0", count, carried, step=step) as loop:
             sums = list(loop.carried)
@@ -177,14 +181,14 @@ class _Line:
             loop.results = list(sums)
         totals[:] = loop.results
 
-    def _folded(self, total: str) -> str:
-        """The sum of all lanes."""
+    def _horizontal_sum(self, total: str) -> str:
+        """Returns the sum of all lanes."""
         name = f"@llvm.vector.reduce.add.v{self._scheme.lanes}i32"
         self._code.declarations.add(f"declare i32 {name}({self._kind})")
         return self._code.value(f"call i32 {name}({self._kind} {total})")
 
     def _transposed_sum(self, totals: Sequence[str]) -> str:
-        """The sums of the lanes of as many vectors, each in a lane: neighbours are added until one vector is left."""
+        """Returns the horizontal sums of as many vectors as lanes, by pairwise addition."""
         code, lanes, kind = self._code, self._scheme.lanes, self._kind
         parts = list(totals)
         while len(parts) > 1:

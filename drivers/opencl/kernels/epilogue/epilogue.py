@@ -8,12 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from neurald.drivers.compiler.analysis.integer_ranges import Ranges, range_of_sums
-from neurald.drivers.compiler.ir.expression import Accumulated, Apply, Axis, Expression, Load, axis
-from neurald.drivers.compiler.ir.graph import Contraction, Ranking, Value, unflat
+from neurald.drivers.compiler.ir.expression import AccumulatorRef, Apply, Axis, Expression, Load, axis
+from neurald.drivers.compiler.ir.graph import Contraction, TopK, delinearize
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import substitute, walk
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.arguments import Arguments
 from neurald.drivers.opencl.codegen.dialect import computed, store_text, stored
 from neurald.drivers.opencl.codegen.kernel_source import NAME
@@ -133,10 +134,10 @@ def epilogue(
 def _writer(kernel: Kernel, arguments: Arguments) -> "_Writer":
     contraction = kernel.contraction
     assert contraction is not None  # noqa: S101 - callers render a contraction
-    assert not isinstance(contraction, Ranking)  # noqa: S101 - which has no sums
+    assert not isinstance(contraction, TopK)  # noqa: S101 - which has no sums
     length = kernel.shape[-1]
     row, column = axis(math.prod(kernel.shape[:-1]), "row"), axis(length, "column")
-    position = (*unflat(row, kernel.shape[:-1]), column)
+    position = (*delinearize(row, kernel.shape[:-1]), column)
     where: dict[Expression, Expression] = dict(zip(kernel.axes, position, strict=True))
     body = substitute(kernel.body, where)
     requirements = [substitute(condition, where) for condition, _ in kernel.requirements]
@@ -209,7 +210,7 @@ class _Writer:
 
     @property
     def _names(self) -> dict[Expression, str]:
-        sums = [each for each in walk(self.body, *self.requirements) if isinstance(each, Accumulated)]
+        sums = [each for each in walk(self.body, *self.requirements) if isinstance(each, AccumulatorRef)]
         return {self.row: "row", self.column: "column", **dict.fromkeys(sums, "sum")}
 
     def scalar(self) -> str:

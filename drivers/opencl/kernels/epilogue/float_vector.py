@@ -3,8 +3,8 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from neurald.drivers.compiler.ir.expression import Accumulated, Apply, Constant, Expression, Load
-from neurald.drivers.compiler.ir.nesting import Nesting
+from neurald.drivers.compiler.ir.expression import AccumulatorRef, Apply, Constant, Expression, Load
+from neurald.drivers.compiler.ir.nesting import BoundedRecursion
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.opencl.codegen.dialect import constant_text
@@ -25,7 +25,7 @@ class FloatVector:
     def __init__(self, loads: FourLoads) -> None:
         self.loads = loads
         self._texts: dict[Expression, str | None] = {}
-        self._nesting = Nesting[str | None](_parts)
+        self._nesting = BoundedRecursion[str | None](_parts)
         self._lines: list[str] = []
 
     @property
@@ -56,7 +56,7 @@ class FloatVector:
     def _text(self, expression: Expression) -> str | None:
         if expression.type not in _FLOATS:
             return None
-        if isinstance(expression, Accumulated):
+        if isinstance(expression, AccumulatorRef):
             return "sum"
         if isinstance(expression, Constant):
             return None if math.isnan(expression.value) else constant_text(expression.value, Scalar.FLOAT32)

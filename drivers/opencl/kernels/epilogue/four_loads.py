@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from neurald.drivers.compiler.ir.expression import Axis, Expression, Linear, Load
-from neurald.drivers.compiler.ir.graph import Value, flat
+from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.traversal import walk
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.arguments import Argument
 from neurald.drivers.opencl.codegen.statements import Statements
 
@@ -61,7 +62,7 @@ class FourLoads:
         """
         if expression.guard is not None:
             return None
-        place = flat(expression.index, expression.value.shape)
+        place = linearize(expression.index, expression.value.shape)
         read = self._pointers[expression.value]
         if self._column not in walk(place):
             text = self._places.value(place)

@@ -5,8 +5,8 @@ Numbers of the model become sizes, so that layers that differ in nothing else ha
 
 from neurald.drivers.compiler.analysis.integer_ranges import Range, Ranges
 from neurald.drivers.compiler.analysis.single_rounding import parts_of
-from neurald.drivers.compiler.ir.expression import Accumulated, Apply, Constant, Expression, Load
-from neurald.drivers.compiler.ir.nesting import Nesting
+from neurald.drivers.compiler.ir.expression import AccumulatorRef, Apply, Constant, Expression, Load
+from neurald.drivers.compiler.ir.nesting import BoundedRecursion
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
@@ -34,7 +34,7 @@ class IntegerVector:
         self.sizes: dict[str, int] = {}
         self._ranges = ranges
         self._texts: dict[Expression, str | None] = {}
-        self._nesting = Nesting[str | None](_parts)
+        self._nesting = BoundedRecursion[str | None](_parts)
         self._lines: list[str] = []
 
     @property
@@ -84,7 +84,7 @@ class IntegerVector:
     def _text(self, expression: Expression) -> str | None:
         if self._range(expression) is None:
             return None
-        if isinstance(expression, Accumulated):
+        if isinstance(expression, AccumulatorRef):
             return "sum"
         if isinstance(expression, Load):
             return self._load(expression)
@@ -163,7 +163,7 @@ def _parts(expression: Expression) -> list[Expression]:
 
 
 def _has_sum(expression: Expression) -> bool:
-    return any(isinstance(each, Accumulated) for each in walk(expression))
+    return any(isinstance(each, AccumulatorRef) for each in walk(expression))
 
 
 def _shifted(value: str, left: str) -> str:

@@ -27,7 +27,7 @@ from neurald.drivers.opencl.kernels.fused.block import Block, Named, block_of, n
 from neurald.drivers.opencl.kernels.fused.patch import PLACE, Patch, patches
 from neurald.drivers.opencl.kernels.gemm import split_k
 from neurald.drivers.opencl.kernels.gemm.gemm_view import Product
-from neurald.drivers.opencl.platform.platform import DeviceFacts
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
 #: Work-items of a group.
 _ITEMS = 256

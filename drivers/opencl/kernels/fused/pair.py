@@ -18,7 +18,7 @@ from neurald.drivers.opencl.codegen.lazy_sources import LazySources
 from neurald.drivers.opencl.kernels.epilogue.epilogue import computing4, read_by_fours, used_values
 from neurald.drivers.opencl.kernels.gemm import tile
 from neurald.drivers.opencl.kernels.gemm.gemm_view import is_supported, loads, product_of, reader
-from neurald.drivers.opencl.platform.platform import DeviceFacts
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
 #: Larger windows are better computed once.
 _MOST_TAPS = 9

@@ -44,7 +44,7 @@ from neurald.drivers.opencl.kernels.gemm.accumulate import (
 from neurald.drivers.opencl.kernels.gemm.int8_dot import dot_text, instruction_of
 from neurald.drivers.opencl.kernels.gemm.tensor_core import MULTIPLY, PART_BYTES
 from neurald.drivers.opencl.kernels.gemm.tensor_core_text import SPLITTING
-from neurald.drivers.opencl.platform.platform import DeviceFacts
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
 #: Maximum number of candidates: their functions are large and slow to compile.
 _CHOICES = 4

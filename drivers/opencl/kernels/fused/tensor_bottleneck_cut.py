@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.kernels.fused.block import Block
 from neurald.drivers.opencl.kernels.fused.patch import Patch, parts_of, patches
 from neurald.drivers.opencl.kernels.fused.tensor_bottleneck_operands import Operands
 from neurald.drivers.opencl.kernels.gemm.accumulate import MOST_TILES, split_cycles
 from neurald.drivers.opencl.kernels.gemm.tensor_core import PART_BYTES
-from neurald.drivers.opencl.platform.platform import DeviceFacts
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
 #: Work-items of a group.
 ITEMS = 256

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from neurald.drivers.compiler.ir.expression import Load
-from neurald.drivers.compiler.ir.graph import DepthwiseConvolution, Value, flat
+from neurald.drivers.compiler.ir.graph import DepthwiseConvolution, linearize
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.kernels.epilogue.epilogue import used_values
 from neurald.drivers.opencl.kernels.fused.block import Block
 from neurald.drivers.opencl.kernels.gemm import split_k
@@ -17,7 +18,7 @@ from neurald.drivers.opencl.kernels.gemm.correction import corrected
 from neurald.drivers.opencl.kernels.gemm.gemm_view import Product
 from neurald.drivers.opencl.kernels.gemm.packing import packed, padded
 from neurald.drivers.opencl.kernels.gemm.tensor_core import PART_BYTES, by_column
-from neurald.drivers.opencl.platform.platform import DeviceFacts
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,7 +88,7 @@ def _of_columns(kernel: Kernel, others: set[Value]) -> tuple[Value, ...]:
     for value in used_values(kernel):
         loads = [each for each in walk(*kernel.roots) if isinstance(each, Load) and each.value is value]
         is_plain = all(
-            each.guard is None and flat(each.index, value.shape) is kernel.axes[-1] for each in loads
+            each.guard is None and linearize(each.index, value.shape) is kernel.axes[-1] for each in loads
         )
         if (
             is_plain

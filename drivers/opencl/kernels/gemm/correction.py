@@ -9,12 +9,13 @@ from dataclasses import replace
 import numpy as np
 
 from neurald.drivers.compiler.analysis.integer_ranges import range_of_sums, range_of_type
-from neurald.drivers.compiler.ir.expression import Apply, Expression, Load, accumulated, load
-from neurald.drivers.compiler.ir.graph import Convolution, MatrixProduct, Value, flat
+from neurald.drivers.compiler.ir.expression import Apply, Expression, Load, accumulator, load
+from neurald.drivers.compiler.ir.graph import Convolution, MatrixProduct, linearize
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import substitute
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.kernels.gemm.gemm_view import Product
 from neurald.drivers.opencl.kernels.gemm.packing import packed
 
@@ -46,9 +47,9 @@ def corrected(kernel: Kernel, product: Product, right: Value) -> Kernel:
         if not any(range_of_sums(each) == range_of_type(product.sum_type) for each in (contraction, plain)):
             where = _less_bias(kernel, corrections)
     else:
-        place = flat(kernel.axes[:-1], kernel.shape[:-1]) // product.rows, column
+        place = linearize(kernel.axes[:-1], kernel.shape[:-1]) // product.rows, column
     if not where:
-        total = accumulated(product.sum_type)
+        total = accumulator(product.sum_type)
         where = {total: total - load(corrections, place)}
     return replace(
         kernel,
@@ -63,7 +64,7 @@ def _less_bias(kernel: Kernel, corrections: Value) -> dict[Expression, Expressio
 
     Returns nothing if there is no such sum.
     """
-    total: Expression = accumulated(Scalar.INT32)
+    total: Expression = accumulator(Scalar.INT32)
     users = [each for each in kernel.expressions if total in each.operands]
     if len(users) == 1 and isinstance(users[0], Apply) and users[0].op is Op.CONVERT:
         total = users[0]

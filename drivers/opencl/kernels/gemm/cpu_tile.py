@@ -13,7 +13,7 @@ from neurald.drivers.opencl.kernels.epilogue.epilogue import epilogue, used_valu
 from neurald.drivers.opencl.kernels.gemm.accumulate import store_text
 from neurald.drivers.opencl.kernels.gemm.gemm_view import Product, readers
 from neurald.drivers.opencl.kernels.gemm.packing import packed, padded
-from neurald.drivers.opencl.platform.platform import DeviceFacts
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
 _COLUMNS = 32
 #: Limit on the depth, so that the copy stays in the L1 cache.

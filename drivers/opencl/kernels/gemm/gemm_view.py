@@ -19,13 +19,13 @@ from neurald.drivers.compiler.ir.graph import (
     Contraction,
     Convolution,
     MatrixProduct,
-    Ranking,
-    Value,
-    flat,
-    unflat,
+    TopK,
+    delinearize,
+    linearize,
 )
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.arguments import Argument
 from neurald.drivers.opencl.codegen.kernel_source import NAME
 from neurald.drivers.opencl.codegen.statements import Statements
@@ -110,7 +110,7 @@ class Product:
 def product_of(kernel: Kernel) -> Product | None:
     """Returns the contraction of a kernel as matrix products; None if no kernel supports it."""
     contraction = kernel.contraction
-    if contraction is None or isinstance(contraction, Ranking) or not _is_supported(contraction, kernel):
+    if contraction is None or isinstance(contraction, TopK) or not _is_supported(contraction, kernel):
         return None
     if isinstance(contraction, Convolution):
         return _of_convolution(contraction)
@@ -292,8 +292,8 @@ def _batch_text(value: Value, batch: tuple[int, ...], size: int) -> str:
     """Returns the offset of a batch's matrix in a value whose batches broadcast."""
     lengths = value.shape[:-2]
     at = axis(math.prod(batch), "batch")
-    places = unflat(at, batch)[len(batch) - len(lengths) :]
-    position = flat((p * 0 if n == 1 else p for p, n in zip(places, lengths, strict=True)), lengths)
+    places = delinearize(at, batch)[len(batch) - len(lengths) :]
+    position = linearize((p * 0 if n == 1 else p for p, n in zip(places, lengths, strict=True)), lengths)
     known: dict[Expression, str] = {at: "batch"}
     statements = Statements({}, known)
     text = statements.value(position * size)

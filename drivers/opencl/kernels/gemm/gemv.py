@@ -5,8 +5,8 @@ It is read once, in order, by the whole device.
 The work-items of a group split the depth and combine their sums in a tree.
 """
 
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.arguments import as_images
 from neurald.drivers.opencl.codegen.dialect import multiply_add
 from neurald.drivers.opencl.codegen.kernel_source import NAME, WAIT, Source
@@ -14,7 +14,7 @@ from neurald.drivers.opencl.codegen.template import arguments, fill, resolved
 from neurald.drivers.opencl.kernels.epilogue.epilogue import epilogue, read_by_fours, used_values
 from neurald.drivers.opencl.kernels.gemm.accumulate import store_text
 from neurald.drivers.opencl.kernels.gemm.gemm_view import Product, readers
-from neurald.drivers.opencl.platform.platform import DeviceFacts
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
 #: Products with more rows are better computed in tiles.
 _MAXIMUM_ROWS = 8

@@ -23,9 +23,9 @@ from enum import Enum
 
 import numpy as np
 
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.arguments import Argument, as_images
 from neurald.drivers.opencl.codegen.dialect import stored
 from neurald.drivers.opencl.codegen.kernel_source import Source
@@ -34,7 +34,7 @@ from neurald.drivers.opencl.kernels.epilogue.epilogue import epilogue, used_valu
 from neurald.drivers.opencl.kernels.gemm.accumulate import GATHERED, Sums, finish, gathered
 from neurald.drivers.opencl.kernels.gemm.gemm_view import Product, reader
 from neurald.drivers.opencl.kernels.gemm.packing import packed, padded
-from neurald.drivers.opencl.platform.platform import DeviceFacts
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
 _BYTES = 4
 #: Rows and columns of a work-item.

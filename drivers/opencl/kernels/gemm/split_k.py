@@ -5,17 +5,17 @@ terms, which the first share does, and an output that is zero before: a separate
 early enough that no kernel waits for that.
 """
 
-from neurald.drivers.compiler.ir.expression import Accumulated, Apply, Expression
-from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.expression import AccumulatorRef, Apply, Expression
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.arguments import Arguments
 from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
 from neurald.drivers.opencl.codegen.render import LOCAL_SIZE
 from neurald.drivers.opencl.kernels.epilogue.epilogue import computing4, used_values
-from neurald.drivers.opencl.platform.platform import DeviceFacts
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.drivers.opencl.platform.reduction_order import Sums
 
 #: The first compute capability that adds four floats at once.
@@ -29,7 +29,11 @@ def is_offered(facts: DeviceFacts) -> bool:
 
 def is_sum(kernel: Kernel) -> bool:
     """Returns True if a kernel computes vectors of FLOAT32 as its contraction plus other terms."""
-    if kernel.output.type is not Scalar.FLOAT32 or kernel.place is not None or not _is_sum(kernel.body):
+    if (
+        kernel.output.type is not Scalar.FLOAT32
+        or kernel.output_offset is not None
+        or not _is_sum(kernel.body)
+    ):
         return False
     return computing4(kernel, Arguments((kernel.output, *used_values(kernel)))) is not None
 
@@ -37,8 +41,8 @@ def is_sum(kernel: Kernel) -> bool:
 def _is_sum(body: Expression) -> bool:
     has_sum: dict[Expression, bool] = {}
     for each in walk(body):
-        has_sum[each] = isinstance(each, Accumulated) or any(has_sum[operand] for operand in each.operands)
-    while not isinstance(body, Accumulated):
+        has_sum[each] = isinstance(each, AccumulatorRef) or any(has_sum[operand] for operand in each.operands)
+    while not isinstance(body, AccumulatorRef):
         if not isinstance(body, Apply) or body.op is not Op.ADD or body.type is not Scalar.FLOAT32:
             return False
         with_sums = [each for each in body.operands if has_sum[each]]

@@ -23,9 +23,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.dialect import stored
 from neurald.drivers.opencl.codegen.kernel_source import WAIT, Source
 from neurald.drivers.opencl.codegen.template import arguments, fill, resolved
@@ -44,7 +44,7 @@ from neurald.drivers.opencl.kernels.gemm.correction import corrected
 from neurald.drivers.opencl.kernels.gemm.gemm_view import Product
 from neurald.drivers.opencl.kernels.gemm.packing import packed, padded
 from neurald.drivers.opencl.kernels.gemm.tensor_core_text import begun
-from neurald.drivers.opencl.platform.platform import DeviceFacts
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
 _LOCAL_BYTES = 48 * 1024
 _ITEMS = 256

@@ -14,9 +14,9 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.arguments import Arguments, as_images
 from neurald.drivers.opencl.codegen.dialect import multiply_add
 from neurald.drivers.opencl.codegen.kernel_source import WAIT, Source
@@ -45,7 +45,7 @@ from neurald.drivers.opencl.kernels.gemm.tile_text import (
     PLACES_BY_ROW,
     THROUGH_REGISTERS,
 )
-from neurald.drivers.opencl.platform.platform import DeviceFacts
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
 #: Limit on a group's local memory, if the device has as much.
 _LOCAL_BYTES = 48 * 1024

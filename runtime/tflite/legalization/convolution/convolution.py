@@ -1,6 +1,6 @@
 """Weighted sums: convolutions and fully connected layers.
 
-Weights of float16 become float32 when they come, where activations are float32.
+float16 weights are converted to float32 at run time if the activations are float32.
 """
 
 from dataclasses import replace
@@ -24,16 +24,19 @@ _SHUFFLED = FullyConnectedOptionsWeightsFormat.SHUFFLED4x16INT8
 #: Rows and columns of a block of shuffled weights.
 _BLOCK = (4, 16)
 _SHUFFLED_ZERO_POINT = 128
-#: Of the input of Android's FULLY_CONNECTED.
+#: Maximum rank of the input of Android's FULLY_CONNECTED.
 _HIGHEST_RANK = 4
-#: What scales of blocks become.
+#: Type of block scales after conversion.
 _REAL = Operand(type=OperandType.TENSOR_FLOAT32, dimensions=None)
-#: Types of biases for quantised inputs; TENSOR_INT32 for all others.
+#: Bias types by type of quantised input; TENSOR_INT32 for all others.
 _BIASES = {OperandType.TENSOR_QUANT16_SYMM: OperandType.TENSOR_INT64}
 
 
 def _weights(graph: Graph, source: int, weights: int) -> int:
-    """Weights or bias of the type of the activations, or quantised; TFLite takes unsigned bytes as signed ones."""
+    """Converts weights or bias to the activations' type, unless quantised.
+
+    TFLite reads unsigned bytes as signed.
+    """
     operand = graph.operand(weights)
     if operand.type is OperandType.TENSOR_QUANT8_ASYMM and not is_quantized(graph.operand(source)):
         return graph.as_signed(weights)
@@ -50,7 +53,7 @@ def _weights(graph: Graph, source: int, weights: int) -> int:
 def _bias(
     graph: Graph, operator: Operator, source: int, weights: int, channel_axis: int, position: int = 2
 ) -> int:
-    """The bias, with the scale that Android NN demands of it; zeros where TFLite leaves it out."""
+    """Returns the bias with the scale that Android NN requires; zeros if TFLite omits it."""
     operand, kernel = graph.operand(source), graph.operand(weights)
     is_stored = is_quantized(operand)
     scale = operand.scale * kernel.scale if is_stored else 0.0
@@ -68,7 +71,10 @@ def _bias(
 
 
 def _dilations(graph: Graph, options: Options) -> tuple[int, ...]:
-    """Layout and dilations; nothing where they have their defaults, so that devices of lower levels can follow."""
+    """Returns layout and dilations.
+
+    Empty for the defaults, so that devices of lower levels accept the operation.
+    """
     width, height = options["dilation_width"], options["dilation_height"]
     if width == height == 1:
         return ()
@@ -76,7 +82,7 @@ def _dilations(graph: Graph, options: Options) -> tuple[int, ...]:
 
 
 def _groups(graph: Graph, source: int, weights: int) -> int:
-    """How often the depth of the weights goes into that of the input, 0 where that is not known."""
+    """Returns the ratio of the input's depth to that of the weights; 0 if unknown."""
     shapes = graph.operand(source).dimensions, graph.operand(weights).dimensions
     depths = [shape[3] for shape in shapes if shape is not None and len(shape) == 4]
     if len(depths) < len(shapes) or not all(depths) or depths[0] % depths[1]:
@@ -85,7 +91,10 @@ def _groups(graph: Graph, source: int, weights: int) -> int:
 
 
 def conv_2d(graph: Graph, operator: Operator, options: Options) -> None:
-    """NHWC, the filter's output channels first; a filter of less depth than the input's sees one group of it."""
+    """CONV_2D in NHWC; filters have the output channels first.
+
+    Less filter depth means a grouped convolution.
+    """
     source, weights = graph.input(operator, 0), graph.input(operator, 1)
     weights = _weights(graph, source, weights)
     inputs = (
@@ -108,7 +117,10 @@ def conv_2d(graph: Graph, operator: Operator, options: Options) -> None:
 
 
 def depthwise_conv_2d(graph: Graph, operator: Operator, options: Options) -> None:
-    """As TFLite does, the multiplier is taken from the shapes where they are known, not from the option."""
+    """DEPTHWISE_CONV_2D.
+
+    Like TFLite, takes the multiplier from the shapes if known, not from the option.
+    """
     source, weights = graph.input(operator, 0), graph.input(operator, 1)
     weights = _weights(graph, source, weights)
     multiplier = options["depth_multiplier"]
@@ -134,7 +146,7 @@ def depthwise_conv_2d(graph: Graph, operator: Operator, options: Options) -> Non
 
 
 def transpose_conv(graph: Graph, operator: Operator, options: Options) -> None:
-    """The output's shape comes first in TFLite."""
+    """TRANSPOSE_CONV. TFLite has the output's shape as the first input."""
     shape, weights, source = (graph.input(operator, position) for position in range(3))
     weights = _weights(graph, source, weights)
     inputs = (
@@ -151,7 +163,10 @@ def transpose_conv(graph: Graph, operator: Operator, options: Options) -> None:
 
 
 def fully_connected(graph: Graph, operator: Operator, options: Options) -> None:
-    """Android NN takes two dimensions at least, gives exactly two, and rounds stored sums in another way."""
+    """FULLY_CONNECTED.
+
+    Android NN's takes at least rank 2, returns rank 2, and rounds quantised sums differently.
+    """
     weights_format = options["weights_format"]
     if weights_format not in (_DEFAULT, _SHUFFLED):
         raise Unsupported(f"weights format {weights_format} is not supported")
@@ -188,7 +203,10 @@ def fully_connected(graph: Graph, operator: Operator, options: Options) -> None:
 def _fully_connected_blocks(
     graph: Graph, operator: Operator, options: Options, blockwise: tuple[int, int]
 ) -> None:
-    """Weights quantised by blocks; LiteRT always gives the rows of the input a zero point then."""
+    """Emits FULLY_CONNECTED with block-quantised weights.
+
+    LiteRT always quantises input rows asymmetrically then.
+    """
     weights, scales = blockwise
     source, steps = graph.input(operator, 0), graph.value_like(_REAL)
     graph.emit(OperationType.CAST, (scales,), (steps,))
@@ -202,9 +220,10 @@ def _fully_connected_blocks(
 
 
 def _unshuffled(graph: Graph, source: int, weights: int) -> int:
-    """Weights in blocks of 4 rows and 16 columns, as ordinary ones.
+    """Converts weights in blocks of 4 rows and 16 columns to row-major order.
 
-    Their sign bit is flipped; for both inputs TFLite takes a zero point of 128, whatever the file says.
+    Their sign bit is flipped; TFLite assumes a zero point of 128 for both inputs, regardless of the
+    file.
     """
     operand, value = graph.operand(weights), graph.value(weights)
     if (
@@ -232,7 +251,7 @@ def _unshuffled(graph: Graph, source: int, weights: int) -> int:
 def _fully_connected_floats(
     graph: Graph, inputs: tuple[int, int, int], options: Options, result: int
 ) -> None:
-    """One of Android NN's, with reshapes around it where ranks demand them."""
+    """Emits Android NN's FULLY_CONNECTED, with reshapes if the ranks require them."""
     source, weights, bias = inputs
     units, depth = graph.operand(weights).dimensions or ()
     dimensions = graph.operand(source).dimensions or ()

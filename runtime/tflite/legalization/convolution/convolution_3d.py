@@ -1,4 +1,4 @@
-"""Convolutions of volumes."""
+"""3-D convolutions."""
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
@@ -12,7 +12,10 @@ _STEPS = tuple(f"{what}_{axis}" for what in ("stride", "dilation") for axis in (
 
 
 def convolve(operation_type: OperationType, *, shaped: bool) -> Rule:
-    """A convolution; the inputs of one that is `shaped` are the output's shape, the filter, the input and the bias."""
+    """Builds a rule for a convolution.
+
+    A `shaped` one has the inputs output shape, filter, input, bias.
+    """
 
     def rule(graph: Graph, operator: Operator, options: Options) -> None:
         order = (0, 2, 1) if shaped else (0, 1)

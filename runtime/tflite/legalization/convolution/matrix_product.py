@@ -13,7 +13,7 @@ from neurald.runtime.tflite.schema import Operator
 
 
 def batch_matmul(graph: Graph, operator: Operator, options: Options) -> None:
-    """The flag on how floats are quantised comes only where they are."""
+    """BATCH_MATMUL. The flag for dynamic quantisation is passed only if it applies."""
     first, second = graph.input(operator, 0), graph.input(operator, 1)
     inputs = first, second, *(graph.boolean(value=bool(options[name])) for name in ("adj_x", "adj_y"))
     is_hybrid = is_quantized(graph.operand(second)) and not is_quantized(graph.operand(first))
@@ -30,9 +30,10 @@ def batch_matmul(graph: Graph, operator: Operator, options: Options) -> None:
 
 
 def _scaled_by_column(graph: Graph, index: int, *, is_turned: bool) -> int:
-    """A matrix whose scales, if it has several, are those of the product's columns.
+    """Returns a matrix whose channel scales, if any, belong to the columns of the product.
 
-    LiteRT takes them so whatever dimension the file says that they are along, and leaves out those that are too many.
+    LiteRT interprets them that way regardless of the dimension stated in the file, and ignores
+    surplus ones.
     """
     operand = graph.operand(index)
     quant, dimensions = operand.channel_quant, operand.dimensions
@@ -48,7 +49,10 @@ def _scaled_by_column(graph: Graph, index: int, *, is_turned: bool) -> int:
 
 
 def _is_alike(first: Dimensions, second: Dimensions) -> bool:
-    """Whether it is certain that the batches are the same: Android NN's operation does not broadcast them."""
+    """Returns True if the batches are known to be equal.
+
+    Android NN's operation does not broadcast them.
+    """
     return first is not None and second is not None and first[:-2] == second[:-2] and 0 not in first[:-2]
 
 

@@ -1,4 +1,4 @@
-"""Windows over an image."""
+"""Pooling over image windows."""
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.runtime.tflite.graph import Graph
@@ -14,7 +14,7 @@ from neurald.runtime.tflite.schema import Operator
 
 
 def pool(operation_type: OperationType) -> Rule:
-    """A window over an image."""
+    """Builds a rule for a pooling operation."""
 
     def rule(graph: Graph, operator: Operator, options: Options) -> None:
         fields = ("stride_width", "stride_height", "filter_width", "filter_height")

@@ -1,4 +1,4 @@
-"""Suppression of boxes that overlap, and the custom operator of detectors."""
+"""Non-maximum suppression, and the custom operator of detection models."""
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.runtime.tflite.flexbuffer import FlexMap
@@ -10,12 +10,12 @@ from neurald.runtime.tflite.schema import Operator
 
 _COUNTS = ("max_detections", "max_classes_per_detection")
 _SCALES = ("y_scale", "x_scale", "h_scale", "w_scale")
-#: What LiteRT takes where the options do not say.
+#: LiteRT's default if the options do not specify it.
 _DETECTIONS_PER_CLASS = 100
 
 
 def suppression(operation_type: OperationType) -> Rule:
-    """The same inputs and outputs in the same order."""
+    """Builds a rule that passes inputs and outputs on in the same order."""
 
     def rule(graph: Graph, operator: Operator, _: Options) -> None:
         inputs = [graph.input(operator, position) for position in range(len(operator.inputs))]
@@ -26,7 +26,7 @@ def suppression(operation_type: OperationType) -> Rule:
 
 
 def detection_postprocess(graph: Graph, operator: Operator, _: Options) -> None:
-    """TFLite_Detection_PostProcess; its options are a map of the FlexBuffers format."""
+    """TFLite_Detection_PostProcess; its options are a FlexBuffers map."""
     options = FlexMap(operator.custom_options)
     scores = graph.input(operator, 1)
     inputs = (
@@ -46,7 +46,7 @@ def detection_postprocess(graph: Graph, operator: Operator, _: Options) -> None:
     graph.emit(OperationType.TFLITE_DETECTION_POSTPROCESS, inputs, outputs)
 
 
-#: Custom operators by their names.
+#: Custom operators by name.
 CUSTOM: dict[str, Lowering] = {
     "TFLite_Detection_PostProcess": Lowering(rule=detection_postprocess, inputs=(3, 3), outputs=(4, 4)),
 }

@@ -10,40 +10,40 @@ from neurald.runtime.tflite.schema import Operator
 
 
 def softmax(graph: Graph, operator: Operator, options: Options) -> None:
-    """Along the last axis."""
+    """SOFTMAX along the last axis."""
     source = graph.input(operator)
     inputs = source, graph.real(options["beta"], like=source)
     graph.emit(OperationType.SOFTMAX, inputs, (graph.output(operator),))
 
 
 def log_softmax(graph: Graph, operator: Operator, _: Options) -> None:
-    """Along the last axis."""
+    """LOG_SOFTMAX along the last axis."""
     source = graph.input(operator)
     inputs = source, graph.real(1.0, like=source), graph.int32(-1)
     graph.emit(OperationType.LOG_SOFTMAX, inputs, (graph.output(operator),))
 
 
 def elu(graph: Graph, operator: Operator, _: Options) -> None:
-    """TFLite's alpha is 1."""
+    """ELU; TFLite's alpha is 1."""
     source = graph.input(operator)
     graph.emit(OperationType.ELU, (source, graph.real(1.0, like=source)), (graph.output(operator),))
 
 
 def gelu(graph: Graph, operator: Operator, options: Options) -> None:
-    """By the error function, or by an approximation with the hyperbolic tangent."""
+    """GELU, exact (with the error function) or approximated with the hyperbolic tangent."""
     inputs = graph.input(operator), graph.boolean(value=bool(options["approximate"]))
     graph.emit(OperationType.TFLITE_GELU, inputs, (graph.output(operator),))
 
 
 def leaky_relu(graph: Graph, operator: Operator, options: Options) -> None:
-    """The slope below 0 is an option."""
+    """LEAKY_RELU; the slope below 0 is an option."""
     source = graph.input(operator)
     inputs = source, graph.real(options["alpha"], like=source)
     graph.emit(OperationType.TFLITE_LEAKY_RELU, inputs, (graph.output(operator),))
 
 
 def local_response_normalization(graph: Graph, operator: Operator, options: Options) -> None:
-    """Along the last axis."""
+    """LOCAL_RESPONSE_NORMALIZATION along the last axis."""
     source = graph.input(operator)
     factors = (graph.real(options[name], like=source) for name in ("bias", "alpha", "beta"))
     inputs = source, graph.int32(options["radius"]), *factors
@@ -51,7 +51,7 @@ def local_response_normalization(graph: Graph, operator: Operator, options: Opti
 
 
 def l2_normalization(graph: Graph, operator: Operator, options: Options) -> None:
-    """Along the last axis. TFLite's arithmetic on stored values is its own."""
+    """L2_NORMALIZATION along the last axis. TFLite has its own arithmetic on quantised values."""
     is_stored = is_quantized(graph.operand(graph.input(operator)))
     operation_type = OperationType.TFLITE_L2_NORMALIZATION if is_stored else OperationType.L2_NORMALIZATION
     unary(operation_type)(graph, operator, options)

@@ -1,4 +1,4 @@
-"""Arithmetic on two inputs, and on more."""
+"""Arithmetic on two or more inputs."""
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FusedActivation, Operand, OperandType
@@ -11,7 +11,7 @@ from neurald.runtime.tflite.schema import Operator
 
 
 def _emit_whole(graph: Graph, operator: Operator, operation_type: OperationType, activation: int) -> None:
-    """Of INT16 without a scale: whole numbers, of which only the lowest bits are kept."""
+    """Emits an operation on INT16 without a scale: integers that wrap around."""
     if activation:
         raise Unsupported(f"the fused activation {activation} of whole numbers of 16 bits is not supported")
     wide = Operand(type=OperandType.TENSOR_INT32, dimensions=None)
@@ -25,7 +25,10 @@ def _emit_whole(graph: Graph, operator: Operator, operation_type: OperationType,
 
 
 def arithmetic(operation_type: OperationType) -> Rule:
-    """Two inputs and a fused activation. TFLite gives the result the inputs' type, whatever the file says."""
+    """Builds a rule for two inputs and a fused activation.
+
+    TFLite gives the result the type of the inputs, regardless of the file.
+    """
 
     def rule(graph: Graph, operator: Operator, options: Options) -> None:
         inputs = graph.input(operator, 0), graph.input(operator, 1)
@@ -35,7 +38,10 @@ def arithmetic(operation_type: OperationType) -> Rule:
 
 
 def addition(operation_type: OperationType, wider: OperationType) -> Rule:
-    """ADD and SUB; those of int16 are computed otherwise if the scales are powers of two."""
+    """Builds the rule for ADD or SUB.
+
+    Int16 uses other arithmetic if the scales are powers of two.
+    """
     plain = arithmetic(operation_type)
 
     def rule(graph: Graph, operator: Operator, options: Options) -> None:
@@ -53,7 +59,7 @@ def addition(operation_type: OperationType, wider: OperationType) -> Rule:
 
 
 def product(graph: Graph, operator: Operator, options: Options) -> None:
-    """The only one whose result has the type that the file says."""
+    """MUL, the only operator whose result has the type stated in the file."""
     inputs = graph.input(operator, 0), graph.input(operator, 1)
     if graph.is_whole16(operator):
         _emit_whole(graph, operator, OperationType.MUL, options["activation"])
@@ -62,7 +68,7 @@ def product(graph: Graph, operator: Operator, options: Options) -> None:
 
 
 def division(graph: Graph, operator: Operator, options: Options) -> None:
-    """TFLite's whole quotients lose their fraction, where Android NN's are rounded down."""
+    """DIV. TFLite's integer division truncates, while Android NN's rounds down."""
     is_whole = graph.operand(graph.input(operator, 0)).type is OperandType.TENSOR_INT32
     arithmetic(OperationType.TFLITE_DIV if is_whole else OperationType.DIV)(graph, operator, options)
 

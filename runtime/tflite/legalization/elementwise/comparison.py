@@ -1,4 +1,4 @@
-"""Truth values, and choices by them."""
+"""Comparisons, logical operators and selections."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from neurald.runtime.tflite.schema import Operator
 
 
 def compare(operation_type: OperationType, of_stored: OperationType) -> Rule:
-    """A comparison; that of stored values is another than Android NN's."""
+    """Builds the rule for a comparison; on quantised values it differs from Android NN's."""
 
     def rule(graph: Graph, operator: Operator, options: Options) -> None:
         is_stored = is_quantized(graph.operand(graph.input(operator, 0)))
@@ -22,7 +22,11 @@ def compare(operation_type: OperationType, of_stored: OperationType) -> Rule:
 
 
 def choose(operation_type: OperationType, of_scales: OperationType) -> Rule:
-    """One of two; Android NN's operation brings them to one scale, where TFLite takes them as they are stored."""
+    """Builds the rule for a choice of one of two values.
+
+    Android NN's operation rescales them to one scale, while TFLite takes the quantised values
+    unchanged.
+    """
 
     def rule(graph: Graph, operator: Operator, _: Options) -> None:
         inputs = tuple(graph.input(operator, position) for position in range(len(operator.inputs)))
@@ -38,7 +42,7 @@ def _have_one_scale(graph: Graph, indexes: Sequence[int]) -> bool:
 
 
 def select_v2(graph: Graph, operator: Operator, options: Options) -> None:
-    """SELECT where shapes are known to be the same."""
+    """SELECT_V2, as SELECT if the shapes are known to be equal."""
     shapes = [graph.operand(graph.input(operator, position)).dimensions for position in range(3)]
     is_plain = shapes[0] is not None and 0 not in shapes[0] and shapes.count(shapes[0]) == 3
     plain = OperationType.SELECT if is_plain else OperationType.TFLITE_SELECT_V2

@@ -1,4 +1,4 @@
-"""From one type of numbers to another."""
+"""Conversions between types of numbers."""
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
@@ -13,13 +13,13 @@ _REALS = (OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16, OperandType.TE
 
 
 def dequantize(graph: Graph, operator: Operator, options: Options) -> None:
-    """TFLite also calls it so when weights of float16 become float32."""
+    """DEQUANTIZE, which TFLite also uses to convert float16 weights to float32."""
     is_float = graph.operand(graph.input(operator)).type in _REALS
     unary(OperationType.CAST if is_float else OperationType.DEQUANTIZE)(graph, operator, options)
 
 
 def quantize(graph: Graph, operator: Operator, _: Options) -> None:
-    """Numbers of 32 bits have their scale in the file, and operands have none: it becomes an argument."""
+    """QUANTIZE. A 32-bit operand has no scale; that of the file becomes an argument."""
     source, result = graph.input(operator), graph.output(operator)
     wide: tuple[int, ...] = ()
     for index, tensor in ((source, operator.inputs[0]), (result, operator.outputs[0])):
@@ -30,7 +30,7 @@ def quantize(graph: Graph, operator: Operator, _: Options) -> None:
 
 
 def cast(graph: Graph, operator: Operator, _: Options) -> None:
-    """Whole numbers that do not fit lose their high bits in TFLite, where Android NN cuts them off."""
+    """CAST. TFLite wraps integers that do not fit, while Android NN saturates them."""
     source, result = graph.input(operator), graph.output(operator)
     kinds = (graph.operand(source).type, graph.operand(result).type)
     is_plain = any(kind in _REALS for kind in kinds) or kinds[0] is kinds[1]
@@ -40,7 +40,7 @@ def cast(graph: Graph, operator: Operator, _: Options) -> None:
 
 
 def fake_quantize(graph: Graph, operator: Operator, options: Options) -> None:
-    """Numbers that look as if they had been stored."""
+    """FAKE_QUANT: quantises numbers and converts them back."""
     if options["narrow_range"]:
         raise Unsupported("a narrow range is not supported")
     source = graph.input(operator)

@@ -10,7 +10,7 @@ from neurald.runtime.tflite.schema import Operator
 
 
 def reciprocal_root(graph: Graph, operator: Operator, options: Options) -> None:
-    """TFLite's arithmetic on stored values is its own."""
+    """RSQRT. TFLite has its own arithmetic on quantised values."""
     is_stored = is_quantized(graph.operand(graph.input(operator)))
     unary(OperationType.TFLITE_RSQRT if is_stored else OperationType.RSQRT)(graph, operator, options)
 

@@ -1,1 +1,1 @@
-"""What every legalization rule is made with."""
+"""The interface and helpers of legalization rules."""

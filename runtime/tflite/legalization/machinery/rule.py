@@ -1,7 +1,8 @@
-"""What a lowering rule is, and what rules share.
+"""Legalization rules and the helpers that they share.
 
-A rule reads an operator's inputs and options and emits operations. Whether an operation takes the operands is for its definition to
-say; a rule raises Unsupported only for what the definition cannot see.
+A rule reads an operator's inputs and options and emits operations. The definition of an operation
+decides whether it accepts the operands; a rule raises Unsupported only for conditions that the
+definition cannot check.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,7 +33,7 @@ _PADDINGS = {Padding.SAME: PaddingScheme.SAME, Padding.VALID: PaddingScheme.VALI
 
 
 def padding(graph: Graph, options: Options) -> int:
-    """The scalar operand of the options' padding."""
+    """Returns the scalar operand for the padding in the options."""
     scheme = _PADDINGS.get(options["padding"])
     if scheme is None:
         raise Unsupported(f"padding {options['padding']} is unknown")
@@ -42,10 +43,11 @@ def padding(graph: Graph, options: Options) -> int:
 def finish_with(
     graph: Graph, activation: int, result: int
 ) -> tuple[FusedActivation, OperationType | None, int]:
-    """How an operation that writes `result` gets an activation of TFLite's.
+    """Splits off a TFLite activation that the operation writing `result` cannot fuse.
 
     Returns:
-        The activation to fuse, the operation that has to follow (if any), and the operand to write instead of `result` then.
+        The activation to fuse, the operation that must follow (if any), and the operand to write
+            instead of `result`.
     """
     fused = _FUSED.get(activation)
     if fused is not None:
@@ -66,7 +68,7 @@ def emit_activated(
     result: int,
     trailing: Sequence[int] = (),
 ) -> None:
-    """An operation whose inputs end with the fused activation and `trailing`."""
+    """Emits an operation whose inputs end with the fused activation and `trailing`."""
     fused, follower, target = finish_with(graph, options["activation"], result)
     graph.emit(operation_type, (*inputs, graph.int32(fused), *trailing), (target,))
     if follower is not None:
@@ -80,7 +82,7 @@ def emit_limited(
     inputs: Sequence[int],
     result: int,
 ) -> None:
-    """An operation whose result is cut to what the output's type can hold, which may have less bits than its operand's."""
+    """Emits an operation and clamps its result to the output's type, if that is below 8 bits."""
     limits = graph.limits(operator)
     if limits is None:
         graph.emit(operation_type, inputs, (result,))
@@ -93,7 +95,9 @@ def emit_limited(
 
 
 def short_vector(graph: Graph, index: int, what: str) -> int:
-    """A list of axes or lengths, which may be a scalar in TFLite; a long one cannot be right.
+    """Converts a list of axes or lengths, which may be a scalar in TFLite, to rank 1.
+
+    Long lists are rejected.
 
     Returns:
         An operand of rank 1.
@@ -115,17 +119,17 @@ def short_vector(graph: Graph, index: int, what: str) -> int:
 
 
 def covers(axes: Sequence[int], rank: int) -> bool:
-    """Whether every axis is among `axes`, which may count from the end."""
+    """Returns True if `axes`, which may count from the end, include every axis."""
     return {axis + rank if axis < 0 else axis for axis in axes} >= set(range(rank))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lowering:
-    """How an operator is brought over.
+    """The legalization of an operator.
 
     Attributes:
-        options: the kind of options that the operator has, None if it has none.
-        inputs: the least and the highest number of inputs; None for any from one on.
+        options: name of the operator's options table, None if it has none.
+        inputs: minimum and maximum number of inputs; None for one or more.
         outputs: likewise.
     """
 
@@ -135,11 +139,11 @@ class Lowering:
     outputs: tuple[int, int] | None = (1, 1)
 
     def lower(self, graph: Graph, operator: Operator) -> None:
-        """Emits the operations that stand for `operator`.
+        """Emits the operations that replace `operator`.
 
         Raises:
-            Unsupported: nothing can stand for it.
-            BadData: what the file says of it or its tensors cannot be.
+            Unsupported: no operation can replace it.
+            BadData: its description or that of its tensors in the file is invalid.
         """
         if not _fits(len(operator.inputs), self.inputs) or not _fits(len(operator.outputs), self.outputs):
             raise Unsupported(f"it has {len(operator.inputs)} inputs and {len(operator.outputs)} outputs")
@@ -162,7 +166,7 @@ def _fits(count: int, limits: tuple[int, int] | None) -> bool:
 
 
 def unary(operation_type: OperationType) -> Rule:
-    """One input, nothing else."""
+    """Builds a rule for one input and no options."""
 
     def rule(graph: Graph, operator: Operator, _: Options) -> None:
         graph.emit(operation_type, (graph.input(operator),), (graph.output(operator),))
@@ -171,7 +175,10 @@ def unary(operation_type: OperationType) -> Rule:
 
 
 def operation(operation_type: OperationType, *, typed_as: int | None = None) -> Rule:
-    """All inputs as they come and one output, whose type is that of input `typed_as` if it is given."""
+    """Builds a rule that passes all inputs on to an operation with one output.
+
+    The output has the type of input `typed_as`, if given.
+    """
 
     def rule(graph: Graph, operator: Operator, _: Options) -> None:
         inputs = tuple(graph.input(operator, position) for position in range(len(operator.inputs)))
@@ -181,7 +188,7 @@ def operation(operation_type: OperationType, *, typed_as: int | None = None) -> 
 
 
 def whole(graph: Graph, index: int) -> int:
-    """A whole number that TFLite has in a tensor: a scalar where it is a constant, otherwise the tensor."""
+    """Converts a constant integer tensor of one element to a scalar."""
     value = graph.value(index)
     if value is None or value.size != 1 or value.dtype.kind != "i":
         return index
@@ -189,7 +196,7 @@ def whole(graph: Graph, index: int) -> int:
 
 
 def narrow(graph: Graph, index: int) -> int:
-    """A short list of whole numbers, as TENSOR_INT32 where it is a constant whose numbers fit."""
+    """Narrows a short constant list of int64 to TENSOR_INT32 if the values fit."""
     value = graph.value(index)
     if value is None or value.ndim != 1 or value.size > MAXIMUM_RANK or value.dtype != np.int64:
         return index

@@ -8,7 +8,7 @@ from neurald.runtime.tflite.schema import Operator
 
 
 def densify(graph: Graph, operator: Operator, _: Options) -> None:
-    """A sparse constant is laid out when it is read, and nothing is left to do."""
+    """DENSIFY. A sparse constant is expanded when it is read, so the operator is only an alias."""
     graph.alias(operator, graph.input(operator))
 
 

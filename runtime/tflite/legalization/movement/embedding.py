@@ -1,4 +1,4 @@
-"""Rows of tables."""
+"""Lookups of table rows."""
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FusedActivation, Operand, OperandType
@@ -13,7 +13,7 @@ from neurald.runtime.tflite.schema import Operator
 
 
 def lookup(graph: Graph, operator: Operator, _: Options) -> None:
-    """TFLite takes rows of unsigned bytes as signed ones where the result has floats."""
+    """EMBEDDING_LOOKUP. TFLite reads unsigned bytes as signed if the result is float."""
     rows, blockwise = graph.input(operator, 0), graph.blockwise_input(operator, 1)
     if blockwise is not None:
         _lookup_blocks(graph, operator, rows, blockwise)
@@ -26,7 +26,7 @@ def lookup(graph: Graph, operator: Operator, _: Options) -> None:
 
 
 def _lookup_blocks(graph: Graph, operator: Operator, rows: int, blockwise: tuple[int, int]) -> None:
-    """Rows of a table quantised by blocks: stored numbers and scales are looked up, and multiplied block by block."""
+    """Looks up values and scales of a block-quantised table, and multiplies them block by block."""
     result = graph.output(operator)
     real = Operand(type=graph.operand(result).type, dimensions=None)
     if real.type not in FLOATS:
@@ -51,25 +51,29 @@ def _lookup_blocks(graph: Graph, operator: Operator, rows: int, blockwise: tuple
 
 
 def lookup_sparse(graph: Graph, operator: Operator, options: Options) -> None:
-    """How rows are combined is an option."""
+    """EMBEDDING_LOOKUP_SPARSE. The combiner is an option."""
     inputs = (graph.input(operator, position) for position in range(5))
     combiner = graph.int32(options["combiner"])
     graph.emit(OperationType.TFLITE_EMBEDDING_LOOKUP_SPARSE, (*inputs, combiner), (graph.output(operator),))
 
 
 def hashtable_lookup(graph: Graph, operator: Operator, _: Options) -> None:
-    """Rows of values, and which of the keys there are."""
+    """HASHTABLE_LOOKUP: returns rows of values, and whether each key was found."""
     inputs = [graph.input(operator, position) for position in range(3)]
     results = graph.output(operator, 0, typed_as=2), graph.output(operator, 1)
     graph.emit(OperationType.HASHTABLE_LOOKUP, inputs, results)
 
 
-#: What Android calls a sparse projection now adds the number of each hash function to its signature, as TFLite's does.
+#: Android's sparse projection now adds the index of each hash function to its signature, like
+#: TFLite's.
 _PROJECTIONS = {LSHProjectionType.SPARSE: Projection.SPARSE, LSHProjectionType.DENSE: Projection.DENSE}
 
 
 def lsh_projection(graph: Graph, operator: Operator, options: Options) -> None:
-    """Hashes of rows; how the bits are put together is an option, and weights may be left out."""
+    """LSH_PROJECTION: hashes rows.
+
+    The combination of bits is an option, and weights are optional.
+    """
     kind = _PROJECTIONS.get(options["type"])
     if kind is None:
         raise Unsupported(f"projection type {options['type']} is unknown")

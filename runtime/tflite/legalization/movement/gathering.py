@@ -1,4 +1,4 @@
-"""Elements picked by index, put where indexes say, and repeated."""
+"""Gathering, scattering and repetition of elements."""
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.runtime.tflite.graph import Graph
@@ -9,7 +9,7 @@ from neurald.runtime.tflite.schema import Operator
 
 
 def in_order(operation_type: OperationType, count: int) -> Rule:
-    """So many inputs as they come, one output."""
+    """Builds a rule that passes `count` inputs on to an operation with one output."""
 
     def rule(graph: Graph, operator: Operator, _: Options) -> None:
         inputs = [graph.input(operator, position) for position in range(count)]
@@ -19,7 +19,7 @@ def in_order(operation_type: OperationType, count: int) -> Rule:
 
 
 def gather(graph: Graph, operator: Operator, options: Options) -> None:
-    """Only TFLite's operation has batches."""
+    """GATHER. Only TFLite's operation supports batch dimensions."""
     values, indices = graph.input(operator, 0), graph.input(operator, 1)
     inputs = values, graph.int32(options["axis"]), indices
     if options["batch_dims"]:
@@ -30,14 +30,14 @@ def gather(graph: Graph, operator: Operator, options: Options) -> None:
 
 
 def one_hot(graph: Graph, operator: Operator, options: Options) -> None:
-    """Indices, depth, and the values that stand for on and off."""
+    """ONE_HOT: inputs are indices, depth, on value and off value."""
     indices, depth, on, off = (graph.input(operator, position) for position in range(4))
     inputs = indices, whole(graph, depth), on, off, graph.int32(options["axis"])
     graph.emit(OperationType.TFLITE_ONE_HOT, inputs, (graph.output(operator),))
 
 
 def tile(graph: Graph, operator: Operator, _: Options) -> None:
-    """How often along each axis is an input."""
+    """TILE: the repetitions along each axis are an input."""
     inputs = graph.input(operator, 0), narrow(graph, graph.input(operator, 1))
     graph.emit(OperationType.TILE, inputs, (graph.output(operator),))
 

@@ -1,4 +1,4 @@
-"""Tensors that are made, not computed from others."""
+"""Generated tensors."""
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
@@ -11,7 +11,7 @@ from neurald.runtime.tflite.schema import Operator
 
 
 def fill(graph: Graph, operator: Operator, _: Options) -> None:
-    """Android NN's operation takes a scalar."""
+    """FILL. Android NN's operation takes a scalar."""
     shape, index, result = (
         narrow(graph, graph.input(operator, 0)),
         graph.input(operator, 1),

@@ -1,4 +1,4 @@
-"""Something around and between elements."""
+"""Padding around and between elements."""
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
@@ -14,7 +14,7 @@ _STORED = (OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGN
 
 
 def _paddings(graph: Graph, operator: Operator) -> int:
-    """A pair for each axis, as TENSOR_INT32 where they are constants."""
+    """Returns the paddings as TENSOR_INT32 pairs if they are constant, otherwise unchanged."""
     index = graph.input(operator, 1)
     value = graph.value(index)
     if value is None or value.dtype.kind != "i" or value.ndim != 2 or value.shape[1] != 2:
@@ -23,13 +23,16 @@ def _paddings(graph: Graph, operator: Operator) -> int:
 
 
 def pad(graph: Graph, operator: Operator, _: Options) -> None:
-    """What is stored for 0 goes around."""
+    """PAD with the quantised value of 0."""
     inputs = graph.input(operator, 0), _paddings(graph, operator)
     graph.emit(OperationType.PAD, inputs, (graph.output(operator),))
 
 
 def _scalar(graph: Graph, index: int) -> int | None:
-    """A constant of one element as the scalar that Android NN's operation takes, None where it takes none."""
+    """Converts a one-element constant to the scalar type that Android NN's operation takes.
+
+    None if not possible.
+    """
     value, operand_type = graph.value(index), graph.operand(index).type
     if value is None or value.size != 1:
         return None
@@ -39,7 +42,7 @@ def _scalar(graph: Graph, index: int) -> int | None:
 
 
 def pad_v2(graph: Graph, operator: Operator, _: Options) -> None:
-    """What goes around is an input."""
+    """PADV2: the padding value is an input."""
     source, value, result = graph.input(operator, 0), graph.input(operator, 2), graph.output(operator)
     paddings, scalar = _paddings(graph, operator), _scalar(graph, value)
     if scalar is not None:
@@ -53,13 +56,13 @@ def pad_v2(graph: Graph, operator: Operator, _: Options) -> None:
 
 
 def mirror_pad(graph: Graph, operator: Operator, options: Options) -> None:
-    """Modes are numbered as Android NN numbers them."""
+    """MIRROR_PAD; the modes have Android NN's numbers."""
     inputs = graph.input(operator, 0), _paddings(graph, operator), graph.int32(options["mode"])
     graph.emit(OperationType.MIRROR_PAD, inputs, (graph.output(operator),))
 
 
 def dilate(graph: Graph, operator: Operator, _: Options) -> None:
-    """What goes between elements is an input."""
+    """DILATE: the value between elements is an input."""
     inputs = [graph.input(operator, position) for position in range(3)]
     graph.emit(OperationType.TFLITE_DILATE, inputs, (graph.output(operator),))
 

@@ -1,4 +1,4 @@
-"""Images of another size."""
+"""Resizing of images."""
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.arithmetic.quantized import is_quantized
@@ -13,12 +13,14 @@ from neurald.runtime.tflite.schema import Operator
 
 
 def resize(operation_type: OperationType, wider: OperationType, *, needs_layout: bool) -> Rule:
-    """An image of another size; the flags are left out where possible, so that devices of lower levels can follow.
+    """Builds the rule for resizing.
+
+    Optional flags are dropped if possible, for devices of lower levels.
 
     Args:
-        operation_type: of the operation for sizes that are known.
-        wider: of the one for others, and for quantised sums as TFLite rounds them.
-        needs_layout: whether the layout is always told.
+        operation_type: used for known sizes.
+        wider: used for unknown sizes, and for quantised sums with TFLite's rounding.
+        needs_layout: True if the layout flag is mandatory.
     """
 
     def rule(graph: Graph, operator: Operator, options: Options) -> None:

@@ -1,4 +1,4 @@
-"""Shapes changed, joined, taken apart and asked for."""
+"""Reshaping, joining, splitting, and shape queries."""
 
 import numpy as np
 
@@ -27,19 +27,22 @@ _CLAMPS = {
 
 
 def _from_start(axis: int, dimensions: Dimensions, more: int) -> int:
-    """An axis that counts from the end as one that counts from 0, where there is such an axis of a known rank.
+    """Converts an axis that counts from the end, if the rank is known and the axis valid.
 
     Args:
         axis: the axis.
         dimensions: of an input.
-        more: how many dimensions the result has more.
+        more: number of dimensions that the result has more.
     """
     rank = 0 if dimensions is None else len(dimensions) + more
     return axis + rank if -rank <= axis < 0 else axis
 
 
 def concatenation(graph: Graph, operator: Operator, options: Options) -> None:
-    """The axis may count from the end; an activation has to follow."""
+    """CONCATENATION.
+
+    The axis may count from the end; an activation becomes a separate operation.
+    """
     inputs = [graph.input(operator, position) for position in range(len(operator.inputs))]
     result = graph.output(operator)
     fused, follower, target = finish_with(graph, options["activation"], result)
@@ -52,7 +55,7 @@ def concatenation(graph: Graph, operator: Operator, options: Options) -> None:
 
 
 def reshape(graph: Graph, operator: Operator, options: Options) -> None:
-    """The shape is the second input if that is a list of int32, otherwise the option."""
+    """RESHAPE. The shape is the second input if that is a list of int32, otherwise the option."""
     source = graph.input(operator, 0)
     if graph.has(operator, 1):
         shape = graph.input(operator, 1)
@@ -70,7 +73,7 @@ def reshape(graph: Graph, operator: Operator, options: Options) -> None:
 
 
 def squeeze(graph: Graph, operator: Operator, options: Options) -> None:
-    """No axes stand for all of length 1. The result may have rank 0 in TFLite."""
+    """SQUEEZE. No axes means all of length 1. In TFLite the result may have rank 0."""
     source, axes = graph.input(operator), options["squeeze_dims"]
     result, dimensions = graph.output(operator), graph.operand(source).dimensions
     if len(axes) > MAXIMUM_RANK:
@@ -79,7 +82,7 @@ def squeeze(graph: Graph, operator: Operator, options: Options) -> None:
     if dimensions is not None and covers(gone, len(dimensions)):
         graph.reshape(source, (), result)
         return
-    # Where lengths are open, all that are 1 may leave nothing, which only TFLite's operator gives.
+    # With unknown lengths all axes may vanish, which only TFLite's operation supports.
     is_open = dimensions is None or (not axes and 0 in dimensions)
     operation_type = OperationType.TFLITE_SQUEEZE if is_open else OperationType.SQUEEZE
     chosen = graph.vector(axes) if axes else graph.omitted(OperandType.TENSOR_INT32)
@@ -87,27 +90,27 @@ def squeeze(graph: Graph, operator: Operator, options: Options) -> None:
 
 
 def expand_dims(graph: Graph, operator: Operator, _: Options) -> None:
-    """The axis is an input."""
+    """EXPAND_DIMS: the axis is an input."""
     inputs = graph.input(operator, 0), whole(graph, graph.input(operator, 1))
     graph.emit(OperationType.EXPAND_DIMS, inputs, (graph.output(operator),))
 
 
 def pack(graph: Graph, operator: Operator, options: Options) -> None:
-    """The axis may count from the end of the result's."""
+    """PACK. The axis may count from the end of the result's axes."""
     inputs = [graph.input(operator, position) for position in range(len(operator.inputs))]
     axis = _from_start(options["axis"], graph.operand(inputs[0]).dimensions, 1)
     graph.emit(OperationType.PACK, (graph.int32(axis), *inputs), (graph.output(operator),))
 
 
 def unpack(graph: Graph, operator: Operator, options: Options) -> None:
-    """As many results as the axis is long."""
+    """UNPACK: one result per index of the axis."""
     inputs = graph.input(operator), graph.int32(options["axis"])
     results = [graph.output(operator, position) for position in range(len(operator.outputs))]
     graph.emit(OperationType.TFLITE_UNPACK, inputs, results)
 
 
 def shape(graph: Graph, operator: Operator, _: Options) -> None:
-    """Of a shape that is known it is a constant."""
+    """SHAPE; a known shape becomes a constant."""
     source, result = graph.input(operator), graph.output(operator)
     operand = graph.operand(source)
     if operand.dimensions is not None and operand.is_fully_specified:
@@ -117,7 +120,7 @@ def shape(graph: Graph, operator: Operator, _: Options) -> None:
 
 
 def rank(graph: Graph, operator: Operator, _: Options) -> None:
-    """Nearly always known."""
+    """RANK; nearly always a constant."""
     source, result = graph.input(operator), graph.output(operator)
     dimensions = graph.operand(source).dimensions
     if dimensions is None:
@@ -127,7 +130,7 @@ def rank(graph: Graph, operator: Operator, _: Options) -> None:
 
 
 def transpose(graph: Graph, operator: Operator, _: Options) -> None:
-    """The permutation is an input, whose axes may count from the end in TFLite only."""
+    """TRANSPOSE. The permutation is an input; only in TFLite its axes may count from the end."""
     inputs = graph.input(operator, 0), narrow(graph, graph.input(operator, 1))
     is_known = graph.value(inputs[1]) is not None
     operation_type = OperationType.TRANSPOSE if is_known else OperationType.TFLITE_TRANSPOSE

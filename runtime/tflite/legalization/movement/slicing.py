@@ -1,4 +1,4 @@
-"""Parts of a tensor."""
+"""Slices and splits of tensors."""
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.runtime.tflite.graph import Graph
@@ -16,13 +16,13 @@ def _results(graph: Graph, operator: Operator, options: Options) -> list[int]:
 
 
 def slice_(graph: Graph, operator: Operator, _: Options) -> None:
-    """A begin and a size for each axis."""
+    """SLICE: a begin and a size for each axis."""
     lists = [narrow(graph, graph.input(operator, position)) for position in (1, 2)]
     graph.emit(OperationType.SLICE, (graph.input(operator, 0), *lists), (graph.output(operator),))
 
 
 def split(graph: Graph, operator: Operator, options: Options) -> None:
-    """Equal parts; the axis comes first."""
+    """SPLIT into equal parts; the axis is the first input."""
     results = _results(graph, operator, options)
     axis = whole(graph, graph.input(operator, 0))
     inputs = graph.input(operator, 1), axis, graph.int32(len(results))
@@ -30,16 +30,19 @@ def split(graph: Graph, operator: Operator, options: Options) -> None:
 
 
 def split_v(graph: Graph, operator: Operator, options: Options) -> None:
-    """Parts of given lengths."""
+    """SPLIT_V into parts of given lengths."""
     results = _results(graph, operator, options)
     inputs = graph.input(operator, 0), graph.input(operator, 1), whole(graph, graph.input(operator, 2))
     graph.emit(OperationType.TFLITE_SPLIT_V, inputs, results)
 
 
 def strided_slice(graph: Graph, operator: Operator, options: Options) -> None:
-    """Android NN's operation does for a begin, an end and a stride of each axis, as long as all axes stay.
+    """STRIDED_SLICE.
 
-    Of an axis that goes, it takes what lies between begin and end, and TFLite one element whatever the end.
+    Android NN's operation is used if there is a begin, end and stride per axis and all axes remain.
+
+    For a removed axis Android NN takes the elements between begin and end, TFLite one element
+    regardless of the end.
     """
     source, result = graph.input(operator, 0), graph.output(operator)
     lists = [narrow(graph, graph.input(operator, position)) for position in (1, 2, 3)]
@@ -68,13 +71,13 @@ def strided_slice(graph: Graph, operator: Operator, options: Options) -> None:
 
 
 def dynamic_update_slice(graph: Graph, operator: Operator, _: Options) -> None:
-    """A tensor with a part written anew."""
+    """DYNAMIC_UPDATE_SLICE: overwrites a part of a tensor."""
     inputs = [graph.input(operator, position) for position in range(3)]
     graph.emit(OperationType.TFLITE_DYNAMIC_UPDATE_SLICE, inputs, (graph.output(operator),))
 
 
 def reverse(graph: Graph, operator: Operator, _: Options) -> None:
-    """Android NN's operation takes one axis that counts from the start."""
+    """REVERSE_V2. Android NN's operation takes one axis that counts from the start."""
     source, axes = graph.input(operator, 0), narrow(graph, graph.input(operator, 1))
     value = graph.value(axes)
     is_plain = value is not None and value.shape == (1,) and value[0] >= 0
@@ -83,7 +86,7 @@ def reverse(graph: Graph, operator: Operator, _: Options) -> None:
 
 
 def reverse_sequence(graph: Graph, operator: Operator, options: Options) -> None:
-    """Each element of the batch as far as its length says."""
+    """REVERSE_SEQUENCE: reverses each batch element up to its length."""
     axes = graph.int32(options["seq_dim"]), graph.int32(options["batch_dim"])
     inputs = graph.input(operator, 0), graph.input(operator, 1), *axes
     graph.emit(OperationType.TFLITE_REVERSE_SEQUENCE, inputs, (graph.output(operator),))

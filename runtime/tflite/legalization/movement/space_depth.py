@@ -1,4 +1,4 @@
-"""Blocks of an image moved to its channels or to the batch, and back."""
+"""Moves blocks of an image to its channels or to the batch, and back."""
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.runtime.tflite.graph import Graph
@@ -9,7 +9,7 @@ from neurald.runtime.tflite.schema import Operator
 
 
 def by_size(operation_type: OperationType) -> Rule:
-    """Square blocks, whose length is an option."""
+    """Builds a rule for square blocks whose size is an option."""
 
     def rule(graph: Graph, operator: Operator, options: Options) -> None:
         inputs = graph.input(operator), graph.int32(options["block_size"])
@@ -19,7 +19,7 @@ def by_size(operation_type: OperationType) -> Rule:
 
 
 def batch_to_space(graph: Graph, operator: Operator, _: Options) -> None:
-    """Android NN takes images, and crops nothing."""
+    """BATCH_TO_SPACE_ND. Android NN supports only images and no crops."""
     source, block, crops = (graph.input(operator, position) for position in range(3))
     cut, dimensions, result = (
         graph.value(crops),
@@ -34,7 +34,7 @@ def batch_to_space(graph: Graph, operator: Operator, _: Options) -> None:
 
 
 def space_to_batch(graph: Graph, operator: Operator, _: Options) -> None:
-    """Blocks and paddings along one axis or two."""
+    """SPACE_TO_BATCH_ND: blocks and paddings along one or two axes."""
     inputs = tuple(graph.input(operator, position) for position in range(3))
     graph.emit(OperationType.SPACE_TO_BATCH_ND, inputs, (graph.output(operator),))
 

@@ -12,16 +12,17 @@ from neurald.runtime.tflite.operands import Unsupported
 from neurald.runtime.tflite.options import Options
 from neurald.runtime.tflite.schema import Operator
 
-#: Inputs of the cells that the schema numbers alike.
+#: Inputs of the cells that have the same position in all operators.
 _LSTM_STATES = (18, 19)
 _LSTM_NORMS = range(20, 24)
 _BIDIRECTIONAL_LSTM_STATES = range(35, 39)
-#: Tensors that say how a cell of integers quantises the sums of its four gates, and what goes into the projection.
+#: Number of tensors with the quantisation of an integer cell's gate sums (four) and projection
+#: input.
 _INTERMEDIATES = 5
 
 
 def _optional(graph: Graph, operator: Operator, positions: Sequence[int]) -> list[int]:
-    """The operands of inputs that may be left out."""
+    """Returns the operands of optional inputs."""
     return [
         graph.input(operator, position)
         if graph.has(operator, position)
@@ -38,10 +39,10 @@ def _emit(
     options: Options,
     weights: int,
 ) -> None:
-    """Adds Android's operation, or that for `weights` of 8 bits, which takes one argument more."""
+    """Emits Android's operation, or its variant for 8-bit `weights` with one more argument."""
     if is_quantized(graph.operand(weights)):
         operation_type = OperationType[f"TFLITE_{operation_type.name}"]
-        # TFLite takes weights of unsigned bytes as signed ones.
+        # TFLite reads unsigned byte weights as signed.
         inputs = [
             graph.as_signed(index) if graph.operand(index).type is OperandType.TENSOR_QUANT8_ASYMM else index
             for index in inputs
@@ -51,7 +52,7 @@ def _emit(
 
 
 def _lstm_settings(graph: Graph, options: Options, like: int) -> list[int]:
-    """Activation and clips."""
+    """Returns activation and clipping values."""
     return [
         graph.int32(options["activation"]),
         graph.real(options["cell_clip"], like=like),
@@ -60,14 +61,14 @@ def _lstm_settings(graph: Graph, options: Options, like: int) -> list[int]:
 
 
 def _emit_integer_lstm(graph: Graph, operator: Operator, options: Options, *, time_major: bool) -> None:
-    """An LSTM cell of integers over a sequence, or for one step, which both are the same operation."""
+    """Emits an integer LSTM cell over a sequence or for one step; both are the same operation."""
     if len(operator.intermediates) != _INTERMEDIATES:
         raise Unsupported(
             f"it has {len(operator.intermediates)} intermediates; one of integers needs {_INTERMEDIATES}"
         )
     inputs = _optional(graph, operator, range(20))
     states = [graph.next_state(operator, position) for position in _LSTM_STATES]
-    # Without normalisation nothing asks how the sums are quantised, and files may not say.
+    # Without normalisation the quantisation of the sums is unused, and files may omit it.
     sums = [
         graph.intermediate(operator, gate)[0] if graph.has(operator, norm) else 1.0
         for gate, norm in enumerate(_LSTM_NORMS)
@@ -89,7 +90,7 @@ def _emit_integer_lstm(graph: Graph, operator: Operator, options: Options, *, ti
 
 
 def unidirectional_lstm(graph: Graph, operator: Operator, options: Options) -> None:
-    """The same arguments in the same order as Android's."""
+    """UNIDIRECTIONAL_SEQUENCE_LSTM has the arguments of Android's operation in the same order."""
     if options["diagonal_recurrent_tensors"]:
         raise Unsupported("recurrent weights that are diagonals are not supported")
     if is_quantized(graph.operand(graph.input(operator))):
@@ -113,7 +114,7 @@ def unidirectional_lstm(graph: Graph, operator: Operator, options: Options) -> N
 
 
 def lstm(graph: Graph, operator: Operator, options: Options) -> None:
-    """One step. There are two kinds: the full cell, and the basic one with all weights in one matrix."""
+    """LSTM: one step. There is a full cell, and a basic one with all weights in one matrix."""
     if options["kernel_type"] == LSTMKernelType.BASIC:
         basic_lstm(graph, operator, options)
         return
@@ -140,7 +141,10 @@ def lstm(graph: Graph, operator: Operator, options: Options) -> None:
 
 
 def basic_lstm(graph: Graph, operator: Operator, options: Options) -> None:
-    """All gates are one product of input and last output, joined: input gate, candidate, forget gate and output gate."""
+    """Expands the basic cell: one product of the joined input and previous output gives all gates.
+
+    Their order is input gate, candidate, forget gate, output gate.
+    """
     if len(operator.inputs) != 5 or len(operator.outputs) != 4:
         raise Unsupported(
             f"it has {len(operator.inputs)} inputs and {len(operator.outputs)} outputs; the basic cell has 5 and 4"
@@ -182,7 +186,10 @@ def _basic_integer_lstm(graph: Graph, operator: Operator) -> None:
 
 
 def bidirectional_lstm(graph: Graph, operator: Operator, options: Options) -> None:
-    """Two cells; an auxiliary input may be given to both. TFLite has no layer normalisation here."""
+    """BIDIRECTIONAL_SEQUENCE_LSTM: two cells with an optional auxiliary input.
+
+    TFLite has no layer normalisation.
+    """
     inputs = _optional(graph, operator, range(48))
     states = [graph.next_state(operator, position) for position in _BIDIRECTIONAL_LSTM_STATES]
     merge = bool(options["merge_outputs"])
@@ -203,7 +210,7 @@ def bidirectional_lstm(graph: Graph, operator: Operator, options: Options) -> No
 
 
 def _both_outputs(graph: Graph, operator: Operator, *, merge: bool) -> list[int]:
-    """The outputs of a bidirectional operator: one if they are merged."""
+    """Returns the outputs of a bidirectional operator: one if they are merged."""
     count = 1 if merge else 2
     if len(operator.outputs) < count:
         raise Unsupported(f"it has {len(operator.outputs)} outputs; {count} are expected")
@@ -211,7 +218,7 @@ def _both_outputs(graph: Graph, operator: Operator, *, merge: bool) -> list[int]
 
 
 def rnn(graph: Graph, operator: Operator, options: Options) -> None:
-    """One step of a basic cell."""
+    """RNN: one step of a basic cell."""
     inputs = [graph.input(operator, position) for position in range(5)]
     state, result = graph.next_state(operator, 4), graph.output(operator)
     settings = (graph.int32(options["activation"]),)
@@ -219,7 +226,7 @@ def rnn(graph: Graph, operator: Operator, options: Options) -> None:
 
 
 def unidirectional_rnn(graph: Graph, operator: Operator, options: Options) -> None:
-    """A basic cell over a sequence."""
+    """UNIDIRECTIONAL_SEQUENCE_RNN: a basic cell over a sequence."""
     inputs = [graph.input(operator, position) for position in range(5)]
     state = graph.next_state(operator, 4)
     settings = graph.int32(options["activation"]), graph.int32(int(bool(options["time_major"])))
@@ -229,7 +236,7 @@ def unidirectional_rnn(graph: Graph, operator: Operator, options: Options) -> No
 
 
 def bidirectional_rnn(graph: Graph, operator: Operator, options: Options) -> None:
-    """Two basic cells; an auxiliary input may be given to both."""
+    """BIDIRECTIONAL_SEQUENCE_RNN: two basic cells with an optional auxiliary input."""
     inputs = _optional(graph, operator, range(12))
     states = [graph.next_state(operator, position) for position in (4, 8)]
     merge = bool(options["merge_outputs"])
@@ -244,7 +251,10 @@ def bidirectional_rnn(graph: Graph, operator: Operator, options: Options) -> Non
 
 
 def svdf(graph: Graph, operator: Operator, options: Options) -> None:
-    """TFLite shifts the state before a step, Android after it, which is the same as both begin with zeros."""
+    """SVDF.
+
+    TFLite shifts the state before a step, Android after it: the same, as both start with zeros.
+    """
     values, features, times = (graph.input(operator, position) for position in range(3))
     (bias,) = _optional(graph, operator, (3,))
     settings = graph.int32(options["rank"]), graph.int32(options["activation"])

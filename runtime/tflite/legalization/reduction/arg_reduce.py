@@ -1,4 +1,4 @@
-"""Where elements are."""
+"""Positions of elements: arg-reductions, top-k and searches."""
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.runtime.tflite.graph import Graph
@@ -10,7 +10,10 @@ from neurald.runtime.tflite.schema import Operator
 
 
 def extreme(android: OperationType, tflite: OperationType) -> Rule:
-    """The axis is an input. Of a vector, which an input of unknown rank may be, TFLite leaves no dimension."""
+    """Builds the rule for an arg-reduction; the axis is an input.
+
+    For a vector, which an input of unknown rank may be, TFLite's result has rank 0.
+    """
 
     def rule(graph: Graph, operator: Operator, _: Options) -> None:
         source, axis = graph.input(operator, 0), whole(graph, graph.input(operator, 1))
@@ -22,14 +25,14 @@ def extreme(android: OperationType, tflite: OperationType) -> Rule:
 
 
 def top_k(graph: Graph, operator: Operator, _: Options) -> None:
-    """Of equal elements TFLite takes the first ones first, and Android NN the last ones."""
+    """TOPK_V2. Among equal elements TFLite prefers lower indexes, Android NN higher ones."""
     inputs = graph.input(operator, 0), whole(graph, graph.input(operator, 1))
     results = graph.output(operator, 0), graph.output(operator, 1)
     graph.emit(OperationType.TFLITE_TOPK_V2, inputs, results)
 
 
 def unique(graph: Graph, operator: Operator, _: Options) -> None:
-    """The values, and which of them each element is."""
+    """UNIQUE: returns the values, and the index of each element's value."""
     results = graph.output(operator, 0), graph.output(operator, 1)
     graph.emit(OperationType.TFLITE_UNIQUE, (graph.input(operator),), results)
 

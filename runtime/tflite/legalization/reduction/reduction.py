@@ -14,12 +14,15 @@ from neurald.runtime.tflite.schema import Operator
 
 
 def reduction(operation_type: OperationType, to_any_rank: OperationType) -> Rule:
-    """Axes are a list or a scalar. Android NN's results have rank 1 where TFLite's have rank 0.
+    """Builds the rule for a reduction; axes are a list or a scalar.
+
+    Android NN's results have rank 1 where TFLite's have rank 0.
 
     Args:
-        operation_type: Android NN's.
-        to_any_rank: TFLite's, for operands that Android NN's does not take, or whose rank is 0 or not known
-            before it runs. Its results have rank 0 where TFLite's have, so that no reshape may follow it.
+        operation_type: Android NN's operation.
+        to_any_rank: TFLite's operation, for operands that Android NN's does not accept, or whose
+            rank is 0 or unknown before execution. Its results have TFLite's ranks, so that no
+            reshape must follow.
     """
     is_mean = operation_type is OperationType.MEAN
 
@@ -30,7 +33,7 @@ def reduction(operation_type: OperationType, to_any_rank: OperationType) -> Rule
         flag = graph.int32(keeps) if is_mean else graph.boolean(value=keeps)
         inputs, result = (source, axes, flag), graph.output(operator)
         dimensions, values = graph.operand(source).dimensions, graph.value(axes)
-        # Of an open length there may be nothing, of which only TFLite's operation has a mean.
+        # An unknown length may be 0; only TFLite's operation defines the mean of nothing.
         gone = () if not dimensions or values is None else values.tolist()
         if is_mean and dimensions and any(not dimensions[axis % len(dimensions)] for axis in gone):
             graph.emit(to_any_rank, inputs, (result,))
@@ -52,7 +55,7 @@ def reduction(operation_type: OperationType, to_any_rank: OperationType) -> Rule
 
 
 def cumulative_sum(graph: Graph, operator: Operator, options: Options) -> None:
-    """Along one axis."""
+    """CUMSUM along one axis."""
     flags = (graph.boolean(value=bool(options[name])) for name in ("exclusive", "reverse"))
     inputs = graph.input(operator, 0), graph.input(operator, 1), *flags
     graph.emit(OperationType.TFLITE_CUMSUM, inputs, (graph.output(operator),))

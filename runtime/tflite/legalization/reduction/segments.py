@@ -1,4 +1,4 @@
-"""Elements put together by segments and into buckets, and bits of numbers."""
+"""Segment reductions, buckets and bit operations."""
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.runtime.tflite.graph import Graph
@@ -9,7 +9,7 @@ from neurald.runtime.tflite.schema import Operator
 
 
 def bucketize(graph: Graph, operator: Operator, options: Options) -> None:
-    """The boundaries are options."""
+    """BUCKETIZE: the boundaries are options."""
     inputs = graph.input(operator), graph.reals(options["boundaries"])
     graph.emit(OperationType.TFLITE_BUCKETIZE, inputs, (graph.output(operator),))
 

@@ -9,7 +9,7 @@ from neurald.runtime.tflite.schema import Operator
 
 
 def rfft2d(graph: Graph, operator: Operator, _: Options) -> None:
-    """Matrices, and to which lengths they are cut or filled up."""
+    """RFFT2D: the lengths to which matrices are truncated or padded are an input."""
     inputs = graph.input(operator, 0), graph.input(operator, 1)
     graph.emit(OperationType.TFLITE_RFFT2D, inputs, (graph.output(operator),))
 

@@ -3,7 +3,7 @@
 import itertools
 
 import numpy as np
-from support.contractions import Cases
+from support.compiler.contractions import Cases
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.integer_ranges import Range, Ranges, fixed_point, range_of_sums
@@ -11,7 +11,7 @@ from neurald.drivers.compiler.analysis.interpreter import evaluate_node
 from neurald.drivers.compiler.ir.expression import (
     Axis,
     Expression,
-    accumulated,
+    accumulator,
     apply,
     axis,
     constant,
@@ -19,9 +19,10 @@ from neurald.drivers.compiler.ir.expression import (
     maximum,
     minimum,
 )
-from neurald.drivers.compiler.ir.graph import Compute, MatrixProduct, Value
+from neurald.drivers.compiler.ir.graph import Compute, MatrixProduct
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 
 _NUMBERS = (-(2**31), -(2**31) + 1, -(2**30), -70000, -3, -2, -1, 0, 1, 2, 3, 70000, 2**30, 2**31 - 1)
 _MANTISSAS = (0, 1, 2**30 - 1, 2**30, 1395864371, 2**31 - 1)
@@ -132,7 +133,7 @@ def test_numbers_lie_in_their_range() -> None:
 
 def test_what_may_wrap_has_no_range() -> None:
     ranges = Ranges(Range(-1000, 1000))
-    total = accumulated(Scalar.INT32)
+    total = accumulator(Scalar.INT32)
     assert ranges.of(total) == Range(-1000, 1000)
     assert ranges.of(total * 2**20) == Range(-1000 << 20, 1000 << 20)
     assert ranges.of(total * 2**22) is None

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.compiler_graphs import GraphBuilder, random_array
+from support.compiler.graphs import GraphBuilder, random_array
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.interpreter import RequirementFailed, evaluate
@@ -20,7 +20,7 @@ from neurald.drivers.compiler.ir.expression import (
     select,
 )
 from neurald.drivers.compiler.ir.graph import Convolution, DepthwiseConvolution
-from neurald.drivers.compiler.ir.op import Fold, Op, fold_start
+from neurald.drivers.compiler.ir.op import Op, ReductionOp, reduction_identity
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.hal.operations.arithmetic import fixed_point
 
@@ -175,24 +175,24 @@ def test_fixed_point_is_that_of_the_references(multiplier: float) -> None:
     np.testing.assert_array_equal(found, fixed_point.multiply(numbers, mantissa, exponent))
 
 
-@sweep("fold", [Fold.SUM, Fold.PRODUCT, Fold.MINIMUM, Fold.MAXIMUM])
+@sweep("fold", [ReductionOp.SUM, ReductionOp.PRODUCT, ReductionOp.MINIMUM, ReductionOp.MAXIMUM])
 @sweep("kind", [Scalar.FLOAT32, Scalar.INT32, Scalar.UINT8])
 @sweep("length", [0, 1, 4])
-def test_folds(fold: Fold, kind: Scalar, length: int) -> None:
+def test_folds(fold: ReductionOp, kind: Scalar, length: int) -> None:
     b = GraphBuilder()
     source = b.input(3, length, type=kind)
     along = axis(length)
     graph = b.finish(b.compute((3,), lambda i: reduce(fold, (along,), load(source, (i, along)))))
     numbers = random_array(b.generator, source.shape, kind)
     (found,) = evaluate(graph, [numbers])
-    functions: dict[Fold, Any] = {
-        Fold.SUM: lambda a, c: a + c,
-        Fold.PRODUCT: lambda a, c: a * c,
-        Fold.MINIMUM: min,
-        Fold.MAXIMUM: max,
+    functions: dict[ReductionOp, Any] = {
+        ReductionOp.SUM: lambda a, c: a + c,
+        ReductionOp.PRODUCT: lambda a, c: a * c,
+        ReductionOp.MINIMUM: min,
+        ReductionOp.MAXIMUM: max,
     }
     for row, result in zip(numbers, found, strict=True):
-        total: Any = fold_start(fold, kind)
+        total: Any = reduction_identity(fold, kind)
         for number in row.tolist():
             total = functions[fold](total, number)
         if kind.is_float:
@@ -201,8 +201,8 @@ def test_folds(fold: Fold, kind: Scalar, length: int) -> None:
             assert int(result) == (total % 256 if kind is Scalar.UINT8 else total)
 
 
-@sweep(("fold", "expected"), [(Fold.ANY, [False, True]), (Fold.ALL, [True, True])])
-def test_folds_of_conditions(fold: Fold, expected: list[bool]) -> None:
+@sweep(("fold", "expected"), [(ReductionOp.ANY, [False, True]), (ReductionOp.ALL, [True, True])])
+def test_folds_of_conditions(fold: ReductionOp, expected: list[bool]) -> None:
     b = GraphBuilder()
     along, source = axis(0), b.input(2, type=Scalar.BOOL)
     empty = reduce(fold, (along,), load(source, (along,)))
@@ -244,7 +244,7 @@ def test_a_load_that_leaves_its_value_is_found(guard: bool | None) -> None:
     def body(i: Expression) -> Expression:
         return load(source, (i + 1,), None if guard is None else i.differs(1))
 
-    with pytest.raises(AssertionError, match=r"input 0 \[3\] leaves it"):
+    with pytest.raises(AssertionError, match=r"input 0 \[3\] is out of bounds"):
         evaluate(b.finish(b.compute((3,), body)), [np.zeros(3, np.float32)])
 
 

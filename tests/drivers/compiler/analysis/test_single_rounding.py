@@ -8,8 +8,9 @@ from neurald.drivers.compiler.analysis.integer_ranges import Ranges
 from neurald.drivers.compiler.analysis.interpreter import evaluate_node
 from neurald.drivers.compiler.analysis.single_rounding import parts_of, rounded_once
 from neurald.drivers.compiler.ir.expression import axis, constant, load
-from neurald.drivers.compiler.ir.graph import Compute, Value
+from neurald.drivers.compiler.ir.graph import Compute
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 
 
 def test_products_to_the_nearest_and_their_range() -> None:

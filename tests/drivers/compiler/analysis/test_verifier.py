@@ -5,21 +5,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.compiler_graphs import GraphBuilder
+from support.compiler.graphs import GraphBuilder
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.verifier import InvalidGraph, check
 from neurald.drivers.compiler.ir.expression import (
-    accumulated,
+    accumulator,
     apply,
     axis,
     index,
     load,
     reduce,
 )
-from neurald.drivers.compiler.ir.graph import Compute, Graph, Node, Value
-from neurald.drivers.compiler.ir.op import Fold, Op
+from neurald.drivers.compiler.ir.graph import Compute, Graph, Node
+from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 
 pytestmark = pytest.mark.quick
 
@@ -36,7 +37,7 @@ def whole_graph() -> Graph:
     along = axis(3)
     total = b.compute(
         (2, 2),
-        lambda i, j: reduce(Fold.SUM, (along,), load(product, (i, j, along))),
+        lambda i, j: reduce(ReductionOp.SUM, (along,), load(product, (i, j, along))),
         requirements=lambda i, _: ((load(mask, (i,)), "the mask"),),
     )
     return b.finish(total, sums, mask)
@@ -56,22 +57,22 @@ def changed(position: int, **fields: Any) -> Graph:
     ("position", "fields", "text"),
     [
         (0, {"groups": 3}, "channels or images"),
-        (0, {"stride": (3, 3)}, "windows leave"),
+        (0, {"stride": (3, 3)}, "windows exceed"),
         (0, {"stride": (0, 1)}, "stride"),
-        (0, {"padding": ((0, 0), (1, 0))}, "windows leave"),
+        (0, {"padding": ((0, 0), (1, 0))}, "windows exceed"),
         (0, {"padding": ((-1, 3), (1, 0))}, "padding"),
-        (0, {"weights": Value((6, 3, 3), Scalar.FLOAT32, np.zeros((6, 3, 3), np.float32))}, "it takes"),
-        (0, {"output": Value((2, 3, 2, 6), Scalar.INT8)}, "no such type"),
+        (0, {"weights": Value((6, 3, 3), Scalar.FLOAT32, np.zeros((6, 3, 3), np.float32))}, "wrong ranks"),
+        (0, {"output": Value((2, 3, 2, 6), Scalar.INT8)}, "sums must be FLOAT32"),
         (
             1,
             {"weights": Value((2, 2, 6), Scalar.FLOAT32, np.zeros((2, 2, 6), np.float32))},
             "channels or images",
         ),
-        (3, {"right_transposed": True}, "it multiplies"),
-        (3, {"right": Value((3, 12), Scalar.FLOAT32)}, "not computed before"),
-        (3, {"right": Value((3, 12), Scalar.FLOAT32, np.zeros((3, 12)))}, "has a constant float64"),
+        (3, {"right_transposed": True}, "its shape is not that of"),
+        (3, {"right": Value((3, 12), Scalar.FLOAT32)}, "before it is computed"),
+        (3, {"right": Value((3, 12), Scalar.FLOAT32, np.zeros((3, 12)))}, "has a constant of float64"),
         (3, {"right": Value((3, 12), Scalar.FLOAT32, np.zeros((12, 3), np.float32))}, "has a constant"),
-        (3, {"right": Value((3,), Scalar.FLOAT32, np.zeros(3, np.float32))}, "it takes"),
+        (3, {"right": Value((3,), Scalar.FLOAT32, np.zeros(3, np.float32))}, "wrong ranks"),
     ],
 )
 def test_contractions_that_contradict_their_operands(
@@ -82,41 +83,43 @@ def test_contractions_that_contradict_their_operands(
 
 
 def test_nodes_are_checked_once() -> None:
-    graph, sound = whole_graph(), set[Node]()
-    check(graph, sound)
-    assert sound == set(graph.nodes)
+    graph, checked = whole_graph(), set[Node]()
+    check(graph, checked)
+    assert checked == set(graph.nodes)
     wrong = changed(0, groups=3)
     check(wrong, set(wrong.nodes))
     with pytest.raises(InvalidGraph, match="channels or images"):
-        check(wrong, sound)
+        check(wrong, checked)
 
 
 def test_nodes_in_another_order() -> None:
     graph = whole_graph()
     graph.nodes.reverse()
-    with pytest.raises(InvalidGraph, match="not computed before"):
+    with pytest.raises(InvalidGraph, match="before it is computed"):
         check(graph)
 
 
 def test_values_that_are_computed_twice_or_known() -> None:
     graph = whole_graph()
     graph.nodes.append(graph.nodes[-1])
-    with pytest.raises(InvalidGraph, match="computed twice"):
+    with pytest.raises(InvalidGraph, match="already computed"):
         check(graph)
     graph = whole_graph()
     graph.inputs.append(graph.nodes[0].output)
-    with pytest.raises(InvalidGraph, match="computed twice"):
+    with pytest.raises(InvalidGraph, match="already computed"):
         check(graph)
     graph = whole_graph()
     graph.inputs[0].constant = np.zeros(graph.inputs[0].shape, np.float32)
-    with pytest.raises(InvalidGraph, match="is a constant"):
+    with pytest.raises(InvalidGraph, match="must not be a constant"):
         check(graph)
 
 
 def test_an_output_that_nobody_computes() -> None:
     graph = whole_graph()
     graph.outputs.append(Value((3,), Scalar.FLOAT32, name="lost"))
-    with pytest.raises(InvalidGraph, match=r"the graph's output: lost FLOAT32 \[3\] is not computed before"):
+    with pytest.raises(
+        InvalidGraph, match=r"the graph's output: reads lost FLOAT32 \[3\] before it is computed"
+    ):
         check(graph)
 
 
@@ -129,15 +132,15 @@ NODE = Compute(output=Value((3,), Scalar.FLOAT32), axes=(ALONG,), body=ELEMENT)
 @sweep(
     ("node", "text"),
     [
-        (dataclasses.replace(NODE, axes=(OTHER,)), r"axes are \[4\] long"),
+        (dataclasses.replace(NODE, axes=(OTHER,)), r"axis extents \[4\] differ"),
         (dataclasses.replace(NODE, axes=(axis(3),)), "an axis that is neither"),
-        (dataclasses.replace(NODE, body=ELEMENT.to(Scalar.FLOAT16)), "its body is FLOAT16"),
-        (dataclasses.replace(NODE, requirements=((ELEMENT, ""),)), "requirement is no BOOL"),
-        (dataclasses.replace(NODE, body=accumulated(Scalar.FLOAT32)), "no contraction"),
-        (dataclasses.replace(NODE, body=load(SOURCE, (ALONG, ALONG))), "at 2 places"),
-        (dataclasses.replace(NODE, body=load(SOURCE, (ELEMENT,))), "1 places of FLOAT32"),
-        (dataclasses.replace(NODE, body=load(SOURCE, (ALONG,), ELEMENT)), "guard is no BOOL"),
-        (dataclasses.replace(NODE, body=load(SOURCE, (ALONG,), ALONG < 2, index(0))), "or INDEX"),
+        (dataclasses.replace(NODE, body=ELEMENT.to(Scalar.FLOAT16)), "the body has type FLOAT16"),
+        (dataclasses.replace(NODE, requirements=((ELEMENT, ""),)), "requirement is not a BOOL"),
+        (dataclasses.replace(NODE, body=accumulator(Scalar.FLOAT32)), "without a contraction"),
+        (dataclasses.replace(NODE, body=load(SOURCE, (ALONG, ALONG))), "with 2 indices"),
+        (dataclasses.replace(NODE, body=load(SOURCE, (ELEMENT,))), "1 indices of type FLOAT32"),
+        (dataclasses.replace(NODE, body=load(SOURCE, (ALONG,), ELEMENT)), "guard is not a BOOL"),
+        (dataclasses.replace(NODE, body=load(SOURCE, (ALONG,), ALONG < 2, index(0))), "falls back to INDEX"),
         (
             dataclasses.replace(NODE, body=apply(Op.ADD, ELEMENT.to(Scalar.FLOAT16), ELEMENT)),
             "ADD of FLOAT16, FLOAT32 gives FLOAT32",
@@ -152,7 +155,7 @@ NODE = Compute(output=Value((3,), Scalar.FLOAT32), axes=(ALONG,), body=ELEMENT)
         ),
         (
             dataclasses.replace(NODE, body=load(SOURCE, (ALONG + ALONG.to(Scalar.INT32),))),
-            "positions and other",
+            "a term that is not an INDEX",
         ),
         (
             dataclasses.replace(
@@ -161,7 +164,9 @@ NODE = Compute(output=Value((3,), Scalar.FLOAT32), axes=(ALONG,), body=ELEMENT)
             "REINTERPRET of INT64",
         ),
         (
-            dataclasses.replace(NODE, body=reduce(Fold.SUM, (OTHER,), ELEMENT) + OTHER.to(Scalar.FLOAT32)),
+            dataclasses.replace(
+                NODE, body=reduce(ReductionOp.SUM, (OTHER,), ELEMENT) + OTHER.to(Scalar.FLOAT32)
+            ),
             "an axis that is neither",
         ),
     ],

@@ -1,10 +1,11 @@
 import numpy as np
-from support.control_flow import ADD, BOOL, MUL, Graph, arithmetic, below, branching, counting
+from support.models.control_flow import ADD, BOOL, MUL, Graph, arithmetic, below, branching, counting
 from support.sweeps import sweep
 
 import neurald as nd
-from neurald.drivers.compiler.frontend.control_flow_unrolling import inlined
-from neurald.drivers.cpu.device import CpuDevice, ReferenceDevice
+from neurald.drivers.compiler.frontend.control_flow_unrolling import unroll_control_flow
+from neurald.drivers.cpu.device import CpuDevice
+from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.operations.machinery.call import Array
 
 
@@ -30,7 +31,7 @@ def _loop(turns: float, first: float = 0.0) -> nd.Model:
 @sweep("turns", [0, 1, 3])
 def test_loops_that_count_are_unrolled(turns: int) -> None:
     model, value = _loop(turns), np.array([3, -5], np.float32)
-    flat = inlined(model)
+    flat = unroll_control_flow(model)
     assert flat is not None
     assert [operation.type for operation in flat.model.main.operations] == [MUL] * turns + [ADD]
     assert flat.origins == (0,) * turns + (1,)
@@ -44,13 +45,13 @@ def test_loops_that_follow_from_data_stay() -> None:
     outputs = [graph.value(shape=(1,)), graph.value()]
     models = graph.model(below(3, extra=1)), graph.model(counting(1, 2))
     graph.builder.add_operation(nd.OperationType.WHILE, [*models, counter, value], outputs)
-    assert inlined(graph.finish([counter, value], outputs)) is None
+    assert unroll_control_flow(graph.finish([counter, value], outputs)) is None
 
 
 def test_loops_of_many_turns_stay() -> None:
-    assert inlined(_loop(100_000)) is None
+    assert unroll_control_flow(_loop(100_000)) is None
     # It would never end.
-    assert inlined(_loop(np.inf)) is None
+    assert unroll_control_flow(_loop(np.inf)) is None
 
 
 def test_outputs_that_would_have_to_be_copied_stay() -> None:
@@ -59,7 +60,7 @@ def test_outputs_that_would_have_to_be_copied_stay() -> None:
     outputs = [graph.value(shape=(1,)), graph.value()]
     models = graph.model(below(3, extra=1)), graph.model(counting(1, 2))
     graph.builder.add_operation(nd.OperationType.WHILE, [*models, graph.constant([0]), value], outputs)
-    assert inlined(graph.finish([value], outputs)) is None
+    assert unroll_control_flow(graph.finish([value], outputs)) is None
 
 
 @sweep("condition", [False, True])
@@ -76,7 +77,7 @@ def test_branches_on_constants(condition: bool) -> None:
         ],
         [output],
     )
-    flat = inlined(graph.finish([value], [output]))
+    flat = unroll_control_flow(graph.finish([value], [output]))
     assert flat is not None
     assert [operation.type for operation in flat.model.main.operations] == [ADD if condition else MUL]
     (found,) = _results(flat.model, np.array([2, 7], np.float32))
@@ -84,11 +85,11 @@ def test_branches_on_constants(condition: bool) -> None:
 
 
 def test_branches_on_data_stay() -> None:
-    assert inlined(branching(arithmetic(ADD, 1), arithmetic(MUL, 3))) is None
+    assert unroll_control_flow(branching(arithmetic(ADD, 1), arithmetic(MUL, 3))) is None
 
 
 def test_models_without_control_flow_stay() -> None:
-    assert inlined(arithmetic(ADD, 1)) is None
+    assert unroll_control_flow(arithmetic(ADD, 1)) is None
 
 
 def test_such_models_are_compiled_as_a_whole() -> None:

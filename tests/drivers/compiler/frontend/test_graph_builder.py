@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.models import add_model
+from support.models.small import add_model
 from support.sweeps import sweep
 
 import neurald as nd
@@ -66,12 +66,12 @@ def test_shapes_that_are_not_known_are_refused() -> None:
 def test_a_device_may_object() -> None:
     seen: list[int] = []
 
-    def objection(graph: Graph) -> str:
+    def unsupported_reason(graph: Graph) -> str:
         check(Graph(inputs=list(graph.nodes[0].inputs), outputs=graph.outputs, nodes=graph.nodes))
         seen.append(len(graph.nodes))
         return "too large" if len(seen) == 2 else ""
 
-    first, second = supported_operations(add_model(operations=2), objection)
+    first, second = supported_operations(add_model(operations=2), unsupported_reason)
     assert (first.ok, second.ok, second.reason) == (True, False, "too large")
     assert seen == [1, 1]
 
@@ -127,5 +127,5 @@ def test_types_that_kernels_know() -> None:
     assert scalar_of(nd.OperandType.TENSOR_QUANT8_ASYMM) is Scalar.UINT8
     assert scalar_of(nd.OperandType.BOOL) is Scalar.BOOL
     assert scalar_of(nd.OperandType.TENSOR_FLOAT16) is Scalar.FLOAT16
-    with pytest.raises(Unsupported, match="graphs as operands"):
+    with pytest.raises(Unsupported, match="graph operands"):
         scalar_of(nd.OperandType.MODEL)

@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.opencl_models import FLOAT, Models, request_of
+from support.opencl.models import FLOAT, Models, request_of
 
 import neurald as nd
 from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel, assumed, is_specified
-from neurald.drivers.compiler.ir.graph import Shape
+from neurald.drivers.compiler.ir.value import Shape
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import BadData, OpFailed
 from neurald.hal.model.types import Model

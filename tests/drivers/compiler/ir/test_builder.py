@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.compiler_graphs import GraphBuilder, kinds
+from support.compiler.graphs import GraphBuilder, kinds
 
 from neurald.drivers.compiler.analysis.interpreter import evaluate
 from neurald.drivers.compiler.ir.builder import broadcast, reduction_axes
@@ -42,7 +42,7 @@ def test_the_same_shape_is_the_same_value() -> None:
     node_output = b.reshape(source, (3, 2))
     (node,) = b.graph.nodes
     assert isinstance(node, Compute)
-    assert node.viewed is source
+    assert node.aliased_input is source
     assert node.output is node_output
 
 

@@ -20,7 +20,7 @@ from neurald.drivers.compiler.ir.expression import (
     Expression,
     Linear,
     Load,
-    accumulated,
+    accumulator,
     apply,
     axis,
     clamp,
@@ -33,10 +33,11 @@ from neurald.drivers.compiler.ir.expression import (
     select,
     sum_of,
 )
-from neurald.drivers.compiler.ir.graph import Compute, Shape, Value, flat, inside, unflat
-from neurald.drivers.compiler.ir.op import Fold, Op
+from neurald.drivers.compiler.ir.graph import Compute, delinearize, inside, linearize
+from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import rewrite, substitute, walk
+from neurald.drivers.compiler.ir.value import Shape, Value
 
 Array = np.ndarray[Any, np.dtype[Any]]
 #: An expression, and what it is at every position of the axes, by plain arithmetic.
@@ -151,8 +152,8 @@ def test_reshapes_and_transpositions_that_are_undone(
     undo: list[Callable[[tuple[Expression, ...]], tuple[Expression, ...]]] = []
     for _ in range(steps):
         before, after = shape, factorised(generator, factors)
-        place = unflat(flat(place, before), after)
-        undo.append(lambda at, a=after, b=before: unflat(flat(at, a), b))  # type: ignore[misc]
+        place = delinearize(linearize(place, before), after)
+        undo.append(lambda at, a=after, b=before: delinearize(linearize(at, a), b))  # type: ignore[misc]
         order = generator.sample(range(len(after)), len(after))
         shape, place = tuple(after[each] for each in order), tuple(place[each] for each in order)
         undo.append(lambda at, o=order: tuple(at[o.index(n)] for n in range(len(o))))  # type: ignore[misc]
@@ -169,8 +170,8 @@ def test_the_flat_position_of_a_reshaped_position_is_the_same(
     generator: random.Random, factors: list[int]
 ) -> None:
     shape, other = factorised(generator, factors), factorised(generator, factors)
-    whole = flat([axis(length) for length in shape], shape)
-    assert flat(unflat(whole, other), other) is whole
+    whole = linearize([axis(length) for length in shape], shape)
+    assert linearize(delinearize(whole, other), other) is whole
 
 
 def test_the_same_is_the_same_object() -> None:
@@ -183,7 +184,7 @@ def test_the_same_is_the_same_object() -> None:
     assert load(value, (i, j), i < 3) is load(value, (i, j), i < 3, 0.0)
     assert load(value, (i, j)) is not load(Value((5, 7), Scalar.FLOAT32), (i, j))
     assert axis(5) is not axis(5)
-    assert accumulated(Scalar.INT32) is accumulated(Scalar.INT32)
+    assert accumulator(Scalar.INT32) is accumulator(Scalar.INT32)
     assert constant(0.0, Scalar.FLOAT32) is not constant(-0.0, Scalar.FLOAT32)
     assert constant(math.nan, Scalar.FLOAT32) is constant(math.nan, Scalar.FLOAT32)
     assert constant(1, Scalar.INT32) is not constant(1, Scalar.INT64)
@@ -269,14 +270,14 @@ def test_nothing_is_assumed_of_a_position_by_an_operation_without_bounds() -> No
 def test_what_is_known_of_folded_positions_holds() -> None:
     axes, along = (axis(4),), axis(5)
     (i,) = np.indices((4,))
-    total = reduce(Fold.SUM, (along,), axes[0] + along)
+    total = reduce(ReductionOp.SUM, (along,), axes[0] + along)
     assert (total.low, total.high) == (0, 35)
     assert (evaluated(total // 3, axes) == (5 * i + 10) // 3).all()
-    least = reduce(Fold.MINIMUM, (along,), axes[0] + along)
+    least = reduce(ReductionOp.MINIMUM, (along,), axes[0] + along)
     assert (evaluated(least % 3, axes) == i % 3).all()
-    product = reduce(Fold.PRODUCT, (along,), maximum(axes[0], 1) + index(0) * along)
+    product = reduce(ReductionOp.PRODUCT, (along,), maximum(axes[0], 1) + index(0) * along)
     assert (evaluated(product % 100, axes) == np.maximum(i, 1) ** 5 % 100).all()
-    assert reduce(Fold.SUM, (), axes[0]) is axes[0]
+    assert reduce(ReductionOp.SUM, (), axes[0]) is axes[0]
 
 
 def test_floats_are_rounded_to_their_type() -> None:

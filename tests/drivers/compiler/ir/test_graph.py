@@ -1,23 +1,22 @@
 """Graphs: what nodes are recognised as, and what is known of their values."""
 
 import pytest
-from support.compiler_graphs import GraphBuilder, kinds
+from support.compiler.graphs import GraphBuilder, kinds
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.expression import Expression, axis, constant, index, load, select
 from neurald.drivers.compiler.ir.graph import (
     Compute,
     Pair,
-    Shape,
-    Value,
-    flat,
+    delinearize,
     inside,
-    is_movement,
+    is_data_movement,
+    linearize,
     loads,
     strides,
-    unflat,
 )
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Shape, Value
 
 pytestmark = pytest.mark.quick
 
@@ -31,8 +30,8 @@ def compute(*shape: int, body, type: Scalar = Scalar.FLOAT32) -> Compute:  # typ
 
 @sweep("shape", [(2, 3, 4), (24,), (6, 4), (4, 6), (1, 2, 12, 1), (3, 8)])
 def test_another_shape_is_a_view(shape: Shape) -> None:
-    node = compute(*shape, body=lambda *at: load(SOURCE, unflat(flat(at, shape), SOURCE.shape)))
-    assert node.viewed is SOURCE
+    node = compute(*shape, body=lambda *at: load(SOURCE, delinearize(linearize(at, shape), SOURCE.shape)))
+    assert node.aliased_input is SOURCE
     assert node.inputs == (SOURCE,)
 
 
@@ -46,14 +45,14 @@ def test_what_is_no_view() -> None:
         compute(2, 3, 4, body=lambda i, j, k: load(SOURCE, (i, j, k)).to(Scalar.INT32), type=Scalar.INT32),
         compute(2, 3, 4, body=lambda *_: constant(0, Scalar.FLOAT32)),
     ]
-    assert [node.viewed for node in bodies] == [None] * len(bodies)
+    assert [node.aliased_input for node in bodies] == [None] * len(bodies)
     asking = Compute(
         output=Value((2, 3, 4), Scalar.FLOAT32),
         axes=(axis(2), axis(3), axis(4)),
         body=load(SOURCE, (index(0), index(0), index(0))),
         requirements=((constant(True, Scalar.BOOL), ""),),
     )
-    assert asking.viewed is None
+    assert asking.aliased_input is None
 
 
 @sweep("pads", [((0, 0), (1, 2), (0, 3)), ((1, 1), (0, 0), (0, 0)), ((2, 0), (3, 1), (1, 1))])
@@ -61,7 +60,7 @@ def test_what_is_no_view() -> None:
 def test_padding(pads: tuple[Pair, ...], number: float) -> None:
     node = padded(SOURCE, pads, number)
     assert node.padding == (SOURCE, pads, constant(number, Scalar.FLOAT32))
-    assert node.viewed is None
+    assert node.aliased_input is None
 
 
 def padded(source: Value, pads: tuple[Pair, ...], number: float) -> Compute:
@@ -102,21 +101,21 @@ def test_positions_and_shapes() -> None:
     assert strides(()) == ()
     assert strides((2, 0, 3)) == (0, 3, 1)
     i, j = axis(6), axis(4)
-    assert flat((i, j), (6, 4)) is i * 4 + j
-    assert unflat(i * 4 + j, (6, 4)) == (i, j)
-    assert unflat(i, (0, 3)) == (index(0), i % 3)
-    assert flat((), ()) is index(0)
+    assert linearize((i, j), (6, 4)) is i * 4 + j
+    assert delinearize(i * 4 + j, (6, 4)) == (i, j)
+    assert delinearize(i, (0, 3)) == (index(0), i % 3)
+    assert linearize((), ()) is index(0)
     assert inside((), ()) is constant(True, Scalar.BOOL)
 
 
 def test_movements() -> None:
     i = axis(2)
     element = load(SOURCE, (i, i, i))
-    assert is_movement(element)
-    assert is_movement(constant(3, Scalar.FLOAT32))
-    assert is_movement(select(i < 1, element, 0))
-    assert not is_movement(element * 2.0)
-    assert not is_movement(select(i < 1, element * 2.0, 0))
+    assert is_data_movement(element)
+    assert is_data_movement(constant(3, Scalar.FLOAT32))
+    assert is_data_movement(select(i < 1, element, 0))
+    assert not is_data_movement(element * 2.0)
+    assert not is_data_movement(select(i < 1, element * 2.0, 0))
     assert list(loads(element * 2.0 + element)) == [element]
 
 
@@ -153,4 +152,4 @@ def test_requirements_are_read_too() -> None:
         requirements=((load(mask, (i,)), "the mask"),),
     )
     assert node.inputs == (source, mask)
-    assert node.viewed is None
+    assert node.aliased_input is None

@@ -1,12 +1,12 @@
 """What kernels tell of themselves."""
 
-from support.compiler_graphs import GraphBuilder
+from support.compiler.graphs import GraphBuilder
 
 from neurald.drivers.compiler.ir.expression import Expression, axis, load, reduce
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.kernel import Kernel, positions, weight_of
-from neurald.drivers.compiler.ir.op import Fold, Op
+from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.fusion import fuse
 
 SOURCE = Value((4, 6), Scalar.FLOAT32)
@@ -37,17 +37,17 @@ def test_requirements_are_read_too() -> None:
     )
     (found,) = fuse(builder.finish(end)).kernels
     assert found.inputs == (source, other)
-    assert found.viewed is None
+    assert found.aliased_input is None
 
 
 def test_rows_are_told_by_the_axes_that_folds_depend_on() -> None:
     i, j, along = axis(4), axis(6), axis(6)
-    total = reduce(Fold.SUM, (along,), load(SOURCE, (i, along)))
+    total = reduce(ReductionOp.SUM, (along,), load(SOURCE, (i, along)))
     assert kernel(load(SOURCE, (i, j)) / total, i, j).row_axes == 1
     assert kernel(load(SOURCE, (i, j)), i, j).row_axes is None
     # There is nothing to share in rows of one element.
     assert kernel(total, i).row_axes is None
-    every = reduce(Fold.SUM, (axis(4), along), load(SOURCE, (i * 0, along)))
+    every = reduce(ReductionOp.SUM, (axis(4), along), load(SOURCE, (i * 0, along)))
     assert kernel(load(SOURCE, (i, j)) / every, i, j).row_axes == 0
 
 

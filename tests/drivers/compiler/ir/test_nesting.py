@@ -1,7 +1,7 @@
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.expression import Expression, axis, constant
-from neurald.drivers.compiler.ir.nesting import Nesting
+from neurald.drivers.compiler.ir.nesting import BoundedRecursion
 from neurald.drivers.compiler.ir.scalar import Scalar
 
 
@@ -10,7 +10,7 @@ class _Counted:
 
     def __init__(self) -> None:
         self.found: dict[Expression, int] = {}
-        self.nesting = Nesting[int](lambda expression: expression.operands)
+        self.nesting = BoundedRecursion[int](lambda expression: expression.operands)
 
     def count(self, expression: Expression) -> int:
         if expression not in self.found:

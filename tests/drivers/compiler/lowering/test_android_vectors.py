@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 import pytest
+from support.compiler.interpreted import InterpretedDevice
 from support.data import NO_VECTORS, VECTORS
-from support.interpreted import InterpretedDevice
+from support.operations.variants import VARIANTS
 from support.tiers import one_in
-from support.variants import VARIANTS
 
 from neurald.hal.errors import Error
 from neurald.service.conformance.records import (

@@ -2,15 +2,15 @@
 
 import numpy as np
 import pytest
-from support.compiler_graphs import GraphBuilder
-from support.opencl_models import FLOAT, Models
+from support.compiler.graphs import GraphBuilder
+from support.opencl.models import FLOAT, Models
 from support.sweeps import sweep
 
 import neurald as nd
 from neurald.drivers.compiler.frontend.graph_builder import build_graph
 from neurald.drivers.compiler.ir.expression import load
-from neurald.drivers.compiler.ir.graph import Value
-from neurald.drivers.compiler.memory.buffer_assignment import Base, Placement, Port, place
+from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.compiler.memory.buffer_assignment import Base, BufferAssignment, Port, assign_buffers
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.hal.errors import BadData
 
@@ -19,10 +19,10 @@ pytestmark = pytest.mark.quick
 ALIGNMENT = 64
 
 
-def placed(builder: GraphBuilder, *outputs: Value) -> tuple[Placement, list[list[Value]]]:
+def placed(builder: GraphBuilder, *outputs: Value) -> tuple[BufferAssignment, list[list[Value]]]:
     graph = fuse(builder.finish(*outputs), enabled=False)
     uses = [[kernel.output, *kernel.inputs] for kernel in graph.kernels]
-    return place(graph, uses, alignment=ALIGNMENT), uses
+    return assign_buffers(graph, uses, alignment=ALIGNMENT), uses
 
 
 def chain(length: int) -> tuple[GraphBuilder, list[Value]]:
@@ -63,7 +63,7 @@ def test_aliases_lie_where_their_values_do() -> None:
     end = builder.compute((24,), lambda i: load(flat, (i,)) + 1)
     graph = fuse(builder.finish(end), enabled=False)
     uses = [[kernel.output, *kernel.inputs] for kernel in graph.kernels]
-    found = place(graph, uses, alignment=ALIGNMENT)
+    found = assign_buffers(graph, uses, alignment=ALIGNMENT)
     assert found.of([flat]) == found.of([source])
 
 
@@ -89,7 +89,7 @@ def test_ports_say_what_the_model_says() -> None:
     used, unused = models.input(FLOAT, (2, 3)), models.input(FLOAT, (5,))
     model = models.finish(models.add(nd.OperationType.ABS, [used], shape=(2, 3)))
     graph = fuse(build_graph(model))
-    found = place(graph, [[k.output, *k.inputs] for k in graph.kernels], alignment=ALIGNMENT)
+    found = assign_buffers(graph, [[k.output, *k.inputs] for k in graph.kernels], alignment=ALIGNMENT)
     (first, second), (output,) = found.ports(model)
     assert (first.dimensions, first.size_bytes, second.offset) == ((2, 3), 24, None)
     assert output.operand.type is FLOAT

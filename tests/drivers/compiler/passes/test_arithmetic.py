@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.compiler_graphs import GraphBuilder, changes
+from support.compiler.graphs import GraphBuilder, changes
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.interpreter import evaluate

@@ -3,18 +3,19 @@
 from itertools import pairwise
 
 import numpy as np
-from support.compiler_graphs import GraphBuilder, random_array
+from support.compiler.graphs import GraphBuilder, random_array
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.interpreter import evaluate, evaluate_fused
 from neurald.drivers.compiler.ir.expression import Expression, apply, load
-from neurald.drivers.compiler.ir.graph import Graph, Value
+from neurald.drivers.compiler.ir.graph import Graph
 from neurald.drivers.compiler.ir.kernel import FusedGraph
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.movement.indexing import joined
-from neurald.drivers.compiler.memory.buffer_assignment import place
-from neurald.drivers.compiler.passes.concat_elimination import Alignment, Part, join, parts_of
+from neurald.drivers.compiler.memory.buffer_assignment import assign_buffers
+from neurald.drivers.compiler.passes.concat_elimination import Alignment, Part, eliminate_concat, parts_of
 from neurald.drivers.compiler.passes.fusion import fuse
 
 ANYWHERE = Alignment()
@@ -28,13 +29,13 @@ def product(builder: GraphBuilder, rows: int, columns: int) -> Value:
 def checked(graph: Graph, alignment: Alignment = ANYWHERE) -> tuple[FusedGraph, int]:
     """The joined graph, and how many kernels it has less; its results are those of the graph, and its places disjoint."""
     fused = fuse(graph)
-    found = join(fused, alignment)
+    found = eliminate_concat(fused, alignment)
     generator = np.random.default_rng(0)
     inputs = [random_array(generator, value.shape, value.type) for value in graph.inputs]
     for one, other in zip(evaluate(graph, inputs), evaluate_fused(found, inputs), strict=True):
         np.testing.assert_allclose(one.astype(float), other.astype(float), rtol=1e-5, atol=1e-5)
     uses = [[kernel.output, *kernel.inputs] for kernel in found.kernels]
-    placement = place(found, uses, alignment=64)
+    placement = assign_buffers(found, uses, alignment=64)
     for owner in set(found.aliases.values()):
         written = [k.output for k in found.kernels if found.aliases.get(k.output) is owner]
         spans = sorted(

@@ -1,10 +1,10 @@
 """What only depends on constants becomes a constant."""
 
 import numpy as np
-from support.compiler_graphs import GraphBuilder, changes, kinds
+from support.compiler.graphs import GraphBuilder, changes, kinds
 
 from neurald.drivers.compiler.ir.expression import axis, index, load, reduce
-from neurald.drivers.compiler.ir.op import Fold
+from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.passes.constants import fold_constants
 
@@ -56,7 +56,7 @@ def test_what_takes_long_stays() -> None:
     row = b.weights(5000)
     along = axis(5000)
     graph = b.finish(
-        b.compute((5000,), lambda i: reduce(Fold.SUM, (along,), load(row, (along,)) * load(row, (i,))))
+        b.compute((5000,), lambda i: reduce(ReductionOp.SUM, (along,), load(row, (along,)) * load(row, (i,))))
     )
     assert not fold_constants(graph)
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.compiler_graphs import GraphBuilder, random_array
+from support.compiler.graphs import GraphBuilder, random_array
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.interpreter import evaluate, evaluate_fused
@@ -10,7 +10,7 @@ from neurald.drivers.compiler.ir.expression import load
 from neurald.drivers.compiler.ir.graph import Graph
 from neurald.drivers.compiler.ir.kernel import FusedGraph
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.compiler.passes.contraction_expansion import as_fold
+from neurald.drivers.compiler.passes.contraction_expansion import expand_contraction
 from neurald.drivers.compiler.passes.fusion import fuse
 
 pytestmark = pytest.mark.quick
@@ -22,7 +22,7 @@ def expect_same(graph: Graph) -> None:
     inputs = [random_array(generator, value.shape, value.type) for value in graph.inputs]
     fused = fuse(graph)
     assert any(kernel.contraction is not None for kernel in fused.kernels)
-    kernels = tuple(as_fold(kernel) for kernel in fused.kernels)
+    kernels = tuple(expand_contraction(kernel) for kernel in fused.kernels)
     assert all(kernel.contraction is None and kernel.has_reduction for kernel in kernels)
     folded = FusedGraph(kernels=kernels, aliases=fused.aliases, inputs=fused.inputs, outputs=fused.outputs)
     for result, expected in zip(evaluate_fused(folded, inputs), evaluate(graph, inputs), strict=True):
@@ -98,4 +98,4 @@ def test_what_is_no_contraction_stays_as_it_is() -> None:
     builder = GraphBuilder()
     source = builder.input(3)
     (kernel,) = fuse(builder.finish(builder.compute((3,), lambda i: load(source, (i,)) * 2.0))).kernels
-    assert as_fold(kernel) is kernel
+    assert expand_contraction(kernel) is kernel

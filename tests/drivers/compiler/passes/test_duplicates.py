@@ -1,12 +1,12 @@
 """What is computed twice is computed once."""
 
 import numpy as np
-from support.compiler_graphs import GraphBuilder, changes, kinds
+from support.compiler.graphs import GraphBuilder, changes, kinds
 
 from neurald.drivers.compiler.ir.expression import Expression, axis, load, reduce
-from neurald.drivers.compiler.ir.graph import Value
-from neurald.drivers.compiler.ir.op import Fold
+from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.duplicates import merge_duplicates
 
 
@@ -17,7 +17,8 @@ def dequantized(b: GraphBuilder, value: Value, scale: float = 0.5) -> Value:
 def total(b: GraphBuilder, value: Value) -> Value:
     along = axis(value.shape[1], "r")
     return b.compute(
-        value.shape[:1], lambda i: reduce(Fold.SUM, (along,), load(value, (i, along))) + load(value, (i, i))
+        value.shape[:1],
+        lambda i: reduce(ReductionOp.SUM, (along,), load(value, (i, along))) + load(value, (i, i)),
     )
 
 

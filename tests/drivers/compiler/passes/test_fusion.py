@@ -1,7 +1,7 @@
 """Fusion: which nodes become one kernel, which never do, and that kernels compute what the nodes did."""
 
 import numpy as np
-from support.compiler_graphs import GraphBuilder, random_array
+from support.compiler.graphs import GraphBuilder, random_array
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.interpreter import evaluate, evaluate_fused
@@ -17,12 +17,13 @@ from neurald.drivers.compiler.ir.expression import (
     reduce,
     select,
 )
-from neurald.drivers.compiler.ir.graph import Contraction, Graph, Value, inside
+from neurald.drivers.compiler.ir.graph import Contraction, Graph, inside
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
-from neurald.drivers.compiler.ir.op import Fold, Op
+from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import depth, walk
-from neurald.drivers.compiler.passes.fusion import Rows, fuse, guarded
+from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.compiler.passes.fusion import IsRowWise, fuse, guarded
 
 
 def exp(value: Expression) -> Expression:
@@ -61,19 +62,19 @@ def padded(builder: GraphBuilder, source: Value, by: int = 1, otherwise: Express
 def row_sums(builder: GraphBuilder, source: Value) -> Value:
     rows, columns = source.shape
     along = axis(columns, "r")
-    return builder.compute((rows,), lambda i: reduce(Fold.SUM, (along,), load(source, (i, along))))
+    return builder.compute((rows,), lambda i: reduce(ReductionOp.SUM, (along,), load(source, (i, along))))
 
 
-def fused(graph: Graph, *, rows: Rows | None = None) -> FusedGraph:
+def fused(graph: Graph, *, is_row_wise: IsRowWise | None = None) -> FusedGraph:
     """The fused graph, once it is shown to compute what the nodes do, in whatever way it is fused."""
     generator = np.random.default_rng(0)
     inputs = [random_array(generator, value.shape, value.type) for value in graph.inputs]
     expected = evaluate(graph, inputs)
-    for found in (fuse(graph), fuse(graph, enabled=False), fuse(graph, rows=lambda _: True)):
+    for found in (fuse(graph), fuse(graph, enabled=False), fuse(graph, is_row_wise=lambda _: True)):
         assert len(set(found.outputs)) == len(graph.outputs)
         for result, wanted in zip(evaluate_fused(found, inputs), expected, strict=True):
             np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-5)
-    return fuse(graph, rows=rows)
+    return fuse(graph, is_row_wise=is_row_wise)
 
 
 def only(graph: FusedGraph) -> Kernel:
@@ -143,7 +144,7 @@ def test_a_position_that_is_folded_is_no_movement() -> None:
     builder = GraphBuilder()
     table, keys = builder.input(4, 3), builder.input(50)
     along = axis(50, "r")
-    count = reduce(Fold.MAXIMUM, (along,), load(keys, (along,)))
+    count = reduce(ReductionOp.MAXIMUM, (along,), load(keys, (along,)))
     row = select(count < 0.0, index(0), index(3))
     found = builder.compute((4, 3), lambda _, j: load(table, (row, j)))
     ends = [pointwise(builder, found), pointwise(builder, found)]
@@ -185,7 +186,7 @@ def test_a_fold_is_computed_again_for_a_whole_row_only_where_that_is_asked_for()
     end = builder.compute((4, 6), lambda i, j: load(source, (i, j)) / load(sums, (i,)))
     graph = builder.finish(end)
     assert len(fused(graph).kernels) == 2
-    kernel = only(fused(graph, rows=lambda _: True))
+    kernel = only(fused(graph, is_row_wise=lambda _: True))
     assert kernel.row_axes == 1
 
 
@@ -194,21 +195,21 @@ def test_a_fold_of_rows_is_left_where_the_compiler_does_not_compute_rows() -> No
     source = builder.input(4, 6)
     sums = row_sums(builder, source)
     end = builder.compute((4, 6), lambda i, j: load(source, (i, j)) / load(sums, (i,)))
-    assert len(fused(builder.finish(end), rows=lambda _: False).kernels) == 2
+    assert len(fused(builder.finish(end), is_row_wise=lambda _: False).kernels) == 2
 
 
-@sweep("is_turned", [False, True])
-def test_rows_are_not_taken_apart(is_turned: bool) -> None:
+@sweep("is_transposed", [False, True])
+def test_rows_are_not_taken_apart(is_transposed: bool) -> None:
     builder = GraphBuilder()
     source = builder.input(4, 6)
     sums = row_sums(builder, source)
     scaled = builder.compute((4, 6), lambda i, j: load(source, (i, j)) / load(sums, (i,)))
-    if is_turned:
+    if is_transposed:
         end = builder.compute((6, 4), lambda i, j: load(scaled, (j, i)))
     else:
         end = builder.compute((4, 6), lambda i, j: load(scaled, (i, j)) + 1)
-    found = fused(builder.finish(end), rows=lambda kernel: kernel.row_axes is not None)
-    assert len(found.kernels) == (2 if is_turned else 1)
+    found = fused(builder.finish(end), is_row_wise=lambda kernel: kernel.row_axes is not None)
+    assert len(found.kernels) == (2 if is_transposed else 1)
 
 
 def test_another_shape_leaves_positions_as_they_were() -> None:
@@ -388,9 +389,9 @@ def test_guarded() -> None:
     assert other.op is Op.SELECT
     assert guarded(exp(plain), holds, seven) is select(holds, exp(load(value, (at,), holds)), seven)
     along = axis(3)
-    total = reduce(Fold.SUM, (along,), load(value, (along,)))
+    total = reduce(ReductionOp.SUM, (along,), load(value, (along,)))
     assert guarded(total, holds, seven) is select(
-        holds, reduce(Fold.SUM, (along,), load(value, (along,), holds)), seven
+        holds, reduce(ReductionOp.SUM, (along,), load(value, (along,), holds)), seven
     )
 
 
@@ -398,7 +399,7 @@ def test_zero_sizes() -> None:
     builder = GraphBuilder()
     source = builder.input(0, 3)
     total = builder.compute(
-        (3,), lambda j: reduce(Fold.SUM, (along := axis(0, "r"),), load(source, (along, j)))
+        (3,), lambda j: reduce(ReductionOp.SUM, (along := axis(0, "r"),), load(source, (along, j)))
     )
     empty = pointwise(builder, source)
     fused(builder.finish(total, empty, padded(builder, source)))
@@ -444,7 +445,9 @@ def random_compute_graph(seed: int) -> Graph:
         elif kind == 4:
             value = builder.compute(
                 (4, 4),
-                lambda i, j, one=one: reduce(Fold.SUM, (r := axis(4, "r"),), load(one, (i, r)) * 0.25) + 1,
+                lambda i, j, one=one: (
+                    reduce(ReductionOp.SUM, (r := axis(4, "r"),), load(one, (i, r)) * 0.25) + 1
+                ),
             )
         elif kind == 5:
             value = builder.matrix_product(one, other)
@@ -457,7 +460,7 @@ def random_compute_graph(seed: int) -> Graph:
             )
         else:
             sums = builder.compute(
-                (4,), lambda i, one=one: reduce(Fold.MAXIMUM, (r := axis(4, "r"),), load(one, (i, r)))
+                (4,), lambda i, one=one: reduce(ReductionOp.MAXIMUM, (r := axis(4, "r"),), load(one, (i, r)))
             )
             value = builder.compute(
                 (4, 4), lambda i, j, one=one, sums=sums: exp(load(one, (i, j)) - load(sums, (i,)))

@@ -1,12 +1,12 @@
 """A convolution whose groups have one channel each is depthwise."""
 
-from support.compiler_graphs import GraphBuilder, changes, kinds, node_of
+from support.compiler.graphs import GraphBuilder, changes, kinds, node_of
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.graph import DepthwiseConvolution
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.passes import transform
-from neurald.drivers.compiler.passes.grouped import find_depthwise
+from neurald.drivers.compiler.passes.grouped import canonicalize_depthwise
 
 
 @sweep("multiplier", [1, 2])
@@ -25,7 +25,7 @@ def test_each_channel_by_itself(multiplier: int, kind: Scalar) -> None:
         weights_zero=0 if kind.is_float else 5,
     )
     graph = b.finish(sums)
-    assert changes(graph, find_depthwise)
+    assert changes(graph, canonicalize_depthwise)
     assert kinds(graph) == ["Compute", "DepthwiseConvolution"]
     assert node_of(graph, DepthwiseConvolution).multiplier == multiplier
     assert changes(graph, transform)
@@ -38,4 +38,4 @@ def test_other_groups_stay(groups: int, depth: int) -> None:
     sums = b.convolution(
         b.input(1, 4, 4, groups * depth), b.weights(4, 3, 3, depth), output=(1, 2, 2, 4), groups=groups
     )
-    assert not changes(b.finish(sums), find_depthwise)
+    assert not changes(b.finish(sums), canonicalize_depthwise)

@@ -2,18 +2,19 @@
 
 import numpy as np
 import pytest
-from support.compiler_graphs import GraphBuilder, random_array
+from support.compiler.graphs import GraphBuilder, random_array
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.interpreter import evaluate, evaluate_fused
 from neurald.drivers.compiler.ir.expression import load
-from neurald.drivers.compiler.ir.graph import Graph, Value
+from neurald.drivers.compiler.ir.graph import Graph
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.movement.indexing import joined
-from neurald.drivers.compiler.passes.concat_elimination import Alignment, join
+from neurald.drivers.compiler.passes.concat_elimination import Alignment, eliminate_concat
 from neurald.drivers.compiler.passes.fusion import fuse
-from neurald.drivers.compiler.passes.in_place_concat import interleave
+from neurald.drivers.compiler.passes.in_place_concat import concat_in_place
 
 pytestmark = pytest.mark.quick
 
@@ -24,14 +25,14 @@ def product(builder: GraphBuilder, rows: int, columns: int) -> Value:
 
 
 def is_product(kernel: Kernel) -> bool:
-    assert kernel.place is not None
+    assert kernel.output_offset is not None
     return kernel.contraction is not None
 
 
 def checked(graph: Graph) -> tuple[FusedGraph, int]:
     """The graph, and how many kernels it has less; its results stay what they are, and some kernel stands for each operation."""
-    fused = join(fuse(graph), Alignment())
-    found = interleave(fused, is_product)
+    fused = eliminate_concat(fuse(graph), Alignment())
+    found = concat_in_place(fused, is_product)
     generator = np.random.default_rng(0)
     inputs = [random_array(generator, value.shape, value.type) for value in graph.inputs]
     for one, other in zip(evaluate(graph, inputs), evaluate_fused(found, inputs), strict=True):
@@ -122,10 +123,10 @@ def test_what_is_left_as_it_is(make: object) -> None:
     builder = GraphBuilder()
     found, fewer = checked(builder.finish(make(builder)))
     assert not fewer
-    assert not any(kernel.place is not None for kernel in found.kernels)
+    assert not any(kernel.output_offset is not None for kernel in found.kernels)
 
 
 def test_kernels_that_cannot_store_runs_are_not_asked_to() -> None:
     builder = GraphBuilder()
     fused = fuse(builder.finish(joined(builder, [product(builder, 3, 16), product(builder, 3, 16)], axis=1)))
-    assert interleave(fused, lambda _: False).kernels == fused.kernels
+    assert concat_in_place(fused, lambda _: False).kernels == fused.kernels

@@ -1,11 +1,12 @@
 """Padding before a convolution becomes its own."""
 
-from support.compiler_graphs import GraphBuilder, changes, kinds, node_of
+from support.compiler.graphs import GraphBuilder, changes, kinds, node_of
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.expression import load
-from neurald.drivers.compiler.ir.graph import Convolution, DepthwiseConvolution, Pair, Value, inside
+from neurald.drivers.compiler.ir.graph import Convolution, DepthwiseConvolution, Pair, inside
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.padding import merge_padding
 
 

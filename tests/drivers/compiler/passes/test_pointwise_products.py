@@ -1,13 +1,13 @@
 """Products of two plain matrices are written as such."""
 
-from support.compiler_graphs import GraphBuilder, changes, kinds, node_of
+from support.compiler.graphs import GraphBuilder, changes, kinds, node_of
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.expression import load
 from neurald.drivers.compiler.ir.graph import MatrixProduct, Pair
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.passes import transform
-from neurald.drivers.compiler.passes.pointwise_products import simplify_products
+from neurald.drivers.compiler.passes.pointwise_products import canonicalize_matrix_products
 
 
 @sweep(
@@ -36,7 +36,7 @@ def test_a_convolution_that_sees_whole_images(
         weights_zero=0 if kind.is_float else 2,
     )
     graph = b.finish(sums)
-    assert changes(graph, simplify_products)
+    assert changes(graph, canonicalize_matrix_products)
     assert changes(graph, transform)
     product = node_of(graph, MatrixProduct)
     depth = image[0] * image[1] * 2
@@ -65,13 +65,13 @@ def test_other_convolutions_stay(
         groups=groups,
         padding=padding,
     )
-    assert not changes(b.finish(sums), simplify_products)
+    assert not changes(b.finish(sums), canonicalize_matrix_products)
 
 
 def test_whole_images_in_steps_of_a_dilated_window_stay() -> None:
     b = GraphBuilder()
     sums = b.convolution(b.input(2, 3, 1, 4), b.weights(6, 2, 1, 4), output=(2, 1, 1, 6), dilation=(2, 1))
-    assert not changes(b.finish(sums), simplify_products)
+    assert not changes(b.finish(sums), canonicalize_matrix_products)
 
 
 @sweep(
@@ -92,11 +92,11 @@ def test_many_matrices_by_one(
         b.input(*left), b.input(*right), left_transposed=flags[0], right_transposed=flags[1]
     )
     graph = b.finish(b.compute(product.shape, lambda *at: load(product, at) + 1.0), product)
-    assert changes(graph, simplify_products)
+    assert changes(graph, canonicalize_matrix_products)
     node = node_of(graph, MatrixProduct)
     assert len(node.left.shape) == len(node.right.shape) == len(node.output.shape) == 2
     assert (node.left_transposed, node.right_transposed) == flags
-    assert not changes(graph, simplify_products)
+    assert not changes(graph, canonicalize_matrix_products)
 
 
 @sweep(
@@ -111,4 +111,4 @@ def test_many_matrices_by_one(
 def test_other_products_stay(left: tuple[int, ...], right: tuple[int, ...], is_transposed: bool) -> None:
     b = GraphBuilder()
     product = b.matrix_product(b.input(*left), b.input(*right), left_transposed=is_transposed)
-    assert not changes(b.finish(product), simplify_products)
+    assert not changes(b.finish(product), canonicalize_matrix_products)

@@ -4,12 +4,13 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from support.compiler_graphs import GraphBuilder, changes
+from support.compiler.graphs import GraphBuilder, changes
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.expression import Expression, constant, index, load
-from neurald.drivers.compiler.ir.graph import Graph, Value
+from neurald.drivers.compiler.ir.graph import Graph
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.scaling import merge_scaling
 
 pytestmark = pytest.mark.quick

@@ -1,10 +1,11 @@
 """A transposed operand of a product becomes its flag."""
 
-from support.compiler_graphs import GraphBuilder, changes, kinds, node_of
+from support.compiler.graphs import GraphBuilder, changes, kinds, node_of
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.expression import load
-from neurald.drivers.compiler.ir.graph import MatrixProduct, Value
+from neurald.drivers.compiler.ir.graph import MatrixProduct
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.transposition import merge_transposition
 
 

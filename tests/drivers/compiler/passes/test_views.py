@@ -1,10 +1,11 @@
 """Nodes that change nothing go, and shapes of shapes are seen at once."""
 
-from support.compiler_graphs import GraphBuilder, changes, kinds
+from support.compiler.graphs import GraphBuilder, changes, kinds
 
 from neurald.drivers.compiler.ir.expression import load
-from neurald.drivers.compiler.ir.graph import Compute, Value
+from neurald.drivers.compiler.ir.graph import Compute
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.views import remove_views
 
 
@@ -54,7 +55,7 @@ def test_a_shape_of_a_shape_sees_the_first() -> None:
     back = b.reshape(other, (3, 4))
     graph = b.finish(doubled(b, back), doubled(b, other))
     assert changes(graph, remove_views)
-    viewed = [node.viewed for node in graph.nodes if isinstance(node, Compute)]
+    viewed = [node.aliased_input for node in graph.nodes if isinstance(node, Compute)]
     assert viewed == [source, None, None]
     assert graph.nodes[1].inputs == (source,)
     assert not changes(graph, remove_views)

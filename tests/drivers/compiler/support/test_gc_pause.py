@@ -4,14 +4,14 @@ import gc
 
 import pytest
 
-from neurald.drivers.compiler.support.gc_pause import put_off
+from neurald.drivers.compiler.support.gc_pause import paused_gc
 
 
 def test_collection_is_put_off_until_the_last_has_ended() -> None:
     assert gc.isenabled()
-    with put_off():
+    with paused_gc():
         assert not gc.isenabled()
-        with pytest.raises(KeyError), put_off():
+        with pytest.raises(KeyError), paused_gc():
             raise KeyError
         assert not gc.isenabled()
     assert gc.isenabled()
@@ -20,7 +20,7 @@ def test_collection_is_put_off_until_the_last_has_ended() -> None:
 def test_a_collector_that_was_off_stays_off() -> None:
     gc.disable()
     try:
-        with put_off():
+        with paused_gc():
             assert not gc.isenabled()
         assert not gc.isenabled()
     finally:

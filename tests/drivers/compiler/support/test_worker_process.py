@@ -74,5 +74,5 @@ def test_a_process_that_takes_too_long_is_ended(started: list[WorkerProcess], tm
 
 def test_without_a_python_there_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "")
-    with pytest.raises(OSError, match="which Python"):
+    with pytest.raises(OSError, match=r"sys\.executable is empty"):
         WorkerProcess(script(tmp_path, ECHO), {})

@@ -2,14 +2,15 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from support.elementwise import interpreted
-from support.native import DIFFERENT, Array, run
+from support.compiler.elementwise import interpreted
+from support.cpu.native import DIFFERENT, Array, run
 
-from neurald.drivers.compiler.ir.expression import Expression, accumulated, apply, axis, clamp, load, maximum
-from neurald.drivers.compiler.ir.graph import MatrixProduct, Value
+from neurald.drivers.compiler.ir.expression import Expression, accumulator, apply, axis, clamp, load, maximum
+from neurald.drivers.compiler.ir.graph import MatrixProduct
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.epilogue import (
     arguments_of,
     epilogue,
@@ -35,7 +36,7 @@ def _kernel(total: Scalar, body: Callable[..., Expression], *others: Value) -> K
     left, right = Value((_ROWS, _CHANNELS), kind), Value((_CHANNELS, _CHANNELS), kind)
     at = axis(_ROWS, "m"), axis(_CHANNELS, "n")
     output = Value((_ROWS, _CHANNELS), total)
-    element = body(accumulated(total), *at, *others)
+    element = body(accumulator(total), *at, *others)
     return Kernel(
         output=Value((_ROWS, _CHANNELS), element.type),
         axes=at,

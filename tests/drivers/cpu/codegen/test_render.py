@@ -1,23 +1,23 @@
 import numpy as np
 import pytest
-from support.elementwise import interpreted
-from support.native import DIFFERENT, RUNNABLE, Array, compiled, run
-from support.random_kernels import RandomKernel
-from support.rendered import check_rendered
+from support.compiler.elementwise import interpreted
+from support.compiler.random_kernels import RandomKernel
+from support.cpu.native import DIFFERENT, RUNNABLE, Array, compiled, run
+from support.cpu.rendered import check_rendered
 from support.sweeps import sweep
 
-from neurald.drivers.compiler.ir.expression import Expression, accumulated, apply, axis, load, reduce, select
+from neurald.drivers.compiler.ir.expression import Expression, accumulator, apply, axis, load, reduce, select
 from neurald.drivers.compiler.ir.graph import (
     Compute,
     Contraction,
     Convolution,
     DepthwiseConvolution,
     MatrixProduct,
-    Value,
 )
 from neurald.drivers.compiler.ir.kernel import Kernel
-from neurald.drivers.compiler.ir.op import Fold, Op
+from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.render import render
 from neurald.drivers.cpu.target.routine import NAME
 from neurald.drivers.cpu.target.target import TARGETS, Target
@@ -100,7 +100,7 @@ def test_arrays_without_elements(target: Target) -> None:
 @_TARGETS
 def test_a_fold_over_nothing_is_what_it_starts_with(target: Target) -> None:
     value, at, along = Value((40, 0), Scalar.FLOAT32), (axis(40),), axis(0)
-    for fold, start in ((Fold.SUM, 0.0), (Fold.MAXIMUM, -np.inf)):
+    for fold, start in ((ReductionOp.SUM, 0.0), (ReductionOp.MAXIMUM, -np.inf)):
         body = reduce(fold, (along,), load(value, (at[0], along)))
         routine = render(Kernel(output=Value((40,), Scalar.FLOAT32), axes=at, body=body), target)
         got, _ = run(routine, {value: np.zeros((40, 0), np.float32)}, target)
@@ -114,7 +114,7 @@ def test_folds_along_rows_and_columns(shape: tuple[int, int], kind: Scalar, targ
     value = Value(shape, kind)
     inputs = {value: _numbers(value, 2)}
     row, column = axis(shape[0]), axis(shape[1])
-    for fold in (Fold.SUM, Fold.MINIMUM):
+    for fold in (ReductionOp.SUM, ReductionOp.MINIMUM):
         rows = reduce(fold, (column,), load(value, (row, column)))
         kernel = Kernel(output=Value(shape[:1], kind), axes=(row,), body=rows)
         _check(kernel, inputs, target)
@@ -125,7 +125,7 @@ def test_folds_along_rows_and_columns(shape: tuple[int, int], kind: Scalar, targ
 @_TARGETS
 def test_folds_that_do_not_depend_on_the_lanes_are_folded_once(target: Target) -> None:
     value, at, along = Value((6, 200), Scalar.FLOAT32), (axis(6), axis(200)), axis(200)
-    largest = reduce(Fold.MAXIMUM, (along,), load(value, (at[0], along)))
+    largest = reduce(ReductionOp.MAXIMUM, (along,), load(value, (at[0], along)))
     kernel = Kernel(output=Value((6, 200), Scalar.FLOAT32), axes=at, body=load(value, at) - largest)
     _check(kernel, {value: _numbers(value, 50)}, target)
 
@@ -156,7 +156,7 @@ def test_conditions_that_fail_are_reported(target: Target) -> None:
 
 def _with_epilogue(contraction: Contraction) -> Kernel:
     at = tuple(axis(length) for length in contraction.output.shape)
-    body = select(accumulated(contraction.output.type) < 0, 0, accumulated(contraction.output.type))
+    body = select(accumulator(contraction.output.type) < 0, 0, accumulator(contraction.output.type))
     return Kernel(
         output=Value(contraction.output.shape, contraction.output.type),
         axes=at,

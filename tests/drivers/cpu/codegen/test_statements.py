@@ -2,15 +2,15 @@ import re
 from collections.abc import Callable
 
 import numpy as np
-from support.elementwise import interpreted
-from support.native import DIFFERENT, Array, compiled, run
+from support.compiler.elementwise import interpreted
+from support.cpu.native import DIFFERENT, Array, compiled, run
 from support.sweeps import sweep
 
-from neurald.drivers.compiler.ir.expression import Expression, accumulated, axis, clamp, index, load, reduce
-from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.expression import Expression, accumulator, axis, clamp, index, load, reduce
 from neurald.drivers.compiler.ir.kernel import Kernel
-from neurald.drivers.compiler.ir.op import Fold
+from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.render import render
 from neurald.drivers.cpu.codegen.statements import Statements
 from neurald.drivers.cpu.emit.instructions import Instructions
@@ -134,7 +134,7 @@ def test_folds_have_several_totals() -> None:
     value = Value((20, 1000), Scalar.FLOAT32)
     along = axis(1000)
     at = (axis(20),)
-    body = reduce(Fold.SUM, (along,), load(value, (at[0], along)))
+    body = reduce(ReductionOp.SUM, (along,), load(value, (at[0], along)))
     text = _text(Kernel(output=Value((20,), Scalar.FLOAT32), axes=at, body=body))
     assert "phi <64 x float>" in text
     assert "masked.load" in text
@@ -146,8 +146,8 @@ def test_folds_within_folds(target: Target) -> None:
     outer, inner = axis(30, "o"), axis(20, "n")
 
     def body(v: Value, y: Expression, x: Expression) -> Expression:
-        row = reduce(Fold.MAXIMUM, (inner,), load(v, (y, outer, inner)))
-        return reduce(Fold.SUM, (outer,), row * load(v, (y, outer, x)))
+        row = reduce(ReductionOp.MAXIMUM, (inner,), load(v, (y, outer, inner)))
+        return reduce(ReductionOp.SUM, (outer,), row * load(v, (y, outer, x)))
 
     inputs = {value: _RANDOM.integers(-9, 9, value.shape).astype(np.int32)}
     _check(_kernel((9, 20), value, body), inputs, target)
@@ -161,8 +161,8 @@ def _places(text: str, name: str) -> list[int]:
 def test_a_fold_is_not_put_before_what_it_is_made_of(length: int) -> None:
     """The sum of a contraction, say, that is known in a loop only."""
     code = Instructions(("%a0",))
-    total = accumulated(Scalar.FLOAT32)
-    fold = reduce(Fold.SUM, (axis(length, "r"),), total + 1.0)
+    total = accumulator(Scalar.FLOAT32)
+    fold = reduce(ReductionOp.SUM, (axis(length, "r"),), total + 1.0)
     with code.loop("0", "10"):
         name = code.fresh("load float, ptr %a0")
         Statements(code, TARGETS["generic"], {}, {total: name}).value(fold)

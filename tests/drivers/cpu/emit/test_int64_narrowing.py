@@ -1,12 +1,12 @@
 import numpy as np
-from support.elementwise import interpreted, kernel_of
+from support.compiler.elementwise import interpreted, kernel_of
 
 from neurald.drivers.compiler.ir.expression import Expression, apply, clamp, constant
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
-from neurald.drivers.cpu.emit.int64_narrowing import narrowed
+from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.cpu.emit.int64_narrowing import narrow_int64
 
 _RANDOM = np.random.default_rng(2)
 
@@ -28,7 +28,7 @@ def test_rescaled_sums_need_no_more_than_32_bits() -> None:
         ),
         [value, bias],
     )
-    short = narrowed(kernel)
+    short = narrow_int64(kernel)
     assert Scalar.INT64 in _widths(kernel.body)
     assert Scalar.INT64 not in _widths(short.body)
     inputs = {each: _RANDOM.integers(-(2**30), 2**30, 300).astype(np.int32) for each in (value, bias)}
@@ -40,13 +40,13 @@ def test_what_may_be_larger_stays_as_it_is() -> None:
     kernel = kernel_of(
         lambda x: clamp(x.to(Scalar.INT64) * x.to(Scalar.INT64), 0, 90).to(Scalar.INT8), [value]
     )
-    assert narrowed(kernel).body is kernel.body
+    assert narrow_int64(kernel).body is kernel.body
 
 
 def test_small_numbers_are_multiplied_and_compared_as_they_are() -> None:
     value = Value((300,), Scalar.INT8)
     kernel = kernel_of(lambda x: (x.to(Scalar.INT64) * x.to(Scalar.INT64)) < 100, [value])
-    short = narrowed(kernel)
+    short = narrow_int64(kernel)
     assert Scalar.INT64 not in _widths(short.body)
     inputs = {value: _RANDOM.integers(-128, 128, 300).astype(np.int8)}
     np.testing.assert_array_equal(interpreted(short, inputs), interpreted(kernel, inputs))

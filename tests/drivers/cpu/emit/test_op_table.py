@@ -2,8 +2,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
-from support.elementwise import computed, expected
-from support.native import DIFFERENT, RUNNABLE, Array
+from support.compiler.elementwise import computed, expected
+from support.cpu.native import DIFFERENT, RUNNABLE, Array
 
 from neurald.drivers.compiler.ir.expression import Expression, apply, clamp, constant, select
 from neurald.drivers.compiler.ir.op import Op

@@ -1,10 +1,10 @@
 """Along which axis a fold takes several numbers at once."""
 
 from neurald.drivers.compiler.ir.expression import Expression, Reduce, axis, load, maximum, reduce
-from neurald.drivers.compiler.ir.graph import Value
-from neurald.drivers.compiler.ir.op import Fold
+from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.cpu.emit.reductions import folding_axis, folding_lanes
+from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.cpu.emit.reductions import reduction_axis, reduction_lanes
 from neurald.drivers.cpu.target.target import TARGETS
 
 _TARGET = TARGETS["avx512"]
@@ -13,30 +13,30 @@ _TARGET = TARGETS["avx512"]
 def _fold(*lengths: int, index: object) -> Reduce:
     value, axes = Value(lengths, Scalar.FLOAT32), tuple(axis(length) for length in lengths)
     place: tuple[Expression, ...] = index(*axes)  # type: ignore[operator]
-    found = reduce(Fold.MAXIMUM, axes, load(value, place))
+    found = reduce(ReductionOp.MAXIMUM, axes, load(value, place))
     assert isinstance(found, Reduce)
     return found
 
 
 def test_neighbours_are_read_at_once() -> None:
     fold = _fold(300, 40, index=lambda y, x: (y, x))
-    assert folding_axis(fold, _TARGET) is fold.axes[1]
+    assert reduction_axis(fold, _TARGET) is fold.axes[1]
 
 
 def test_a_few_neighbours_are_better_than_many_numbers_from_anywhere() -> None:
     """As in a reflected image: only channels lie side by side."""
     fold = _fold(300, 300, 8, index=lambda y, x, c: (y, maximum(x - 1, 1 - x), c))
-    assert folding_axis(fold, _TARGET) is fold.axes[2]
+    assert reduction_axis(fold, _TARGET) is fold.axes[2]
 
 
 def test_short_axes_are_not_worth_a_vector() -> None:
-    assert folding_axis(_fold(3, 3, index=lambda y, x: (y, x)), _TARGET) is None
+    assert reduction_axis(_fold(3, 3, index=lambda y, x: (y, x)), _TARGET) is None
     fold = _fold(500, 3, index=lambda y, x: (y, x))
-    assert folding_axis(fold, _TARGET) is fold.axes[0]
+    assert reduction_axis(fold, _TARGET) is fold.axes[0]
 
 
 def test_lanes_are_no_more_than_there_are_numbers() -> None:
-    assert folding_lanes(1000, _TARGET) == 64
-    assert folding_lanes(33, _TARGET) == 64
-    assert folding_lanes(16, _TARGET) == 16
-    assert folding_lanes(5, _TARGET) == 8
+    assert reduction_lanes(1000, _TARGET) == 64
+    assert reduction_lanes(33, _TARGET) == 64
+    assert reduction_lanes(16, _TARGET) == 16
+    assert reduction_lanes(5, _TARGET) == 8

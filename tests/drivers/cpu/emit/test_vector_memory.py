@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from support.native import DIFFERENT, run
+from support.cpu.native import DIFFERENT, run
 from support.sweeps import sweep
 
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.epilogue import parameter_names
 from neurald.drivers.cpu.emit import vector_memory
 from neurald.drivers.cpu.emit.instructions import Instructions

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from support.compiler_graphs import GraphBuilder, random_array
-from support.native import RUNNABLE, compiled, run
+from support.compiler.graphs import GraphBuilder, random_array
+from support.cpu.native import RUNNABLE, compiled, run
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.interpreter import evaluate

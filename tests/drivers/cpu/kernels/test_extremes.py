@@ -1,9 +1,9 @@
 """The kernel of rankings of one gives what the graph computed with NumPy gives, and touches not a byte beside its memory."""
 
 import pytest
-from support.compiler_graphs import GraphBuilder
-from support.native import RUNNABLE
-from support.rankings import expect_places, rows_to_rank
+from support.compiler.graphs import GraphBuilder
+from support.compiler.rankings import expect_places, rows_to_rank
+from support.cpu.native import RUNNABLE
 
 from neurald.drivers.compiler.ir.expression import Expression, load
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -17,14 +17,14 @@ SHAPES = (((), 1), ((3,), 7), ((2, 3), 21), ((5,), 64), ((2,), 65), ((3,), 131),
 pytestmark = pytest.mark.parametrize("target", list(TARGETS.values()), ids=lambda target: target.name)
 
 
-@pytest.mark.parametrize("is_first_first", [False, True])
+@pytest.mark.parametrize("prefers_lower_index", [False, True])
 @pytest.mark.parametrize("kind", [each for each in Scalar if each is not Scalar.INDEX])
-def test_places_of_the_largest(kind: Scalar, is_first_first: bool, target: Target) -> None:
+def test_places_of_the_largest(kind: Scalar, prefers_lower_index: bool, target: Target) -> None:
     graphs, arrays = [], []
     for number, (rows, length) in enumerate(SHAPES):
         builder = GraphBuilder()
         source = builder.input(*rows, length, type=kind)
-        graphs.append(builder.finish(builder.ranking(source, 1, is_first_first=is_first_first)))
+        graphs.append(builder.finish(builder.top_k(source, 1, prefers_lower_index=prefers_lower_index)))
         arrays.append(rows_to_rank(kind, source.shape, (number + 1) % 3 - 1))
     expect_places(graphs, arrays, target)
 
@@ -32,7 +32,7 @@ def test_places_of_the_largest(kind: Scalar, is_first_first: bool, target: Targe
 def test_what_follows_is_part_of_the_kernel(target: Target) -> None:
     builder = GraphBuilder()
     source = builder.input(3, 5, 50)
-    places = builder.ranking(source, 1, is_first_first=True)
+    places = builder.top_k(source, 1, prefers_lower_index=True)
 
     def body(*at: Expression) -> Expression:
         return load(places, (*at, at[0] * 0)).to(Scalar.INT64) + 1

@@ -4,13 +4,13 @@ import math
 
 import numpy as np
 import pytest
-from support.compiler_graphs import GraphBuilder
-from support.contractions import Case, Cases
-from support.float_kernels import TARGETS, check, finished, windows
-from support.native import run
+from support.compiler.contractions import Case, Cases
+from support.compiler.graphs import GraphBuilder
+from support.cpu.float_kernels import TARGETS, check, finished, windows
+from support.cpu.native import run
 
-from neurald.drivers.compiler.ir.graph import Shape
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Shape
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.cpu.kernels import routine_for
 from neurald.drivers.cpu.target.routine import Routine

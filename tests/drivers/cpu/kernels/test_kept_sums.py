@@ -4,15 +4,16 @@ import ctypes
 from collections.abc import Sequence
 
 import numpy as np
-from support.cpu_routines import TARGET
+from support.cpu.routines import TARGET
 from support.sweeps import sweep
 
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.counters import address, multiple
 from neurald.drivers.cpu.kernels.kept_sums import each_kept, keep
+from neurald.drivers.cpu.native.compile_queue import Unit
 from neurald.drivers.cpu.native.llvm import LoadedCode
-from neurald.drivers.cpu.native.object_code import Unit, object_codes
+from neurald.drivers.cpu.native.object_code import object_codes
 
 LANES = 4
 

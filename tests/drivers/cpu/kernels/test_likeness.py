@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.contractions import Case
-from support.float_kernels import TARGETS, check, windows
+from support.compiler.contractions import Case
+from support.cpu.float_kernels import TARGETS, check, windows
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.expression import constant
@@ -25,7 +25,7 @@ def _routine(case: Case) -> Routine:
 
 @pytest.fixture(autouse=True)
 def _nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(likeness, "_kept", {})
+    monkeypatch.setattr(likeness, "_cache", {})
 
 
 @sweep("weights", WEIGHTS)
@@ -65,9 +65,9 @@ def test_all_else_does(weights: tuple[int, ...]) -> None:
 
 
 def test_few_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(likeness, "_MOST_KEPT", 2)
+    monkeypatch.setattr(likeness, "_CACHE_SIZE", 2)
     cases = [windows((1, 6, width, 12), WEIGHTS[1], pad=1) for width in (5, 6, 7)]
     texts = [_routine(case).text for case in cases]
-    assert len(likeness._kept) == 2
+    assert len(likeness._cache) == 2
     assert _routine(cases[0]).text is not texts[0]
     assert _routine(cases[0]).text == texts[0]

@@ -3,8 +3,8 @@
 import numpy as np
 from support.sweeps import sweep
 
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.kernels.packing import as_floats, channels_of, packed
 from neurald.drivers.cpu.kernels.product import Operand
 from neurald.drivers.cpu.kernels.tile import Tile

@@ -1,8 +1,8 @@
 """Kernels that move pieces: the graph's elements, and not a byte beside their memory."""
 
 import numpy as np
-from support.compiler_graphs import GraphBuilder, random_array
-from support.native import DIFFERENT, compiled, run
+from support.compiler.graphs import GraphBuilder, random_array
+from support.cpu.native import DIFFERENT, compiled, run
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.interpreter import evaluate

@@ -1,9 +1,9 @@
 """The kernel of rankings gives what the graph computed with NumPy gives, and touches not a byte beside its memory."""
 
 import pytest
-from support.compiler_graphs import GraphBuilder
-from support.native import RUNNABLE
-from support.rankings import expect_places, rows_to_rank
+from support.compiler.graphs import GraphBuilder
+from support.compiler.rankings import expect_places, rows_to_rank
+from support.cpu.native import RUNNABLE
 
 from neurald.drivers.compiler.ir.expression import Expression, load
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -32,7 +32,7 @@ def test_rankings(kind: Scalar, target: Target) -> None:
     for number, (rows, length, count) in enumerate(SHAPES):
         builder = GraphBuilder()
         source = builder.input(*rows, length, type=kind)
-        places = builder.ranking(source, count, is_first_first=bool(number % 2))
+        places = builder.top_k(source, count, prefers_lower_index=bool(number % 2))
         graphs.append(builder.finish(places))
         arrays.append(rows_to_rank(kind, source.shape, (number + 1) % 3 - 1))
     expect_places(graphs, arrays, target)
@@ -41,7 +41,7 @@ def test_rankings(kind: Scalar, target: Target) -> None:
 def test_what_follows_is_part_of_the_kernel(target: Target) -> None:
     builder = GraphBuilder()
     source = builder.input(3, 50)
-    places = builder.ranking(source, 4, is_first_first=True)
+    places = builder.top_k(source, 4, prefers_lower_index=True)
 
     def body(*at: Expression) -> Expression:
         return load(places, at).to(Scalar.INT64) + 1

@@ -2,14 +2,15 @@
 
 import numpy as np
 import pytest
-from support.compiler_graphs import GraphBuilder
-from support.native import RUNNABLE, Array, compiled, run
+from support.compiler.graphs import GraphBuilder
+from support.cpu.native import RUNNABLE, Array, compiled, run
 
 from neurald.drivers.compiler.analysis.interpreter import evaluate
 from neurald.drivers.compiler.ir.expression import Expression, apply, axis, index, load, reduce, select
-from neurald.drivers.compiler.ir.graph import Graph, Value
-from neurald.drivers.compiler.ir.op import Fold, Op
+from neurald.drivers.compiler.ir.graph import Graph
+from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.cpu.kernels import routine_for
 from neurald.drivers.cpu.kernels.rows import is_row_by_row
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.parametrize("target", list(TARGETS.values()), ids=lambd
 generator = np.random.default_rng(5)
 
 
-def folded(builder: GraphBuilder, source: Value, how: Fold, function: Op | None = None) -> Value:
+def folded(builder: GraphBuilder, source: Value, how: ReductionOp, function: Op | None = None) -> Value:
     """The fold of each row."""
 
     def body(*at: Expression) -> Expression:
@@ -38,14 +39,14 @@ def folded(builder: GraphBuilder, source: Value, how: Fold, function: Op | None 
 def softmax(shape: tuple[int, ...]) -> Graph:
     builder = GraphBuilder()
     source = builder.input(*shape)
-    largest = folded(builder, source, Fold.MAXIMUM)
+    largest = folded(builder, source, ReductionOp.MAXIMUM)
 
     def power(*at: Expression) -> Expression:
         return apply(Op.EXP, load(source, at) - load(largest, at[:-1]))
 
     def total(*at: Expression) -> Expression:
         along = axis(shape[-1], "r")
-        return reduce(Fold.SUM, (along,), power(*at, along))
+        return reduce(ReductionOp.SUM, (along,), power(*at, along))
 
     sums = builder.compute(shape[:-1], total)
     return builder.finish(builder.compute(shape, lambda *at: power(*at) / load(sums, at[:-1])))
@@ -56,14 +57,14 @@ def repeated_softmax(shape: tuple[int, ...]) -> Graph:
     builder = GraphBuilder()
     source = builder.input(*shape[:-1], 1)
     wide = builder.compute(shape, lambda *at: load(source, (*at[:-1], index(0))))
-    largest = folded(builder, wide, Fold.MAXIMUM)
+    largest = folded(builder, wide, ReductionOp.MAXIMUM)
 
     def power(*at: Expression) -> Expression:
         return apply(Op.EXP, load(wide, at) - load(largest, at[:-1]))
 
     def total(*at: Expression) -> Expression:
         along = axis(shape[-1], "r")
-        return reduce(Fold.SUM, (along,), power(*at, along))
+        return reduce(ReductionOp.SUM, (along,), power(*at, along))
 
     sums = builder.compute(shape[:-1], total)
     return builder.finish(builder.compute(shape, lambda *at: power(*at) / load(sums, at[:-1])))
@@ -73,7 +74,7 @@ def centred(shape: tuple[int, ...]) -> Graph:
     """Of integers, and nothing is kept."""
     builder = GraphBuilder()
     source = builder.input(*shape, type=Scalar.INT32)
-    sums = folded(builder, source, Fold.SUM)
+    sums = folded(builder, source, ReductionOp.SUM)
     return builder.finish(
         builder.compute(shape, lambda *at: load(source, at) * shape[-1] - load(sums, at[:-1]))
     )
@@ -83,8 +84,8 @@ def above_root(shape: tuple[int, ...]) -> Graph:
     """Two folds that do not need each other, and a result of another type."""
     builder = GraphBuilder()
     source = builder.input(*shape)
-    roots = folded(builder, source, Fold.SUM, Op.ABSOLUTE)
-    least = folded(builder, source, Fold.MINIMUM)
+    roots = folded(builder, source, ReductionOp.SUM, Op.ABSOLUTE)
+    least = folded(builder, source, ReductionOp.MINIMUM)
 
     def body(*at: Expression) -> Expression:
         value = load(source, at) * shape[-1]
@@ -107,7 +108,7 @@ def test_rows(make: object, target: Target) -> None:
     graphs: list[Graph] = [make(shape) for shape in SHAPES]
     routines = []
     for graph in graphs:
-        (kernel,) = fuse(graph, rows=is_row_by_row).kernels
+        (kernel,) = fuse(graph, is_row_wise=is_row_by_row).kernels
         routine = routine_for(kernel, target)
         assert routine is not None
         assert routine.label.startswith("rows of")
@@ -130,7 +131,7 @@ def test_rows(make: object, target: Target) -> None:
 
 def test_not_a_number_takes_its_row(target: Target) -> None:
     graph = softmax((3, 21))
-    (kernel,) = fuse(graph, rows=is_row_by_row).kernels
+    (kernel,) = fuse(graph, is_row_wise=is_row_by_row).kernels
     routine = routine_for(kernel, target)
     assert routine is not None
     array = values(graph.inputs[0])
@@ -142,4 +143,4 @@ def test_not_a_number_takes_its_row(target: Target) -> None:
 
 def test_long_rows_are_left_to_several_threads(target: Target) -> None:
     del target
-    assert len(fuse(softmax((2, 20_000)), rows=is_row_by_row).kernels) == 3
+    assert len(fuse(softmax((2, 20_000)), is_row_wise=is_row_by_row).kernels) == 3

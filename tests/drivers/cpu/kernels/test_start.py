@@ -1,11 +1,20 @@
 """Kernels as tables, and the biases that their sums begin with."""
 
-from support.compiler_graphs import GraphBuilder
+from support.compiler.graphs import GraphBuilder
 
-from neurald.drivers.compiler.ir.expression import Accumulated, Apply, Expression, Linear, Load, load, maximum
-from neurald.drivers.compiler.ir.graph import Value, flat
+from neurald.drivers.compiler.ir.expression import (
+    AccumulatorRef,
+    Apply,
+    Expression,
+    Linear,
+    Load,
+    load,
+    maximum,
+)
+from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.traversal import walk
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.cpu.kernels.flattened import flattened
 from neurald.drivers.cpu.kernels.start import split_bias
@@ -34,7 +43,7 @@ def test_places_in_memory_only_depend_on_position_and_channel() -> None:
     loads = [each for each in walk(table.body) if isinstance(each, Load)]
     assert {len(each.value.shape) for each in loads} == {1, 4}
     for each in loads:
-        place = flat(each.index, each.value.shape)
+        place = linearize(each.index, each.value.shape)
         if len(each.value.shape) == 1:
             assert place is channel
         else:
@@ -48,7 +57,9 @@ def test_a_bias_is_split_from_the_sums() -> None:
     assert isinstance(bias, Load)
     assert bias.index == (table.axes[1],)
     users = [
-        each for each in walk(rest.body) if any(isinstance(operand, Accumulated) for operand in each.operands)
+        each
+        for each in walk(rest.body)
+        if any(isinstance(operand, AccumulatorRef) for operand in each.operands)
     ]
     assert len(users) == 1
     assert isinstance(users[0], Apply)

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from support.native import DIFFERENT, compiled, run
+from support.cpu.native import DIFFERENT, compiled, run
 
 from neurald.drivers.compiler.ir.expression import Expression, axis, load
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.kernels import routine_for, transposed
 from neurald.drivers.cpu.target.target import Target
 

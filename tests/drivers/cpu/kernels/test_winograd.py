@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from support.contractions import Case
-from support.float_kernels import TARGETS, check, windows
-from support.native import run
+from support.compiler.contractions import Case
+from support.cpu.float_kernels import TARGETS, check, windows
+from support.cpu.native import run
 
 from neurald.drivers.compiler.ir.graph import Convolution
 from neurald.drivers.cpu.kernels import routine_for, winograd
@@ -67,7 +67,7 @@ def test_where_it_is_used(target: Target) -> None:
 def test_weights_that_would_become_too_large(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
     many = 8 * target.lanes(4)
     case = windows((1, 28, 28, many), (many, 3, 3, many), pad=1)
-    monkeypatch.setattr(winograd, "_MOST_WEIGHT_BYTES", 16 * many * many * 4 - 1)
+    monkeypatch.setattr(winograd, "_MAX_WEIGHT_BYTES", 16 * many * many * 4 - 1)
     assert not is_used(case, target)
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from support.cpu_routines import TARGET
+from support.cpu.routines import TARGET
 from support.sweeps import sweep
 
 from neurald.drivers.cpu.native import elf_linker
 from neurald.drivers.cpu.native.elf_linker import NotLinkable, link
 from neurald.drivers.cpu.native.image import Image, LoadedImage, decoded, is_image
-from neurald.drivers.cpu.native.llvm import CompilationFailed, LoadedCode, TargetMachine, linked
+from neurald.drivers.cpu.native.llvm import CompilationFailed, LoadedCode, TargetMachine, link_image
 from neurald.hal.errors import BadData
 
 pytestmark = pytest.mark.skipif(not elf_linker.is_linkable_here(), reason="this machine is no x86-64")
@@ -102,7 +102,7 @@ def test_functions_and_variables_of_the_process() -> None:
 def test_two_images_of_the_same_objects_are_equal() -> None:
     codes = objects(TWICE, CALLING)
     assert link(codes) == link(codes)
-    assert linked(linked(codes)) == linked(codes)
+    assert link_image(link_image(codes)) == link_image(codes)
 
 
 def test_what_is_only_read_cannot_be_executed_or_written() -> None:
@@ -142,7 +142,7 @@ def test_variables_are_left_to_llvm() -> None:
     codes = objects(COUNTING)
     with pytest.raises(NotLinkable, match=r"section \.data"):
         link(codes)
-    assert linked(codes) == tuple(codes)
+    assert link_image(codes) == tuple(codes)
     loaded = LoadedCode(codes, ("counted",))
     counted = ctypes.CFUNCTYPE(ctypes.c_int64)(loaded.addresses["counted"])
     assert [counted(), counted()] == [41, 42]

@@ -5,7 +5,7 @@ import time
 
 import numpy as np
 import pytest
-from support.cpu_routines import adding, native, requiring
+from support.cpu.routines import adding, native, requiring
 from support.sweeps import sweep
 
 from neurald.drivers.cpu.native import native_model

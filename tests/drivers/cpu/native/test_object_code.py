@@ -6,16 +6,17 @@ import time
 from pathlib import Path
 
 import pytest
-from support.cpu_routines import TARGET, adding
+from support.cpu.routines import TARGET, adding
 
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.kernels.function import function_text, subroutine_of
 from neurald.drivers.cpu.native import compile_helper, object_code
 from neurald.drivers.cpu.native.compile_helper import Helper
+from neurald.drivers.cpu.native.compile_queue import Unit
 from neurald.drivers.cpu.native.llvm import CompilationFailed, LoadedCode
-from neurald.drivers.cpu.native.object_code import Compilation, Unit, callers_unit, object_codes, routine_unit
+from neurald.drivers.cpu.native.object_code import ObjectCompilation, callers_unit, object_codes, routine_unit
 from neurald.drivers.cpu.native.step_program import caller_name
 from neurald.drivers.cpu.target.routine import Routine
 
@@ -46,8 +47,8 @@ def test_a_unit_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_code_that_nobody_needs_any_more_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = object_code._Kept()
-    monkeypatch.setattr(object_code, "_KEPT_BYTES", 100)
+    kept = object_code._CodeCache()
+    monkeypatch.setattr(object_code, "_CODE_CACHE_BYTES", 100)
     for number in range(5):
         kept.put(("generic", str(number)), bytes(40))
         assert kept.get(("generic", "0")) is not None
@@ -75,7 +76,7 @@ def test_other_processes_take_shares(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_units_are_compiled_while_others_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(object_code, "_SHARE_BYTES", 1)
-    with Compilation(TARGET, processes=2, helper=Helper(TARGET)) as compilation:
+    with ObjectCompilation(TARGET, processes=2, helper=Helper(TARGET)) as compilation:
         for number in range(3):
             compilation.add(answering(number, f"early{number}"))
             compilation.add(answering(number, f"early{number}"))
@@ -90,7 +91,7 @@ def test_units_are_compiled_while_others_are_made(monkeypatch: pytest.MonkeyPatc
 
 def test_a_text_that_a_process_refuses_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(object_code, "_SHARE_BYTES", 1)
-    with Compilation(TARGET, processes=2) as compilation:
+    with ObjectCompilation(TARGET, processes=2) as compilation:
         compilation.add(Unit(name="refused", text="define"))
         thread = compilation._helpers[0]._thread
         assert thread is not None
@@ -109,7 +110,7 @@ def test_a_process_that_is_stuck_is_not_waited_for(
     monkeypatch.setattr(object_code, "_SHARE_BYTES", 1)
     monkeypatch.setattr(object_code, "_PATIENCE_S", 0.1)
     monkeypatch.setattr(compile_helper, "_WORKER", stuck)
-    with Compilation(TARGET, processes=2) as compilation:
+    with ObjectCompilation(TARGET, processes=2) as compilation:
         compilation.add(answering(8, "stuck"))
         while not compilation._work._taken:
             time.sleep(0.01)
@@ -117,7 +118,7 @@ def test_a_process_that_is_stuck_is_not_waited_for(
         process = compilation._helpers[0]._process
     assert process is not None
     assert process.has_ended
-    assert "give nothing" in caplog.text
+    assert "made no progress" in caplog.text
 
 
 def test_a_process_that_fails_is_replaced(
@@ -128,7 +129,7 @@ def test_a_process_that_fails_is_replaced(
     units = [answering(number, f"alone{number}") for number in range(2)]
     codes = object_codes(units, TARGET, processes=2)
     assert [answer(code, unit.name) for code, unit in zip(codes, units, strict=True)] == [0, 1]
-    assert "helps to compile" in caplog.text
+    assert "a compile helper failed" in caplog.text
 
 
 def test_units_of_routines() -> None:
@@ -172,11 +173,11 @@ def test_subroutines_are_units_of_their_own() -> None:
 
 
 def test_a_process_is_started_ahead_for_many_units(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert compile_helper.started_ahead(TARGET, 3) is None
+    assert compile_helper.start_ahead(TARGET, 3) is None
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
-    assert compile_helper.started_ahead(TARGET, 1000) is None
+    assert compile_helper.start_ahead(TARGET, 1000) is None
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
-    helper = compile_helper.started_ahead(TARGET, 1000)
+    helper = compile_helper.start_ahead(TARGET, 1000)
     assert helper is not None
     helper.close()
     assert helper._process is not None

@@ -9,7 +9,7 @@ import time
 
 import numpy as np
 import pytest
-from support.cpu_routines import adding, native, side_by_side
+from support.cpu.routines import adding, native, side_by_side
 from support.sweeps import sweep
 
 from neurald.drivers.cpu.native.instance import Binding
@@ -146,7 +146,7 @@ def test_the_process_ends() -> None:
         "        model.run_arrays([values])\n"
         "threading.Thread(target=work, daemon=True).start()\n"
         "time.sleep(0.1)\n"
-    ).replace("tests_support", "support.cpu_routines")
+    ).replace("tests_support", "support.cpu.routines")
     path = os.pathsep.join(entry for entry in sys.path if entry)
     ended = subprocess.run(
         [sys.executable, "-c", text],

@@ -1,10 +1,10 @@
 from neurald.drivers.compiler.ir.expression import Expression, Load, Reduce, axis, load, reduce
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.kernel import Kernel
-from neurald.drivers.compiler.ir.op import Fold
+from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.cpu.schedule.axis_rewriting import arranged
-from neurald.drivers.cpu.target.places import place_of, stride_along
+from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.cpu.schedule.axis_rewriting import simplify_axes
+from neurald.drivers.cpu.target.places import offset_of, stride_along
 
 _SHAPE = (2, 5, 7, 8)
 
@@ -19,34 +19,34 @@ def _kernel(body: Expression, axes: tuple[Expression, ...]) -> Kernel:
 
 def test_all_axes_become_one_where_elements_stay_in_order() -> None:
     at = tuple(axis(length) for length in _SHAPE)
-    kernel = arranged(_kernel(load(_image(), at) + load(_image(), at), at))
+    kernel = simplify_axes(_kernel(load(_image(), at) + load(_image(), at), at))
     assert kernel.shape == (560,)
-    assert all(place_of(each) is kernel.axes[0] for each in kernel.body.operands if isinstance(each, Load))
+    assert all(offset_of(each) is kernel.axes[0] for each in kernel.body.operands if isinstance(each, Load))
 
 
 def test_an_axis_that_something_depends_on_alone_stays() -> None:
     at, bias = tuple(axis(length) for length in _SHAPE), Value((8,), Scalar.FLOAT32)
-    kernel = arranged(_kernel(load(_image(), at) + load(bias, at[3:]), at))
+    kernel = simplify_axes(_kernel(load(_image(), at) + load(bias, at[3:]), at))
     assert kernel.shape == (70, 8)
     padded = load(_image(), (at[0], at[1] - 1, at[2], at[3]), at[1] >= 1)
-    assert arranged(_kernel(padded, at)).shape == (2, 5, 56)
+    assert simplify_axes(_kernel(padded, at)).shape == (2, 5, 56)
 
 
 def test_axes_of_one_position_are_left_out() -> None:
     at = axis(1), axis(3), axis(1)
-    kernel = arranged(_kernel(load(Value((1, 3, 1), Scalar.FLOAT32), at), at))
+    kernel = simplify_axes(_kernel(load(Value((1, 3, 1), Scalar.FLOAT32), at), at))
     assert kernel.shape == (3,)
-    assert arranged(_kernel(load(Value((), Scalar.FLOAT32), ()), ())).shape == (1,)
+    assert simplify_axes(_kernel(load(Value((), Scalar.FLOAT32), ()), ())).shape == (1,)
 
 
 def test_axes_of_folds_become_one_too() -> None:
     at, rows, columns = (axis(2), axis(8)), axis(5), axis(7)
-    body = reduce(Fold.SUM, (rows, columns), load(_image(), (at[0], rows, columns, at[1])))
-    found = arranged(_kernel(body, at)).body
+    body = reduce(ReductionOp.SUM, (rows, columns), load(_image(), (at[0], rows, columns, at[1])))
+    found = simplify_axes(_kernel(body, at)).body
     assert isinstance(found, Reduce)
     assert [each.extent for each in found.axes] == [35]
-    turned = reduce(Fold.SUM, (columns, rows), load(_image(), (at[0], rows, columns, at[1])))
-    found = arranged(_kernel(turned, at)).body
+    turned = reduce(ReductionOp.SUM, (columns, rows), load(_image(), (at[0], rows, columns, at[1])))
+    found = simplify_axes(_kernel(turned, at)).body
     assert isinstance(found, Reduce)
     assert [each.extent for each in found.axes] == [7, 5]
 
@@ -56,16 +56,16 @@ def test_axes_are_split_where_places_are_made_of_quotients_and_remainders() -> N
     at = axis(6), axis(8), axis(5)
     index = at[0] // 2, at[1] // 4, at[0] % 2 * 20 + at[1] % 4 * 5 + at[2]
     body = load(Value((3, 2, 40), Scalar.FLOAT32), index)
-    kernel = arranged(Kernel(output=Value((6, 8, 5), Scalar.FLOAT32), axes=at, body=body))
+    kernel = simplify_axes(Kernel(output=Value((6, 8, 5), Scalar.FLOAT32), axes=at, body=body))
     assert kernel.shape == (3, 2, 2, 20)
     assert isinstance(kernel.body, Load)
-    assert [stride_along(place_of(kernel.body), each) for each in kernel.axes] == [80, 20, 40, 1]
+    assert [stride_along(offset_of(kernel.body), each) for each in kernel.axes] == [80, 20, 40, 1]
 
 
 def test_axes_that_are_no_multiples_stay_whole() -> None:
     at = axis(7), axis(5)
     body = load(Value((4, 5), Scalar.FLOAT32), (at[0] // 2, at[1]))
-    assert arranged(Kernel(output=Value((7, 5), Scalar.FLOAT32), axes=at, body=body)).shape == (7, 5)
+    assert simplify_axes(Kernel(output=Value((7, 5), Scalar.FLOAT32), axes=at, body=body)).shape == (7, 5)
 
 
 def test_strides() -> None:

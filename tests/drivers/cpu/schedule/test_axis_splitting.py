@@ -4,20 +4,21 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from support.elementwise import interpreted
-from support.native import DIFFERENT, RUNNABLE, compiled, run
-from support.rendered import check_rendered
+from support.compiler.elementwise import interpreted
+from support.cpu.native import DIFFERENT, RUNNABLE, compiled, run
+from support.cpu.rendered import check_rendered
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.expression import Apply, Expression, apply, axis, load, select
-from neurald.drivers.compiler.ir.graph import Value, inside
+from neurald.drivers.compiler.ir.graph import inside
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.render import render
 from neurald.drivers.cpu.schedule import axis_splitting
-from neurald.drivers.cpu.schedule.axis_splitting import sections_of
+from neurald.drivers.cpu.schedule.axis_splitting import split_into_sections
 from neurald.drivers.cpu.target.target import TARGETS, Target
 
 _RANDOM = np.random.default_rng(5)
@@ -92,7 +93,7 @@ def test_comparisons_are_cut_where_they_change(factor: int, offset: int) -> None
     first, second = row * factor + offset < 0, row * factor + offset <= 0
     body = select(first, load(value, (row, column)), select(second, 1.0, load(value, (row, column)) * 2))
     kernel = Kernel(output=Value((40, 64), Scalar.FLOAT32), axes=(row, column), body=body)
-    for section in sections_of(kernel, _WIDE):
+    for section in split_into_sections(kernel, _WIDE):
         conditions = (each for each in walk(section.body) if isinstance(each, Apply))
         assert not any(each.op in (Op.LESS, Op.LESS_EQUAL) for each in conditions)
     _check(kernel, RUNNABLE[0])
@@ -100,7 +101,7 @@ def test_comparisons_are_cut_where_they_change(factor: int, offset: int) -> None
 
 def test_conditions_are_gone() -> None:
     kernel = _joined((64, 64), 0, (40, 64, 24), Scalar.FLOAT32)
-    found = sections_of(kernel, _WIDE)
+    found = split_into_sections(kernel, _WIDE)
     assert [each.shape for each in found] == [(40, 64), (64, 64), (24, 64)]
     assert all(len(each.inputs) == 1 for each in found)
     assert "select" not in render(kernel, _WIDE).text
@@ -108,10 +109,10 @@ def test_conditions_are_gone() -> None:
 
 
 def test_parts_of_rows_are_as_long_as_vectors() -> None:
-    assert len(sections_of(_joined((64, 64), 1, (60, 4), Scalar.FLOAT32), _WIDE)) == 1
-    assert len(sections_of(_joined((64, 64), 1, (40, 24), Scalar.FLOAT32), _WIDE)) == 2
+    assert len(split_into_sections(_joined((64, 64), 1, (60, 4), Scalar.FLOAT32), _WIDE)) == 1
+    assert len(split_into_sections(_joined((64, 64), 1, (40, 24), Scalar.FLOAT32), _WIDE)) == 2
 
 
 def test_few_elements_and_many_sections_stay_together() -> None:
-    assert len(sections_of(_joined((8, 8), 0, (4, 4), Scalar.FLOAT32), _WIDE)) == 1
-    assert len(sections_of(_joined((64, 64), 0, (8,) * 30, Scalar.FLOAT32), _WIDE)) == 1
+    assert len(split_into_sections(_joined((8, 8), 0, (4, 4), Scalar.FLOAT32), _WIDE)) == 1
+    assert len(split_into_sections(_joined((64, 64), 0, (8,) * 30, Scalar.FLOAT32), _WIDE)) == 1

@@ -1,8 +1,8 @@
 """Functions of a single number of 8 bits as tables: the same results by fewer operations."""
 
 import numpy as np
-from support.elementwise import interpreted
-from support.native import DIFFERENT, compiled, run
+from support.compiler.elementwise import interpreted
+from support.cpu.native import DIFFERENT, compiled, run
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.interpreter import evaluate_fused
@@ -16,13 +16,13 @@ from neurald.drivers.compiler.ir.expression import (
     maximum,
     minimum,
 )
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.render import render
-from neurald.drivers.cpu.schedule.lookup_tables import tabulated
+from neurald.drivers.cpu.schedule.lookup_tables import use_lookup_tables
 from neurald.drivers.cpu.target.target import TARGETS, Target
 
 _SHAPE = (5, 7)
@@ -43,7 +43,7 @@ def _tabulated(
     element: Expression = body(at)  # type: ignore[operator]
     conditions = () if requires is None else ((requires(at), "wrong"),)  # type: ignore[operator]
     kernel = Kernel(output=Value(_SHAPE, element.type), axes=at, body=element, requirements=conditions)
-    changed = tabulated(kernel, target)
+    changed = use_lookup_tables(kernel, target)
     generator = np.random.default_rng(0)
     inputs = [
         generator.integers(0, 256, value.shape).astype(np.uint8).view(value.type.value) for value in values
@@ -155,7 +155,7 @@ def test_what_follows_from_a_constant_is_constant(kind: Scalar) -> None:
 def test_tables_as_machine_code(length: int, kind: Scalar, target: Target) -> None:
     source, at = Value((length,), kind), (axis(length),)
     body = _squashed(_squashed(load(source, at), kind), kind)
-    kernel = tabulated(Kernel(output=Value((length,), kind), axes=at, body=body), target)
+    kernel = use_lookup_tables(Kernel(output=Value((length,), kind), axes=at, body=body), target)
     inputs = {source: np.random.default_rng(1).integers(0, 256, length).astype(np.uint8).view(kind.value)}
     inputs |= {value: value.constant for value in kernel.inputs if value.constant is not None}
     assert _tables(kernel) == 1
@@ -171,4 +171,4 @@ def test_tables_as_machine_code(length: int, kind: Scalar, target: Target) -> No
 def test_tables_in_registers_are_for_as_many_bytes_as_fit() -> None:
     source, at = Value((5000,), Scalar.INT8), (axis(5000),)
     kernel = Kernel(output=Value((5000,), Scalar.INT8), axes=at, body=_squashed(load(source, at)))
-    assert render(tabulated(kernel, _WIDE), _WIDE).label == "128 elements at once"
+    assert render(use_lookup_tables(kernel, _WIDE), _WIDE).label == "128 elements at once"

@@ -5,14 +5,15 @@ from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.interpreter import evaluate_fused
 from neurald.drivers.compiler.ir.expression import Expression, Load, apply, axis, load, reduce
-from neurald.drivers.compiler.ir.graph import Compute, Graph, Value
+from neurald.drivers.compiler.ir.graph import Compute, Graph
 from neurald.drivers.compiler.ir.kernel import Kernel
-from neurald.drivers.compiler.ir.op import Fold, Op
+from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.fusion import fuse
-from neurald.drivers.cpu.schedule.storage_order import reordered
-from neurald.drivers.cpu.target.places import place_of, stride_along
+from neurald.drivers.cpu.schedule.storage_order import choose_storage_order
+from neurald.drivers.cpu.target.places import offset_of, stride_along
 from neurald.drivers.cpu.target.target import TARGETS
 
 _TARGET = TARGETS["avx512"]
@@ -34,19 +35,19 @@ def _turned_softmax(heads: int, rows: int, columns: int, depth: int) -> Graph:
     def element(column: Expression, channel: Expression, row: Expression) -> Expression:
         return load(source, (channel // depth, row, column, channel % depth))
 
-    def folded(fold: Fold, of: object) -> Value:
+    def folded(fold: ReductionOp, of: object) -> Value:
         def body(column: Expression, channel: Expression) -> Expression:
             row = axis(rows, "r")
             return reduce(fold, (row,), of(column, channel, row))  # type: ignore[operator]
 
         return _compute(graph, (columns, heads * depth), body)
 
-    top = folded(Fold.MAXIMUM, element)
+    top = folded(ReductionOp.MAXIMUM, element)
 
     def power(column: Expression, channel: Expression, row: Expression) -> Expression:
         return apply(Op.EXP, element(column, channel, row) - load(top, (column, channel)))
 
-    total = folded(Fold.SUM, power)
+    total = folded(ReductionOp.SUM, power)
 
     def share(head: Expression, row: Expression, column: Expression, deep: Expression) -> Expression:
         channel = head * depth + deep
@@ -58,14 +59,14 @@ def _turned_softmax(heads: int, rows: int, columns: int, depth: int) -> Graph:
 
 def _gathers(kernel: Kernel) -> bool:
     loads = (each for each in walk(kernel.body) if isinstance(each, Load))
-    return any(stride_along(place_of(each), kernel.axes[-1]) not in (0, 1) for each in loads)
+    return any(stride_along(offset_of(each), kernel.axes[-1]) not in (0, 1) for each in loads)
 
 
 @sweep(("heads", "rows", "columns", "depth"), [(4, 50, 30, 8), (3, 17, 20, 4), (1, 9, 7, 8)])
 def test_folds_lie_as_what_they_fold(heads: int, rows: int, columns: int, depth: int) -> None:
     graph = _turned_softmax(heads, rows, columns, depth)
     before = fuse(graph)
-    after = reordered(before, _TARGET)
+    after = choose_storage_order(before, _TARGET)
     source = np.random.default_rng(0).standard_normal((heads, rows, columns, depth), np.float32)
     for one, other in zip(evaluate_fused(before, [source]), evaluate_fused(after, [source]), strict=True):
         np.testing.assert_array_equal(one, other)
@@ -79,7 +80,7 @@ def test_results_stay_as_they_are() -> None:
     graph = Graph(inputs=[source], outputs=[])
     graph.outputs.append(_compute(graph, (64, 50), lambda x, y: apply(Op.EXP, load(source, (y, x)))))
     fused = fuse(graph)
-    assert reordered(fused, _TARGET).kernels == fused.kernels
+    assert choose_storage_order(fused, _TARGET).kernels == fused.kernels
 
 
 def test_what_is_read_in_two_orders_lies_as_it_did() -> None:
@@ -92,7 +93,7 @@ def test_what_is_read_in_two_orders_lies_as_it_did() -> None:
             _compute(graph, (64, 40), lambda x, y: load(turned, (x, y)) + load(turned, (63 - x, y)))
         )
     fused = fuse(graph)
-    after = reordered(fused, _TARGET)
+    after = choose_storage_order(fused, _TARGET)
     data = np.random.default_rng(1).standard_normal((40, 64), np.float32)
     for one, other in zip(evaluate_fused(fused, [data]), evaluate_fused(after, [data]), strict=True):
         np.testing.assert_array_equal(one, other)

@@ -2,8 +2,8 @@
 
 from support.sweeps import sweep
 
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.arguments import Argument, Arguments, as_images
 from neurald.drivers.opencl.platform.storage import Images
 

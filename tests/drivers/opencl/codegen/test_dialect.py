@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.compiler_graphs import GraphBuilder
-from support.opencl_sources import Bench
+from support.compiler.graphs import GraphBuilder
+from support.opencl.sources import Bench
 from support.sweeps import sweep
 from support.tiers import one_in
 
 from neurald.drivers.compiler.analysis.interpreter import evaluate
 from neurald.drivers.compiler.ir.expression import Expression, apply, constant, load, select
 from neurald.drivers.compiler.ir.graph import Graph
-from neurald.drivers.compiler.ir.op import Fold, Op
+from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.opencl.codegen.dialect import (
@@ -27,7 +27,7 @@ from neurald.drivers.opencl.codegen.dialect import (
     stored,
 )
 from neurald.drivers.opencl.codegen.render import render
-from neurald.drivers.opencl.platform.platform import DeviceContext
+from neurald.drivers.opencl.platform.discovery import DeviceContext
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -188,7 +188,7 @@ def test_memory_and_registers() -> None:
     assert load_text("p", "i", Scalar.BOOL) == "(p[i] != 0)"
     assert store_text("p", "i", "x", Scalar.FLOAT16) == "vstore_half_rte(x, i, p);"
     assert store_text("p", "i", "x", Scalar.INT8) == "p[i] = x;"
-    assert fold_start_text(Fold.MAXIMUM, Scalar.INT8) == "(-128)"
+    assert fold_start_text(ReductionOp.MAXIMUM, Scalar.INT8) == "(-128)"
 
 
 def test_programs_have_the_functions_that_they_call() -> None:

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from support.opencl_kernels import GRAPHS, kernels
+from support.opencl.kernels import GRAPHS, kernels
 
 from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
 from neurald.drivers.opencl.codegen.render import render

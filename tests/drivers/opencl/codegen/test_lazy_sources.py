@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from support.opencl_trials import slowed
+from support.opencl.trials import slowed
 
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.lazy_sources import LazySources

@@ -12,17 +12,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.compiler_graphs import random_array
-from support.opencl_kernels import GRAPHS, kernels
-from support.opencl_sources import Bench
+from support.compiler.graphs import random_array
+from support.opencl.kernels import GRAPHS, kernels
+from support.opencl.sources import Bench
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.interpreter import RequirementFailed, evaluate
-from neurald.drivers.compiler.ir.graph import Graph, Value
+from neurald.drivers.compiler.ir.graph import Graph
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.arguments import Arguments
 from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
 from neurald.drivers.opencl.codegen.render import arguments_of, element_function, render
-from neurald.drivers.opencl.platform.platform import DeviceContext
+from neurald.drivers.opencl.platform.discovery import DeviceContext
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 UPDATE_VARIABLE = "NEURALD_UPDATE_GOLDEN"
@@ -31,7 +32,7 @@ _TESTS = Path(__file__).parents[3]
 #: Renders everything in an order of its own, among other objects, and prints digests.
 _PROGRAM = """
 import hashlib, json, random, sys
-from support.opencl_kernels import GRAPHS, kernels
+from support.opencl.kernels import GRAPHS, kernels
 from neurald.drivers.opencl.codegen.render import render
 names, generator, kept = list(GRAPHS), random.Random(int(sys.argv[1])), []
 generator.shuffle(names)

@@ -3,9 +3,10 @@
 import pytest
 
 from neurald.drivers.compiler.ir.expression import Expression, apply, axis, load, reduce
-from neurald.drivers.compiler.ir.graph import Value, inside
-from neurald.drivers.compiler.ir.op import Fold, Op
+from neurald.drivers.compiler.ir.graph import inside
+from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.arguments import Argument
 from neurald.drivers.opencl.codegen.statements import Statements
 
@@ -33,7 +34,7 @@ def test_what_is_used_twice_is_computed_once() -> None:
 def test_what_does_not_depend_on_a_loop_is_computed_before_it() -> None:
     i, along = axis(8), axis(8, "r")
     costly = apply(Op.EXP, load(OTHER, (i,)))
-    total = reduce(Fold.SUM, (along,), load(SOURCE, (i, along)) * costly)
+    total = reduce(ReductionOp.SUM, (along,), load(SOURCE, (i, along)) * costly)
     lines, _ = written(total, {i: "i"})
     before, inside_of_it = lines.split("for (", 1)
     assert "exp(" in before
@@ -44,8 +45,8 @@ def test_what_does_not_depend_on_a_loop_is_computed_before_it() -> None:
 def test_what_was_computed_in_a_loop_is_not_used_after_it() -> None:
     i, along = axis(8), axis(8, "r")
     element = apply(Op.EXP, load(OTHER, (along,)))
-    first = reduce(Fold.SUM, (along,), element * element)
-    second = reduce(Fold.MAXIMUM, (along,), element * element)
+    first = reduce(ReductionOp.SUM, (along,), element * element)
+    second = reduce(ReductionOp.MAXIMUM, (along,), element * element)
     lines, result = written(first + second, {i: "i"})
     assert lines.count("for (") == 2
     assert lines.count("exp(") == 2

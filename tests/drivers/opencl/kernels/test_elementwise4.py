@@ -5,17 +5,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.compiler_graphs import GraphBuilder, random_array
-from support.opencl_kernels import kernels
-from support.opencl_sources import Bench, opencl_facts
+from support.compiler.graphs import GraphBuilder, random_array
+from support.opencl.kernels import kernels
+from support.opencl.sources import Bench, opencl_facts
 
 from neurald.drivers.compiler.ir.expression import apply, axis, clamp, load, reduce, select
 from neurald.drivers.compiler.ir.graph import Graph, inside
-from neurald.drivers.compiler.ir.op import Fold, Op
+from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.opencl.codegen.render import render
 from neurald.drivers.opencl.kernels import elementwise4
-from neurald.drivers.opencl.platform.platform import DeviceFacts
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.drivers.opencl.platform.storage import Images
 
 FACTS = opencl_facts()
@@ -119,7 +119,7 @@ def test_four_elements_are_what_each_is(name: str, bench: Bench) -> None:
 def test_what_is_left_to_other_kernels() -> None:
     builder = GraphBuilder()
     source, along = builder.input(5, 8), axis(8, "r")
-    total = builder.compute((5,), lambda i: reduce(Fold.SUM, (along,), load(source, (i, along))))
+    total = builder.compute((5,), lambda i: reduce(ReductionOp.SUM, (along,), load(source, (i, along))))
     (folded,) = kernels(builder.finish(total))
     (odd,) = kernels(sums((3, 5)))
     (even,) = kernels(sums((3, 8)))

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.compiler_graphs import GraphBuilder
-from support.contractions import TYPES, Case, Cases
-from support.opencl_kernels import GRAPHS, kernels
-from support.opencl_sources import Bench, opencl_facts
+from support.compiler.contractions import TYPES, Case, Cases
+from support.compiler.graphs import GraphBuilder
+from support.opencl.kernels import GRAPHS, kernels
+from support.opencl.sources import Bench, opencl_facts
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.expression import apply, load
@@ -22,7 +22,7 @@ from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.opencl.kernels import candidates
 from neurald.drivers.opencl.kernels.fused import pair
-from neurald.drivers.opencl.platform.platform import DeviceFacts, DeviceKind
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
 from neurald.drivers.opencl.platform.storage import Images
 
 FACTS = opencl_facts()

@@ -4,19 +4,19 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from support.opencl_blocks import Block
-from support.opencl_models import expect_close, random_inputs, run
-from support.opencl_warps import with_tensor_cores
+from support.opencl.blocks import Block
+from support.opencl.models import expect_close, random_inputs, run
+from support.opencl.warps import with_tensor_cores
 from support.sweeps import sweep
 
-from neurald.drivers.cpu.device import create_reference
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.compiler import compile_model
 from neurald.drivers.opencl.device import OpenClDevice, create
 from neurald.drivers.opencl.kernels.fused.chains import Chain
 from neurald.drivers.opencl.kernels.kernel_set import KERNELS_VARIABLE, KernelSet
-from neurald.drivers.opencl.platform.platform import DeviceContext
+from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.precision import Precision
+from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.device import PrepareOptions
 from neurald.hal.errors import BadData
 
@@ -56,7 +56,7 @@ def test_results_agree(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch, n
     monkeypatch.setenv(KERNELS_VARIABLE, name)
     model = Block().model()
     inputs = random_inputs(model)
-    expected = run(create_reference().prepare_model(model, PrepareOptions()), model, inputs)
+    expected = run(ReferenceDevice().prepare_model(model, PrepareOptions()), model, inputs)
     results = run(OpenClDevice(opencl.facts).prepare_model(model, PrepareOptions()), model, inputs)
     expect_close([np.asarray(each) for each in results], expected)
 

@@ -8,8 +8,8 @@ import pytest
 
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.opencl.codegen.dialect import texel_text, texel_vector
+from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.images import image_over, images_of
-from neurald.drivers.opencl.platform.platform import DeviceContext
 from neurald.drivers.opencl.platform.storage import Images, Storage
 
 #: What OpenCL asks of every device that has images.

@@ -6,20 +6,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.compiler_graphs import GraphBuilder, random_array
-from support.opencl_batch import BatchingDevice
-from support.opencl_models import FLOAT, Models, random_inputs, random_model, run
+from support.compiler.graphs import GraphBuilder, random_array
+from support.opencl.batch import BatchingDevice
+from support.opencl.models import FLOAT, Models, random_inputs, random_model, run
 from support.sweeps import sweep
 
 import neurald as nd
 from neurald.drivers.compiler.analysis.interpreter import evaluate
 from neurald.drivers.compiler.analysis.verifier import check
 from neurald.drivers.compiler.ir.expression import apply, axis, load, reduce
-from neurald.drivers.compiler.ir.graph import Compute, Graph, Value, inside
-from neurald.drivers.compiler.ir.op import Fold, Op
+from neurald.drivers.compiler.ir.graph import Compute, Graph, inside
+from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.device import PRECISION_VARIABLE, OpenClDevice, create
-from neurald.drivers.opencl.platform.platform import DeviceContext, DeviceKind
+from neurald.drivers.opencl.platform.device_facts import DeviceKind
+from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.precision import Precision, lower_precision, suited
 from neurald.drivers.opencl.platform.reduction_order import SUMS_VARIABLE
 from neurald.drivers.opencl.platform.storage import STORAGE_VARIABLE
@@ -50,7 +52,9 @@ def chain() -> tuple[GraphBuilder, list[Value]]:
         builder.compute((4, 8), lambda i, j: load(values[0], (i, j - 1), inside((j - 1,), (6,)), 0.5))
     )
     along = axis(8, "r")
-    values.append(builder.compute((4,), lambda i: reduce(Fold.SUM, (along,), load(values[1], (i, along)))))
+    values.append(
+        builder.compute((4,), lambda i: reduce(ReductionOp.SUM, (along,), load(values[1], (i, along))))
+    )
     values.append(builder.compute((4,), lambda i: load(values[2], (i,)).to(Scalar.INT32)))
     return builder, values
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from neurald.drivers.opencl.platform.platform import DeviceContext
+from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.reduction_order import SUMS_VARIABLE, Sums, sums_wanted
 from neurald.drivers.settings import Settings
 from neurald.hal.errors import UnavailableDevice

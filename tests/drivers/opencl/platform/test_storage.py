@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from support.sweeps import sweep
 
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.platform.storage import STORAGE_VARIABLE, Images, Range, Storage, storage_of
 from neurald.drivers.settings import Settings
 from neurald.hal.errors import UnavailableDevice

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.models import add_model
+from support.models.small import add_model
 
 import neurald as nd
 from neurald.drivers.opencl.device import OpenClDevice
-from neurald.drivers.opencl.platform.platform import DeviceContext
+from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.runtime.buffer import CopyCount, OpenClBuffer
 from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import HostMemory

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from support.opencl_models import FLOAT, INT32, Models
+from support.opencl.models import FLOAT, INT32, Models
 
 import neurald as nd
 from neurald.drivers.opencl.compiler import compile_model
-from neurald.drivers.opencl.platform.platform import DeviceContext
+from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.precision import Precision
 from neurald.drivers.opencl.runtime.instance import Instance, allocate, clear
 from neurald.drivers.opencl.runtime.program import Program

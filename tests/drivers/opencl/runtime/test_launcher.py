@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.errors import DeviceState
-from neurald.drivers.opencl.platform.platform import DeviceContext
 from neurald.drivers.opencl.runtime.launcher import Command, CommandList, Launch, Transfer
 from neurald.drivers.opencl.runtime.program import Program
 from neurald.hal.errors import DeadObject, OpFailed

@@ -5,16 +5,16 @@ import dataclasses
 import numpy as np
 import pyopencl as cl
 import pytest
-from support.contractions import Cases
-from support.opencl_sources import Bench, opencl_facts
+from support.compiler.contractions import Cases
+from support.opencl.sources import Bench, opencl_facts
 
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.dialect import HEAD, functions_for, stored
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.program_text import function_text
 from neurald.drivers.opencl.kernels import candidates
-from neurald.drivers.opencl.platform.platform import DeviceKind
+from neurald.drivers.opencl.platform.device_facts import DeviceKind
 from neurald.drivers.opencl.runtime.persistent_kernel import (
     GAVE_UP,
     SYNC_BYTES,

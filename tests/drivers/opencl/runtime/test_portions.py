@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from support.sweeps import sweep
 
-from neurald.drivers.opencl.platform.platform import DeviceContext
+from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.runtime.launcher import Command, CommandList, Launch, Transfer
 from neurald.drivers.opencl.runtime.portions import PORTION_S, Portions
 from neurald.drivers.opencl.runtime.program import Program

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.compiled_parts import FLOAT
+from support.cpu.compiled_parts import FLOAT
 from support.sweeps import sweep
 
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.drivers.opencl.device import OpenClDevice
+from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.errors import DeviceState
-from neurald.drivers.opencl.platform.platform import DeviceContext
 from neurald.drivers.opencl.runtime.launcher import CommandList, Launch
 from neurald.drivers.opencl.runtime.program import Program
 from neurald.drivers.opencl.runtime.staging import Region, Staging

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from neurald.drivers.opencl.platform.device_facts import DeviceKind
+from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.errors import DeviceState
-from neurald.drivers.opencl.platform.platform import DeviceContext, DeviceKind
 from neurald.drivers.opencl.runtime.launcher import CommandList
 from neurald.drivers.opencl.runtime.staging import Region, Staging, upload
 from neurald.hal.errors import OpFailed, OutOfMemory

@@ -5,10 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.opencl_trials import as_gpu
+from support.opencl.trials import as_gpu
 
 from neurald.drivers.compiler.support.worker_process import WorkerProcess
-from neurald.drivers.opencl.platform.platform import DeviceContext, DeviceFacts, DeviceKind
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
+from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.runtime.program import Program
 from neurald.drivers.opencl.tuning import build_helper
 from neurald.drivers.opencl.tuning.build_helper import built_elsewhere, process_count

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from neurald.drivers.opencl.device import OpenClDevice
-from neurald.drivers.opencl.platform.platform import DeviceContext
+from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.tuning import calibration
 from neurald.drivers.opencl.tuning.calibration import calibrated
 from neurald.hal.device import Device

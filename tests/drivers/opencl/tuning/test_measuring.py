@@ -5,13 +5,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from support.opencl_trials import as_gpu, broken, good, slowed
+from support.opencl.trials import as_gpu, broken, good, slowed
 
 from neurald.drivers.opencl.codegen.kernel_source import Source
-from neurald.drivers.opencl.platform.platform import DeviceContext
+from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.tuning import build_helper, measuring
 from neurald.drivers.opencl.tuning.build_helper import Helper
-from neurald.drivers.opencl.tuning.measuring import Shard, Work, times_ns
+from neurald.drivers.opencl.tuning.measuring import times_ns
+from neurald.drivers.opencl.tuning.work import Shard, Work
 
 #: Workers that do not do what they should, after the first request.
 FAILURES = {
@@ -221,8 +222,8 @@ def test_nobody_waits_after_the_end() -> None:
 
 
 def test_progress_is_told(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr(measuring, "_SILENCE_S", 0.0)
-    caplog.set_level("INFO", "neurald.drivers.opencl.tuning.measuring")
+    monkeypatch.setattr("neurald.drivers.opencl.tuning.work._SILENCE_S", 0.0)
+    caplog.set_level("INFO", "neurald.drivers.opencl.tuning")
     shards = [(slowed(1), slowed(2)), (slowed(3),)]
     work = Work(shards)
     drained(work, lambda shard: work.measured(shard, [1.0] * len(shard)))

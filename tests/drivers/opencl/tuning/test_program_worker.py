@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from support.opencl_trials import good, slowed
+from support.opencl.trials import good, slowed
 from support.sweeps import sweep
 
-from neurald.drivers.opencl.platform.platform import DeviceContext, DeviceFacts
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts
+from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.runtime.program import Program
 from neurald.drivers.opencl.tuning.build_helper import _WORKER
 from neurald.drivers.opencl.tuning.program_messages import Answer, Build, Measure
@@ -87,9 +88,9 @@ os.setsid()
 def tell(text):
     open(sys.argv[1], "w").write(text)
 sys.excepthook = lambda *failure: tell("".join(traceback.format_exception(*failure)))
-from support.opencl_trials import as_gpu, good, slowed
+from support.opencl.trials import as_gpu, good, slowed
 from neurald.drivers.opencl.tuning import measuring
-from neurald.drivers.opencl.platform.platform import DeviceContext, choose, discover
+from neurald.drivers.opencl.platform.discovery import DeviceContext, choose, discover
 measuring._SHARD_BYTES = measuring._SHARDS_EACH = 1
 measuring.process_count = lambda facts: 2
 def wait(work, device, **options):

@@ -3,7 +3,7 @@
 import random
 from dataclasses import replace
 
-from support.opencl_kernels import GRAPHS, kernels
+from support.opencl.kernels import GRAPHS, kernels
 from support.sweeps import sweep
 
 from neurald.drivers.opencl.codegen.kernel_source import Source

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import msgspec
 import pytest
-from support.opencl_trials import as_gpu, good, slowed
+from support.opencl.trials import as_gpu, good, slowed
 from support.sweeps import sweep
 
 from neurald.drivers.opencl.codegen.kernel_source import WORKSPACE_ZEROS, Source
+from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.errors import DeviceState
-from neurald.drivers.opencl.platform.platform import DeviceContext
 from neurald.drivers.opencl.runtime.program import Program
 from neurald.drivers.opencl.tuning import trials
 from neurald.drivers.opencl.tuning.trials import Bench, Trials, trials_of

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import pytest
-from support.opencl_trials import broken, good, slowed
+from support.opencl.trials import broken, good, slowed
 from support.sweeps import sweep
 
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.lazy_sources import LazySources
 from neurald.drivers.opencl.kernels.fused.chains import Chain
-from neurald.drivers.opencl.platform.platform import DeviceContext
+from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.tuning import trials, tuning
 from neurald.drivers.opencl.tuning.tuning import TUNING_VARIABLE, Tuner, Tuning
 from neurald.drivers.settings import Settings

@@ -4,8 +4,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from support.operations.weighted_sums import multiplied, multiplier
 from support.sweeps import sweep
-from support.weighted_sums import multiplied, multiplier
 
 from neurald.hal.operations.arithmetic import fixed_point
 from neurald.hal.operations.arithmetic.fixed_point import (

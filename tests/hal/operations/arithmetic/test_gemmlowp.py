@@ -2,7 +2,7 @@ import zlib
 from fractions import Fraction
 
 import numpy as np
-from support.exact import away_from_zero
+from support.operations.exact import away_from_zero
 from support.sweeps import sweep
 
 from neurald.hal.operations.arithmetic.gemmlowp import (

@@ -2,9 +2,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.single_operation import Given, call_of, evaluate, given, level_of, scalars, unknown, wanted
-from support.sweeps import sweep
-from support.weighted_sums import (
+from support.operations.single_operation import (
+    Given,
+    call_of,
+    evaluate,
+    given,
+    level_of,
+    scalars,
+    unknown,
+    wanted,
+)
+from support.operations.weighted_sums import (
     FLOAT16,
     FLOAT32,
     INT32,
@@ -17,6 +25,7 @@ from support.weighted_sums import (
     assert_as_expected,
     random_case,
 )
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType

@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
-from support.single_operation import Given, evaluate, given, level_of, scalars, wanted
-from support.sweeps import sweep
-from support.weighted_sums import (
+from support.operations.single_operation import Given, evaluate, given, level_of, scalars, wanted
+from support.operations.weighted_sums import (
     FLOAT16,
     FLOAT32,
     INT32,
@@ -15,6 +14,7 @@ from support.weighted_sums import (
     assert_as_expected,
     random_case,
 )
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType

@@ -3,7 +3,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.single_operation import (
+from support.operations.single_operation import (
     QUANT8_TYPES,
     Given,
     call_of,
@@ -14,8 +14,7 @@ from support.single_operation import (
     stored_values,
     wanted,
 )
-from support.sweeps import sweep
-from support.weighted_sums import (
+from support.operations.weighted_sums import (
     FLOAT32,
     PER_CHANNEL,
     QUANT8,
@@ -26,6 +25,7 @@ from support.weighted_sums import (
     assert_as_expected,
     random_case,
 )
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType

@@ -2,8 +2,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.exact import cut, multiplier, times
-from support.single_operation import Given, evaluate, given, level_of, scalars, stored_values, wanted
+from support.operations.exact import cut, multiplier, times
+from support.operations.single_operation import (
+    Given,
+    evaluate,
+    given,
+    level_of,
+    scalars,
+    stored_values,
+    wanted,
+)
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData

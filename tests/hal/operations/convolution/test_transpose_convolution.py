@@ -4,9 +4,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.single_operation import Given, call_of, evaluate, given, ints, level_of, scalars, unknown, wanted
-from support.sweeps import sweep
-from support.weighted_sums import (
+from support.operations.single_operation import (
+    Given,
+    call_of,
+    evaluate,
+    given,
+    ints,
+    level_of,
+    scalars,
+    unknown,
+    wanted,
+)
+from support.operations.weighted_sums import (
     FLOAT16,
     FLOAT32,
     PER_CHANNEL,
@@ -20,6 +29,7 @@ from support.weighted_sums import (
     random_case,
     stored_bounds,
 )
+from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType

@@ -3,8 +3,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.boxes import FLOAT16, FLOAT32, INT32, iou, real, reals
-from support.single_operation import Given, call_of, evaluate_all, given, level_of, scalars, unknown, wanted
+from support.operations.boxes import FLOAT16, FLOAT32, INT32, iou, real, reals
+from support.operations.single_operation import (
+    Given,
+    call_of,
+    evaluate_all,
+    given,
+    level_of,
+    scalars,
+    unknown,
+    wanted,
+)
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData

@@ -3,7 +3,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.boxes import (
+from support.operations.boxes import (
     FLOAT16,
     FLOAT32,
     INT32,
@@ -16,7 +16,17 @@ from support.boxes import (
     real,
     reals,
 )
-from support.single_operation import Given, call_of, evaluate, given, ints, level_of, scalars, unknown, wanted
+from support.operations.single_operation import (
+    Given,
+    call_of,
+    evaluate,
+    given,
+    ints,
+    level_of,
+    scalars,
+    unknown,
+    wanted,
+)
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from support.exact import cut, multiplier, times
-from support.single_operation import (
+from support.operations.exact import cut, multiplier, times
+from support.operations.single_operation import (
     FLOAT_TYPES,
     QUANT8_TYPES,
     evaluate,

@@ -2,8 +2,8 @@ import math
 
 import numpy as np
 import pytest
-from support.random_tensors import tensor, value
-from support.single_operation import evaluate, given, level_of, wanted
+from support.operations.random_tensors import tensor, value
+from support.operations.single_operation import evaluate, given, level_of, wanted
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData

@@ -3,7 +3,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from support.single_operation import FLOAT_TYPES, QUANT8_TYPES, evaluate, given, level_of, wanted
+from support.operations.single_operation import FLOAT_TYPES, QUANT8_TYPES, evaluate, given, level_of, wanted
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData

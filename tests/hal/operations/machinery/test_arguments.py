@@ -1,7 +1,7 @@
 from collections.abc import Callable
 
 import pytest
-from support.single_operation import call_of, given, ints, scalars, unknown, wanted
+from support.operations.single_operation import call_of, given, ints, scalars, unknown, wanted
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData

@@ -1,5 +1,5 @@
 import numpy as np
-from support.single_operation import call_of, given, wanted
+from support.operations.single_operation import call_of, given, wanted
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from support.single_operation import call_of, given, ints, scalars, wanted
+from support.operations.single_operation import call_of, given, ints, scalars, wanted
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from support.single_operation import (
+from support.operations.single_operation import (
     FLOAT_TYPES,
     QUANT8_TYPES,
     Given,

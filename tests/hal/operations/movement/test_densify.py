@@ -3,7 +3,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.single_operation import Given, call_of, evaluate, given, ints, level_of, omitted, unknown, wanted
+from support.operations.single_operation import (
+    Given,
+    call_of,
+    evaluate,
+    given,
+    ints,
+    level_of,
+    omitted,
+    unknown,
+    wanted,
+)
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
-from support.random_tensors import INT32_TYPES, PLAIN_TYPES, levels, like, tensor, value
-from support.single_operation import (
+from support.operations.random_tensors import INT32_TYPES, PLAIN_TYPES, levels, like, tensor, value
+from support.operations.single_operation import (
     FLOAT_TYPES,
     QUANT8_TYPES,
     Given,

@@ -3,8 +3,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from support.random_tensors import PLAIN_TYPES, ZERO_POINT, levels, like, tensor, value
-from support.single_operation import (
+from support.operations.random_tensors import PLAIN_TYPES, ZERO_POINT, levels, like, tensor, value
+from support.operations.single_operation import (
     QUANT8_TYPES,
     Given,
     call_of,

@@ -2,8 +2,8 @@ import itertools
 
 import numpy as np
 import pytest
-from support.random_tensors import INT32_TYPES, PLAIN_TYPES, levels, like, tensor, value
-from support.single_operation import (
+from support.operations.random_tensors import INT32_TYPES, PLAIN_TYPES, levels, like, tensor, value
+from support.operations.single_operation import (
     QUANT8_TYPES,
     Given,
     call_of,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import pytest
-from support.recurrent import (
+from support.operations.recurrent import (
     CELL_NAMES,
     NONE,
     NORM_NAMES,
@@ -23,7 +23,7 @@ from support.recurrent import (
     lstm_sequence,
     random_cell,
 )
-from support.single_operation import (
+from support.operations.single_operation import (
     FLOAT_TYPES,
     Given,
     call_of,

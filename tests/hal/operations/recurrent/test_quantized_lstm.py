@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.exact import away_from_zero, cut, multiplier, times
-from support.recurrent import CELL_NAMES, GATES, NORM_NAMES, Cell, absent, check, lstm_sequence
-from support.single_operation import Given, evaluate_all, given, level_of, omitted, wanted
+from support.operations.exact import away_from_zero, cut, multiplier, times
+from support.operations.recurrent import CELL_NAMES, GATES, NORM_NAMES, Cell, absent, check, lstm_sequence
+from support.operations.single_operation import Given, evaluate_all, given, level_of, omitted, wanted
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData

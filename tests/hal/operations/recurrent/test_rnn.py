@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from support.recurrent import (
+from support.operations.recurrent import (
     NONE,
     RELU,
     RELU1,
@@ -15,7 +15,7 @@ from support.recurrent import (
     dot,
     floats,
 )
-from support.single_operation import (
+from support.operations.single_operation import (
     FLOAT_TYPES,
     Given,
     call_of,

@@ -3,7 +3,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.recurrent import (
+from support.operations.recurrent import (
     AUXILIARY_NAMES,
     CELL_NAMES,
     NORM_NAMES,
@@ -19,7 +19,7 @@ from support.recurrent import (
     lstm_sequence,
     random_cell,
 )
-from support.single_operation import (
+from support.operations.single_operation import (
     FLOAT_TYPES,
     Given,
     call_of,

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from support.recurrent import (
+from support.operations.recurrent import (
     NONE,
     RELU,
     RELU1,
@@ -15,7 +15,15 @@ from support.recurrent import (
     dot,
     floats,
 )
-from support.single_operation import FLOAT_TYPES, Given, evaluate_all, given, level_of, omitted, wanted
+from support.operations.single_operation import (
+    FLOAT_TYPES,
+    Given,
+    evaluate_all,
+    given,
+    level_of,
+    omitted,
+    wanted,
+)
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData

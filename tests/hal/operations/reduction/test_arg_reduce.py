@@ -2,8 +2,8 @@ import math
 
 import numpy as np
 import pytest
-from support.random_tensors import INT32_TYPES, as_given, like, tensor, value
-from support.single_operation import (
+from support.operations.random_tensors import INT32_TYPES, as_given, like, tensor, value
+from support.operations.single_operation import (
     FLOAT_TYPES,
     QUANT8_TYPES,
     Given,

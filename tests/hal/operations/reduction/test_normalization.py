@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.exact import away_from_zero
-from support.single_operation import (
+from support.operations.exact import away_from_zero
+from support.operations.single_operation import (
     FLOAT_TYPES,
     QUANT8_TYPES,
     Given,

@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from support.single_operation import (
+from support.operations.single_operation import (
     FLOAT_TYPES,
     QUANT8_TYPES,
     Given,

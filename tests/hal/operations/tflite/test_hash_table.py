@@ -2,7 +2,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.single_operation import Given, call_of, evaluate, evaluate_all, given, ints, unknown, wanted
+from support.operations.single_operation import (
+    Given,
+    call_of,
+    evaluate,
+    evaluate_all,
+    given,
+    ints,
+    unknown,
+    wanted,
+)
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData

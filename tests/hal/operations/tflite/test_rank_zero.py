@@ -1,7 +1,7 @@
 """Operations of TFLite on tensors without dimensions, and on lists without elements."""
 
 import numpy as np
-from support.single_operation import evaluate, given, wanted
+from support.operations.single_operation import evaluate, given, wanted
 from support.sweeps import sweep
 
 from neurald.hal.model.operation_type import OperationType

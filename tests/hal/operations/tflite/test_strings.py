@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.single_operation import Given, evaluate, given, ints, omitted, scalars, wanted
+from support.operations.single_operation import Given, evaluate, given, ints, omitted, scalars, wanted
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData

@@ -2,7 +2,7 @@ from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
-from support.single_operation import evaluate, given, scalars, wanted
+from support.operations.single_operation import evaluate, given, scalars, wanted
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.buffers import KeepingDevice
-from support.models import add_model
+from support.devices.buffers import KeepingDevice
+from support.models.small import add_model
 from support.waiting import wait_until
 
 import neurald as nd

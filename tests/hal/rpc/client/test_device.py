@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.addition import FLOAT, AddingDevice, addition, request
+from support.models.addition import FLOAT, AddingDevice, addition, request
 from support.sweeps import sweep
 from support.waiting import wait_until
 

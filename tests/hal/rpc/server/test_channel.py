@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.open_files import open_files
+from support.daemon.open_files import open_files
 from support.waiting import wait_until
 
 from neurald.hal.accounting.limits import Limits

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.addition import AddingDevice
-from support.peer import CONSTANT, RESULTS, Peer, execution, pool, read
+from support.daemon.peer import CONSTANT, RESULTS, Peer, execution, pool, read
+from support.models.addition import AddingDevice
 
 from neurald._proto import device_pb2
 from neurald.hal.errors import BadData, BadState, Error, ResultCode

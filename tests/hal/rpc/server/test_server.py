@@ -11,8 +11,8 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
-from support.addition import AddingDevice, addition
-from support.peer import CONSTANT, MODEL, OPTIONS, RESULTS, Peer, execution, pool, read
+from support.daemon.peer import CONSTANT, MODEL, OPTIONS, RESULTS, Peer, execution, pool, read
+from support.models.addition import AddingDevice, addition
 
 from neurald._proto import device_pb2, types_pb2
 from neurald.hal.accounting.limits import Limits

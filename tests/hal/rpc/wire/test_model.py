@@ -8,7 +8,7 @@ from enum import IntEnum
 
 import numpy as np
 import pytest
-from support.addition import AddingDevice, addition
+from support.models.addition import AddingDevice, addition
 from support.sweeps import sweep
 
 import neurald.hal.rpc.wire.device as wire_device

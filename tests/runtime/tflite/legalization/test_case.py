@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.resources import assign, constant, initialise, plus, read, variable
 from support.sweeps import sweep
-from support.tflite_builder import TfliteModel
+from support.tflite.builder import TfliteModel
+from support.tflite.resources import assign, constant, initialise, plus, read, variable
 
 from neurald.hal.errors import BadData
 from neurald.runtime.compilation import CompilationBuilder

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.tflite_operator import Load, fixed, random, shaped
-from support.whole_model import run_references
+from support.models.whole_model import run_references
+from support.tflite.operator import Load, fixed, random, shaped
 
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice

@@ -4,9 +4,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.models.whole_model import run_references
 from support.sweeps import sweep
-from support.tflite_builder import TfliteModel
-from support.tflite_operator import (
+from support.tflite.builder import TfliteModel
+from support.tflite.operator import (
     ACTIVATIONS,
     NONE,
     RELU,
@@ -23,7 +24,6 @@ from support.tflite_operator import (
     shaped,
     types,
 )
-from support.whole_model import run_references
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType

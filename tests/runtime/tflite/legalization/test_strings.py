@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.resources import branch, constant, counts_up_to, loop, stepped, variable
-from support.tflite_builder import TfliteGraph, TfliteModel
-from support.tflite_operator import Load, fixed, shaped, types
+from support.tflite.builder import TfliteGraph, TfliteModel
+from support.tflite.operator import Load, fixed, shaped, types
+from support.tflite.resources import branch, constant, counts_up_to, loop, stepped, variable
 
 from neurald.hal.errors import BadData, OpFailed
 from neurald.hal.model.operation_type import OperationType

@@ -1,6 +1,6 @@
 """Which cases run by default: all for one float and one quantised type of Android's operations, some for the others."""
 
-from support.faulty import create_adding_one
+from support.devices.faulty import create_adding_one
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType

@@ -91,12 +91,13 @@ def test_a_device_that_cannot_be_opened(driver: str, message: str) -> None:
 
 
 def test_what_a_driver_writes_does_not_mix_with_answers(starting: Starting) -> None:
-    assert isinstance(starting("support.faulty_drivers:create_printing").run(addition()), Ran)
+    assert isinstance(starting("support.devices.faulty_drivers:create_printing").run(addition()), Ran)
 
 
 def test_a_process_that_is_killed(starting: Starting) -> None:
+    before = children()
     process = starting("sample-all")
-    (number,) = children()
+    (number,) = children() - before
     os.kill(int(number), signal.SIGKILL)
     found = process.run(addition())
     assert isinstance(found, End)
@@ -104,7 +105,7 @@ def test_a_process_that_is_killed(starting: Starting) -> None:
 
 
 def test_the_stage_in_which_it_ended(starting: Starting) -> None:
-    found = starting("support.faulty_drivers:create_reading_past_constants").run(
+    found = starting("support.devices.faulty_drivers:create_reading_past_constants").run(
         guarded(with_constants(OperationType.CONV_2D), 30.0)
     )
     assert isinstance(found, End)
@@ -118,7 +119,7 @@ def test_the_stage_in_which_it_ended(starting: Starting) -> None:
 
 @pytest.mark.slow
 def test_one_that_does_not_come_back(starting: Starting) -> None:
-    process = starting("support.faulty_drivers:create_waiting")
+    process = starting("support.devices.faulty_drivers:create_waiting")
     began = time.monotonic()
     found = process.run(guarded(case_of(OperationType.ADD), 0.2))
     assert isinstance(found, End)
@@ -129,7 +130,7 @@ def test_one_that_does_not_come_back(starting: Starting) -> None:
 
 
 def test_a_descendant_that_keeps_the_pipes_open_is_not_waited_for(starting: Starting) -> None:
-    process = starting("support.faulty_drivers:create_forking")
+    process = starting("support.devices.faulty_drivers:create_forking")
     began = time.monotonic()
     found = process.run(guarded(case_of(OperationType.ADD), 30.0))
     assert isinstance(found, End)

@@ -6,8 +6,8 @@ from contextlib import closing
 from itertools import islice, takewhile
 
 import pytest
-from support.daemon import running_daemon
-from support.faulty_drivers import create_reading_past_constants
+from support.daemon.processes import running_daemon
+from support.devices.faulty_drivers import create_reading_past_constants
 from support.sweeps import sweep
 
 import neurald as nd
@@ -94,7 +94,9 @@ def test_every_constant_has_a_pool_of_its_own() -> None:
 
 @pytest.fixture
 def reading_constants() -> Iterator[ProcessRuns]:
-    with closing(ProcessRuns("support.faulty_drivers:create_reading_past_constants", "faulty")) as runs:
+    with closing(
+        ProcessRuns("support.devices.faulty_drivers:create_reading_past_constants", "faulty")
+    ) as runs:
         yield runs
 
 
@@ -107,7 +109,7 @@ def test_the_next_case_runs_after_a_fault(reading_constants: ProcessRuns) -> Non
 
 @pytest.mark.slow
 def test_a_fault_of_one_operation_is_told_of_that_one_only() -> None:
-    driver = "support.faulty_drivers:create_reading_past_constants"
+    driver = "support.devices.faulty_drivers:create_reading_past_constants"
     found = results(create_reading_past_constants(), driver, ADD, CONV)
     failed = [result for result in found if result.outcome is Outcome.FAILED]
     assert failed
@@ -117,7 +119,7 @@ def test_a_fault_of_one_operation_is_told_of_that_one_only() -> None:
 
 
 def test_a_fault_is_had_again() -> None:
-    driver = "support.faulty_drivers:create_reading_past_an_input"
+    driver = "support.devices.faulty_drivers:create_reading_past_an_input"
     (case, *_) = cases_of(ADD, 1)
     found = list(run(create_device(driver), Plan(operations=(ADD,), case=case.identifier, driver=driver)))
     assert [(result.group, result.outcome) for result in found] == [
@@ -142,7 +144,7 @@ def test_thorough_runs_every_case_between_guard_pages() -> None:
 @pytest.mark.slow
 def test_a_call_that_does_not_come_back_is_ended() -> None:
     began = time.monotonic()
-    with closing(ProcessRuns("support.faulty_drivers:create_waiting", "faulty", limit_s=0.2)) as runs:
+    with closing(ProcessRuns("support.devices.faulty_drivers:create_waiting", "faulty", limit_s=0.2)) as runs:
         text = runs.wrong(cases_of(ADD, 1)[0])
     assert text == "buffers before guard pages: execute: it did not return within 0.2 s"
     assert time.monotonic() - began < 60

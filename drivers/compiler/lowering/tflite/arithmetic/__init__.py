@@ -1,1 +1,1 @@
-"""Arithmetic that lowerings of TFLite's extension share: interpolated tables of functions."""
+"""Arithmetic shared by TFLite's lowerings: interpolated function tables."""

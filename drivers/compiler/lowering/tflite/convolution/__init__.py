@@ -1,1 +1,1 @@
-"""Lowerings of TFLite's forms: convolutions, poolings, fully connected layers and matrix products."""
+"""Lowers TFLite's convolutions, poolings, fully connected layers and matrix products."""

@@ -1,9 +1,9 @@
-"""Convolutions with TFLite's types, see `neurald.hal.operations.tflite.convolution.convolution`."""
+"""Lowers convolutions with TFLite's types."""
 
 from collections.abc import Callable
 
 from neurald.drivers.compiler.ir.builder import Builder
-from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.convolution.convolution import plan_convolution, plan_depthwise
 from neurald.drivers.compiler.lowering.convolution.transpose_convolution import plan_transposed
 from neurald.drivers.compiler.lowering.convolution.weighted_sum import Planner, exact_sums, finish
@@ -18,7 +18,10 @@ from neurald.hal.operations.tflite.convolution.hybrid import is_hybrid
 
 
 def _lower(planner: Planner, asymmetric: Callable[[Call], bool]) -> Lowering:
-    """As `lower_windows`, and float images with stored weights, `asymmetric` if these get zero points."""
+    """Extends `lower_windows` to float images with quantised weights.
+
+    `asymmetric` decides if the images are quantised with zero points.
+    """
 
     def lower(call: Call, builder: Builder) -> tuple[Value, ...]:
         source = to_nhwc(builder, builder.value(call, "input"), is_nchw(call))

@@ -1,9 +1,10 @@
-"""CONV_3D and CONV_3D_TRANSPOSE, of floats."""
+"""Lowers CONV_3D and CONV_3D_TRANSPOSE of floats."""
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, axis, index, load, reduce
-from neurald.drivers.compiler.ir.graph import Value, inside
-from neurald.drivers.compiler.ir.op import Fold
+from neurald.drivers.compiler.ir.graph import inside
+from neurald.drivers.compiler.ir.op import ReductionOp
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import activate
 from neurald.drivers.compiler.lowering.movement.indexing import output_shapes
 from neurald.hal.model.operation_type import OperationType
@@ -12,31 +13,31 @@ from neurald.hal.operations.tflite.convolution.convolution_3d import steps, wind
 
 
 def _finish(call: Call, builder: Builder, total: Expression, channel: Expression) -> Expression:
-    """Bias and fused activation."""
+    """Applies bias and fused activation."""
     if call.has("bias"):
         total = total + load(builder.value(call, "bias"), (channel,))
     return activate(total, call.activation)
 
 
 def _weights(builder: Builder, filter_: Value) -> Value:
-    """(output channels, window height, window width, window depth × input channels)."""
+    """Returns (output channels, window height, window width, window depth × input channels)."""
     depth, height, width, inputs, outputs = filter_.shape
     return builder.compute(
         (outputs, height, width, depth * inputs),
-        lambda o, y, x, place: load(filter_, (place // inputs, y, x, place % inputs, o)),
+        lambda o, y, x, coordinate: load(filter_, (coordinate // inputs, y, x, coordinate % inputs, o)),
     )
 
 
 def _convolve(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """A convolution of images, one for each position along the depth: what the window sees there are its channels."""
+    """Lowers CONV_3D as a 2D convolution per output depth, with the window's depth in channels."""
     source, filter_ = builder.value(call, "input"), builder.value(call, "filter")
     batches, *image, channels = source.shape
     kernel = filter_.shape[:3]
     positions, heads = window_positions(call, tuple(image), kernel)
     strides, dilations = steps(call, "stride"), steps(call, "dilation")
 
-    def slices(number: Expression, y: Expression, x: Expression, place: Expression) -> Expression:
-        tap, channel = place // channels, place % channels
+    def slices(number: Expression, y: Expression, x: Expression, coordinate: Expression) -> Expression:
+        tap, channel = coordinate // channels, coordinate % channels
         z = number % positions[0] * strides[0] + tap * dilations[0] - heads[0]
         position = (number // positions[0], z, y, x, channel)
         return load(source, position, inside(position, source.shape))
@@ -64,7 +65,7 @@ def _convolve(call: Call, builder: Builder) -> tuple[Value, ...]:
 
 
 def _transpose(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """Each element sums the windows of all elements of the input that reach it."""
+    """Lowers CONV_3D_TRANSPOSE: each output sums all inputs whose windows reach it."""
     source, filter_ = builder.value(call, "input"), builder.value(call, "filter")
     (shape,) = output_shapes(call)
     kernel, channels = filter_.shape[:3], source.shape[4]
@@ -75,15 +76,15 @@ def _transpose(call: Call, builder: Builder) -> tuple[Value, ...]:
         taps = tuple(axis(length, "r") for length in kernel)
         channel = axis(channels, "c")
         holds: Expression = index(0).equals(0)
-        places = []
+        indexes = []
         for along, tap in enumerate(taps):
             spread = at[1 + along] + heads[along] - tap * dilations[along]
             holds = holds & (spread % strides[along]).equals(0)
-            places.append(spread // strides[along])
-        position = (at[0], *places, channel)
+            indexes.append(spread // strides[along])
+        position = (at[0], *indexes, channel)
         value = load(source, position, inside(position, source.shape) & holds)
         product = value * load(filter_, (*taps, at[4], channel))
-        return _finish(call, builder, reduce(Fold.SUM, (*taps, channel), product), at[4])
+        return _finish(call, builder, reduce(ReductionOp.SUM, (*taps, channel), product), at[4])
 
     return (builder.compute(shape, body),)
 

@@ -1,7 +1,10 @@
-"""FULLY_CONNECTED with TFLite's types and ranks, see `neurald.hal.operations.tflite.convolution.fully_connected`."""
+"""Lowers FULLY_CONNECTED with TFLite's types.
+
+See `neurald.hal.operations.tflite.convolution.fully_connected`.
+"""
 
 from neurald.drivers.compiler.ir.builder import Builder
-from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.convolution.fully_connected import exact_products, rows
 from neurald.drivers.compiler.lowering.convolution.weighted_sum import finish
 from neurald.drivers.compiler.lowering.machinery.table import Lowerings

@@ -1,6 +1,7 @@
-"""Weighted sums of floats with weights of 8 bits, see `neurald.hal.operations.tflite.convolution.hybrid`.
+"""Lowers weighted sums of floats with 8-bit weights (TFLite's hybrid kernels).
 
-Scales and zero points of rows are computed in FLOAT32, where the reference takes FLOAT64 for those with a zero point.
+Scales and zero points of rows are computed in FLOAT32; the reference uses FLOAT64 for rows with a
+zero point.
 """
 
 import math
@@ -19,9 +20,10 @@ from neurald.drivers.compiler.ir.expression import (
     reduce,
     select,
 )
-from neurald.drivers.compiler.ir.graph import Value, inside
-from neurald.drivers.compiler.ir.op import Fold, Op
+from neurald.drivers.compiler.ir.graph import inside
+from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import activate
 from neurald.drivers.compiler.lowering.convolution.weighted_sum import Padding, Plan
 from neurald.hal.operations.machinery.call import Call
@@ -33,13 +35,13 @@ _NO_PADDING: Padding = ((0, 0), (0, 0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rows:
-    """Rows of floats, quantised one by one.
+class QuantizedRows:
+    """Rows of floats, quantised separately.
 
     Attributes:
-        stored: INT8, of the shape of the floats; whatever has one index of its first dimension is a row.
+        stored: INT8, of the floats' shape. A row is everything at one index of the first dimension.
         scales: FLOAT32, (rows,).
-        zero_points: INT32, (rows,); None where all are 0.
+        zero_points: INT32, (rows,); None if all are 0.
     """
 
     stored: Value
@@ -49,14 +51,14 @@ class Rows:
 
 def quantize_rows(
     builder: Builder, values: Value, *, asymmetric: bool, padding: Padding = _NO_PADDING
-) -> Rows:
-    """Each row of FLOAT32 numbers by its own range.
+) -> QuantizedRows:
+    """Quantises each row of FLOAT32 numbers by its own range.
 
     Args:
         builder: of the operation.
         values: (rows, …).
-        asymmetric: whether rows get a zero point.
-        padding: stored values are padded so far, along the dimensions 1 and 2, with what stands for 0.
+        asymmetric: True if rows get a zero point.
+        padding: of the quantised values along dimensions 1 and 2, by the zero point.
     """
     count = values.shape[0]
     limits = _limits(builder, values) if asymmetric else _magnitudes(builder, values)
@@ -75,7 +77,7 @@ def quantize_rows(
 
     def body(*at: Expression) -> Expression:
         row = at[0]
-        position = tuple(place - before for place, before in zip(at, befores, strict=True))
+        position = tuple(index - before for index, before in zip(at, befores, strict=True))
         value = load(values, position, inside(position, values.shape))
         if zero_points is None:
             stored = value * _symmetric_inverse(limits, row)
@@ -83,14 +85,17 @@ def quantize_rows(
             zero = load(zero_points, (row,)).to(Scalar.FLOAT32)
             stored = value * (1.0 / load(scales, (row,))) + zero
         rounded = apply(Op.ROUND_AWAY, stored)
-        # What is not a number becomes 0 as an integer.
+        # NaN converts to the integer 0.
         return clamp(rounded, float(_LOW if asymmetric else -_HIGH), float(_HIGH)).to(Scalar.INT8)
 
-    return Rows(stored=builder.compute(tuple(lengths), body), scales=scales, zero_points=zero_points)
+    return QuantizedRows(stored=builder.compute(tuple(lengths), body), scales=scales, zero_points=zero_points)
 
 
 def _limits(builder: Builder, values: Value) -> Value:
-    """(rows, 2): how far each row reaches below 0, and above; what is not a number does not count."""
+    """Returns (rows, 2).
+
+    The magnitudes of each row's minimum below 0 and maximum above; NaN is ignored.
+    """
 
     def body(row: Expression, side: Expression) -> Expression:
         return _reach(values, row, lambda number: select(side.equals(0), -number, number))
@@ -99,18 +104,18 @@ def _limits(builder: Builder, values: Value) -> Value:
 
 
 def _magnitudes(builder: Builder, values: Value) -> Value:
-    """(rows,): how far each row reaches to either side."""
+    """Returns (rows,): the largest magnitude of each row."""
     return builder.compute(
         (values.shape[0],), lambda row: _reach(values, row, lambda number: apply(Op.ABSOLUTE, number))
     )
 
 
 def _reach(values: Value, row: Expression, signed: Callable[[Expression], Expression]) -> Expression:
-    """The largest of what numbers of a row are made, but not below 0."""
+    """Returns the maximum over a row of `signed(number)`, at least 0."""
     axes = tuple(axis(length, f"r{dimension}") for dimension, length in enumerate(values.shape[1:]))
     value = load(values, (row, *axes))
     number = select(apply(Op.IS_NAN, value), 0.0, value)
-    return maximum(reduce(Fold.MAXIMUM, axes, signed(number)), 0.0)
+    return maximum(reduce(ReductionOp.MAXIMUM, axes, signed(number)), 0.0)
 
 
 def _limit(limits: Value, row: Expression, side: int) -> Expression:
@@ -133,7 +138,7 @@ def _asymmetric_scale(limits: Value, row: Expression) -> Expression:
 
 
 def _zero_point(limits: Value, scales: Value, row: Expression) -> Expression:
-    """The end at which less is lost gives it."""
+    """Returns the zero point, from the end of the range with the smaller rounding error."""
     scale = load(scales, (row,))
     below, above = _limit(limits, row, 0) / scale, _limit(limits, row, 1) / scale
     is_from_low = (below + float(-_LOW)) < (above + float(_HIGH))
@@ -142,19 +147,19 @@ def _zero_point(limits: Value, scales: Value, row: Expression) -> Expression:
 
 
 def sum_type(terms: int) -> Scalar:
-    """What so many products of quantised floats and weights are summed in."""
+    """Returns the type for sums of `terms` products of quantised floats and weights."""
     return Scalar.INT32 if 2 * LARGEST * LARGEST * terms <= _LARGEST_INT32 else Scalar.INT64
 
 
-def centred(builder: Builder, sums: Value, rows: Rows, weights: Value, channels: int) -> Value:
-    """Sums less what the zero points of rows add to them.
+def centred(builder: Builder, sums: Value, rows: QuantizedRows, weights: Value, channels: int) -> Value:
+    """Subtracts the contribution of the rows' zero points from sums.
 
     Args:
         builder: of the operation.
         sums: (rows, …, channels).
-        rows: what was multiplied.
-        weights: with what.
-        channels: the dimension of the weights that is that of the channels.
+        rows: the first factor.
+        weights: the second factor.
+        channels: the channel dimension of the weights.
     """
     zero_points = rows.zero_points
     if zero_points is None:
@@ -167,21 +172,24 @@ def centred(builder: Builder, sums: Value, rows: Rows, weights: Value, channels:
 
 
 def _totals(builder: Builder, weights: Value, channels: int, type: Scalar) -> Value:  # noqa: A002 - as elsewhere
-    """The sum of the weights of each channel; of constants right away."""
+    """Returns the sum of each channel's weights; computed at compile time for constants."""
     others = tuple(dimension for dimension in range(len(weights.shape)) if dimension != channels)
     if weights.constant is not None:
         return builder.constant(weights.constant.sum(axis=others, dtype=type.dtype))
 
     def body(channel: Expression) -> Expression:
         axes = [axis(length, f"r{dimension}") for dimension, length in enumerate(weights.shape)]
-        position = tuple(channel if d == channels else place for d, place in enumerate(axes))
-        return reduce(Fold.SUM, tuple(axes[d] for d in others), load(weights, position).to(type))
+        position = tuple(channel if d == channels else index for d, index in enumerate(axes))
+        return reduce(ReductionOp.SUM, tuple(axes[d] for d in others), load(weights, position).to(type))
 
     return builder.compute((weights.shape[channels],), body)
 
 
 def finish(call: Call, builder: Builder, sums: Value, scales: Value) -> Value:
-    """Floats of centred sums: (rows, …, channels) with scales (rows,); bias and fused activation."""
+    """Converts centred sums (rows, …, channels) with scales (rows,) to floats.
+
+    Adds bias and activation.
+    """
     bias = builder.value(call, "bias") if call.has("bias") else None
     steps = builder.constant(weight_scales(call.operand("filter")))
     is_single = steps.count == 1
@@ -198,7 +206,7 @@ def finish(call: Call, builder: Builder, sums: Value, scales: Value) -> Value:
 
 
 def windows(call: Call, builder: Builder, plan: Plan, source: Value, *, asymmetric: bool) -> Value:
-    """The output of an operation that moves a window over NHWC images, each of which is a row."""
+    """Lowers an operation that moves a window over NHWC images, each quantised as one row."""
     rows = quantize_rows(
         builder, source, asymmetric=asymmetric, padding=plan.padding if asymmetric else _NO_PADDING
     )
@@ -212,14 +220,16 @@ def windows(call: Call, builder: Builder, plan: Plan, source: Value, *, asymmetr
     return finish(call, builder, plan.restore(sums), rows.scales)
 
 
-def products(builder: Builder, rows: Rows, weights: Value) -> Value:
-    """Centred sums of rows (rows, elements) with weights (units, elements): (rows, units)."""
+def products(builder: Builder, rows: QuantizedRows, weights: Value) -> Value:
+    """Multiplies rows (rows, elements) by weights (units, elements); centred (rows, units)."""
     sums = builder.matrix_product(rows.stored, weights, type=sum_type(weights.shape[1]))
     return centred(builder, sums, rows, weights, 0)
 
 
-def blockwise_products(builder: Builder, rows: Rows, weights: Value, block_scales: Value) -> Value:
-    """Centred sums of rows (rows, elements) with weights (units, elements) whose blocks have scales (units, blocks).
+def blockwise_products(builder: Builder, rows: QuantizedRows, weights: Value, block_scales: Value) -> Value:
+    """Multiplies rows (rows, elements) by weights (units, elements) with a scale per block.
+
+    The scales are (units, blocks).
 
     Returns:
         FLOAT32, (rows, units).
@@ -227,14 +237,14 @@ def blockwise_products(builder: Builder, rows: Rows, weights: Value, block_scale
     (count, depth), (units, blocks) = rows.stored.shape, block_scales.shape
     length, stored = depth // blocks, rows.stored
     left = builder.compute(
-        (blocks, count, length), lambda block, row, place: load(stored, (row, block * length + place))
+        (blocks, count, length), lambda block, row, index: load(stored, (row, block * length + index))
     )
     if weights.constant is not None:
         parts = weights.constant.reshape(units, blocks, length).swapaxes(0, 1)
         right = builder.constant(parts)
     else:
         right = builder.compute(
-            (blocks, units, length), lambda block, unit, place: load(weights, (unit, block * length + place))
+            (blocks, units, length), lambda block, unit, index: load(weights, (unit, block * length + index))
         )
     kind = sum_type(length)
     sums = builder.matrix_product(left, right, type=kind)
@@ -247,19 +257,22 @@ def blockwise_products(builder: Builder, rows: Rows, weights: Value, block_scale
         if zero_points is not None and totals is not None:
             total = total - load(zero_points, (row,)).to(kind) * load(totals, (block, unit))
         scaled = total.to(Scalar.FLOAT32) * load(block_scales, (unit, block))
-        return reduce(Fold.SUM, (block,), scaled)
+        return reduce(ReductionOp.SUM, (block,), scaled)
 
     return builder.compute((count, units), body)
 
 
 def _block_totals(builder: Builder, parts: Value, type: Scalar) -> Value:  # noqa: A002 - as elsewhere
-    """The sums of the weights of each block, (blocks, units); of constants right away."""
+    """Returns the sums of the weights of each block, (blocks, units).
+
+    Sums of constants are computed at compile time.
+    """
     blocks, units, length = parts.shape
     if parts.constant is not None:
         return builder.constant(parts.constant.sum(axis=2, dtype=type.dtype))
 
     def body(block: Expression, unit: Expression) -> Expression:
-        place = axis(length, "k")
-        return reduce(Fold.SUM, (place,), load(parts, (block, unit, place)).to(type))
+        index = axis(length, "k")
+        return reduce(ReductionOp.SUM, (index,), load(parts, (block, unit, index)).to(type))
 
     return builder.compute((blocks, units), body)

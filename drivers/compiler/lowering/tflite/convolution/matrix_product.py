@@ -1,10 +1,10 @@
-"""BATCH_MATMUL with TFLite's types."""
+"""Lowers BATCH_MATMUL with TFLite's types."""
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, axis, load, reduce
-from neurald.drivers.compiler.ir.graph import Value
-from neurald.drivers.compiler.ir.op import Fold
+from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.convolution.matrix_product import broadcast_matrix, lower_product
 from neurald.drivers.compiler.lowering.tflite.convolution.hybrid import quantize_rows, sum_type
 from neurald.hal.model.operation_type import OperationType
@@ -22,9 +22,9 @@ def _lower(call: Call, builder: Builder) -> tuple[Value, ...]:
 
 
 def _hybrid(call: Call, builder: Builder) -> Value:
-    """Each row of the first matrix is quantised by itself."""
+    """Multiplies with each row of the first matrix quantised separately."""
     left, right = builder.value(call, "input1"), builder.value(call, "input2")
-    is_turned = bool(call.scalar("adjoint2"))
+    is_transposed = bool(call.scalar("adjoint2"))
     if call.scalar("adjoint1"):
         source = left
         left = builder.compute(
@@ -38,11 +38,11 @@ def _hybrid(call: Call, builder: Builder) -> Value:
     )
     kind = sum_type(depth)
     sums = builder.matrix_product(
-        builder.reshape(rows.stored, left.shape), right, type=kind, right_transposed=not is_turned
+        builder.reshape(rows.stored, left.shape), right, type=kind, right_transposed=not is_transposed
     )
     scales = builder.reshape(rows.scales, tuple(outer))
     zero_points = None if rows.zero_points is None else builder.reshape(rows.zero_points, tuple(outer))
-    totals = _totals(builder, right, kind, is_turned=is_turned)
+    totals = _totals(builder, right, kind, is_transposed=is_transposed)
     steps = builder.constant(weight_scales(call.operand("input2")))
     is_single = steps.count == 1
 
@@ -58,15 +58,15 @@ def _hybrid(call: Call, builder: Builder) -> Value:
     return builder.compute(sums.shape, body)
 
 
-def _totals(builder: Builder, matrix: Value, kind: Scalar, *, is_turned: bool) -> Value:
-    """The sums of the columns of the second factor, (…, columns)."""
+def _totals(builder: Builder, matrix: Value, kind: Scalar, *, is_transposed: bool) -> Value:
+    """Returns the column sums of the second factor, (…, columns)."""
     *batches, rows, columns = matrix.shape
-    depth, width = (columns, rows) if is_turned else (rows, columns)
+    depth, width = (columns, rows) if is_transposed else (rows, columns)
 
     def body(*at: Expression) -> Expression:
         inner = axis(depth, "k")
-        place = (at[-1], inner) if is_turned else (inner, at[-1])
-        return reduce(Fold.SUM, (inner,), load(matrix, (*at[:-1], *place)).to(kind))
+        index = (at[-1], inner) if is_transposed else (inner, at[-1])
+        return reduce(ReductionOp.SUM, (inner,), load(matrix, (*at[:-1], *index)).to(kind))
 
     return builder.compute((*batches, width), body)
 

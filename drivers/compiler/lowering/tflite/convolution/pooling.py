@@ -1,4 +1,4 @@
-"""AVERAGE_POOL_2D and MAX_POOL_2D for stored values of 16 bits too."""
+"""Lowers AVERAGE_POOL_2D and MAX_POOL_2D, including 16-bit quantised values."""
 
 from neurald.drivers.compiler.lowering.convolution import pooling
 from neurald.hal.model.operation_type import OperationType

@@ -1,1 +1,1 @@
-"""Lowerings of TFLite's forms: operations that compute each element from the elements at its position."""
+"""Lowers TFLite's elementwise operations."""

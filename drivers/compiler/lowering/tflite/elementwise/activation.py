@@ -1,4 +1,4 @@
-"""Activations of all types and scales that TFLite has them for."""
+"""Lowers activations for all of TFLite's types and scales."""
 
 import math
 
@@ -6,8 +6,8 @@ import numpy as np
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, apply, clamp, maximum, minimum, select
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.elementwise.pointwise import ONE, by_table, lower, pointwise, reference
 from neurald.drivers.compiler.lowering.elementwise.selection import LOWERINGS as SELECTIONS
 from neurald.drivers.compiler.lowering.elementwise.unary import lower_unary, of
@@ -18,7 +18,11 @@ from neurald.hal.operations.machinery.call import Call
 
 
 def _clamped(low: float, high: float) -> Lowering:
-    """Cuts values off; stored ones where the limits are stored, by a table if the scale changes too."""
+    """Returns the lowering of a clamp.
+
+    Quantised values are clamped to the quantised limits, or looked up in a table if the scale
+    changes.
+    """
     lower_plain = lower(lambda value: clamp(value, low, high) if high < math.inf else maximum(value, low))
 
     def lowered(call: Call, builder: Builder) -> tuple[Value, ...]:
@@ -28,7 +32,7 @@ def _clamped(low: float, high: float) -> Lowering:
         if (operand.scale, operand.zero_point) != (output.scale, output.zero_point):
             return by_table(call, builder)
         limits = np.iinfo(operand.type.dtype.name)
-        # What lies between stays as it is.
+        # Values between the limits are unchanged.
         ends = reference(call.replaced("input", np.array([limits.min, limits.max], operand.type.dtype)))
         return pointwise(call, builder, ONE, lambda value: clamp(value, int(ends[0]), int(ends[1])))
 

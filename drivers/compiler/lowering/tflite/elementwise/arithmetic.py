@@ -1,4 +1,4 @@
-"""Arithmetic on two operands that broadcast, and ADD_N."""
+"""Lowers broadcasting arithmetic on two operands, and ADD_N."""
 
 from functools import reduce
 
@@ -6,9 +6,9 @@ import numpy as np
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, apply, clamp, constant, minimum, select
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import rescale, saturate
 from neurald.drivers.compiler.lowering.elementwise.arithmetic import (
     Quantized,
@@ -30,7 +30,7 @@ from neurald.hal.operations.tflite.elementwise.arithmetic import DIFFERENCE_SHIF
 
 Conditions = tuple[tuple[Expression, str], ...]
 
-#: A number of the power's type is cut to what 32 bits hold; an exponent has no more bits that matter.
+#: Powers are clamped to 32 bits; larger exponents cannot change the clamped result.
 _POWER_LIMIT = 1 << 31
 _POWER_BITS = 6
 
@@ -51,7 +51,7 @@ def _sum(sign: int) -> Quantized:
 
 
 def _shift_right(value: Expression, bits: int) -> Expression:
-    """Rounds to the nearest, ties away from zero."""
+    """Shifts right with rounding to nearest, ties away from zero."""
     if bits == 0:
         return value
     bits = min(bits, 31)
@@ -62,7 +62,10 @@ _PRODUCT = lower_broadcast(lambda first, second: first * second, quantized_produ
 
 
 def _product(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """Of int16 as 8 bits it is one of fractions of 2^15, whatever the scales."""
+    """Lowers MUL.
+
+    INT16 inputs with an 8-bit output multiply as fractions of 2^15, for any scale.
+    """
     output, int16 = call.operand("output"), OperandType.TENSOR_QUANT16_SYMM
     if call.operand("input1").type is not int16 or output.type is int16:
         return _PRODUCT(call, builder)
@@ -81,7 +84,7 @@ def _not_zero(_: Expression, divisor: Expression) -> Conditions:
 
 
 def _divide(first: Expression, second: Expression) -> Expression:
-    """Whole numbers lose their fraction."""
+    """Divides; integers are truncated."""
     if first.type.is_float:
         return first / second
     quotient = apply(Op.TRUNCATE_DIVIDE, first, safe_divisor(second))
@@ -120,7 +123,7 @@ def _squared_difference(call: Call, builder: Builder) -> tuple[Value, ...]:
 def _floor_quotient(first: Expression, second: Expression) -> Expression:
     if not first.type.is_float:
         return floor_divide(first, second)
-    # A quotient may be rounded up to a whole number that it does not reach; what is left of it tells.
+    # The rounded quotient may reach an integer that the exact one does not; the remainder tells.
     left = first % second
     whole = apply(Op.ROUND_EVEN, (first - left) / second)
     is_known = apply(Op.ABSOLUTE, left) < apply(Op.ABSOLUTE, second)
@@ -143,7 +146,10 @@ def _not_negative(_: Expression, exponent: Expression) -> Conditions:
 
 
 def _whole_power(value: Expression, exponent: Expression) -> Expression:
-    """By squaring, cut to what 32 bits hold: only 0, 1 and -1 have larger powers, which the last bit tells apart."""
+    """Raises an integer to a power by squaring, clamped to 32 bits.
+
+    Only 0, 1 and -1 have meaningful larger powers, which depend on the exponent's last bit alone.
+    """
     low_bit = exponent & 1
     bits = minimum(exponent, low_bit + ((1 << _POWER_BITS) - 2))
     square: Expression = value.to(Scalar.INT64)

@@ -1,4 +1,4 @@
-"""Bits of whole numbers: BITWISE_XOR, RIGHT_SHIFT, and StableHLO's AND and SHIFT_LEFT."""
+"""Lowers BITWISE_XOR, RIGHT_SHIFT, and StableHLO's AND and SHIFT_LEFT."""
 
 from neurald.drivers.compiler.ir.expression import Expression, clamp, select
 from neurald.drivers.compiler.lowering.elementwise.pointwise import TWO, lower
@@ -6,12 +6,12 @@ from neurald.hal.model.operation_type import OperationType
 
 
 def _within(bits: Expression) -> Expression:
-    """What a number of that type can be shifted by."""
+    """Clamps to the valid shift amounts of the type."""
     return clamp(bits, 0, 8 * bits.type.size_bytes - 1)
 
 
 def _shift_left(value: Expression, bits: Expression) -> Expression:
-    """Nothing is left where all bits are shifted out, or their number is negative."""
+    """Shifts left; amounts that are negative or too large yield 0."""
     within = _within(bits)
     return select(bits.equals(within), value << within, 0)
 

@@ -1,4 +1,4 @@
-"""Numbers, and bits, as another type: CAST, BITCAST, and parts of complex numbers."""
+"""Lowers CAST, BITCAST, and parts of complex numbers."""
 
 import math
 from collections.abc import Callable
@@ -17,9 +17,9 @@ from neurald.drivers.compiler.ir.expression import (
     minimum,
     select,
 )
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.elementwise.pointwise import ONE, pointwise
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
 from neurald.hal.model.operation_type import OperationType
@@ -30,19 +30,22 @@ _UNSIGNED = {kind.size_bytes: kind for kind in (Scalar.UINT8, Scalar.UINT16, Sca
 
 
 def _target(call: Call) -> Scalar:
-    """The output's type.
+    """Returns the output's type.
 
     Raises:
-        Unsupported: that of complex numbers.
+        Unsupported: the type is complex.
     """
     kind = call.operand("output").type
     if kind is OperandType.TENSOR_COMPLEX64:
-        raise Unsupported("complex numbers have no kernel")
+        raise Unsupported("complex outputs are not supported by kernels")
     return Scalar.of(kind.dtype)
 
 
 def _cast(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """Whole numbers keep the bits that fit; what is not a number becomes the largest whole one. See `cast` of the operation."""
+    """Lowers CAST: integers wrap, and NaN becomes the largest integer.
+
+    See the operation's `cast`.
+    """
     target = _target(call)
 
     def function(value: Expression) -> Expression:
@@ -59,7 +62,7 @@ def _cast(call: Call, builder: Builder) -> tuple[Value, ...]:
 def _of_pairs(
     call: Call, builder: Builder, function: Callable[[Expression, Expression], Expression]
 ) -> tuple[Value, ...]:
-    """A function of the real and the imaginary part of each number."""
+    """Computes a function of the real and imaginary part of each number."""
     source = builder.pairs(call, "input")
 
     def body(*at: Expression) -> Expression:
@@ -69,7 +72,7 @@ def _of_pairs(
 
 
 def _magnitude(real: Expression, imaginary: Expression) -> Expression:
-    """The root of the sum of squares, which does not overflow where the result does not."""
+    """Returns the magnitude of a complex number without intermediate overflow."""
     one, other = apply(Op.ABSOLUTE, real), apply(Op.ABSOLUTE, imaginary)
     larger, smaller = maximum(one, other), minimum(one, other)
     ratio = smaller / larger
@@ -91,7 +94,10 @@ def _reinterpreted(value: Expression, kind: Scalar) -> Expression:
 
 
 def _bitcast(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """A smaller type adds an axis of parts, the lowest first; a larger one takes it away."""
+    """Lowers BITCAST.
+
+    A smaller type adds an axis of parts, lowest first; a larger type removes it.
+    """
     source, target = builder.value(call, "input"), _target(call)
     bits = _UNSIGNED[target.size_bytes]
     if source.type.size_bytes == target.size_bytes:

@@ -1,9 +1,9 @@
-"""Truth values of all types and ranks, and choices by them: SELECT, SELECT_V2, MAXIMUM, MINIMUM."""
+"""Lowers comparisons of all types and ranks, SELECT, SELECT_V2, MAXIMUM and MINIMUM."""
 
 from neurald.drivers.compiler.ir.builder import Builder, broadcast
 from neurald.drivers.compiler.ir.expression import Expression, load, select
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import rescale
 from neurald.drivers.compiler.lowering.elementwise.comparison import COMPARISONS, ordered
 from neurald.drivers.compiler.lowering.elementwise.pointwise import TWO, Function, pointwise, widen
@@ -41,7 +41,10 @@ def _compare(function: Function) -> Lowering:
 
 
 def _extreme(is_first: Function) -> Lowering:
-    """The larger or smaller of two; if one is not a number, the second."""
+    """Returns the lowering of MAXIMUM or MINIMUM.
+
+    If either operand is NaN, the second one is taken.
+    """
 
     def function(first: Expression, second: Expression) -> Expression:
         return select(is_first(widen(first), widen(second)), first, second)
@@ -50,7 +53,7 @@ def _extreme(is_first: Function) -> Lowering:
 
 
 def _select(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """A condition of rank 1 chooses along the first axis."""
+    """Lowers SELECT. A condition of rank 1 selects along the first axis."""
     condition, first, second = (builder.value(call, name) for name in ("condition", *TWO))
 
     def body(*at: Expression) -> Expression:

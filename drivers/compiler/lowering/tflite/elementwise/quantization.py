@@ -1,10 +1,10 @@
-"""QUANTIZE and DEQUANTIZE of all stored types, from one stored form to another, and FAKE_QUANT."""
+"""Lowers QUANTIZE and DEQUANTIZE of all quantised types, requantisation, and FAKE_QUANT."""
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, apply, clamp
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import rescale, saturate
 from neurald.drivers.compiler.lowering.elementwise.pointwise import ONE, pointwise
 from neurald.drivers.compiler.lowering.elementwise.quantization import dequantize, quantize
@@ -30,7 +30,7 @@ def _quantize(call: Call, builder: Builder) -> tuple[Value, ...]:
 
 
 def _fake_quantize(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """Rounded to what could be stored."""
+    """Rounds to the nearest representable quantised value."""
     lowest, highest, scale = (float(number) for number in nudged_range(call))
 
     def function(value: Expression) -> Expression:

@@ -1,42 +1,45 @@
-"""DIV of quantised operands: the dividend times the divisor's reciprocal, in 32 bits of fixed point."""
+"""Lowers DIV of quantised operands: dividend × reciprocal of the divisor in 32-bit fixed point."""
 
 import numpy as np
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, apply, constant, maximum, minimum, select
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import Array, fixed_point, saturate
 from neurald.drivers.compiler.lowering.elementwise.pointwise import TWO, pointwise, table_of
 from neurald.hal.operations.arithmetic.fixed_point import quantize_multiplier
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.tflite.elementwise.arithmetic import reciprocal
 
-#: A FLOAT32 has so many bits behind its exponent, whose lowest value stands for 2^-126, half of a number's first bit.
+#: Mantissa bits of a FLOAT32, and the biased exponent of numbers from 0.5 to 1.
 _FRACTION_BITS = 23
 _EXPONENT_OF_HALF = 126
-#: A reciprocal is shifted by less than 2^5.
+#: Bits of a reciprocal's shift.
 _SHIFT_BITS = 5
-#: Shifted further right, nothing is left.
+#: Smaller exponents shift everything out.
 _LOWEST_EXPONENT = -32
 
 
 def _reciprocals(call: Call) -> Array:
-    """See `reciprocal`: of each divisor the fraction, and the bits to shift in its lowest bits; of 0 that of 1."""
+    """Returns each divisor's reciprocal with the shift in its low bits; see `reciprocal`.
+
+    0 counts as 1.
+    """
     magnitudes = np.abs(call.array("input2").astype(np.int64) - call.operand("input2").zero_point)
     inverses, shifts = reciprocal(np.maximum(magnitudes, 1))
     return inverses << _SHIFT_BITS | shifts
 
 
 def _bits(value: Expression) -> Expression:
-    """How many bits an INT32 takes that is not negative and has at most 24."""
+    """Returns the bit length of a non-negative INT32 below 2^24."""
     exponent = apply(Op.REINTERPRET, value.to(Scalar.FLOAT32), type=Scalar.INT32) >> _FRACTION_BITS
     return select(value.equals(0), 0, exponent - _EXPONENT_OF_HALF)
 
 
 def quantized_quotient(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """The output of DIV, see `neurald.hal.operations.tflite.elementwise.arithmetic`."""
+    """Lowers DIV; see `neurald.hal.operations.tflite.elementwise.arithmetic`."""
     one, two, output = (call.operand(name) for name in (*TWO, "output"))
     scale = np.float32(one.scale) / (np.float32(two.scale) * np.float32(output.scale))
     mantissa, exponent = quantize_multiplier(float(scale))

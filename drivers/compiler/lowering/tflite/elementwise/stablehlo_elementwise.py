@@ -1,4 +1,4 @@
-"""STABLEHLO_ADD, STABLEHLO_MULTIPLY, STABLEHLO_MAXIMUM and STABLEHLO_MINIMUM: on numbers as they are stored."""
+"""Lowers STABLEHLO_ADD, _MULTIPLY, _MAXIMUM and _MINIMUM, which act on numbers as stored."""
 
 from neurald.drivers.compiler.ir.expression import Expression, maximum, minimum
 from neurald.drivers.compiler.ir.scalar import Scalar

@@ -1,10 +1,10 @@
-"""Functions of one number for all types that TFLite has them for."""
+"""Lowers unary functions for all of TFLite's types."""
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.elementwise.pointwise import ONE, lower, pointwise, table_of
 from neurald.drivers.compiler.lowering.elementwise.unary import lower_unary, of
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
@@ -14,7 +14,7 @@ from neurald.hal.operations.machinery.call import Call
 
 
 def _of_positive(op: Op) -> Lowering:
-    """A function that negative stored values must not be asked for; real ones may be NaN."""
+    """Returns the lowering of a root. Negative quantised values fail; real ones yield NaN."""
     lower_plain = lower(of(op))
 
     def lowered(call: Call, builder: Builder) -> tuple[Value, ...]:
@@ -37,7 +37,7 @@ LOWERINGS = {
     OperationType.TFLITE_EXP: lower_unary(of(Op.EXP)),
     OperationType.TFLITE_FLOOR: lower(of(Op.FLOOR)),
     OperationType.TFLITE_LOG: lower_unary(of(Op.LOG)),
-    # Stored values are negated as they are.
+    # Quantised values are negated as stored.
     OperationType.TFLITE_NEG: lower(of(Op.NEGATE)),
     OperationType.TFLITE_ROUND: lower(of(Op.ROUND_EVEN)),
     OperationType.TFLITE_RSQRT: _of_positive(Op.RSQRT),

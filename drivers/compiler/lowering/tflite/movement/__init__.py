@@ -1,1 +1,1 @@
-"""Lowerings of TFLite's forms: operations that move, repeat, pick or resample elements."""
+"""Lowers TFLite's operations that move, repeat, select or resample elements."""

@@ -1,4 +1,4 @@
-"""Rows of tables: EMBEDDING_LOOKUP, also from a table of 8 bits, and EMBEDDING_LOOKUP_SPARSE, which combines rows."""
+"""Lowers EMBEDDING_LOOKUP, also from 8-bit tables, and EMBEDDING_LOOKUP_SPARSE."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -7,12 +7,18 @@ import numpy as np
 
 from neurald.drivers.compiler.ir.builder import Builder, Unsupported
 from neurald.drivers.compiler.ir.expression import Expression, apply, constant, load, select
-from neurald.drivers.compiler.ir.graph import Value, flat
-from neurald.drivers.compiler.ir.op import Fold, Op
+from neurald.drivers.compiler.ir.graph import linearize
+from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.movement.gathering import are_inside, gathered
-from neurald.drivers.compiler.lowering.movement.indexing import element, output_shapes, picked
-from neurald.drivers.compiler.lowering.movement.scatter import Arrivals, folded, known_arrivals, last_arrival
+from neurald.drivers.compiler.lowering.movement.indexing import bounded_index, element, output_shapes
+from neurald.drivers.compiler.lowering.movement.scatter import (
+    Arrivals,
+    combine_arrivals,
+    known_arrivals,
+    last_arrival,
+)
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.operations.tflite.movement.embedding import (
@@ -39,13 +45,13 @@ def _embedding_lookup(call: Call, builder: Builder) -> tuple[Value, ...]:
 
 
 def _checked_rows(call: Call, builder: Builder) -> Value:
-    """The lookups, INT32; it is required that the table has those rows."""
+    """Returns the lookups as INT32, with the requirement that they are rows of the table."""
     lookups, length = builder.value(call, "lookups"), call.shape("values")[0]
     if are_inside(lookups, length):
         return lookups
 
     def row(at: Expression) -> tuple[Expression, Expression]:
-        return picked(element(lookups, (at,)), length)
+        return bounded_index(element(lookups, (at,)), length)
 
     message = f"{call.name('lookups')}: indexes from 0 to {length - 1} are expected"
     return builder.compute(
@@ -53,28 +59,29 @@ def _checked_rows(call: Call, builder: Builder) -> Value:
     )
 
 
-def _comes_again(places: Array) -> bool:
-    """Whether one of them is there again after others."""
-    runs = places[np.flatnonzero(np.diff(places, prepend=-1))]
+def _comes_again(indexes: Array) -> bool:
+    """Returns True if a number occurs again after others."""
+    runs = indexes[np.flatnonzero(np.diff(indexes, prepend=-1))]
     return len(np.unique(runs)) < len(runs)
 
 
 def _lookup_sparse(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """Rows of one place, each times its weight, are combined; a place has those that follow one another."""
+    """Lowers EMBEDDING_LOOKUP_SPARSE.
+
+    Combines the weighted, consecutive rows of each destination.
+    """
     combiner, (shape,) = known_combiner(call), output_shapes(call)
     values, weights = builder.value(call, "values"), builder.value(call, "weights")
     depth = len(shape) - len(values.shape) + 1
     lengths = shape[:depth]
-    places = sparse_places(call, lengths)
-    if combiner is not Combiner.SUM and _comes_again(places):
-        raise Unsupported(
-            f"{combiner.name} of lookups of one place that do not follow one another has no kernel"
-        )
-    rows, arrivals_at = _checked_rows(call, builder), known_arrivals(builder, places, math.prod(lengths))
+    indexes = sparse_places(call, lengths)
+    if combiner is not Combiner.SUM and _comes_again(indexes):
+        raise Unsupported(f"{combiner.name} of lookups that are not grouped by destination is not supported")
+    rows, arrivals_at = _checked_rows(call, builder), known_arrivals(builder, indexes, math.prod(lengths))
 
     def total(of: Callable[[Arrivals], Expression], at: Sequence[Expression]) -> Expression:
-        arrivals = arrivals_at(flat(at[:depth], lengths))
-        return folded(Fold.SUM, arrivals, of(arrivals))
+        arrivals = arrivals_at(linearize(at[:depth], lengths))
+        return combine_arrivals(ReductionOp.SUM, arrivals, of(arrivals))
 
     def weight(arrivals: Arrivals) -> Expression:
         return load(weights, (arrivals.number,), arrivals.holds)
@@ -91,8 +98,8 @@ def _lookup_sparse(call: Call, builder: Builder) -> tuple[Value, ...]:
             divisor = total(weight, at)
         else:
             divisor = apply(Op.SQRT, total(lambda arrivals: weight(arrivals) * weight(arrivals), at))
-        # Without any lookup, 0.
-        last = last_arrival(arrivals_at(flat(at[:depth], lengths)))
+        # Destinations without lookups are 0.
+        last = last_arrival(arrivals_at(linearize(at[:depth], lengths)))
         return select(last >= 0, result / divisor, 0)
 
     return (builder.compute(shape, body),)

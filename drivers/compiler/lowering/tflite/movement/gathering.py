@@ -1,12 +1,12 @@
-"""Elements picked by index: GATHER with batches, GATHER_ND; HASHTABLE_LOOKUP for every type."""
+"""Lowers GATHER with batches, GATHER_ND, and HASHTABLE_LOOKUP for all types."""
 
 from collections.abc import Sequence
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, constant, index, load
-from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.movement.gathering import gathered, hashtable_lookup
-from neurald.drivers.compiler.lowering.movement.indexing import element, output_shapes, picked
+from neurald.drivers.compiler.lowering.movement.indexing import bounded_index, element, output_shapes
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.tflite.movement.gathering import axis_and_batches
@@ -22,20 +22,20 @@ def _gather_nd(call: Call, builder: Builder) -> tuple[Value, ...]:
     *outer, depth = indices.shape
     lengths = values.shape[:depth]
 
-    def places(at: Sequence[Expression]) -> list[tuple[Expression, Expression]]:
+    def indexes(at: Sequence[Expression]) -> list[tuple[Expression, Expression]]:
         return [
-            picked(element(indices, (*at[: len(outer)], index(axis))), length)
+            bounded_index(element(indices, (*at[: len(outer)], index(axis))), length)
             for axis, length in enumerate(lengths)
         ]
 
     def body(*at: Expression) -> Expression:
         if not values.count:
             return constant(0, values.type)
-        return load(values, (*(place for place, _ in places(at)), *at[len(outer) :]))
+        return load(values, (*(coordinate for coordinate, _ in indexes(at)), *at[len(outer) :]))
 
     def requirements(*at: Expression) -> Sequence[tuple[Expression, str]]:
         message = f"{call.name('indices')}: indexes into {list(lengths)} are expected"
-        return tuple((holds, message) for _, holds in places(at))
+        return tuple((holds, message) for _, holds in indexes(at))
 
     return (builder.compute(output_shapes(call)[0], body, requirements),)
 

@@ -1,9 +1,9 @@
-"""Tensors that are made, not computed from others: RANGE, FILL, ZEROS_LIKE."""
+"""Lowers RANGE, FILL and ZEROS_LIKE."""
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import constant
-from neurald.drivers.compiler.ir.graph import Value
-from neurald.drivers.compiler.lowering.movement.indexing import known_results
+from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.compiler.lowering.movement.indexing import constant_results
 from neurald.drivers.compiler.lowering.movement.tiling import fill
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
@@ -16,7 +16,7 @@ def _zeros_like(call: Call, builder: Builder) -> tuple[Value, ...]:
 
 
 LOWERINGS = {
-    OperationType.TFLITE_RANGE: known_results,
+    OperationType.TFLITE_RANGE: constant_results,
     OperationType.TFLITE_FILL: fill,
     OperationType.TFLITE_ZEROS_LIKE: _zeros_like,
 }

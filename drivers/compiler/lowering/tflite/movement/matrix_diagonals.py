@@ -1,8 +1,8 @@
-"""Diagonals of matrices, the last two axes of a tensor: MATRIX_DIAG, MATRIX_SET_DIAG."""
+"""Lowers MATRIX_DIAG and MATRIX_SET_DIAG, which act on the last two axes."""
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, load
-from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.value import Value
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
 

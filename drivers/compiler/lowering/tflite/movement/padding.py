@@ -1,7 +1,7 @@
-"""Something around and between elements: PAD, PADV2, MIRROR_PAD, DILATE."""
+"""Lowers PAD, PADV2, MIRROR_PAD and DILATE."""
 
 from neurald.drivers.compiler.ir.builder import Builder
-from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.movement.indexing import only_element, output_shapes, padded
 from neurald.drivers.compiler.lowering.movement.padding import around, mirror_pad, pad
 from neurald.hal.model.operation_type import OperationType
@@ -21,7 +21,7 @@ def _dilate(call: Call, builder: Builder) -> tuple[Value, ...]:
 
 
 def stablehlo_pad(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """STABLEHLO_PAD: padding around and between elements, or cut off where it is negative."""
+    """Lowers STABLEHLO_PAD: pads around and between elements; negative padding crops."""
     source, value = builder.value(call, "input"), only_element(builder.value(call, "value"))
     paddings = interior_paddings(call)
     before, steps = [low for low, _, _ in paddings], [between + 1 for _, _, between in paddings]

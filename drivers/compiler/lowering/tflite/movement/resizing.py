@@ -1,12 +1,12 @@
-"""RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR as TFLite has them."""
+"""Lowers TFLite's RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR."""
 
 import numpy as np
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, apply, clamp, constant, load
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.machinery.layout import from_nhwc, to_nhwc
 from neurald.drivers.compiler.lowering.machinery.reduced_axes import divide_rounded
 from neurald.drivers.compiler.lowering.movement.resizing import (
@@ -24,15 +24,15 @@ from neurald.hal.operations.tflite.movement.resizing import ONE, fixed_point_nei
 
 
 def _bilinear(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """Signed stored values in fixed point, unsigned ones in FLOAT32."""
+    """Lowers RESIZE_BILINEAR. Signed values use fixed point, unsigned ones FLOAT32."""
     source = to_nhwc(builder, builder.value(call, "input"), is_nchw(call))
     if source.type.is_float:
         return lower_bilinear(call, builder)
     batches, height, width, channels = source.shape
     size = output_size(call)
     is_unsigned = source.type is Scalar.UINT8
-    places = neighbours if is_unsigned else _fixed_point
-    rows, columns = places(call, height, size[0]), places(call, width, size[1])
+    positions = neighbours if is_unsigned else _fixed_point
+    rows, columns = positions(call, height, size[0]), positions(call, width, size[1])
     blend = _unsigned if is_unsigned else _signed
 
     def body(*at: Expression) -> Expression:
@@ -43,7 +43,7 @@ def _bilinear(call: Call, builder: Builder) -> tuple[Value, ...]:
 
 
 def _fixed_point(call: Call, length: int, result: int) -> Places:
-    """Places with weights of the type that is computed in."""
+    """Returns source indices with weights in the type of the computation."""
     lower, upper, weight = fixed_point_neighbours(call, length, result)
     return (
         lower,
@@ -67,7 +67,7 @@ def _signed(
 def _unsigned(
     builder: Builder, source: Value, at: tuple[Expression, ...], rows: Places, columns: Places
 ) -> Expression:
-    """The four neighbours, each times both weights, in TFLite's order."""
+    """Sums the four neighbours times both weights, in TFLite's order."""
     _, height, width, _ = source.shape
     down, across = (
         neighbours_of(builder, rows, height, at[1]),

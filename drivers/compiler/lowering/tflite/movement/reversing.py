@@ -1,10 +1,10 @@
-"""Elements in the opposite order: REVERSE_V2 along several axes, REVERSE_SEQUENCE of parts of different lengths."""
+"""Lowers REVERSE_V2 and REVERSE_SEQUENCE."""
 
 from collections.abc import Sequence
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, clamp, load, select
-from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.movement.indexing import as_index, element
 from neurald.drivers.compiler.lowering.movement.transposing import backwards
 from neurald.hal.model.operation_type import OperationType
@@ -27,8 +27,8 @@ def _reverse_sequence(call: Call, builder: Builder) -> tuple[Value, ...]:
 
     def body(*at: Expression) -> Expression:
         step, length = at[along], clamp(end(at), 0, longest)
-        place = select(step < length, length - 1 - step, step)
-        return load(source, (*at[:along], place, *at[along + 1 :]))
+        index = select(step < length, length - 1 - step, step)
+        return load(source, (*at[:along], index, *at[along + 1 :]))
 
     def requirements(*at: Expression) -> Sequence[tuple[Expression, str]]:
         message = f"{call.name('lengths')}: numbers from 0 to {longest} are expected"

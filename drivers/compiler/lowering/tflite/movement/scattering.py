@@ -1,24 +1,25 @@
-"""Elements put where indexes say: SCATTER_ND, SPARSE_TO_DENSE, ONE_HOT."""
+"""Lowers SCATTER_ND, SPARSE_TO_DENSE and ONE_HOT."""
 
 import math
 from collections.abc import Sequence
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, constant, index, load, select
-from neurald.drivers.compiler.ir.graph import Shape, Value, flat
-from neurald.drivers.compiler.ir.op import Fold
+from neurald.drivers.compiler.ir.graph import linearize
+from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.drivers.compiler.lowering.movement.indexing import (
     as_index,
+    bounded_index,
     element,
     only_element,
     output_shapes,
-    picked,
 )
 from neurald.drivers.compiler.lowering.movement.scatter import (
     ArrivalsAt,
+    combine_arrivals,
     compared_arrivals,
-    folded,
     known_arrivals,
     last_arrival,
 )
@@ -29,30 +30,32 @@ from neurald.hal.operations.tflite.movement.scattering import dense_places, one_
 
 
 def _flat_places(call: Call, builder: Builder, indices: Value, lengths: Shape) -> Value:
-    """Rows of indexes as places counted from the first; it is required that they are inside.
+    """Returns linear offsets for rows of indices, with the requirement that they are in range.
 
     Args:
         call, builder: the operation.
-        indices: (rows, an index for each length).
-        lengths: of what they are indexes into.
+        indices: (rows, dimensions).
+        lengths: of the indexed dimensions.
     """
 
-    def places(row: Expression) -> list[tuple[Expression, Expression]]:
-        return [picked(element(indices, (row, index(axis))), length) for axis, length in enumerate(lengths)]
+    def indexes(row: Expression) -> list[tuple[Expression, Expression]]:
+        return [
+            bounded_index(element(indices, (row, index(axis))), length) for axis, length in enumerate(lengths)
+        ]
 
     def body(row: Expression) -> Expression:
-        place = flat((place for place, _ in places(row)), lengths)
-        return place.to(Scalar.INT32 if math.prod(lengths) < 1 << 31 else Scalar.INT64)
+        coordinate = linearize((coordinate for coordinate, _ in indexes(row)), lengths)
+        return coordinate.to(Scalar.INT32 if math.prod(lengths) < 1 << 31 else Scalar.INT64)
 
     def requirements(row: Expression) -> Sequence[tuple[Expression, str]]:
         message = f"{call.name('indices')}: indexes into {list(lengths)} are expected"
-        return tuple((holds, message) for _, holds in places(row))
+        return tuple((holds, message) for _, holds in indexes(row))
 
     return builder.compute(indices.shape[:1], body, requirements)
 
 
 def _scatter_nd(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """Where indexes repeat, updates add up; what no index names is 0."""
+    """Lowers SCATTER_ND: sums updates with equal indices; other elements are 0."""
     indices, updates = builder.value(call, "indices"), builder.value(call, "updates")
     (shape,) = output_shapes(call)
     *outer, depth = indices.shape
@@ -66,19 +69,19 @@ def _scatter_nd(call: Call, builder: Builder) -> tuple[Value, ...]:
         where = positions(call, "indices", shape).reshape(-1)
         arrivals_at = known_arrivals(builder, where, math.prod(lengths))
     else:
-        places = _flat_places(call, builder, builder.reshape(indices, (count, depth)), lengths)
-        arrivals_at = compared_arrivals(places, math.prod(shape))
+        indexes = _flat_places(call, builder, builder.reshape(indices, (count, depth)), lengths)
+        arrivals_at = compared_arrivals(indexes, math.prod(shape))
 
     def body(*at: Expression) -> Expression:
-        arrivals = arrivals_at(flat(at[:depth], lengths))
+        arrivals = arrivals_at(linearize(at[:depth], lengths))
         update = load(rows, (arrivals.number, *at[depth:]), arrivals.holds)
-        return folded(Fold.SUM, arrivals, update)
+        return combine_arrivals(ReductionOp.SUM, arrivals, update)
 
     return (builder.compute(shape, body),)
 
 
 def _sparse_to_dense(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """Where indexes repeat, the last value stays."""
+    """Lowers SPARSE_TO_DENSE: the last of several values with equal indices wins."""
     indices, values = builder.value(call, "indices"), builder.value(call, "values")
     default, (shape,) = only_element(builder.value(call, "default")), output_shapes(call)
     count = indices.shape[0] if indices.shape else 1
@@ -89,18 +92,18 @@ def _sparse_to_dense(call: Call, builder: Builder) -> tuple[Value, ...]:
         arrivals_at = known_arrivals(builder, dense_places(call), math.prod(shape))
     else:
         rows = builder.reshape(indices, (count, len(shape)))
-        places = _flat_places(call, builder, rows, shape)
-        arrivals_at = compared_arrivals(places, math.prod(shape))
+        indexes = _flat_places(call, builder, rows, shape)
+        arrivals_at = compared_arrivals(indexes, math.prod(shape))
 
     def body(*at: Expression) -> Expression:
-        last = last_arrival(arrivals_at(flat(at, shape))).to(Scalar.INDEX)
+        last = last_arrival(arrivals_at(linearize(at, shape))).to(Scalar.INDEX)
         return load(values, (last,) if values.shape else (), last >= 0, default)
 
     return (builder.compute(shape, body),)
 
 
 def _one_hot(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """The value `on` where an index is the position along the new axis, `off` everywhere else."""
+    """Lowers ONE_HOT: `on` where the index equals the position along the new axis, else `off`."""
     indices, axis = builder.value(call, "indices"), one_hot_axis(call)
     on, off = (only_element(builder.value(call, name)) for name in ("on", "off"))
     (shape,) = output_shapes(call)

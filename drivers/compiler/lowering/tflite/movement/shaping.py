@@ -1,14 +1,16 @@
-"""Shapes changed, joined, taken apart and asked for.
-
-RESHAPE, SQUEEZE, EXPAND_DIMS, CONCATENATION, PACK, UNPACK, TRANSPOSE, SHAPE, RANK.
-"""
+"""Lowers RESHAPE, SQUEEZE, EXPAND_DIMS, CONCATENATION, PACK, UNPACK, TRANSPOSE, SHAPE and RANK."""
 
 from functools import partial
 
 from neurald.drivers.compiler.ir.builder import Builder
-from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.movement.concatenation import concatenate
-from neurald.drivers.compiler.lowering.movement.indexing import known_results, output_shapes, reshaped, split
+from neurald.drivers.compiler.lowering.movement.indexing import (
+    constant_results,
+    output_shapes,
+    reshaped,
+    split,
+)
 from neurald.drivers.compiler.lowering.movement.tiling import pack
 from neurald.drivers.compiler.lowering.movement.transposing import transpose
 from neurald.hal.model.operation_type import OperationType
@@ -30,6 +32,6 @@ LOWERINGS = {
     OperationType.TFLITE_PACK: pack,
     OperationType.TFLITE_UNPACK: _unpack,
     OperationType.TFLITE_TRANSPOSE: partial(transpose, from_end=True),
-    OperationType.TFLITE_SHAPE: known_results,
-    OperationType.TFLITE_RANK: known_results,
+    OperationType.TFLITE_SHAPE: constant_results,
+    OperationType.TFLITE_RANK: constant_results,
 }

@@ -1,10 +1,11 @@
-"""Parts of a tensor taken, or written: SLICE, SPLIT, SPLIT_V, STRIDED_SLICE, DYNAMIC_UPDATE_SLICE."""
+"""Lowers SLICE, SPLIT, SPLIT_V, STRIDED_SLICE and DYNAMIC_UPDATE_SLICE."""
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, clamp, index, load
-from neurald.drivers.compiler.ir.graph import Value, inside
+from neurald.drivers.compiler.ir.graph import inside
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.movement import indexing
-from neurald.drivers.compiler.lowering.movement.indexing import as_index, element, output_shapes, taken
+from neurald.drivers.compiler.lowering.movement.indexing import as_index, element, output_shapes, sliced
 from neurald.drivers.compiler.lowering.movement.slicing import lower_slice, lower_split
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
@@ -18,22 +19,22 @@ def _split_v(call: Call, builder: Builder) -> tuple[Value, ...]:
 
 def _strided_slice(call: Call, builder: Builder) -> tuple[Value, ...]:
     parts, _ = strided_parts(call)
-    return (taken(builder, builder.value(call, "input"), parts, output_shapes(call)[0]),)
+    return (sliced(builder, builder.value(call, "input"), parts, output_shapes(call)[0]),)
 
 
 def _dynamic_update_slice(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """A start from where the update would leave the input is moved back."""
+    """Lowers DYNAMIC_UPDATE_SLICE. The start is clamped so that the update stays in the input."""
     source, update, start = (builder.value(call, name) for name in ("input", "update", "start"))
     if not update.count:
         return (source,)
 
     def body(*at: Expression) -> Expression:
-        places = []
-        for axis, (place, length, size) in enumerate(zip(at, source.shape, update.shape, strict=True)):
+        indexes = []
+        for axis, (coordinate, length, size) in enumerate(zip(at, source.shape, update.shape, strict=True)):
             last = length - size
             begin = as_index(element(start, (index(axis),)), 0, last)
-            places.append(place - clamp(begin, 0, last))
-        return load(update, tuple(places), inside(places, update.shape), load(source, at))
+            indexes.append(coordinate - clamp(begin, 0, last))
+        return load(update, tuple(indexes), inside(indexes, update.shape), load(source, at))
 
     return (builder.compute(source.shape, body),)
 

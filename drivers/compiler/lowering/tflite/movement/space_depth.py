@@ -1,7 +1,10 @@
-"""Blocks moved to channels or batches; BATCH_TO_SPACE_ND and SPACE_TO_BATCH_ND along one axis too."""
+"""Lowers DEPTH_TO_SPACE and its kind.
+
+BATCH_TO_SPACE_ND and SPACE_TO_BATCH_ND also along one axis.
+"""
 
 from neurald.drivers.compiler.ir.builder import Builder
-from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.movement import space_depth
 from neurald.drivers.compiler.lowering.movement.indexing import output_shapes
 from neurald.hal.model.operation_type import OperationType

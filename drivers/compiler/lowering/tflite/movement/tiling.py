@@ -1,10 +1,10 @@
-"""Elements repeated: TILE, BROADCAST_TO, and BROADCAST_ARGS, which tells the shape for it."""
+"""Lowers TILE, BROADCAST_TO, and BROADCAST_ARGS, which computes the broadcast shape."""
 
 from collections.abc import Sequence
 
 from neurald.drivers.compiler.ir.builder import Builder, broadcast
 from neurald.drivers.compiler.ir.expression import Expression, load, select
-from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.movement.indexing import output_shapes
 from neurald.drivers.compiler.lowering.movement.tiling import tile
 from neurald.hal.model.operation_type import OperationType
@@ -21,9 +21,9 @@ def _broadcast_args(call: Call, builder: Builder) -> tuple[Value, ...]:
     ((rank,),) = output_shapes(call)
 
     def lengths(at: Expression) -> list[Expression]:
-        """Of both shapes, aligned at their ends."""
-        places = [at - (rank - shape.count) for shape in shapes]
-        return [load(shape, (place,), place >= 0, 1) for shape, place in zip(shapes, places, strict=True)]
+        """Returns the lengths of both shapes, aligned at their ends."""
+        indexes = [at - (rank - shape.count) for shape in shapes]
+        return [load(shape, (index,), index >= 0, 1) for shape, index in zip(shapes, indexes, strict=True)]
 
     def body(at: Expression) -> Expression:
         one, other = lengths(at)

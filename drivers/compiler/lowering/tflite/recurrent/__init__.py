@@ -1,1 +1,1 @@
-"""Lowerings of TFLite's forms: recurrent cells and sequences of them."""
+"""Lowers TFLite's recurrent cells and sequences."""

@@ -1,9 +1,9 @@
-"""The basic LSTM cell of 8-bit integers, see `neurald.hal.operations.tflite.recurrent.basic_lstm`."""
+"""Lowers the basic 8-bit LSTM cell; see `neurald.hal.operations.tflite.recurrent.basic_lstm`."""
 
 import numpy as np
 
 from neurald.drivers.compiler.ir.builder import Builder
-from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.recurrent.quantized_lstm_cell import run_quantized_16bit_lstm
 from neurald.hal.operations.arithmetic.fixed_point import Rounding
 from neurald.hal.operations.machinery.call import Call
@@ -11,7 +11,7 @@ from neurald.hal.operations.recurrent.quantized_lstm_cell import GATE_SCALE
 
 
 def lower_basic(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """One step."""
+    """Lowers one step."""
     state, output = run_quantized_16bit_lstm(
         builder,
         builder.value(call, "weights"),

@@ -1,8 +1,11 @@
-"""LSTM cells of integers, see `neurald.hal.operations.tflite.recurrent.integer_lstm`. Their weights are constants."""
+"""Lowers integer LSTM cells with constant weights.
+
+See `neurald.hal.operations.tflite.recurrent.integer_lstm`.
+"""
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import load
-from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.recurrent.quantized_lstm_cell import run_quantized_lstm
 from neurald.drivers.compiler.lowering.recurrent.recurrent import expect_steps
 from neurald.hal.operations.machinery.call import Call
@@ -10,7 +13,7 @@ from neurald.hal.operations.tflite.recurrent.integer_lstm import read_cell
 
 
 def lower_integers(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """One step, of an input of rank 2, or a sequence of them."""
+    """Lowers one step (input of rank 2) or a sequence."""
     source = builder.value(call, "input")
     is_step = len(source.shape) == 2
     is_time_major = is_step or bool(call.scalar("time_major"))

@@ -1,7 +1,7 @@
-"""Recurrent cells with TFLite's types, see `neurald.hal.operations.tflite.recurrent.recurrent`."""
+"""Lowers recurrent cells with TFLite's types."""
 
 from neurald.drivers.compiler.ir.builder import Builder
-from neurald.drivers.compiler.ir.graph import Value
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.machinery.table import Lowerings
 from neurald.drivers.compiler.lowering.recurrent import lstm, rnn, sequence_lstm
 from neurald.drivers.compiler.lowering.tflite.recurrent.basic_lstm import lower_basic

@@ -1,13 +1,13 @@
-"""SVDF with weights of 8 bits, of floats and of integers, see `neurald.hal.operations.tflite.recurrent.svdf`."""
+"""Lowers TFLite's SVDF with 8-bit weights, float or integer."""
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, constant, load
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import fixed_point, saturate
 from neurald.drivers.compiler.lowering.convolution.weighted_sum import type_of_sums
 from neurald.drivers.compiler.lowering.machinery.table import Lowerings
-from neurald.drivers.compiler.lowering.recurrent.svdf import lower_floats, next_state, weighed
+from neurald.drivers.compiler.lowering.recurrent.svdf import filter_sums, lower_floats, next_state
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.arithmetic.quantized import is_quantized
 from neurald.hal.operations.machinery.call import Call
@@ -39,13 +39,13 @@ def _integers(call: Call, builder: Builder) -> tuple[Value, ...]:
     def wide(value: Expression) -> Expression:
         return value.to(Scalar.INT64)
 
-    total = weighed(call, builder, features, wide, wide)
+    total = filter_sums(call, builder, features, wide, wide)
 
     def body(row: Expression, unit: Expression) -> Expression:
         value = total(row, unit)
         if bias is not None:
             value = value + load(bias, (unit,)).to(Scalar.INT64)
-        # Sums wrap around.
+        # The reference's sums wrap around.
         wrapped = value.to(Scalar.INT32).to(Scalar.INT64)
         return saturate(_scaled(wrapped, to_output) + output.zero_point, output)
 

@@ -1,1 +1,1 @@
-"""Lowerings of TFLite's forms: reductions, searches, softmax and normalisation along axes."""
+"""Lowers TFLite's reductions, searches, softmax and normalisation along axes."""

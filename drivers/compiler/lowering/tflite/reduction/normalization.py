@@ -1,9 +1,9 @@
-"""L2_NORMALIZATION with TFLite's arithmetic on stored values."""
+"""Lowers L2_NORMALIZATION with TFLite's arithmetic on quantised values."""
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, clamp, constant, load, maximum, minimum, select
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import fixed_point, saturate
 from neurald.drivers.compiler.lowering.machinery.reduced_axes import first_along
 from neurald.drivers.compiler.lowering.reduction.normalization import lower_l2, sums_of_squares
@@ -20,7 +20,7 @@ _LARGEST = (1 << 31) - 1
 
 
 def _product(first: Expression, second: Expression | int) -> Expression:
-    """The product of two fixed-point numbers of 32 bits: see `neurald.hal.operations.arithmetic.gemmlowp`."""
+    """Multiplies 32-bit fixed-point numbers; see `neurald.hal.operations.arithmetic.gemmlowp`."""
     return minimum((first * second + (1 << 30)) >> 31, _LARGEST)
 
 
@@ -29,7 +29,7 @@ def _saturated(value: Expression) -> Expression:
 
 
 def _shift(squares: Expression) -> Expression:
-    """How many bits a mantissa is shifted right: see `gemmlowp.inverse_square_root`."""
+    """Returns the right shift of the mantissa; see `gemmlowp.inverse_square_root`."""
     is_large = squares >= 1 << 29
     return select(is_large, constant(12, Scalar.INT64), 11) - _pairs(squares)
 
@@ -43,7 +43,7 @@ def _pairs(squares: Expression) -> Expression:
 
 
 def _mantissa(squares: Expression) -> Expression:
-    """Of 1 / √squares."""
+    """Returns the mantissa of 1 / √squares."""
     number = (_scaled(squares) << (_pairs(squares) * 2)) >> 1
     half = (number + 1) >> 1
     root: Expression = constant(1 << 28, Scalar.INT64)
@@ -66,12 +66,12 @@ def _l2(call: Call, builder: Builder) -> tuple[Value, ...]:
     sums = sums_of_squares(call, builder, axis)
 
     def squares(at: tuple[Expression, ...]) -> Expression:
-        # More than 31 bits hold is no sum that TFLite can take.
+        # TFLite does not support sums beyond 31 bits.
         return minimum(load(sums, at).to(Scalar.INT64), _LARGEST)
 
     mantissas = builder.compute(sums.shape, lambda *at: _mantissa(squares(at)).to(Scalar.INT32))
     exponents = builder.compute(sums.shape, lambda *at: _exponent(squares(at)).to(Scalar.INT32))
-    # TFLite multiplies unsigned values otherwise than signed ones, which matters where it rounds.
+    # TFLite multiplies unsigned and signed values differently, which affects rounding.
     is_unsigned = operand.type is OperandType.TENSOR_QUANT8_ASYMM
     before, after = (FRACTION_BITS, 0) if is_unsigned else (0, FRACTION_BITS)
 

@@ -1,4 +1,4 @@
-"""Reductions as TFLite has them, and CUMSUM."""
+"""Lowers TFLite's reductions and CUMSUM."""
 
 import math
 
@@ -15,16 +15,17 @@ from neurald.drivers.compiler.ir.expression import (
     maximum,
     minimum,
 )
-from neurald.drivers.compiler.ir.graph import Value, unflat
-from neurald.drivers.compiler.ir.op import Fold, Op
+from neurald.drivers.compiler.ir.graph import delinearize
+from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import saturate
 from neurald.drivers.compiler.lowering.elementwise.pointwise import widen
 from neurald.drivers.compiler.lowering.machinery.reduced_axes import (
     along,
     count_along,
     filled,
-    fold,
+    reduce_dimensions,
     whole_position,
 )
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
@@ -41,11 +42,16 @@ from neurald.hal.operations.tflite.reduction.reduction import (
 )
 
 _INT32 = -1 << 31, (1 << 31) - 1
-#: Products of stored values are rescaled at each step: an expression for each.
-_LONGEST_PRODUCT = 64
+#: Products of quantised values are rescaled at each step, so each step adds expressions.
+_MAX_PRODUCT_TERMS = 64
 
-#: Truth values are folded as what the same numbers would give.
-TRUTHS = {Fold.SUM: Fold.ANY, Fold.MAXIMUM: Fold.ANY, Fold.PRODUCT: Fold.ALL, Fold.MINIMUM: Fold.ALL}
+#: The reduction of BOOLs that corresponds to a reduction of numbers.
+TRUTHS = {
+    ReductionOp.SUM: ReductionOp.ANY,
+    ReductionOp.MAXIMUM: ReductionOp.ANY,
+    ReductionOp.PRODUCT: ReductionOp.ALL,
+    ReductionOp.MINIMUM: ReductionOp.ALL,
+}
 
 
 def _mean(call: Call, builder: Builder) -> tuple[Value, ...]:
@@ -61,11 +67,11 @@ def _mean(call: Call, builder: Builder) -> tuple[Value, ...]:
         return apply(Op.TRUNCATE_DIVIDE, total, divisor).to(source.type)
 
     return (
-        fold(
+        reduce_dimensions(
             builder,
             source,
             axes,
-            Fold.SUM,
+            ReductionOp.SUM,
             element=lambda value: value.to(Scalar.INT64),
             finish=whole,
             shape=shape,
@@ -73,7 +79,7 @@ def _mean(call: Call, builder: Builder) -> tuple[Value, ...]:
     )
 
 
-def _fold(how: Fold) -> Lowering:
+def _reduction(how: ReductionOp) -> Lowering:
     def lower(call: Call, builder: Builder) -> tuple[Value, ...]:
         source = builder.value(call, "input")
 
@@ -81,7 +87,7 @@ def _fold(how: Fold) -> Lowering:
             return finite(how, value).to(source.type)
 
         return (
-            fold(
+            reduce_dimensions(
                 builder,
                 source,
                 reduced_axes(call),
@@ -95,35 +101,37 @@ def _fold(how: Fold) -> Lowering:
     return lower
 
 
-def finite(how: Fold, value: Expression) -> Expression:
-    """What a fold of floats gives that starts with the lowest or highest finite number, not with an infinite one."""
-    if not value.type.is_float or how not in (Fold.MAXIMUM, Fold.MINIMUM):
+def finite(how: ReductionOp, value: Expression) -> Expression:
+    """Clamps a maximum or minimum of floats to finite numbers, as TFLite's reductions do."""
+    if not value.type.is_float or how not in (ReductionOp.MAXIMUM, ReductionOp.MINIMUM):
         return value
     limits = np.finfo(value.type.value)
-    return maximum(value, float(limits.min)) if how is Fold.MAXIMUM else minimum(value, float(limits.max))
+    return (
+        maximum(value, float(limits.min)) if how is ReductionOp.MAXIMUM else minimum(value, float(limits.max))
+    )
 
 
 def _sum(call: Call, builder: Builder) -> tuple[Value, ...]:
     source, axes, operand = builder.value(call, "input"), reduced_axes(call), call.operand("input")
     output = call.operand("output")
     if not is_quantized(output):
-        return _fold(Fold.SUM)(call, builder)
+        return _reduction(ReductionOp.SUM)(call, builder)
 
     scale, bias = (float(number) for number in sum_line(count_along(source.shape, axes), operand, output))
     low, high = (limit - output.zero_point for limit in stored_limits(output))
 
     def stored(total: Expression) -> Expression:
-        # TFLite's sums have 32 bits.
+        # TFLite sums in 32 bits.
         limited = clamp(total, *_INT32).to(Scalar.FLOAT32)
         steps = clamp(apply(Op.ROUND_AWAY, limited * scale + bias), float(low), float(high))
         return (steps.to(Scalar.INT32) + output.zero_point).to(source.type)
 
     return (
-        fold(
+        reduce_dimensions(
             builder,
             source,
             axes,
-            Fold.SUM,
+            ReductionOp.SUM,
             element=lambda value: value.to(Scalar.INT64),
             finish=stored,
             shape=output_shapes(call)[0],
@@ -132,29 +140,34 @@ def _sum(call: Call, builder: Builder) -> tuple[Value, ...]:
 
 
 def _product(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """Stored values are rescaled at each step, so the order matters: that of the elements."""
+    """Lowers REDUCE_PROD.
+
+    Quantised products are rescaled at each step, in the order of elements.
+    """
     source, axes, operand = builder.value(call, "input"), reduced_axes(call), call.operand("input")
     output, shape = call.operand("output"), output_shapes(call)[0]
     if not is_quantized(output):
-        return _fold(Fold.PRODUCT)(call, builder)
+        return _reduction(ReductionOp.PRODUCT)(call, builder)
     lengths = tuple(source.shape[dimension] for dimension in axes)
     count = math.prod(lengths)
     if not count:
         return (filled(builder, shape, 0, source.type),)
     multiplier, right = product_multiplier(count, operand, output)
-    if count > _LONGEST_PRODUCT or right <= 0:
-        raise Unsupported(f"a product of {count} stored values, each {operand.scale:g}, has no kernel")
+    if count > _MAX_PRODUCT_TERMS or right <= 0:
+        raise Unsupported(
+            f"a product of {count} quantised values with scale {operand.scale:g} is not supported"
+        )
     bits = min(right, 62)
 
     def body(*at: Expression) -> Expression:
-        def factor(place: int) -> Expression:
-            folded = dict(zip(axes, unflat(index(place), lengths), strict=True))
-            position = whole_position(at, folded, len(source.shape))
+        def factor(number: int) -> Expression:
+            reduced = dict(zip(axes, delinearize(index(number), lengths), strict=True))
+            position = whole_position(at, reduced, len(source.shape))
             return load(source, position).to(Scalar.INT64) - operand.zero_point
 
         product = factor(0)
-        for place in range(1, count + 1):
-            following = product * factor(place) if place < count else product
+        for number in range(1, count + 1):
+            following = product * factor(number) if number < count else product
             product = clamp((following * multiplier + ((1 << bits) >> 1)) >> bits, *_INT32)
         return saturate(product + output.zero_point, output)
 
@@ -162,15 +175,15 @@ def _product(call: Call, builder: Builder) -> tuple[Value, ...]:
 
 
 def _cumulative(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """Sums of two elements, then of four, and so on: each is one of half as many, and the one right before that."""
+    """Lowers CUMSUM by doubling: each pass adds the partial sum that ends right before."""
     source, dimension = builder.value(call, "input"), cumulative_axis(call)
     way = -1 if call.scalar("reverse") else 1
     length = source.shape[dimension]
 
     def element(value: Value, at: tuple[Expression, ...], distance: int) -> Expression:
-        """The element so far back, against the direction of the sum; 0 where there is none."""
-        place = at[dimension] - way * distance
-        return widen(load(value, along(at, dimension, place), (place >= 0) & (place < length), 0))
+        """Returns the element `distance` steps before in the sum's direction, or 0."""
+        number = at[dimension] - way * distance
+        return widen(load(value, along(at, dimension, number), (number >= 0) & (number < length), 0))
 
     sums, count = source, 1
     while count < length:
@@ -188,9 +201,9 @@ LOWERINGS = {
     OperationType.TFLITE_MEAN: _mean,
     OperationType.TFLITE_SUM: _sum,
     OperationType.TFLITE_REDUCE_PROD: _product,
-    OperationType.TFLITE_REDUCE_MAX: _fold(Fold.MAXIMUM),
-    OperationType.TFLITE_REDUCE_MIN: _fold(Fold.MINIMUM),
-    OperationType.TFLITE_REDUCE_ANY: _fold(Fold.ANY),
-    OperationType.TFLITE_REDUCE_ALL: _fold(Fold.ALL),
+    OperationType.TFLITE_REDUCE_MAX: _reduction(ReductionOp.MAXIMUM),
+    OperationType.TFLITE_REDUCE_MIN: _reduction(ReductionOp.MINIMUM),
+    OperationType.TFLITE_REDUCE_ANY: _reduction(ReductionOp.ANY),
+    OperationType.TFLITE_REDUCE_ALL: _reduction(ReductionOp.ALL),
     OperationType.TFLITE_CUMSUM: _cumulative,
 }

@@ -1,12 +1,12 @@
-"""Elements put together by segments, and into buckets: SEGMENT_SUM, UNSORTED_SEGMENT_MAX, _MIN, _PROD, _SUM, BUCKETIZE."""
+"""Lowers SEGMENT_SUM, UNSORTED_SEGMENT_MAX, _MIN, _PROD and _SUM, and BUCKETIZE."""
 
 import numpy as np
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, axis, constant, load, reduce, select
-from neurald.drivers.compiler.ir.graph import Value
-from neurald.drivers.compiler.ir.op import Fold, fold_start
+from neurald.drivers.compiler.ir.op import ReductionOp, reduction_identity
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import Array
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
 from neurald.drivers.compiler.lowering.movement.indexing import output_shapes
@@ -16,7 +16,7 @@ from neurald.hal.operations.machinery.call import Call
 
 
 def _rows(segments: Array, count: int) -> Array:
-    """The numbers of the elements of each segment, int32, a row each; -1 where there are no more."""
+    """Returns the int32 numbers of each segment's elements, one row each, padded with -1."""
     order = np.argsort(segments, kind="stable")
     order = order[segments[order] >= 0]
     sizes = np.bincount(segments[order], minlength=count)
@@ -27,15 +27,18 @@ def _rows(segments: Array, count: int) -> Array:
     return table
 
 
-def _fold(how: Fold) -> Lowering:
-    """Segments are known, since the shape follows from them: a table says what each is made of."""
+def _reduction(how: ReductionOp) -> Lowering:
+    """Returns the lowering of a segment reduction.
+
+    Segments are known, since the shape depends on them.
+    """
 
     def lower(call: Call, builder: Builder) -> tuple[Value, ...]:
         source, (shape,) = builder.value(call, "input"), output_shapes(call)
         segments = call.array("segments").reshape(-1).astype(np.int64)
         elements = builder.reshape(source, (segments.size, *shape[1:]))
         table = builder.constant(_rows(segments, shape[0]))
-        start = fold_start(how, source.type)
+        start = reduction_identity(how, source.type)
 
         def body(*at: Expression) -> Expression:
             if not table.count:
@@ -51,7 +54,7 @@ def _fold(how: Fold) -> Lowering:
 
 
 def _bucketize(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """How many boundaries are not above each number; not a number is above all."""
+    """Lowers BUCKETIZE: counts the boundaries that are not above each number; NaN is above all."""
     source = builder.value(call, "input")
     kind = Scalar.FLOAT64 if source.type is Scalar.FLOAT64 else Scalar.FLOAT32
     boundaries = _sorted(builder, builder.value(call, "boundaries"))
@@ -59,13 +62,13 @@ def _bucketize(call: Call, builder: Builder) -> tuple[Value, ...]:
     def body(*at: Expression) -> Expression:
         number = axis(boundaries.count, "r")
         is_below = load(source, at).to(kind) < load(boundaries, (number,)).to(kind)
-        return reduce(Fold.SUM, (number,), select(is_below, constant(0, Scalar.INT32), 1))
+        return reduce(ReductionOp.SUM, (number,), select(is_below, constant(0, Scalar.INT32), 1))
 
     return (builder.compute(source.shape, body),)
 
 
 def _sorted(builder: Builder, boundaries: Value) -> Value:
-    """The boundaries; the execution fails where they are not sorted, or not numbers."""
+    """Returns the boundaries, with the requirement that they are sorted and not NaN."""
     if boundaries.constant is not None:
         return boundaries
 
@@ -78,10 +81,10 @@ def _sorted(builder: Builder, boundaries: Value) -> Value:
 
 
 LOWERINGS = {
-    OperationType.TFLITE_SEGMENT_SUM: _fold(Fold.SUM),
-    OperationType.TFLITE_UNSORTED_SEGMENT_MAX: _fold(Fold.MAXIMUM),
-    OperationType.TFLITE_UNSORTED_SEGMENT_MIN: _fold(Fold.MINIMUM),
-    OperationType.TFLITE_UNSORTED_SEGMENT_PROD: _fold(Fold.PRODUCT),
-    OperationType.TFLITE_UNSORTED_SEGMENT_SUM: _fold(Fold.SUM),
+    OperationType.TFLITE_SEGMENT_SUM: _reduction(ReductionOp.SUM),
+    OperationType.TFLITE_UNSORTED_SEGMENT_MAX: _reduction(ReductionOp.MAXIMUM),
+    OperationType.TFLITE_UNSORTED_SEGMENT_MIN: _reduction(ReductionOp.MINIMUM),
+    OperationType.TFLITE_UNSORTED_SEGMENT_PROD: _reduction(ReductionOp.PRODUCT),
+    OperationType.TFLITE_UNSORTED_SEGMENT_SUM: _reduction(ReductionOp.SUM),
     OperationType.TFLITE_BUCKETIZE: _bucketize,
 }

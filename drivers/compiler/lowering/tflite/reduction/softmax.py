@@ -1,14 +1,14 @@
-"""SOFTMAX and LOG_SOFTMAX of all types and ranks that TFLite has them for."""
+"""Lowers SOFTMAX and LOG_SOFTMAX for all of TFLite's types and ranks."""
 
 import numpy as np
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, clamp, constant, load, select
-from neurald.drivers.compiler.ir.graph import Value
-from neurald.drivers.compiler.ir.op import Fold
+from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import rescale
-from neurald.drivers.compiler.lowering.machinery.reduced_axes import first_along, fold
+from neurald.drivers.compiler.lowering.machinery.reduced_axes import first_along, reduce_dimensions
 from neurald.drivers.compiler.lowering.reduction.softmax import lower_log_softmax, lower_softmax
 from neurald.drivers.compiler.lowering.tflite.arithmetic.interpolation import interpolated
 from neurald.hal.model.operation_type import OperationType
@@ -25,7 +25,7 @@ _LIMITS = np.iinfo(np.int16)
 
 
 def bit_length(value: Expression) -> Expression:
-    """How many bits a non-negative INT64 below 2^32 has, INT64; 0 has none."""
+    """Returns the bit length of an INT64 in [0, 2^32), as INT64."""
     bits: Expression = constant(0, Scalar.INT64)
     for step in (16, 8, 4, 2, 1):
         is_longer = value >= 1 << step
@@ -44,11 +44,14 @@ def _centred(value: Expression) -> Expression:
 
 
 def _softmax16(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """Two tables, of powers and of the reciprocal of their sum: see `neurald.hal.operations.tflite.reduction.softmax`."""
+    """Lowers 16-bit SOFTMAX with tables of exponentials and reciprocals.
+
+    See `neurald.hal.operations.tflite.reduction.softmax`.
+    """
     source = builder.value(call, "input")
     axis = resolve_axis(call.scalar("axis"), len(source.shape), call.name("axis"))
     powers_of, reciprocals_of = (builder.constant(table()) for table in (exponential_table, reciprocal_table))
-    largest = fold(builder, source, (axis,), Fold.MAXIMUM)
+    largest = reduce_dimensions(builder, source, (axis,), ReductionOp.MAXIMUM)
 
     def power(*at: Expression) -> Expression:
         value, top = (load(source, at), load(largest, first_along(at, axis)))
@@ -57,10 +60,12 @@ def _softmax16(call: Call, builder: Builder) -> tuple[Value, ...]:
         return interpolated(powers_of, _centred(steps + int(_LIMITS.max)))
 
     powers = builder.compute(source.shape, power)
-    totals = fold(builder, powers, (axis,), Fold.SUM, element=lambda value: value.to(Scalar.INT64))
+    totals = reduce_dimensions(
+        builder, powers, (axis,), ReductionOp.SUM, element=lambda value: value.to(Scalar.INT64)
+    )
 
     def reciprocal(*at: Expression) -> Expression:
-        # The sum as a number from 1 to 2, less 1.
+        # Normalises the sum to [1, 2) and subtracts 1.
         total = load(totals, at)
         shifted = ((total << (-bit_length(total) + 31)) + (1 << 13)) >> 14
         return interpolated(reciprocals_of, _centred(shifted - ((1 << 15) + (1 << 16))))

@@ -1,11 +1,12 @@
-"""RFFT2D as products of matrices: short transforms, from which long ones are put together.
+"""Lowers RFFT2D by matrix products: short transforms that are combined to long ones.
 
-A transform of n = r·m numbers x[m·j + i] is, for each i, one of r numbers; its element k, times a *twiddle* e^(-2πi·ik/n), is
-then number i of one of m numbers, whose element l is element k + r·l of the whole. Short transforms are products with a
-constant matrix. On the way real and imaginary parts lie apart, in a dimension of their own before that of the numbers: a
-transform with m numbers left over reads and writes whole rows then.
+Let n = r·m. For each i, the numbers x[m·j + i] are transformed as r numbers. Element k of that
+transform, times a *twiddle* e^(-2πi·ik/n), becomes number i of a transform of m numbers, whose
+element l is element k + r·l of the whole. Short transforms are products with a constant matrix.
+Real and imaginary parts are kept in a separate dimension before that of the numbers, so that
+transforms with m numbers left over read and write whole rows.
 
-Sums have at most 2·`_LONGEST` terms each, so that errors grow as slowly as those of any fast transform.
+Sums have at most 2·`_MAX_DIRECT` terms, so errors grow as slowly as in any fast transform.
 """
 
 import math
@@ -14,16 +15,16 @@ import numpy as np
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, constant, load, select
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import Array
 from neurald.drivers.compiler.lowering.machinery.reduced_axes import filled
-from neurald.drivers.compiler.lowering.movement.indexing import output_shapes, padded, taken
+from neurald.drivers.compiler.lowering.movement.indexing import output_shapes, padded, sliced
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
 
-#: So many numbers are transformed by one product.
-_LONGEST = 64
+#: Longest transform by a single product.
+_MAX_DIRECT = 64
 
 
 def _lower(call: Call, builder: Builder) -> tuple[Value, ...]:
@@ -33,8 +34,8 @@ def _lower(call: Call, builder: Builder) -> tuple[Value, ...]:
         return (filled(builder, (*shape, 2), 0, Scalar.FLOAT32),)
     batch, count = math.prod(shape[:-2]), shape[-1]
     if rows == 1:
-        # A single row is its own transform along the other dimension.
-        first = taken(
+        # A single row is unchanged by the transform along the other dimension.
+        first = sliced(
             builder,
             source,
             (*(slice(None),) * (len(shape) - 2), slice(0, 1)),
@@ -47,29 +48,29 @@ def _lower(call: Call, builder: Builder) -> tuple[Value, ...]:
         )
     halves = _real(builder, _cut(builder, numbers, (numbers.shape[0], columns)))
     if rows > 1:
-        halves = _turned(builder, halves, (batch, rows, 2, count))
+        halves = _transposed(builder, halves, (batch, rows, 2, count))
         halves = _complex(builder, halves)
-        halves = _turned(builder, halves, (batch, count, 2, rows))
+        halves = _transposed(builder, halves, (batch, count, 2, rows))
     pairs = builder.compute(
-        (batch * rows, count, 2), lambda row, place, part: load(halves, (row, part, place))
+        (batch * rows, count, 2), lambda row, index, part: load(halves, (row, part, index))
     )
     return (builder.reshape(pairs, (*shape, 2)),)
 
 
 def _cut(builder: Builder, source: Value, shape: tuple[int, ...]) -> Value:
-    """Cut, or filled up with zeros, to a shape."""
+    """Crops or zero-pads to a shape."""
     if source.shape == shape:
         return source
     return padded(builder, source, (0,) * len(shape), shape, constant(0, source.type))
 
 
-def _turned(builder: Builder, numbers: Value, shape: tuple[int, int, int, int]) -> Value:
-    """Matrices of complex numbers the other way round, row by row: (batch · columns, 2, rows).
+def _transposed(builder: Builder, numbers: Value, shape: tuple[int, int, int, int]) -> Value:
+    """Transposes matrices of complex numbers to (batch · columns, 2, rows).
 
     Args:
         builder: of the operation.
         numbers: (batch · rows, 2, columns).
-        shape: of that, with rows apart.
+        shape: the same with batch and rows separated.
     """
     batch, rows, _, columns = shape
     return builder.compute(
@@ -79,20 +80,20 @@ def _turned(builder: Builder, numbers: Value, shape: tuple[int, int, int, int]) 
 
 
 def _waves(length: int, numerators: Array) -> tuple[Array, Array]:
-    """The real and imaginary parts of e^(-2πi·numerator/length)."""
+    """Returns the real and imaginary parts of e^(-2πi·numerator/length)."""
     angles = 2 * np.pi / length * (numerators % length)
     return np.cos(angles), -np.sin(angles)
 
 
 def _factors(length: int) -> tuple[int, int]:
-    """The numbers r and m for a transform of more than one product; where two are enough they are about the same."""
+    """Returns r and m for a transform by several products; nearly equal if two suffice."""
     bits = length.bit_length() - 1
-    second = min(_LONGEST.bit_length() - 1, -(-bits // 2)) if 1 << bits <= _LONGEST**2 else bits - 6
+    second = min(_MAX_DIRECT.bit_length() - 1, -(-bits // 2)) if 1 << bits <= _MAX_DIRECT**2 else bits - 6
     return length >> second, 1 << second
 
 
 def _real(builder: Builder, numbers: Value) -> Value:
-    """The first half of the transforms of real rows, and the element after it: (rows, 2, length // 2 + 1).
+    """Transforms real rows to the non-redundant half of the result: (rows, 2, length // 2 + 1).
 
     Args:
         builder: of the operation.
@@ -100,12 +101,12 @@ def _real(builder: Builder, numbers: Value) -> Value:
     """
     rows, length = numbers.shape
     count = length // 2 + 1
-    if length <= _LONGEST:
+    if length <= _MAX_DIRECT:
         waves = np.concatenate(_waves(length, np.outer(np.arange(count), np.arange(length))))
         product = builder.matrix_product(numbers, builder.constant(waves.astype(np.float32)))
         return builder.reshape(product, (rows, 2, count))
     first, second = _factors(length)
-    # Of a short transform of real numbers the second half mirrors the first, too.
+    # The inner transforms of real numbers are symmetric too, so half of each suffices.
     kept = first // 2 + 1
     waves = np.stack(_waves(first, np.outer(np.arange(kept), np.arange(first))), axis=1)
     product = builder.matrix_product(
@@ -119,19 +120,22 @@ def _real(builder: Builder, numbers: Value) -> Value:
 
 
 def _mirrored(inner: Value, at: tuple[Expression, ...], length: int, first: int) -> Expression:
-    """An element of the transforms of real rows of a length, from those of the kept of `first` numbers; see `_real`."""
-    row, part, place = at
+    """Returns an element of a transform of real rows from the kept inner transforms.
+
+    See `_real`.
+    """
+    row, part, index = at
     kept = first // 2 + 1
-    number = place % first
+    number = index % first
     is_own = number < kept
-    # What is left out is at the mirrored place, with the imaginary part turned round.
-    seen = select(is_own, place, length - place)
+    # Omitted elements are the complex conjugates of their mirror images.
+    seen = select(is_own, index, length - index)
     value = load(inner, (row * kept + seen % first, part, seen // first))
     return select(is_own | part.equals(0), value, -value)
 
 
 def _twiddled(builder: Builder, parts: Value, length: int) -> Value:
-    """Transforms of r numbers, of which there are m, as the numbers of those of m, see above: (rows · kept, 2, m).
+    """Multiplies by twiddles and arranges the inner transforms of m numbers: (rows · kept, 2, m).
 
     Args:
         builder: of the operation.
@@ -141,27 +145,27 @@ def _twiddled(builder: Builder, parts: Value, length: int) -> Value:
     rows, kept, _, second = parts.shape
     real, imaginary = _waves(length, np.outer(np.arange(kept), np.arange(second)))
     own = builder.constant(real.astype(np.float32))
-    # What the other part adds to the real one and to the imaginary one.
+    # Coefficients of the other part in the real and the imaginary result.
     other = builder.constant(np.stack((-imaginary, imaginary), axis=1).astype(np.float32))
 
-    def body(row: Expression, part: Expression, place: Expression) -> Expression:
+    def body(row: Expression, part: Expression, index: Expression) -> Expression:
         number = row % kept
-        one = load(parts, (row // kept, number, part, place))
-        two = load(parts, (row // kept, number, 1 - part, place))
-        return one * load(own, (number, place)) + two * load(other, (number, part, place))
+        one = load(parts, (row // kept, number, part, index))
+        two = load(parts, (row // kept, number, 1 - part, index))
+        return one * load(own, (number, index)) + two * load(other, (number, part, index))
 
     return builder.compute((rows * kept, 2, second), body)
 
 
 def _complex(builder: Builder, numbers: Value) -> Value:
-    """The transforms of complex rows, of the same shape.
+    """Transforms complex rows; the shape is unchanged.
 
     Args:
         builder: of the operation.
         numbers: (rows, 2, length).
     """
     rows, _, length = numbers.shape
-    first, second = _factors(length) if length > _LONGEST else (length, 1)
+    first, second = _factors(length) if length > _MAX_DIRECT else (length, 1)
     cosine, sine = _waves(first, np.outer(np.arange(first), np.arange(first)))
     if second == 1:
         waves = np.block([[cosine, -sine], [sine, cosine]]).astype(np.float32)
@@ -169,7 +173,7 @@ def _complex(builder: Builder, numbers: Value) -> Value:
             builder.reshape(numbers, (rows, 2 * length)), builder.constant(waves)
         )
         return builder.reshape(product, numbers.shape)
-    # The parts of a result follow each other.
+    # The real and imaginary part of each result are adjacent.
     waves = np.stack((np.hstack((cosine, -sine)), np.hstack((sine, cosine))), axis=1)
     product = builder.matrix_product(
         builder.constant(waves.reshape(2 * first, 2 * first).astype(np.float32)),
@@ -180,7 +184,7 @@ def _complex(builder: Builder, numbers: Value) -> Value:
     inner = _complex(builder, _twiddled(builder, parts, length))
     return builder.compute(
         numbers.shape,
-        lambda row, part, place: load(inner, (row * first + place % first, part, place // first)),
+        lambda row, part, index: load(inner, (row * first + index % first, part, index // first)),
     )
 
 

@@ -1,8 +1,8 @@
 from itertools import product
 
 import numpy as np
-from support.lowering_beside_reference import close, expect_same
-from support.single_operation import FLOAT_TYPES, Given, given, scalars, stored_values, wanted
+from support.compiler.lowering_beside_reference import close, expect_same
+from support.operations.single_operation import FLOAT_TYPES, Given, given, scalars, stored_values, wanted
 from support.sweeps import sweep
 
 from neurald.hal.model.operation_type import OperationType
@@ -19,12 +19,12 @@ BROADCAST = (((3, 4), (2, 4, 5)), ((2, 1, 3, 4), (5, 4, 2)))
 generator = np.random.default_rng(8)
 
 
-def _turned(values: Array, is_turned: bool) -> Array:
-    return values.swapaxes(-1, -2) if is_turned else values
+def _turned(values: Array, is_transposed: bool) -> Array:
+    return values.swapaxes(-1, -2) if is_transposed else values
 
 
-def _stored(kind: OperandType, shape: tuple[int, ...], is_turned: bool, scale: float, zero: int) -> Given:
-    return given(kind, _turned(stored_values(generator, kind, shape), is_turned), scale, zero)
+def _stored(kind: OperandType, shape: tuple[int, ...], is_transposed: bool, scale: float, zero: int) -> Given:
+    return given(kind, _turned(stored_values(generator, kind, shape), is_transposed), scale, zero)
 
 
 @sweep("turns", TURNS)

@@ -1,7 +1,15 @@
 import numpy as np
 import pytest
-from support.lowering_beside_reference import close, expect_same
-from support.single_operation import FLOAT_TYPES, QUANT8_TYPES, Given, given, scalars, stored_values, wanted
+from support.compiler.lowering_beside_reference import close, expect_same
+from support.operations.single_operation import (
+    FLOAT_TYPES,
+    QUANT8_TYPES,
+    Given,
+    given,
+    scalars,
+    stored_values,
+    wanted,
+)
 from support.sweeps import sweep
 
 from neurald.hal.model.operation_type import OperationType

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from support.lowering_beside_reference import close, expect_same
-from support.single_operation import Given, given, ints, scalars, stored_values, wanted
+from support.compiler.lowering_beside_reference import close, expect_same
+from support.operations.single_operation import Given, given, ints, scalars, stored_values, wanted
+from support.operations.weighted_sums import QUANT8, SAME, TYPES, VALID, Case, random_case
 from support.sweeps import sweep
-from support.weighted_sums import QUANT8, SAME, TYPES, VALID, Case, random_case
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Operand, OperandType

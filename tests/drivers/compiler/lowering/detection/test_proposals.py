@@ -1,7 +1,14 @@
 import numpy as np
 import pytest
-from support.lowering_beside_reference import close, expect_same, lowered_all
-from support.single_operation import FLOAT_TYPES, QUANT8_TYPES, given, scalars, stored_values, wanted
+from support.compiler.lowering_beside_reference import close, expect_same, lowered_all
+from support.operations.single_operation import (
+    FLOAT_TYPES,
+    QUANT8_TYPES,
+    given,
+    scalars,
+    stored_values,
+    wanted,
+)
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.interpreter import RequirementFailed

@@ -1,6 +1,6 @@
-from support.lowering_beside_reference import expect_same
-from support.pointwise import SHAPES, label, numbers, result, rows, same
-from support.single_operation import QUANT8_TYPES, wanted
+from support.compiler.lowering_beside_reference import expect_same
+from support.operations.pointwise import SHAPES, label, numbers, result, rows, same
+from support.operations.single_operation import QUANT8_TYPES, wanted
 from support.sweeps import sweep
 
 from neurald.hal.model.operation_type import OperationType

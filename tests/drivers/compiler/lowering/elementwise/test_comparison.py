@@ -1,5 +1,5 @@
-from support.lowering_beside_reference import expect_same
-from support.pointwise import PAIRS_OF_SHAPES, SHAPES, label, numbers, result, rows
+from support.compiler.lowering_beside_reference import expect_same
+from support.operations.pointwise import PAIRS_OF_SHAPES, SHAPES, label, numbers, result, rows
 from support.sweeps import sweep
 
 from neurald.hal.model.operation_type import OperationType

@@ -1,5 +1,5 @@
-from support.lowering_beside_reference import expect_same
-from support.pointwise import SHAPES, label, numbers, result, rows, same
+from support.compiler.lowering_beside_reference import expect_same
+from support.operations.pointwise import SHAPES, label, numbers, result, rows, same
 from support.sweeps import sweep
 
 from neurald.hal.model.operation_type import OperationType

@@ -1,7 +1,7 @@
 import numpy as np
-from support.lowering_beside_reference import close, expect_same
-from support.pointwise import SHAPES, label, numbers, result, rows
-from support.single_operation import given
+from support.compiler.lowering_beside_reference import close, expect_same
+from support.operations.pointwise import SHAPES, label, numbers, result, rows
+from support.operations.single_operation import given
 from support.sweeps import sweep
 
 from neurald.hal.model.operation_type import OperationType

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
-from support.lowering_beside_reference import expect_same, lowered_all
-from support.moved import FLOAT32, expect_moved
-from support.pointwise import label, numbers, result, rows
-from support.single_operation import given, scalars
+from support.compiler.lowering_beside_reference import expect_same, lowered_all
+from support.compiler.moved import FLOAT32, expect_moved
+from support.operations.pointwise import label, numbers, result, rows
+from support.operations.single_operation import given, scalars
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.interpreter import RequirementFailed

@@ -1,5 +1,5 @@
-from support.moved import FLOAT32, expect_moved
-from support.single_operation import ints, omitted
+from support.compiler.moved import FLOAT32, expect_moved
+from support.operations.single_operation import ints, omitted
 from support.sweeps import sweep
 
 from neurald.hal.model.operation_type import OperationType

@@ -1,5 +1,5 @@
-from support.moved import FLOAT32, expect_moved
-from support.single_operation import ints, scalars
+from support.compiler.moved import FLOAT32, expect_moved
+from support.operations.single_operation import ints, scalars
 from support.sweeps import sweep
 
 from neurald.hal.model.operation_type import OperationType

@@ -1,7 +1,7 @@
-from support.lowering_beside_reference import expect_same
-from support.moved import FLOAT32, expect_moved, kinds, several
-from support.pointwise import label, result, rows
-from support.single_operation import given, ints, scalars, wanted
+from support.compiler.lowering_beside_reference import expect_same
+from support.compiler.moved import FLOAT32, expect_moved, kinds, several
+from support.operations.pointwise import label, result, rows
+from support.operations.single_operation import given, ints, scalars, wanted
 from support.sweeps import sweep
 
 from neurald.hal.model.operation_type import OperationType

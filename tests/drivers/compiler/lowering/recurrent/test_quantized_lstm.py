@@ -5,16 +5,17 @@ from itertools import cycle, product
 from typing import Any
 
 import numpy as np
-from support.lowering_beside_reference import expect_same
-from support.recurrent import CELL_NAMES, GATES, NORM_NAMES, absent
-from support.single_operation import Given, given, scalars, wanted
+from support.compiler.lowering_beside_reference import expect_same
+from support.operations.recurrent import CELL_NAMES, GATES, NORM_NAMES, absent
+from support.operations.single_operation import Given, given, scalars, wanted
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.interpreter import evaluate
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import load
-from neurald.drivers.compiler.ir.graph import Graph, Value
+from neurald.drivers.compiler.ir.graph import Graph
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.gemmlowp import inverse_square_root
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Operand, OperandType

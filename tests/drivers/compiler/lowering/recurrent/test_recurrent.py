@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.lowering_beside_reference import expect_same
-from support.recurrent import (
+from support.compiler.lowering_beside_reference import expect_same
+from support.operations.recurrent import (
     AUXILIARY_NAMES,
     CELL_NAMES,
     NORM_NAMES,
@@ -18,7 +18,7 @@ from support.recurrent import (
     givens,
     random_cell,
 )
-from support.single_operation import FLOAT_TYPES, Given, given, scalars, wanted
+from support.operations.single_operation import FLOAT_TYPES, Given, given, scalars, wanted
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.builder import Unsupported

@@ -1,6 +1,13 @@
 import numpy as np
-from support.lowering_beside_reference import expect_same
-from support.single_operation import FLOAT_TYPES, QUANT8_TYPES, given, scalars, stored_values, wanted
+from support.compiler.lowering_beside_reference import expect_same
+from support.operations.single_operation import (
+    FLOAT_TYPES,
+    QUANT8_TYPES,
+    given,
+    scalars,
+    stored_values,
+    wanted,
+)
 from support.sweeps import sweep
 
 from neurald.hal.model.operation_type import OperationType

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
-from support.elementwise import computed
-from support.native import RUNNABLE
+from support.compiler.elementwise import computed
+from support.cpu.native import RUNNABLE
 
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.target.target import Target

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
-from support.elementwise import computed, expected
-from support.native import DIFFERENT, Array
+from support.compiler.elementwise import computed, expected
+from support.cpu.native import DIFFERENT, Array
 
 from neurald.drivers.compiler.ir.expression import Expression, apply, clamp, constant
 from neurald.drivers.compiler.ir.op import Op

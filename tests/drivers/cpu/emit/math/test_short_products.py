@@ -1,12 +1,12 @@
 import numpy as np
-from support.elementwise import computed, expected
-from support.native import RUNNABLE
+from support.compiler.elementwise import computed, expected
+from support.cpu.native import RUNNABLE
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.expression import Expression, apply, axis, clamp, load
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.math.short_products import is_short_product
 from neurald.drivers.cpu.emit.vector import Vector

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.elementwise import computed
-from support.native import RUNNABLE, Array
+from support.compiler.elementwise import computed
+from support.cpu.native import RUNNABLE, Array
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.expression import Expression, apply

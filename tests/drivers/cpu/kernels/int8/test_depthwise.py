@@ -1,7 +1,7 @@
 """Routines for quantised depthwise convolutions: the graph's integers, and not a byte beside their memory."""
 
 import pytest
-from support.quantized_sums import TYPES, QuantizedSums, check, two_targets, types_and_targets
+from support.cpu.quantized_sums import TYPES, QuantizedSums, check, two_targets, types_and_targets
 from support.sweeps import sweep
 
 from neurald.drivers.cpu.kernels import routine_for

@@ -1,8 +1,8 @@
 """Quantised products of few channels with long sums: the graph's integers, and not a byte beside their memory."""
 
 import pytest
-from support.native import RUNNABLE
-from support.quantized_sums import TYPES, QuantizedSums, check, types_and_targets
+from support.cpu.native import RUNNABLE
+from support.cpu.quantized_sums import TYPES, QuantizedSums, check, types_and_targets
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.scalar import Scalar

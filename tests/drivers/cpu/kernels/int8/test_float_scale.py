@@ -4,8 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from support.native import RUNNABLE
-from support.quantized_sums import QuantizedSums, check
+from support.cpu.native import RUNNABLE
+from support.cpu.quantized_sums import QuantizedSums, check
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.expression import constant

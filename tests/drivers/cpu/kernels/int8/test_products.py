@@ -3,14 +3,14 @@
 from typing import Any
 
 import pytest
-from support.contractions import Cases
-from support.quantized_sums import TYPES, QuantizedSums, check, two_targets, types_and_targets
+from support.compiler.contractions import Cases
+from support.cpu.quantized_sums import TYPES, QuantizedSums, check, two_targets, types_and_targets
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import load
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.kernels import routine_for
 from neurald.drivers.cpu.target.target import TARGETS, Target
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.quantized_sums import TYPES, QuantizedSums, check, two_targets, types_and_targets
+from support.cpu.quantized_sums import TYPES, QuantizedSums, check, two_targets, types_and_targets
 
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar

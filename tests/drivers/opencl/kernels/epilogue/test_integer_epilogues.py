@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from support.compiler_graphs import GraphBuilder
-from support.contractions import Case, Cases
-from support.opencl_sources import Bench, opencl_facts
+from support.compiler.contractions import Case, Cases
+from support.compiler.graphs import GraphBuilder
+from support.opencl.sources import Bench, opencl_facts
 from support.tiers import one_in
 
 from neurald.drivers.compiler.analysis.integer_ranges import Ranges
@@ -16,10 +16,11 @@ from neurald.drivers.compiler.analysis.interpreter import evaluate_fused, evalua
 from neurald.drivers.compiler.analysis.single_rounding import rounded_once
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, apply, axis, clamp, constant, load
-from neurald.drivers.compiler.ir.graph import Compute, Value
+from neurald.drivers.compiler.ir.graph import Compute
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.opencl.codegen.arguments import Arguments
 from neurald.drivers.opencl.codegen.kernel_source import Source
@@ -28,7 +29,7 @@ from neurald.drivers.opencl.kernels import candidates
 from neurald.drivers.opencl.kernels.epilogue.epilogue import computing4, epilogue, read_by_fours, used_values
 from neurald.drivers.opencl.kernels.epilogue.four_loads import FourLoads
 from neurald.drivers.opencl.kernels.epilogue.integer_vector import IntegerVector
-from neurald.drivers.opencl.platform.platform import DeviceFacts, DeviceKind
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
 
 FACTS = opencl_facts()
 on_device = pytest.mark.skipif(FACTS is None, reason="no OpenCL device")

@@ -4,15 +4,16 @@ import dataclasses
 
 import numpy as np
 import pytest
-from support.opencl_adding import without_ptx
-from support.opencl_blocks import RELU6, VALID, Block, sources_of, taken
-from support.opencl_models import expect_close, prepared_from, random_inputs, run
+from support.opencl.adding import without_ptx
+from support.opencl.blocks import RELU6, VALID, Block, sources_of, taken
+from support.opencl.models import expect_close, prepared_from, random_inputs, run
 from support.sweeps import sweep
 from support.tiers import one_in
 
 import neurald as nd
 from neurald.drivers.opencl.compiler import compile_model
-from neurald.drivers.opencl.platform.platform import DeviceContext, DeviceFacts, DeviceKind
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
+from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.precision import Precision
 from neurald.drivers.opencl.platform.reduction_order import Sums
 from neurald.hal.device import PrepareOptions

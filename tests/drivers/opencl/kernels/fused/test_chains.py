@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from support.opencl_adding import without_ptx
-from support.opencl_models import FLOAT, Models, expect_close, prepared_from, random_inputs, run
+from support.opencl.adding import without_ptx
+from support.opencl.models import FLOAT, Models, expect_close, prepared_from, random_inputs, run
 from support.sweeps import sweep
 from support.tiers import one_in
 
@@ -16,7 +16,8 @@ from neurald.drivers.compiler.passes import transform
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.opencl.compiler import compile_model
 from neurald.drivers.opencl.kernels.fused.chains import Chain, chains_of
-from neurald.drivers.opencl.platform.platform import DeviceContext, DeviceFacts, DeviceKind
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
+from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.precision import Precision
 from neurald.drivers.opencl.platform.reduction_order import Sums
 from neurald.hal.device import PrepareOptions
@@ -69,7 +70,7 @@ def pairs_among(chains: Sequence[Chain]) -> tuple[Chain, ...]:
 def pairs(model: Model, facts: DeviceFacts) -> tuple[Chain, ...]:
     graph = build_graph(model, {})
     transform(graph)
-    fused = fuse(graph, enabled=True, rows=lambda _: True)
+    fused = fuse(graph, enabled=True, is_row_wise=lambda _: True)
     return pairs_among(chains_of(fused, fused.kernels, facts))
 
 

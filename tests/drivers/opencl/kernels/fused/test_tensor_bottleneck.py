@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.opencl_blocks import (
+from support.opencl.blocks import (
     FLOAT,
     INT8,
     RELU6,
@@ -17,14 +17,15 @@ from support.opencl_blocks import (
     sources_of,
     taken,
 )
-from support.opencl_models import prepared_from, random_inputs, run
-from support.opencl_warps import with_tensor_cores, without_warps
+from support.opencl.models import prepared_from, random_inputs, run
+from support.opencl.warps import with_tensor_cores, without_warps
 from support.sweeps import sweep
 from support.tiers import one_in
 
 import neurald as nd
 from neurald.drivers.opencl.compiler import compile_model
-from neurald.drivers.opencl.platform.platform import DeviceContext, DeviceFacts, DeviceKind
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
+from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.hal.device import PrepareOptions
 
 

@@ -4,14 +4,14 @@ import dataclasses
 from collections.abc import Callable
 
 import pytest
-from support.contractions import TYPES, Case, Cases
-from support.opencl_sources import Bench, opencl_facts
+from support.compiler.contractions import TYPES, Case, Cases
+from support.opencl.sources import Bench, opencl_facts
 from support.tiers import one_in
 
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.opencl.kernels import candidates
 from neurald.drivers.opencl.kernels.fused import pair
-from neurald.drivers.opencl.platform.platform import DeviceFacts, DeviceKind
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
 
 FACTS = opencl_facts()
 pytestmark = pytest.mark.skipif(FACTS is None, reason="no OpenCL device")

@@ -4,20 +4,21 @@ import dataclasses
 
 import numpy as np
 import pytest
-from support.compiler_graphs import GraphBuilder, random_array
-from support.opencl_sources import Bench, opencl_facts
+from support.compiler.graphs import GraphBuilder, random_array
+from support.opencl.sources import Bench, opencl_facts
 from support.tiers import one_in
 
 from neurald.drivers.compiler.analysis.interpreter import evaluate_fused
 from neurald.drivers.compiler.ir.expression import load
-from neurald.drivers.compiler.ir.graph import MatrixProduct, Value
+from neurald.drivers.compiler.ir.graph import MatrixProduct
 from neurald.drivers.compiler.ir.kernel import FusedGraph
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.kernels import candidates
 from neurald.drivers.opencl.kernels.gemm.gemm_view import product_of
-from neurald.drivers.opencl.platform.platform import DeviceKind
+from neurald.drivers.opencl.platform.device_facts import DeviceKind
 
 FACTS = opencl_facts()
 pytestmark = pytest.mark.skipif(FACTS is None, reason="no OpenCL device")

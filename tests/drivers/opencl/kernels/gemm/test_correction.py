@@ -1,14 +1,14 @@
 """Sums of what is stored, corrected, are those of numbers less their zero point."""
 
 import numpy as np
-from support.compiler_graphs import GraphBuilder
+from support.compiler.graphs import GraphBuilder
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.interpreter import evaluate_fused
 from neurald.drivers.compiler.ir.expression import Expression, load
-from neurald.drivers.compiler.ir.graph import Value
 from neurald.drivers.compiler.ir.kernel import FusedGraph
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.opencl.kernels.epilogue.epilogue import used_values
 from neurald.drivers.opencl.kernels.gemm.correction import corrected

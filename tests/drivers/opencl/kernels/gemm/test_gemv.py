@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from support.compiler_graphs import GraphBuilder
-from support.opencl_batch import BatchingDevice
-from support.opencl_models import run
-from support.opencl_sources import Bench
-from support.single_operation import stored_values
+from support.compiler.graphs import GraphBuilder
+from support.opencl.batch import BatchingDevice
+from support.opencl.models import run
+from support.opencl.sources import Bench
+from support.operations.single_operation import stored_values
 from support.tiers import one_in
 
 import neurald as nd
@@ -16,10 +16,10 @@ from neurald.drivers.compiler.frontend.graph_builder import build_graph
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.passes import transform
 from neurald.drivers.compiler.passes.fusion import fuse
-from neurald.drivers.cpu.device import create_reference
 from neurald.drivers.opencl.kernels.gemm import gemv
 from neurald.drivers.opencl.kernels.gemm.gemm_view import product_of
-from neurald.drivers.opencl.platform.platform import DeviceContext
+from neurald.drivers.opencl.platform.discovery import DeviceContext
+from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.device import PrepareOptions
 from neurald.hal.model.types import Model, OperandType
 
@@ -134,7 +134,7 @@ def test_quantised_convolutions_to_few_positions(number: int, device: BatchingDe
     inputs = [input_of(model, number)]
     (found,), (expected,) = (
         run(each.prepare_model(model, PrepareOptions()), model, inputs)
-        for each in (device, create_reference())
+        for each in (device, ReferenceDevice())
     )
     np.testing.assert_array_equal(found, expected)
     assert len(np.unique(expected)) > 5
@@ -151,7 +151,7 @@ def test_every_way_to_share_the_work_out(opencl: DeviceContext) -> None:
     sources = gemv.candidates(kernel, found, opencl.facts)
     assert len({source.label for source in sources}) == len(sources) >= 3
     inputs = [input_of(model, 0)]
-    (expected,) = run(create_reference().prepare_model(model, PrepareOptions()), model, inputs)
+    (expected,) = run(ReferenceDevice().prepare_model(model, PrepareOptions()), model, inputs)
     bench = Bench(opencl.facts.handle)
     for source in sources:
         result, status = bench.run(source, {graph.inputs[0]: inputs[0]})

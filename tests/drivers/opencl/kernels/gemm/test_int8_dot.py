@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.compiler_graphs import GraphBuilder
-from support.contractions import Case, Cases
-from support.opencl_kernels import GRAPHS, kernels
-from support.opencl_sources import Bench, opencl_facts
+from support.compiler.contractions import Case, Cases
+from support.compiler.graphs import GraphBuilder
+from support.opencl.kernels import GRAPHS, kernels
+from support.opencl.sources import Bench, opencl_facts
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.graph import Contraction
@@ -26,7 +26,7 @@ from neurald.drivers.opencl.kernels import candidates
 from neurald.drivers.opencl.kernels.gemm import int8_dot
 from neurald.drivers.opencl.kernels.gemm.gemm_view import product_of
 from neurald.drivers.opencl.kernels.gemm.int8_dot import Instruction, instruction_of
-from neurald.drivers.opencl.platform.platform import DeviceFacts, DeviceKind
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
 
 FACTS = opencl_facts()
 pytestmark = pytest.mark.skipif(FACTS is None, reason="no OpenCL device")

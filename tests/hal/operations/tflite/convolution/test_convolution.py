@@ -1,9 +1,18 @@
 import numpy as np
 import pytest
-from support.single_operation import Given, call_of, evaluate, given, ints, scalars, unknown, wanted
+from support.operations.single_operation import (
+    Given,
+    call_of,
+    evaluate,
+    given,
+    ints,
+    scalars,
+    unknown,
+    wanted,
+)
+from support.operations.weighted_sums import multiplier
+from support.operations.windows import SAME, VALID, convolution_sums, transposed_sums
 from support.sweeps import sweep
-from support.weighted_sums import multiplier
-from support.windows import SAME, VALID, convolution_sums, transposed_sums
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType

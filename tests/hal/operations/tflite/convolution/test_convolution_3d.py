@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
-from support.single_operation import evaluate, given, ints, omitted, scalars, wanted
+from support.operations.single_operation import evaluate, given, ints, omitted, scalars, wanted
+from support.operations.windows import SAME, VALID, convolution_sums, positions, transposed_sums
 from support.sweeps import sweep
-from support.windows import SAME, VALID, convolution_sums, positions, transposed_sums
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType

@@ -3,9 +3,18 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from support.single_operation import Given, call_of, evaluate, given, omitted, scalars, unknown, wanted
+from support.operations.single_operation import (
+    Given,
+    call_of,
+    evaluate,
+    given,
+    omitted,
+    scalars,
+    unknown,
+    wanted,
+)
+from support.operations.weighted_sums import multiplier
 from support.sweeps import sweep
-from support.weighted_sums import multiplier
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType

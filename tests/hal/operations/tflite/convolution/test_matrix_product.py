@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
-from support.single_operation import evaluate, given, scalars, wanted
+from support.operations.single_operation import evaluate, given, scalars, wanted
+from support.operations.weighted_sums import multiplied, multiplier
 from support.sweeps import sweep
-from support.weighted_sums import multiplied, multiplier
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType

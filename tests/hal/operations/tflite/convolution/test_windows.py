@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from support.single_operation import evaluate, given, ints, scalars, wanted
+from support.operations.single_operation import evaluate, given, ints, scalars, wanted
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData

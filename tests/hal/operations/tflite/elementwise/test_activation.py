@@ -3,8 +3,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from support.random_tensors import value
-from support.single_operation import Given, evaluate, given, scalars, stored_values, wanted
+from support.operations.random_tensors import value
+from support.operations.single_operation import Given, evaluate, given, scalars, stored_values, wanted
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData

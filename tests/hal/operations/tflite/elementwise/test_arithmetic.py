@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.exact import away_from_zero, cut, multiplier, times
-from support.random_tensors import value
-from support.single_operation import Given, evaluate, given, scalars, stored_values, wanted
+from support.operations.exact import away_from_zero, cut, multiplier, times
+from support.operations.random_tensors import value
+from support.operations.single_operation import Given, evaluate, given, scalars, stored_values, wanted
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from support.single_operation import Given, evaluate, given, ints, scalars, wanted
+from support.operations.single_operation import Given, evaluate, given, ints, scalars, wanted
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData

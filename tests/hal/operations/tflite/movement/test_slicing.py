@@ -2,7 +2,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.single_operation import Given, call_of, evaluate, evaluate_all, given, ints, scalars, wanted
+from support.operations.single_operation import (
+    Given,
+    call_of,
+    evaluate,
+    evaluate_all,
+    given,
+    ints,
+    scalars,
+    wanted,
+)
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.single_operation import Given, evaluate_all, given, omitted, scalars, wanted
+from support.operations.single_operation import Given, evaluate_all, given, omitted, scalars, wanted
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData

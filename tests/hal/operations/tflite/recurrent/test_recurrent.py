@@ -5,7 +5,7 @@ Rows that are whole numbers of steps of their own range survive their quantisati
 
 import numpy as np
 import pytest
-from support.single_operation import Given, evaluate_all, given, omitted, scalars, wanted
+from support.operations.single_operation import Given, evaluate_all, given, omitted, scalars, wanted
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData

@@ -5,7 +5,7 @@ from math import floor
 
 import numpy as np
 import pytest
-from support.single_operation import evaluate_all, given, omitted, scalars, wanted
+from support.operations.single_operation import evaluate_all, given, omitted, scalars, wanted
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData

@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from support.models.whole_model import run_references
 from support.sweeps import sweep
-from support.tflite_builder import TfliteModel
-from support.tflite_operator import VALID
-from support.whole_model import run_references
+from support.tflite.builder import TfliteModel
+from support.tflite.operator import VALID
 
 from neurald.hal.operations.machinery.call import Array
 from neurald.runtime.tflite import load_tflite

@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.models.whole_model import run_references
 from support.sweeps import sweep
-from support.tflite_builder import TfliteGraph, TfliteModel
-from support.tflite_operator import NONE, RELU, random, types
-from support.whole_model import run_references
+from support.tflite.builder import TfliteGraph, TfliteModel
+from support.tflite.operator import NONE, RELU, random, types
 
 import neurald as nd
-from neurald.drivers.cpu.device import ReferenceDevice
+from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Model

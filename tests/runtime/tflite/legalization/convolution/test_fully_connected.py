@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 from support.sweeps import sweep
-from support.tflite_builder import TfliteModel
-from support.tflite_operator import RELU, Load, fixed, shaped, types
+from support.tflite.builder import TfliteModel
+from support.tflite.operator import RELU, Load, fixed, shaped, types
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType

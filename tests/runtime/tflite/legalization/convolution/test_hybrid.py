@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.tflite_operator import RELU, SAME, VALID, Load, fixed, inputs_of, numbers, random, shaped, types
-from support.whole_model import run_references
-from support.windows import convolution_sums, transposed_sums
+from support.models.whole_model import run_references
+from support.operations.windows import convolution_sums, transposed_sums
+from support.tflite.operator import RELU, SAME, VALID, Load, fixed, inputs_of, numbers, random, shaped, types
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType

@@ -3,8 +3,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.tflite_builder import TfliteModel
-from support.tflite_operator import (
+from support.models.whole_model import run_references
+from support.tflite.builder import TfliteModel
+from support.tflite.operator import (
     ACTIVATIONS,
     NONE,
     RELU,
@@ -18,7 +19,6 @@ from support.tflite_operator import (
     random,
     shaped,
 )
-from support.whole_model import run_references
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.types import Model

@@ -4,8 +4,8 @@ from typing import Any
 import numpy as np
 import pytest
 from flatbuffers import flexbuffers
-from support.resources import constant
-from support.tflite_builder import TfliteModel
+from support.tflite.builder import TfliteModel
+from support.tflite.resources import constant
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType

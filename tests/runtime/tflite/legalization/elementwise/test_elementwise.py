@@ -3,8 +3,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.tflite_operator import Load, fixed, numbers, random, shaped, types
-from support.whole_model import run_references
+from support.models.whole_model import run_references
+from support.tflite.operator import Load, fixed, numbers, random, shaped, types
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType

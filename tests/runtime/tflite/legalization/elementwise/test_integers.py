@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.tflite_operator import NONE, RELU, Load, fixed, shaped, types
+from support.tflite.operator import NONE, RELU, Load, fixed, shaped, types
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType

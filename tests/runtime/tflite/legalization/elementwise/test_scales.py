@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.tflite_operator import Load, fixed, shaped
+from support.tflite.operator import Load, fixed, shaped
 
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.hal.errors import BadData

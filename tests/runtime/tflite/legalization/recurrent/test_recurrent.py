@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.resources import constant
-from support.tflite_builder import TfliteGraph, TfliteModel
+from support.tflite.builder import TfliteGraph, TfliteModel
+from support.tflite.resources import constant
 
 from neurald.hal.errors import BadData
 from neurald.hal.operations.machinery.call import Array

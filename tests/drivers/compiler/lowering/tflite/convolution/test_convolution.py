@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 import numpy as np
-from support.lowering_beside_reference import close, expect_same
-from support.single_operation import Given, given, ints, scalars, wanted
+from support.compiler.lowering_beside_reference import close, expect_same
+from support.operations.single_operation import Given, given, ints, scalars, wanted
+from support.operations.windows import SAME, VALID
 from support.sweeps import sweep
-from support.windows import SAME, VALID
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import ChannelQuant, Operand, OperandType

@@ -1,6 +1,6 @@
 import numpy as np
-from support.lowering_beside_reference import close, expect_same
-from support.single_operation import given, ints, omitted, scalars, wanted
+from support.compiler.lowering_beside_reference import close, expect_same
+from support.operations.single_operation import given, ints, omitted, scalars, wanted
 from support.sweeps import sweep
 
 from neurald.hal.model.operation_type import OperationType

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from support.lowering_beside_reference import close, expect_same
-from support.single_operation import Given, given, omitted, scalars, stored_values, wanted
+from support.compiler.lowering_beside_reference import close, expect_same
+from support.operations.single_operation import Given, given, omitted, scalars, stored_values, wanted
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.builder import Unsupported
@@ -126,7 +126,7 @@ def test_ties_of_16_bits(bias: OperandType | None, zero_point: int) -> None:
 
 def test_a_multiplier_too_large_to_be_rounded_once_is_refused() -> None:
     inputs = (given(SIGNED, [[1]], 1.0), given(SIGNED, [[1]], 1.0), omitted(FLOAT32), *scalars(0))
-    with pytest.raises(Unsupported, match="rounded once"):
+    with pytest.raises(Unsupported, match="too large for single rounding"):
         expect_same(FULLY_CONNECTED, inputs, wanted(SIGNED, 1e-6))
 
 

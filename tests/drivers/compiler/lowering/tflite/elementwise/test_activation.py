@@ -1,7 +1,7 @@
 import pytest
-from support.lowering_beside_reference import expect_same
-from support.pointwise import PAIRS_OF_SHAPES, SHAPES, label, numbers, result, rows, same
-from support.single_operation import given, wanted
+from support.compiler.lowering_beside_reference import expect_same
+from support.operations.pointwise import PAIRS_OF_SHAPES, SHAPES, label, numbers, result, rows, same
+from support.operations.single_operation import given, wanted
 from support.sweeps import sweep
 
 from neurald.hal.model.operation_type import OperationType

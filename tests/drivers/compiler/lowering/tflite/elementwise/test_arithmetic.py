@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
-from support.lowering_beside_reference import expect_same, lowered_all
-from support.pointwise import PAIRS_OF_SHAPES, label, numbers, quantization, result, rows, same
-from support.random_tensors import value
-from support.single_operation import Given, given
+from support.compiler.lowering_beside_reference import expect_same, lowered_all
+from support.operations.pointwise import PAIRS_OF_SHAPES, label, numbers, quantization, result, rows, same
+from support.operations.random_tensors import value
+from support.operations.single_operation import Given, given
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.interpreter import RequirementFailed

@@ -1,6 +1,6 @@
-from support.lowering_beside_reference import expect_same
-from support.pointwise import PAIRS_OF_SHAPES, label, numbers, result, rows
-from support.single_operation import given
+from support.compiler.lowering_beside_reference import expect_same
+from support.operations.pointwise import PAIRS_OF_SHAPES, label, numbers, result, rows
+from support.operations.single_operation import given
 from support.sweeps import sweep
 
 from neurald.hal.model.operation_type import OperationType

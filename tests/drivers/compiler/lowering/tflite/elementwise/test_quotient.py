@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
-from support.lowering_beside_reference import expect_same, lowered_all
-from support.pointwise import numbers, quantization, result
-from support.single_operation import given
+from support.compiler.lowering_beside_reference import expect_same, lowered_all
+from support.operations.pointwise import numbers, quantization, result
+from support.operations.single_operation import given
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.interpreter import RequirementFailed

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
-from support.lowering_beside_reference import expect_same, lowered_all
-from support.pointwise import SHAPES, label, numbers, result, rows, same
-from support.single_operation import given, wanted
+from support.compiler.lowering_beside_reference import expect_same, lowered_all
+from support.operations.pointwise import SHAPES, label, numbers, result, rows, same
+from support.operations.single_operation import given, wanted
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.interpreter import RequirementFailed

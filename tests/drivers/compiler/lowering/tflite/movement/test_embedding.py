@@ -1,8 +1,8 @@
 import pytest
-from support.lowering_beside_reference import close, expect_same, lowered_all
-from support.moved import FLOAT32
-from support.pointwise import label, numbers, result, rows
-from support.single_operation import Given, given, ints, scalars, wanted
+from support.compiler.lowering_beside_reference import close, expect_same, lowered_all
+from support.compiler.moved import FLOAT32
+from support.operations.pointwise import label, numbers, result, rows
+from support.operations.single_operation import Given, given, ints, scalars, wanted
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.interpreter import RequirementFailed
@@ -65,7 +65,7 @@ def test_combined(combiner: int, data: tuple[int, ...]) -> None:
 def test_places_that_come_again() -> None:
     places = [[1, 0], [0, 0], [1, 1]]
     expect_same(SPARSE, sparse(places, [3, 0, 1], [2, 2], 0), wanted(FLOAT32), data=(0, 3, 4), compare=close)
-    with pytest.raises(Unsupported, match="follow one another"):
+    with pytest.raises(Unsupported, match="not grouped by destination"):
         lowered_all(SPARSE, sparse(places, [3, 0, 1], [2, 2], 1), wanted(FLOAT32), data=(0, 3, 4))
 
 

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
-from support.lowering_beside_reference import expect_same, lowered_all
-from support.moved import FLOAT32, kinds
-from support.pointwise import numbers, result
-from support.single_operation import given, ints, scalars, wanted
+from support.compiler.lowering_beside_reference import expect_same, lowered_all
+from support.compiler.moved import FLOAT32, kinds
+from support.operations.pointwise import numbers, result
+from support.operations.single_operation import given, ints, scalars, wanted
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.interpreter import RequirementFailed

@@ -1,7 +1,7 @@
-from support.lowering_beside_reference import expect_same
-from support.moved import expect_moved, kinds
-from support.pointwise import numbers, result
-from support.single_operation import given, ints
+from support.compiler.lowering_beside_reference import expect_same
+from support.compiler.moved import expect_moved, kinds
+from support.operations.pointwise import numbers, result
+from support.operations.single_operation import given, ints
 from support.sweeps import sweep
 
 from neurald.hal.model.operation_type import OperationType

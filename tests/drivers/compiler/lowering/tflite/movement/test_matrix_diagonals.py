@@ -1,6 +1,6 @@
-from support.lowering_beside_reference import expect_same
-from support.moved import expect_moved, kinds, several
-from support.pointwise import result
+from support.compiler.lowering_beside_reference import expect_same
+from support.compiler.moved import expect_moved, kinds, several
+from support.operations.pointwise import result
 from support.sweeps import sweep
 
 from neurald.hal.model.operation_type import OperationType

@@ -1,8 +1,8 @@
 import pytest
-from support.lowering_beside_reference import expect_same, lowered_all
-from support.moved import FLOAT32, expect_moved, kinds
-from support.pointwise import numbers, result
-from support.single_operation import given, ints, scalars
+from support.compiler.lowering_beside_reference import expect_same, lowered_all
+from support.compiler.moved import FLOAT32, expect_moved, kinds
+from support.operations.pointwise import numbers, result
+from support.operations.single_operation import given, ints, scalars
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.interpreter import RequirementFailed

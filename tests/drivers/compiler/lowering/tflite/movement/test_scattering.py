@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
-from support.lowering_beside_reference import close, expect_same, lowered_all
-from support.moved import FLOAT32, kinds
-from support.pointwise import numbers, result
-from support.single_operation import given, ints, scalars
+from support.compiler.lowering_beside_reference import close, expect_same, lowered_all
+from support.compiler.moved import FLOAT32, kinds
+from support.operations.pointwise import numbers, result
+from support.operations.single_operation import given, ints, scalars
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.interpreter import RequirementFailed
@@ -51,7 +51,7 @@ def test_indexes_must_be_inside(wrong: int) -> None:
 def test_very_many_unknown_indexes() -> None:
     count = 1 << 16
     inputs = [given(INT32, np.zeros((count, 1))), numbers(FLOAT32, (count, 1)), ints(count, 1)]
-    with pytest.raises(Unsupported, match="not known before execution"):
+    with pytest.raises(Unsupported, match="unknown before execution"):
         lowered_all(SCATTER, inputs, result(FLOAT32), data=(0, 1))
 
 

@@ -1,5 +1,5 @@
-from support.moved import expect_moved
-from support.single_operation import given, ints, scalars
+from support.compiler.moved import expect_moved
+from support.operations.single_operation import given, ints, scalars
 from support.sweeps import sweep
 
 from neurald.hal.model.operation_type import OperationType

@@ -1,8 +1,8 @@
 import numpy as np
-from support.lowering_beside_reference import close, expect_same
-from support.moved import FLOAT32, kinds, several
-from support.pointwise import numbers, result
-from support.single_operation import Given, given, ints, scalars
+from support.compiler.lowering_beside_reference import close, expect_same
+from support.compiler.moved import FLOAT32, kinds, several
+from support.operations.pointwise import numbers, result
+from support.operations.single_operation import Given, given, ints, scalars
 from support.sweeps import sweep
 
 from neurald.hal.model.operation_type import OperationType

@@ -1,7 +1,7 @@
 import pytest
-from support.lowering_beside_reference import expect_same, lowered_all
-from support.moved import expect_moved
-from support.single_operation import given, ints, wanted
+from support.compiler.lowering_beside_reference import expect_same, lowered_all
+from support.compiler.moved import expect_moved
+from support.operations.single_operation import given, ints, wanted
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.interpreter import RequirementFailed

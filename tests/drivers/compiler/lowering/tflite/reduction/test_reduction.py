@@ -1,6 +1,14 @@
 import numpy as np
-from support.lowering_beside_reference import close, expect_same
-from support.single_operation import FLOAT_TYPES, QUANT8_TYPES, given, ints, scalars, stored_values, wanted
+from support.compiler.lowering_beside_reference import close, expect_same
+from support.operations.single_operation import (
+    FLOAT_TYPES,
+    QUANT8_TYPES,
+    given,
+    ints,
+    scalars,
+    stored_values,
+    wanted,
+)
 from support.sweeps import sweep
 
 from neurald.hal.model.operation_type import OperationType

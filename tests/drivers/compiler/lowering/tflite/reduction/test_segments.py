@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
-from support.lowering_beside_reference import close, expect_same, lowered_all
-from support.single_operation import given, ints, wanted
+from support.compiler.lowering_beside_reference import close, expect_same, lowered_all
+from support.operations.single_operation import given, ints, wanted
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.interpreter import RequirementFailed

@@ -1,0 +1,51 @@
+"""Operations of a graph that are implemented by a compiled step."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from neurald.drivers.cpu.native.native_model import NativeModel
+from neurald.hal.accounting.account import Reservation, reserve
+from neurald.hal.device import ExecuteOptions, KernelTime
+from neurald.hal.operations.machinery.call import Array
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class NativeSegment:
+    """Implements `neurald.hal.execution.compiled_segment.CompiledSegment`.
+
+    Attributes:
+        operations: their positions, ascending.
+        inputs, outputs: operands that are the inputs and outputs of the step.
+    """
+
+    operations: tuple[int, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    native: NativeModel
+
+    @property
+    def is_tolerant(self) -> bool:
+        """See `CompiledSegment.is_tolerant`."""
+        return self.native.executable.is_tolerant
+
+    def run(
+        self, inputs: Sequence[Array | None], options: ExecuteOptions
+    ) -> list[tuple[Array, Reservation]] | None:
+        """See `CompiledSegment.run`."""
+        executable = self.native.executable
+        given = [
+            np.ascontiguousarray(value, port.operand.type.dtype)
+            for value, port in zip(inputs, executable.inputs, strict=True)
+            if value is not None and value.shape == port.dimensions
+        ]
+        if len(given) < len(inputs):
+            return None
+        reservations = [reserve(port.size_bytes, "results of a compiled step") for port in executable.outputs]
+        results = self.native.run_arrays(given, options.deadline_s, options.cancellation)
+        return list(zip(results, reservations, strict=True))
+
+    def profile(self) -> Sequence[KernelTime]:
+        """See `CompiledSegment.profile`."""
+        return self.native.profile()

@@ -1,0 +1,105 @@
+"""Reference device: runs every operation on its reference. Other devices are compared with it."""
+
+import os
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from neurald._version import __version__
+from neurald.hal.buffers.tracked_buffer import host_memory_for
+from neurald.hal.device import (
+    Artifact,
+    BufferDescription,
+    CacheFilesNeeded,
+    Capabilities,
+    Performance,
+    PrepareOptions,
+    Verdict,
+)
+from neurald.hal.errors import BadData, MissedDeadlinePersistent
+from neurald.hal.execution.reference_support import supported_by_references
+from neurald.hal.memory.pool import Memory
+from neurald.hal.model.numbering import first_few
+from neurald.hal.model.types import DeviceType, FeatureLevel, Model, Operand, OperandType
+
+if TYPE_CHECKING:
+    # Listing devices does not import it.
+    from neurald.hal.execution.reference_model import ReferenceModel
+
+#: Performance figures are relative to the CPU device. This device is not chosen for its speed, so
+#: it does not measure its own.
+_UNIT = Performance(exec_time=1.0, power_usage=1.0)
+
+
+class ReferenceDevice:
+    """Implements `neurald.hal.device.Device`."""
+
+    name = "reference"
+    type = DeviceType.CPU
+    is_remote = False
+    feature_level = FeatureLevel.LEVEL_8
+    extensions = ("neurald.tflite",)
+
+    @property
+    def cache_files_needed(self) -> CacheFilesNeeded:
+        """See `Device.cache_files_needed`. There is nothing to cache."""
+        return CacheFilesNeeded()
+
+    @property
+    def version(self) -> str:
+        """See `Device.version`."""
+        return f"neurald {__version__}, numpy {np.__version__}"
+
+    @property
+    def executions_at_once(self) -> int:
+        """See `RunsSideBySide`: one execution per core."""
+        return len(os.sched_getaffinity(0))
+
+    def capabilities(self) -> Capabilities:
+        """Returns 1.0 for everything."""
+        return Capabilities(
+            operand_performance=dict.fromkeys(OperandType, _UNIT),
+            relaxed_float32_scalar=_UNIT,
+            relaxed_float32_tensor=_UNIT,
+            if_performance=_UNIT,
+            while_performance=_UNIT,
+        )
+
+    def supported_operations(self, model: Model) -> Sequence[Verdict]:
+        """Returns ok for operations that have a reference."""
+        return supported_by_references(model, self)
+
+    def prepare_model(self, model: Model, options: PrepareOptions) -> "ReferenceModel":
+        """See `Device.prepare_model`."""
+        if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
+            raise MissedDeadlinePersistent("the deadline had passed before the model could be prepared")
+        refused = [verdict.reason for verdict in self.supported_operations(model) if not verdict.ok]
+        if refused:
+            raise BadData(f"{self.name}: {first_few(refused)}")
+        from neurald.hal.execution.reference_model import ReferenceModel
+
+        return ReferenceModel(model)
+
+    def prepare_model_from_cache(self, artifact: Artifact, options: PrepareOptions) -> "ReferenceModel":
+        """See `Device.prepare_model_from_cache`. Always refused, since nothing is compiled."""
+        raise BadData(f"{self.name} does not compile, so it cannot load an artifact")
+
+    def allocate(self, description: BufferDescription) -> Memory:
+        """See `Device.allocate`. Allocates host memory, so the size must be known."""
+        from neurald.hal.execution.reference_model import ReferenceModel
+
+        uses: list[tuple[str, Operand]] = []
+        for roles, is_output in ((description.input_roles, False), (description.output_roles, True)):
+            for role in roles:
+                prepared = role.prepared_model
+                if not isinstance(prepared, ReferenceModel):
+                    raise BadData(f"{self.name}: {type(prepared).__name__} was not prepared by this device")
+                uses.append((f"role {len(uses)}", prepared.operand(role.index, is_output=is_output)))
+        return host_memory_for(self.name, uses, description.dimensions)
+
+
+def create() -> ReferenceDevice:
+    """Creates the reference device; called by `neurald.hal.registry`."""
+    return ReferenceDevice()

@@ -1,0 +1,46 @@
+"""Shows where the operations of a model run and why, and changes that."""
+
+import sys
+from pathlib import Path
+
+import neurald as nd
+import neurald.service.demo
+from neurald.hal.registry import create_device
+
+
+def placement(compilation: nd.Compilation) -> str:
+    """Names the device of each step and how many operations it has."""
+    return ", ".join(f"{step.device.name}: {len(step.operations)}" for step in compilation.plan.steps)
+
+
+def main(path: str) -> None:
+    """Prints the placement with and without rules.
+
+    Args:
+        path: of a `.tflite` file.
+    """
+    model = nd.load_tflite(path)
+    for device in nd.devices():
+        verdicts = nd.supported_operations(model, [device])[device.name]
+        print(
+            f"{device.name} ({device.type.name}) supports {sum(each.ok for each in verdicts)} of {len(verdicts)} operations"
+        )
+
+    compilation = nd.CompilationBuilder(model).finish()
+    print("by default:", placement(compilation))
+    print(compilation.explain())
+
+    # A sample device that computes with references stands for any accelerator.
+    accelerator = create_device("sample-all")
+    builder = nd.CompilationBuilder(model, devices=[accelerator, *nd.devices()])
+    rules = (
+        nd.pin(accelerator.name, range(2)),
+        nd.forbid(accelerator.name, operation_type=nd.OperationType.SOFTMAX),
+    )
+    builder.set_partitioning(nd.Partitioning(overrides=rules))
+    print("with rules:", placement(builder.finish()))
+
+
+if __name__ == "__main__":
+    demo = Path(neurald.service.demo.__file__).with_name("digits.tflite")
+    main(sys.argv[1] if len(sys.argv) > 1 else str(demo))

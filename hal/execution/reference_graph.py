@@ -1,0 +1,176 @@
+"""A graph whose operations run one after another on references, except compiled segments."""
+
+import time
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TypeAlias
+
+from neurald.hal.device import REFERENCE, KernelTime
+from neurald.hal.execution.array_model import GraphOperations, Limits, Values
+from neurald.hal.execution.compiled_segment import CompiledSegment
+from neurald.hal.model.numbering import operation_name
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Lifetime, Model, OperandType, Subgraph
+from neurald.hal.operations import DEFINITIONS
+from neurald.hal.operations.machinery.call import Array
+from neurald.hal.operations.machinery.definition import Definition
+from neurald.hal.operations.machinery.signature import Binding
+
+#: A unit of execution: an operation on its reference, by position, or a compiled segment.
+Step: TypeAlias = int | CompiledSegment
+
+
+class ExecutionState:
+    """State of one execution.
+
+    Control flow calls back into it (`neurald.hal.operations.machinery.call.GraphRunner`).
+
+    Args:
+        referenced: the graphs that control flow refers to.
+        limits: of the execution.
+        times: receives the duration of each step of the main graph; None if not measured.
+    """
+
+    def __init__(
+        self,
+        referenced: Sequence["ReferenceGraph"],
+        limits: Limits,
+        times: list[KernelTime] | None = None,
+    ) -> None:
+        self._referenced = referenced
+        self.limits = limits
+        self.times = times
+
+    def run(self, graph: int, inputs: Sequence[Array]) -> list[Array]:
+        """See `GraphRunner.run`."""
+        times, self.times = self.times, None
+        try:
+            return self._referenced[graph].run(inputs, self)
+        finally:
+            self.times = times
+
+    def loop_deadline_s(self) -> float:
+        """See `GraphRunner.loop_deadline_s`."""
+        return self.limits.loop_deadline_s()
+
+
+class ReferenceGraph:
+    """A graph with its state that is independent of executions.
+
+    Attributes:
+        graph, steps: as given; every operation is a step if nothing is compiled.
+
+    Args:
+        model: the model of the graph.
+        graph: every operation has a reference.
+        steps: positions of operations, and compiled segments, in an order in which they can run;
+        None if nothing is compiled.
+        definitions: of operations of vendor extensions.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        graph: Subgraph,
+        steps: Sequence[Step] | None = None,
+        definitions: Mapping[OperationType, Definition] = MappingProxyType({}),
+    ) -> None:
+        self.graph = graph
+        self._model = model
+        self._operations = GraphOperations(model, graph, definitions=definitions)
+        self.steps: Sequence[Step] = range(len(graph.operations)) if steps is None else steps
+        self._dead_after = self._last_uses()
+
+    @property
+    def segments(self) -> tuple[CompiledSegment, ...]:
+        """The compiled segments."""
+        return tuple(step for step in self.steps if not isinstance(step, int))
+
+    @property
+    def is_tolerant(self) -> bool:
+        """True if executions stay inside their memory even if inputs change meanwhile."""
+        return all(segment.is_tolerant for segment in self.segments) and only_calculates(
+            self._model, self.graph, self._operations.bindings, self._operations.definitions
+        )
+
+    def _last_uses(self) -> list[list[int]]:
+        """Returns for each step the operands that no later step reads."""
+        last: dict[int, int] = {}
+        for number, step in enumerate(self.steps):
+            for index in _operands_of(self.graph, step):
+                last[index] = number
+        dead: list[list[int]] = [[] for _ in self.steps]
+        for index, number in last.items():
+            if index not in self.graph.outputs and index not in self._operations.constants:
+                dead[number].append(index)
+        return dead
+
+    def run(self, inputs: Sequence[Array | None], run: ExecutionState) -> list[Array]:
+        """Computes the outputs for these inputs; None for omitted inputs."""
+        values, omitted = self._operations.start(inputs)
+        for number, step in enumerate(self.steps):
+            started = time.perf_counter_ns()
+            if isinstance(step, int):
+                self._operations.compute(step, values, omitted, run, run.limits)
+            elif not self._run_segment(step, values, run):
+                for position in step.operations:
+                    self._operations.compute(position, values, omitted, run, run.limits)
+            if run.times is not None:
+                run.times.extend(self._times(step, time.perf_counter_ns() - started))
+            for index in self._dead_after[number]:
+                values.drop(index)
+        return [values[index] for index in self.graph.outputs]
+
+    def _times(self, step: Step, duration_ns: int) -> Sequence[KernelTime]:
+        if not isinstance(step, int):
+            return step.profile()
+        name = self.graph.operations[step].type.name
+        return (KernelTime(name=name, duration_ns=duration_ns, operations=(step,), label=REFERENCE),)
+
+    def _run_segment(self, segment: CompiledSegment, values: Values, run: ExecutionState) -> bool:
+        """Runs a segment.
+
+        Returns False if inputs are missing or have other shapes than compiled for.
+        """
+        first = segment.operations[0]
+        run.limits.check(f"before {operation_name(self.graph, first)}")
+        results = segment.run([values.get(index) for index in segment.inputs], run.limits.options)
+        if results is None:
+            return False
+        for index, (result, reservation) in zip(segment.outputs, results, strict=True):
+            values.keep(index, result, reservation)
+        return True
+
+
+def _operands_of(graph: Subgraph, step: Step) -> tuple[int, ...]:
+    """Returns the operands that a step reads and writes.
+
+    A segment includes inner operands, which its references would compute.
+    """
+    positions = (step,) if isinstance(step, int) else step.operations
+    return tuple(
+        index
+        for position in positions
+        for index in (*graph.operations[position].inputs, *graph.operations[position].outputs)
+    )
+
+
+def only_calculates(
+    model: Model,
+    graph: Subgraph,
+    bindings: Sequence[Binding],
+    definitions: Sequence[Definition] | None = None,
+) -> bool:
+    """Returns True if data only affects arithmetic, never addresses or shapes.
+
+    Strings contain offsets, so they never qualify.
+    """
+    return not any(operand.type is OperandType.TENSOR_STRING for operand in graph.operands) and all(
+        name in definition.arithmetic or model.constant(graph.operands[index]) is not None
+        for binding, definition in zip(
+            bindings, definitions or [DEFINITIONS[each.type] for each in bindings], strict=True
+        )
+        for name, indexes in binding.inputs.items()
+        for index in indexes
+        if graph.operands[index].lifetime is not Lifetime.NO_VALUE
+    )

@@ -1,0 +1,128 @@
+"""A model whose operations run on references, except compiled ones."""
+
+import time
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+import numpy as np
+
+from neurald.hal.device import (
+    Artifact,
+    ExecuteOptions,
+    ExecutionResult,
+    KernelTime,
+    Timing,
+)
+from neurald.hal.errors import BadData, MissedDeadlinePersistent
+from neurald.hal.execution.array_model import Limits, input_arrays, write_outputs
+from neurald.hal.execution.in_process import InProcessModel
+from neurald.hal.execution.reference_graph import ExecutionState, ReferenceGraph, Step
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import (
+    Model,
+    Operand,
+    OperandType,
+    Request,
+)
+from neurald.hal.operations.machinery.definition import Definition
+
+
+class ReferenceModel(InProcessModel):
+    """Implements `neurald.hal.device.PreparedModel`. Keeps only the input shapes of an execution.
+
+    Args:
+        model: every operation has a reference.
+        steps: of the main graph and of each that control flow refers to, see `ReferenceGraph`; None
+        if nothing is compiled.
+        definitions: of operations of vendor extensions.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        steps: Sequence[Sequence[Step] | None] | None = None,
+        definitions: Mapping[OperationType, Definition] = MappingProxyType({}),
+    ) -> None:
+        self._model = model
+        graphs = (model.main, *model.referenced)
+        self._main, *self._referenced = (
+            ReferenceGraph(model, graph, own, definitions)
+            for graph, own in zip(graphs, steps or [None] * len(graphs), strict=True)
+        )
+        self._is_tolerant = all(graph.is_tolerant for graph in (self._main, *self._referenced))
+        self._shapes = self._declared_shapes()
+
+    def _declared_shapes(self) -> tuple[tuple[int, ...] | None, ...] | None:
+        """Returns the shapes of the inputs; None if one is not fully specified."""
+        operands = [self._main.graph.operands[index] for index in self._main.graph.inputs]
+        if not all(operand.is_fully_specified for operand in operands):
+            return None
+        return tuple(operand.dimensions for operand in operands)
+
+    def operand(self, index: int, *, is_output: bool) -> Operand:
+        """Returns the declared operand of an input or output.
+
+        Raises:
+            BadData: the index is out of range.
+        """
+        graph = self._main.graph
+        indexes = graph.outputs if is_output else graph.inputs
+        if not 0 <= index < len(indexes):
+            raise BadData(
+                f"there is no {'output' if is_output else 'input'} {index}; the model has {len(indexes)}"
+            )
+        return graph.operands[indexes[index]]
+
+    @property
+    def tolerates_changing_inputs(self) -> bool:
+        """See `PreparedModel.tolerates_changing_inputs`: True if inputs only affect arithmetic."""
+        return self._is_tolerant
+
+    @property
+    def steps(self) -> list[Sequence[Step]]:
+        """Steps of the main graph and of each that control flow refers to."""
+        return [graph.steps for graph in (self._main, *self._referenced)]
+
+    @property
+    def compiled_operations(self) -> frozenset[int]:
+        """The compiled operations of the main graph."""
+        return frozenset(position for segment in self._main.segments for position in segment.operations)
+
+    def artifact(self) -> Artifact | None:
+        """See `PreparedModel.artifact`. Returns None, since references need the model itself."""
+        return None
+
+    def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
+        """See `PreparedModel.execute`. Deadlines are checked before every operation."""
+        started = time.monotonic_ns()
+        if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
+            raise MissedDeadlinePersistent("the deadline had passed before the execution started")
+        inputs = input_arrays(self._model, request)
+        self._shapes = tuple(None if each is None else each.shape for each in inputs)
+        results = self._main.run(inputs, ExecutionState(self._referenced, Limits(options)))
+        shapes = write_outputs(self._model, request, results)
+        elapsed = time.monotonic_ns() - started
+        timing = (
+            Timing(on_device_ns=elapsed, in_driver_ns=elapsed, queued_ns=0) if options.measure else Timing()
+        )
+        return ExecutionResult(output_shapes=shapes, timing=timing)
+
+    def profile(self) -> tuple[KernelTime, ...]:
+        """See `PreparedModel.profile`: measures a run on zeros with the latest input shapes.
+
+        Compiled segments are measured kernel by kernel.
+
+        Raises:
+            OpFailed: an operation does not support zeros.
+        """
+        graph = self._main.graph
+        kinds = [graph.operands[index].type for index in graph.inputs]
+        if self._shapes is None or OperandType.TENSOR_STRING in kinds:
+            return ()
+        inputs = [
+            None if shape is None else np.zeros(shape, kind.dtype)
+            for shape, kind in zip(self._shapes, kinds, strict=True)
+        ]
+        times: list[KernelTime] = []
+        self._main.run(inputs, ExecutionState(self._referenced, Limits(ExecuteOptions()), times))
+        return tuple(times)

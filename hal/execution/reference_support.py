@@ -1,0 +1,25 @@
+"""Which operations of a model have a reference."""
+
+from collections.abc import Sequence
+
+from neurald.hal.device import Device, Verdict
+from neurald.hal.extension_support import refused_operations
+from neurald.hal.model.types import Model
+from neurald.hal.operations import DEFINITIONS
+
+
+def supported_by_references(model: Model, device: Device) -> Sequence[Verdict]:
+    """Returns ok for operations that have a reference.
+
+    Control flow is refused if its graphs contain operations of a vendor extension that `device`
+    does not have.
+    """
+    refused = refused_operations(model, device)
+    return tuple(
+        Verdict(ok=False, reason=f"{operation.type.name}: {refused[position]}")
+        if position in refused
+        else Verdict(ok=True)
+        if operation.type in DEFINITIONS
+        else Verdict(ok=False, reason=f"{operation.type.name} has no reference")
+        for position, operation in enumerate(model.main.operations)
+    )

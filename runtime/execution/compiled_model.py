@@ -1,0 +1,65 @@
+"""The parts of a compilation that executions and bursts use."""
+
+from typing import Protocol
+
+from neurald.hal.errors import BadState, UnexpectedNull
+from neurald.hal.model.extension_attribute import AttributeValue
+from neurald.hal.model.types import Model
+from neurald.runtime.execution.executor import PlanExecutor
+from neurald.runtime.execution.fallback import Recovery
+from neurald.runtime.execution.state import State
+from neurald.runtime.plan.plan import ExecutionPlan
+
+
+class CompiledModel(Protocol):
+    """A finished compilation; `neurald.runtime.compilation.Compilation` is one. Thread-safe."""
+
+    @property
+    def model(self) -> Model:
+        """The compiled model."""
+        ...
+
+    @property
+    def plan(self) -> ExecutionPlan:
+        """The plan: which device runs which operations."""
+        ...
+
+    @property
+    def executor(self) -> PlanExecutor:
+        """The executor of the plan."""
+        ...
+
+    @property
+    def recovery(self) -> Recovery:
+        """The handler of devices that fail."""
+        ...
+
+    @property
+    def state(self) -> State:
+        """The variables of a stateful model."""
+        ...
+
+    def require_one_device(self, what: str) -> None:
+        """In strict mode raises BadData unless the application listed exactly one device."""
+        ...
+
+    def with_attribute(
+        self, values: tuple[AttributeValue, ...], extension: str, attribute: int, value: bytes
+    ) -> tuple[AttributeValue, ...]:
+        """Adds an attribute to those of an execution; see `Execution.add_extension_attribute`."""
+        ...
+
+
+def require_compiled(compilation: object) -> None:
+    """Raises unless the argument is a finished compilation.
+
+    Raises:
+        UnexpectedNull: it is None.
+        BadState: it is anything else, such as an unfinished compilation.
+    """
+    if compilation is None:
+        raise UnexpectedNull("compilation is None")
+    # Checked by attributes: isinstance() with the Protocol would dominate the cost of creating an
+    # execution.
+    if not (hasattr(compilation, "executor") and hasattr(compilation, "recovery")):
+        raise BadState(f"{type(compilation).__name__} is no finished compilation; finish() returns one")

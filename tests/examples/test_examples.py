@@ -1,0 +1,48 @@
+"""The programs in `examples/` run, and print what they say they do."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+#: A part of what each prints.
+EXPECTED = {
+    "build_a_model": "5 rows: the largest difference is",
+    "chain_models": "the largest difference is 0.0e+00",
+    "choose_devices": "with rules: sample-all: 2, cpu: 7",
+    "classify_digits": "533 of 540 digits are right",
+    "measure_latency": "cpu@cpu",
+    "survive_a_crash": "99 of 100 digits are right, and no call has failed",
+}
+
+
+def test_every_example_is_listed() -> None:
+    names = {path.stem for path in EXAMPLES.glob("*.py")}
+    assert names == set(EXPECTED)
+    readme = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    assert all(f"`{name}.py`" in readme for name in names)
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_an_example(name: str, tmp_path: Path) -> None:
+    runtime = tmp_path / "run"
+    runtime.mkdir(mode=0o700)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        "XDG_CACHE_HOME": str(tmp_path / "cache"),
+        "XDG_RUNTIME_DIR": str(runtime),
+    }
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / f"{name}.py"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert EXPECTED[name] in done.stdout

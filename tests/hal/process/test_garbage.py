@@ -1,0 +1,82 @@
+"""Garbage: full collections take a small share of the time, however large the models of clients are, and still happen."""
+
+import subprocess
+import sys
+
+from neurald.hal.process.garbage import Garbage
+
+
+class Process:
+    """Collections that take some time, on a clock of their own."""
+
+    def __init__(self, takes_s: float) -> None:
+        self.now = 100.0
+        self.takes_s = takes_s
+        self.collections = 0
+        self.blocks = 1_000_000
+        self.garbage = Garbage(self.collect, lambda: self.now, lambda: self.blocks)
+
+    def collect(self) -> None:
+        self.collections += 1
+        self.now += self.takes_s
+
+
+def test_collections_take_a_small_share_of_the_time() -> None:
+    process = Process(0.2)
+    while process.now < 1100.0:
+        process.garbage.look()
+        process.now += 0.5
+    assert 20 <= process.collections <= 26
+
+
+def test_once_large_models_have_gone_it_does_not_take_as_long_any_more() -> None:
+    process = Process(1.0)
+    process.blocks += 10_000_000
+    process.garbage.look()
+    for _ in range(10):
+        process.now += 0.5
+        process.garbage.look()
+    assert process.collections == 1
+    process.blocks -= 10_000_000
+    process.garbage.look()
+    assert process.collections == 2
+
+
+def test_quick_ones_happen_each_time() -> None:
+    process = Process(0.001)
+    for _ in range(10):
+        process.garbage.look()
+        process.now += 0.5
+    assert process.collections == 10
+
+
+_PROGRAM = """
+import gc
+from neurald.hal.process.garbage import Garbage
+
+class Node:
+    def __init__(self):
+        self.itself = self
+    def __del__(self):
+        print("gone", flush=True)
+
+garbage = Garbage()
+before = gc.get_threshold()
+with garbage.collected_seldom():
+    full = []
+    gc.callbacks.append(lambda phase, about: full.append(phase) if about["generation"] == 2 else None)
+    held = [[number] for number in range(1_000_000)]
+    assert not full, "the interpreter collects by itself"
+    Node()
+    garbage.look()
+assert gc.get_threshold() == before
+assert not gc.get_freeze_count()
+"""
+
+
+def test_objects_that_come_start_no_full_collection_and_garbage_goes() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _PROGRAM], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "gone\n"

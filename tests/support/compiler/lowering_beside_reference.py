@@ -1,0 +1,100 @@
+"""Runs one operation by its lowering, interpreted, beside its reference."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+from support.operations.single_operation import Given, call_of, evaluate_all
+
+from neurald.drivers.compiler.analysis.interpreter import evaluate
+from neurald.drivers.compiler.analysis.verifier import check
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.complex_numbers import as_numbers, as_pairs
+from neurald.drivers.compiler.ir.graph import Graph
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.compiler.lowering import LOWERINGS
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Lifetime, Operand
+from neurald.hal.operations.machinery.call import Array, Call
+
+
+def lowered_all(
+    operation_type: OperationType, inputs: Sequence[Given], *outputs: Operand, data: Sequence[int] = (0,)
+) -> tuple[Array, ...]:
+    """All outputs by the lowering.
+
+    Args:
+        operation_type: of the operation.
+        inputs: its inputs.
+        outputs: its outputs.
+        data: which inputs come at execution only; the others are constants.
+    """
+    known = call_of(operation_type, inputs, *outputs)
+    operands = [
+        replace(each.operand, lifetime=Lifetime.SUBGRAPH_INPUT, value=b"") if index in data else each.operand
+        for index, each in enumerate(inputs)
+    ]
+
+    def shape_of(index: int) -> tuple[int, ...] | None:
+        value = inputs[index].value
+        return None if value is None else value.shape
+
+    def value_of(index: int) -> Array | None:
+        return None if index in data else inputs[index].value
+
+    call = Call(known.binding, [*operands, *outputs], shape_of, value_of)
+    values = {
+        index: _value(each.value, f"input {index}", is_constant=index not in data)
+        for index, each in enumerate(inputs)
+        if each.value is not None
+    }
+    graph = Graph(inputs=[values[index] for index in data], outputs=[])
+    graph.outputs = list(LOWERINGS[operation_type](call, Builder(graph, values.__getitem__)))
+    graph.remove_unused()
+    check(graph)
+    arrays = [as_pairs(given) for index in data if (given := inputs[index].value) is not None]
+    results = tuple(
+        as_numbers(operand.type, result)
+        for result, operand in zip(evaluate(graph, arrays), outputs, strict=True)
+    )
+    for result, operand in zip(results, outputs, strict=True):
+        assert result.dtype == operand.type.dtype
+    return results
+
+
+def _value(array: Array, name: str, *, is_constant: bool) -> Value:
+    elements = as_pairs(array)
+    return Value(elements.shape, Scalar.of(elements.dtype), elements if is_constant else None, name)
+
+
+def expect_same(
+    operation_type: OperationType,
+    inputs: Sequence[Given],
+    *outputs: Operand,
+    data: Sequence[int] = (0,),
+    compare: Callable[[Array, Array], None] = np.testing.assert_array_equal,
+) -> None:
+    """The lowering gives what the reference gives.
+
+    Args:
+        operation_type, inputs, outputs, data: see `lowered_all`.
+        compare: asserts that a result is close enough to what is expected.
+    """
+    expected = evaluate_all(operation_type, inputs, *outputs)
+    for result, reference in zip(
+        lowered_all(operation_type, inputs, *outputs, data=data), expected, strict=True
+    ):
+        assert result.shape == reference.shape
+        compare(result, reference)
+
+
+def close(result: Array, expected: Array) -> None:
+    """Floats within their type's usual error, stored values within one step, other integers exactly."""
+    if result.dtype.kind == "f":
+        tolerance = 1e-5 if result.dtype.itemsize > 2 else 2e-3
+        np.testing.assert_allclose(result, expected, rtol=tolerance, atol=tolerance)
+    elif result.dtype.itemsize <= 2:
+        assert np.abs(result.astype(np.int64) - expected.astype(np.int64)).max(initial=0) <= 1
+    else:
+        np.testing.assert_array_equal(result, expected)

@@ -1,0 +1,55 @@
+"""Rankings for tests of their kernels: rows to rank, and what the kernels give beside what the graph gives."""
+
+import numpy as np
+from support.cpu.native import Array, compiled, run
+
+from neurald.drivers.compiler.analysis.interpreter import evaluate
+from neurald.drivers.compiler.ir.graph import Graph
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.passes.fusion import fuse
+from neurald.drivers.cpu.kernels import routine_for
+from neurald.drivers.cpu.target.routine import Routine
+from neurald.drivers.cpu.target.target import Target
+
+generator = np.random.default_rng(11)
+
+
+def rows_to_rank(kind: Scalar, shape: tuple[int, ...], order: int) -> Array:
+    """Elements of which some are equal, and for floats some not numbers; in any order, ascending, or descending."""
+    values: Array
+    if kind.is_float:
+        values = generator.integers(-40, 40, shape) / 4
+        values[generator.random(shape) < 0.1] = np.inf
+        values[generator.random(shape) < 0.1] = -np.inf
+        values[generator.random(shape) < 0.1] = np.nan
+        values[generator.random(shape) < 0.1] = -0.0
+    elif kind is Scalar.BOOL:
+        values = generator.integers(0, 2, shape)
+    else:
+        info = np.iinfo(kind.value)
+        values = generator.integers(info.min, info.max, shape, kind.value, endpoint=True)
+        values[generator.random(shape) < 0.3] = info.max
+    return (values if order == 0 else np.sort(values, axis=-1)[..., ::order]).astype(kind.dtype)
+
+
+def expect_places(graphs: list[Graph], arrays: list[Array], target: Target) -> None:
+    """The kernels give what the graphs computed with NumPy give, and touch not a byte beside their memory."""
+    routines: list[Routine] = []
+    for graph in graphs:
+        (kernel,) = fuse(graph).kernels
+        routine = routine_for(kernel, target)
+        assert routine is not None
+        routines.append(routine)
+    functions = compiled(routines, target)
+    for number, (graph, routine, array) in enumerate(zip(graphs, routines, arrays, strict=True)):
+        result, status = run(
+            routine,
+            {graph.inputs[0]: array},
+            target,
+            at_start=bool(number % 2),
+            splits=[routine.grains // 2],
+            functions=functions,
+        )
+        assert not status
+        (expected,) = evaluate(graph, [array])
+        np.testing.assert_array_equal(result.reshape(expected.shape), expected, err_msg=routine.label)

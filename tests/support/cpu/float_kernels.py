@@ -1,0 +1,77 @@
+"""Kernels for sums of floats beside the graph computed with NumPy."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from support.compiler.contractions import Case
+from support.compiler.graphs import GraphBuilder, random_array
+from support.cpu.native import RUNNABLE, compiled, run
+
+from neurald.drivers.compiler.analysis.interpreter import evaluate
+from neurald.drivers.compiler.ir.expression import Expression, load, maximum
+from neurald.drivers.compiler.ir.value import Shape, Value
+from neurald.drivers.compiler.passes.fusion import fuse
+from neurald.drivers.cpu.kernels import routine_for
+from neurald.drivers.cpu.target.routine import Routine
+from neurald.drivers.cpu.target.target import Target
+
+#: One target for each kind of code: what only serves integers makes no difference.
+TARGETS = {(target.vector_bytes, target.registers, target.has_fma): target for target in RUNNABLE}
+
+
+def check(cases: Sequence[Case], target: Target) -> list[Routine]:
+    """Runs cases in a few calls, in memory that begins after or ends before a page that must not be touched."""
+    routines = []
+    for case in cases:
+        routine = routine_for(case.kernel, target)
+        assert routine is not None, case.label
+        routines.append(routine)
+    functions = compiled(routines, target)
+    for number, (case, routine) in enumerate(zip(cases, routines, strict=True)):
+        splits = sorted(np.random.default_rng(number).integers(0, routine.grains + 1, 2).tolist())
+        result, status = run(
+            routine, case.arrays, target, at_start=bool(number % 2), splits=splits, functions=functions
+        )
+        assert not status
+        case.assert_equal(result, f"{target.name}, {routine.label}")
+    return routines
+
+
+def finished(builder: GraphBuilder, sums: Value, label: str) -> Case:
+    """The sums with a bias and a limit."""
+    bias = builder.weights(sums.shape[-1])
+
+    def body(*at: Expression) -> Expression:
+        return maximum(load(sums, at) + load(bias, at[-1:]), 0.0)
+
+    graph = builder.finish(builder.compute(sums.shape, body))
+    arrays = [random_array(builder.generator, value.shape, value.type) for value in graph.inputs]
+    (kernel,) = fuse(graph).kernels
+    return Case(
+        kernels=(kernel,),
+        arrays=dict(zip(graph.inputs, arrays, strict=True)),
+        expected=evaluate(graph, arrays)[0],
+        label=label,
+    )
+
+
+def windows(source: Shape, weights: Shape, *, stride: int = 1, dilation: int = 1, pad: int = 0) -> Case:
+    """A convolution, or a depthwise one if the weights have three dimensions."""
+    builder = GraphBuilder()
+    image = builder.input(*source)
+    factors = builder.weights(*weights)
+    kernel = weights[1:3] if len(weights) == 4 else weights[:2]
+    places = [
+        (length + 2 * pad - (taps - 1) * dilation - 1) // stride + 1
+        for length, taps in zip(source[1:3], kernel, strict=True)
+    ]
+    convolve = builder.convolution if len(weights) == 4 else builder.depthwise_convolution
+    sums = convolve(
+        image,
+        factors,
+        output=(source[0], *places, weights[0] if len(weights) == 4 else weights[2]),
+        stride=(stride, stride),
+        dilation=(dilation, dilation),
+        padding=((pad, pad), (pad, pad)),
+    )
+    return finished(builder, sums, f"{source} * {weights}, {stride=} {dilation=} {pad=}")

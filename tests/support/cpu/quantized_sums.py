@@ -1,0 +1,226 @@
+"""Kernels that sum products of quantised values and give stored values, for tests of the routines that there are for them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from support.compiler.contractions import Case
+from support.cpu.native import RUNNABLE, run
+
+from neurald.drivers.compiler.analysis.interpreter import evaluate_fused
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import Expression, apply, clamp, constant, load
+from neurald.drivers.compiler.ir.graph import Graph
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Shape, Value
+from neurald.drivers.compiler.passes.fusion import fuse
+from neurald.drivers.cpu.kernels import routine_for
+from neurald.drivers.cpu.target.target import Target
+from neurald.hal.operations.arithmetic.fixed_point import quantize_multipliers
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+#: Types of inputs, weights and results.
+TYPES = [
+    (Scalar.INT8, Scalar.INT8, Scalar.INT8),
+    (Scalar.UINT8, Scalar.UINT8, Scalar.UINT8),
+    (Scalar.UINT8, Scalar.INT8, Scalar.UINT8),
+    (Scalar.INT8, Scalar.UINT8, Scalar.INT16),
+]
+
+#: The targets that differ the most; compiling takes long.
+two_targets = pytest.mark.parametrize("target", [RUNNABLE[0], RUNNABLE[-1]], ids=lambda target: target.name)
+#: An index of `TYPES` with every other target, so that each of both comes with several of the others.
+types_and_targets = pytest.mark.parametrize(
+    ("seed", "target"),
+    [
+        pytest.param(seed, target, id=f"{seed}-{target.name}")
+        for seed in range(len(TYPES))
+        for number, target in enumerate(RUNNABLE)
+        if seed % 2 == number % 2
+    ],
+)
+
+
+def check(case: Case, target: Target, seed: int = 0) -> None:
+    """Runs a case in a few calls, in memory that begins after or ends before a page that must not be touched."""
+    routine = routine_for(case.kernel, target)
+    assert routine is not None, case.label
+    splits = sorted(np.random.default_rng(seed).integers(0, routine.grains + 1, 2).tolist())
+    result, status = run(routine, case.arrays, target, at_start=bool(seed % 2), splits=splits)
+    assert not status
+    case.assert_equal(result, f"{target.name}, {routine.label}")
+
+
+#: Gives a kernel's output from the sums.
+Tail = Callable[[Builder, Value], Value]
+
+
+class QuantizedSums:
+    """Makes cases.
+
+    Args:
+        seed: of all that is random.
+        source, weights: types.
+        zeros: the zero points of both; None: any.
+        extreme: whether all values are the smallest or the largest of their type.
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        *,
+        source: Scalar = Scalar.INT8,
+        weights: Scalar = Scalar.INT8,
+        zeros: tuple[int, int] | None = None,
+        extreme: bool = False,
+    ) -> None:
+        self.random = np.random.default_rng(seed)
+        self._source, self._weights, self._extreme = source, weights, extreme
+        self._graph = Graph(inputs=[], outputs=[])
+        self._zeros = zeros or (self._zero(source), self._zero(weights))
+
+    def convolution(
+        self, source: Shape, weights: Shape, output: Shape, tail: Tail | None = None, **window: Any
+    ) -> Case:
+        """A convolution, see `Convolution` for the shapes."""
+        graph, builder, value, filter_ = self._begin(source, weights)
+        sums = builder.convolution(
+            value,
+            filter_,
+            output=output,
+            type=Scalar.INT32,
+            input_zero=self._zeros[0],
+            weights_zero=self._zeros[1],
+            **window,
+        )
+        return self._case(graph, (tail or self.rescaled())(builder, sums))
+
+    def depthwise(
+        self, source: Shape, weights: Shape, output: Shape, tail: Tail | None = None, **window: Any
+    ) -> Case:
+        """A depthwise convolution, see `DepthwiseConvolution` for the shapes."""
+        graph, builder, value, filter_ = self._begin(source, weights)
+        sums = builder.depthwise_convolution(
+            value,
+            filter_,
+            output=output,
+            type=Scalar.INT32,
+            input_zero=self._zeros[0],
+            weights_zero=self._zeros[1],
+            **window,
+        )
+        return self._case(graph, (tail or self.rescaled())(builder, sums))
+
+    def product(self, left: Shape, right: Shape, tail: Tail | None = None) -> Case:
+        """A product of matrices, see `MatrixProduct` for the shapes."""
+        graph, builder, value, filter_ = self._begin(left, right)
+        sums = builder.matrix_product(
+            value, filter_, type=Scalar.INT32, left_zero=self._zeros[0], right_zero=self._zeros[1]
+        )
+        return self._case(graph, (tail or self.rescaled())(builder, sums))
+
+    def rescaled(
+        self,
+        *,
+        per_channel: bool = True,
+        type: Scalar = Scalar.INT8,  # noqa: A002 - the field's name
+        zero_point: int | None = None,
+        low: int | None = None,
+        largest: float = 0.01,
+        op: Op = Op.FIXED_POINT,
+    ) -> Tail:
+        """What quantised operations do with sums: bias, multiplier, zero point and range.
+
+        Args:
+            per_channel: whether every channel has a multiplier of its own.
+            type: of the result.
+            zero_point: of the result; None: any.
+            low: what results are cut to; None: what the type holds.
+            largest: multipliers are below it.
+            op: how products are rounded.
+        """
+        limits = np.iinfo(type.value)
+
+        def tail(builder: Builder, sums: Value) -> Value:
+            channels = sums.shape[-1]
+            count = channels if per_channel else 1
+            mantissas, exponents = quantize_multipliers(largest * 0.5 ** self.random.uniform(0, 9, count))
+            factors = builder.constant(mantissas.astype(np.int32))
+            powers = builder.constant(exponents.astype(np.int32))
+            bias = builder.constant(self.random.integers(-9000, 9000, channels).astype(np.int32))
+            zero = self._zero(type) if zero_point is None else zero_point
+
+            def body(*at: Expression) -> Expression:
+                total = load(sums, at).to(Scalar.INT64) + load(bias, at[-1:]).to(Scalar.INT64)
+                if per_channel:
+                    mantissa, exponent = load(factors, at[-1:]), load(powers, at[-1:])
+                else:
+                    mantissa = constant(int(mantissas[0]), Scalar.INT32)
+                    exponent = constant(int(exponents[0]), Scalar.INT32)
+                scaled = apply(op, total, mantissa, exponent, type=Scalar.INT64) + zero
+                return clamp(scaled, int(limits.min) if low is None else low, int(limits.max)).to(type)
+
+            return builder.compute(sums.shape, body)
+
+        return tail
+
+    def added(self, tail: Tail, *, zeros: tuple[int, int], factors: tuple[float, float]) -> Tail:
+        """Another stored value added to what a tail gives, as quantised additions do it.
+
+        Args:
+            tail: gives values of one byte.
+            zeros: zero points: of what the tail gives, which is also that of the result, and of the other value.
+            factors: what each is multiplied with, up to 1; the sum is multiplied with 1.118 then.
+        """
+        mantissas, exponents = quantize_multipliers(np.array((*factors, 1.118)))
+        numbers = [
+            (constant(int(m), Scalar.INT32), constant(int(e), Scalar.INT32))
+            for m, e in zip(mantissas, exponents - (0, 0, 20), strict=True)
+        ]
+
+        def result(builder: Builder, sums: Value) -> Value:
+            first = tail(builder, sums)
+            second = Value(first.shape, first.type)
+            self._graph.inputs.append(second)
+            limits = np.iinfo(first.type.value)
+
+            def term(value: Value, number: int, *at: Expression) -> Expression:
+                shifted = (load(value, at).to(Scalar.INT64) - zeros[number]) << 20
+                return apply(Op.FIXED_POINT, shifted, *numbers[number], type=Scalar.INT64)
+
+            def body(*at: Expression) -> Expression:
+                total = term(first, 0, *at) + term(second, 1, *at)
+                scaled = apply(Op.FIXED_POINT, total, *numbers[2], type=Scalar.INT64) + zeros[0]
+                return clamp(scaled, int(limits.min) + 20, int(limits.max)).to(first.type)
+
+            return builder.compute(first.shape, body)
+
+        return result
+
+    def _zero(self, kind: Scalar) -> int:
+        limits = np.iinfo(kind.value)
+        return 0 if kind is Scalar.INT16 else int(self.random.integers(limits.min, limits.max + 1))
+
+    def _array(self, shape: Shape, kind: Scalar) -> Array:
+        limits = np.iinfo(kind.value)
+        if self._extreme:
+            chosen = self.random.choice(np.array([limits.min, limits.max]), shape)
+        else:
+            chosen = self.random.integers(limits.min, limits.max + 1, shape)
+        return np.asarray(chosen.astype(kind.dtype))
+
+    def _begin(self, source: Shape, weights: Shape) -> tuple[Graph, Builder, Value, Value]:
+        graph = self._graph = Graph(inputs=[Value(source, self._source)], outputs=[])
+        builder = Builder(graph, lambda index: graph.inputs[index])
+        return graph, builder, graph.inputs[0], builder.constant(self._array(weights, self._weights))
+
+    def _case(self, graph: Graph, output: Value) -> Case:
+        graph.outputs = [output]
+        arrays = {value: self._array(value.shape, value.type) for value in graph.inputs}
+        fused = fuse(graph)
+        assert len(fused.kernels) == 1
+        expected = evaluate_fused(fused, [arrays[value] for value in graph.inputs])[0]
+        return Case(kernels=fused.kernels, arrays=arrays, expected=expected, label=f"{self._zeros=}")

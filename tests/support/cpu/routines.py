@@ -1,0 +1,209 @@
+"""Small routines for the CPU driver, written by hand, and steps that are made of them."""
+
+import threading
+from collections.abc import Sequence
+
+import numpy as np
+
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.compiler.memory.buffer_assignment import Base, BufferLocation, Port
+from neurald.drivers.cpu.native.compile_queue import Unit
+from neurald.drivers.cpu.native.native_model import NativeModel
+from neurald.drivers.cpu.native.object_code import object_codes, routine_unit
+from neurald.drivers.cpu.native.step_program import caller_name, caller_text
+from neurald.drivers.cpu.native.thread_pool import Team, process
+from neurald.drivers.cpu.target.executable import Call, Executable
+from neurald.drivers.cpu.target.routine import Routine
+from neurald.drivers.cpu.target.target import TARGETS
+from neurald.hal.model.types import OperandType
+
+TARGET = TARGETS["generic"]
+
+_ADD = """
+define void @KERNEL_NAME(ptr noalias %a0, ptr noalias %a1, ptr %scratch, ptr %status, i64 %begin, i64 %end) {
+entry:
+  br label %test
+test:
+  %i = phi i64 [ %begin, %entry ], [ %next, %body ]
+  %more = icmp ult i64 %i, %end
+  br i1 %more, label %body, label %done
+body:
+  %from = getelementptr i32, ptr %a1, i64 %i
+  %to = getelementptr i32, ptr %a0, i64 %i
+  %value = load i32, ptr %from
+  %sum = add i32 %value, ADDEND
+  store i32 %sum, ptr %to
+  store i32 %sum, ptr %scratch
+  %next = add i64 %i, 1
+  br label %test
+done:
+  ret void
+}
+"""
+
+_REQUIRE = """
+define void @KERNEL_NAME(ptr noalias %a0, ptr noalias %a1, ptr %scratch, ptr %status, i64 %begin, i64 %end) {
+  %first = load i32, ptr %a1
+  %bad = icmp slt i32 %first, 0
+  %code = select i1 %bad, i32 2, i32 0
+  store i32 %code, ptr %status
+  store i32 %first, ptr %a0
+  ret void
+}
+"""
+
+#: Each grain writes its number. The one that the second element of the input names sets the word at the address that is the first.
+_CANCEL = """
+define void @KERNEL_NAME(ptr noalias %a0, ptr noalias %a1, ptr %scratch, ptr %status, i64 %begin, i64 %end) {
+entry:
+  %word = load i64, ptr %a1
+  %p.grain = getelementptr i64, ptr %a1, i64 1
+  %grain = load i64, ptr %p.grain
+  br label %test
+test:
+  %i = phi i64 [ %begin, %entry ], [ %next, %ran ]
+  %more = icmp ult i64 %i, %end
+  br i1 %more, label %body, label %done
+body:
+  %next = add i64 %i, 1
+  %to = getelementptr i32, ptr %a0, i64 %i
+  %number = trunc i64 %next to i32
+  store i32 %number, ptr %to
+  %is.it = icmp eq i64 %i, %grain
+  br i1 %is.it, label %cancel, label %ran
+cancel:
+  %place = inttoptr i64 %word to ptr
+  store i64 1, ptr %place
+  br label %ran
+ran:
+  br label %test
+done:
+  ret void
+}
+"""
+
+#: Each grain counts for about a millisecond.
+_COUNT = """
+define void @KERNEL_NAME(ptr noalias %a0, ptr noalias %a1, ptr %scratch, ptr %status, i64 %begin, i64 %end) {
+entry:
+  %grains = sub i64 %end, %begin
+  %turns = mul i64 %grains, 2500000
+  br label %test
+test:
+  %i = phi i64 [ 0, %entry ], [ %next, %body ]
+  %more = icmp ult i64 %i, %turns
+  br i1 %more, label %body, label %done
+body:
+  store volatile i64 %i, ptr %scratch
+  %next = add i64 %i, 1
+  br label %test
+done:
+  store i32 1, ptr %a0
+  ret void
+}
+"""
+
+
+def values(count: int) -> tuple[Value, Value]:
+    """An output and an input of so many INT32."""
+    return Value((count,), Scalar.INT32), Value((count,), Scalar.INT32)
+
+
+def adding(addend: int, count: int, *, cost_ns: float = 0.0) -> Routine:
+    """Adds a number to each element; as many grains as elements."""
+    return Routine(
+        text=_ADD.replace("ADDEND", str(addend)),
+        arguments=values(count),
+        grains=count,
+        cost_ns=cost_ns,
+        scratch_bytes=4,
+        label="adds",
+    )
+
+
+def requiring(count: int) -> Routine:
+    """Copies the first element; the second requirement fails if it is negative."""
+    return Routine(text=_REQUIRE, arguments=values(count), grains=1, cost_ns=0.0)
+
+
+def cancelling(count: int, *, cost_ns: float = 0.0) -> Routine:
+    """Sets a word in the midst of its grains, see `_CANCEL`."""
+    return Routine(text=_CANCEL, arguments=values(count), grains=count, cost_ns=cost_ns)
+
+
+def counting(count: int, *, milliseconds: int) -> Routine:
+    """Takes about so long on one thread, in as many grains."""
+    return Routine(
+        text=_COUNT,
+        arguments=values(count),
+        grains=milliseconds,
+        cost_ns=milliseconds * 1e6,
+        scratch_bytes=8,
+    )
+
+
+def chain(routines: Sequence[Routine]) -> Executable:
+    """A step in which each routine reads what the one before has written."""
+    size = max(4, routines[0].arguments[0].size_bytes)
+    room = -(-size // 64) * 64
+    calls = tuple(
+        Call(
+            function=routine.name,
+            places=(
+                BufferLocation(Base.ARENA, room * (number + 1)),
+                BufferLocation(Base.ARENA, room * number),
+            ),
+            grains=routine.grains,
+            cost_ns=routine.cost_ns,
+            messages=("operation 0: first", "operation 0: second"),
+            label=routine.label,
+            operations=(number,),
+        )
+        for number, routine in enumerate(routines)
+    )
+
+    def port(offset: int) -> Port:
+        return Port(
+            offset=offset,
+            size_bytes=size,
+            dimensions=routines[0].arguments[0].shape,
+            type=int(OperandType.TENSOR_INT32),
+            scale=0.0,
+            zero_point=0,
+        )
+
+    return Executable(
+        target=TARGET.name,
+        calls=calls,
+        inputs=(port(0),),
+        outputs=(port(room * len(calls)),),
+        input_arguments=((1,),),
+        output_arguments=((2 * len(calls) - 2,),),
+        arena_bytes=room * (len(calls) + 1),
+        constants_bytes=0,
+        scratch_bytes=8,
+        unshared_bytes=room * (len(calls) + 1),
+        is_tolerant=True,
+    )
+
+
+def codes(routines: Sequence[Routine]) -> list[bytes]:
+    """The object code of a chain."""
+    units = {routine.name: routine_unit(routine) for routine in routines}
+    units[caller_name(2)] = Unit(name=caller_name(2), text=caller_text(2))
+    return object_codes(list(units.values()), TARGET)
+
+
+def native(routines: Sequence[Routine], *, threads: int = 1) -> NativeModel:
+    """A chain in memory."""
+    team = Team(process.runtime(TARGET), threads)
+    return NativeModel(chain(routines), codes(routines), np.zeros(0, np.uint8), team)
+
+
+def side_by_side(work: Sequence[threading.Thread]) -> None:
+    """Runs threads to their ends."""
+    for thread in work:
+        thread.start()
+    for thread in work:
+        thread.join()

@@ -1,0 +1,90 @@
+"""Driver daemons in processes of their own, for tests."""
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+_TESTS = Path(__file__).parents[2]
+_START_TIMEOUT_S = 60.0
+_STOP_TIMEOUT_S = 40.0
+
+_PROGRAM = """
+import logging, sys
+from neurald.hal.accounting.limits import parse_limits
+from neurald.service.daemon.daemon import serve
+logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")
+driver, listen, drain_s, *limits = sys.argv[1:]
+tell = lambda address: print(address, flush=True)
+limits = parse_limits(limits)
+sys.exit(serve(driver, listen or None, drain_s=float(drain_s), ready=tell, limits=limits))
+"""
+
+
+@contextlib.contextmanager
+def running_daemon(driver: str = "cpu", listen: str | None = None) -> Iterator[str]:
+    """Runs a daemon and yields its address; by default a new UNIX socket in a directory of its own."""
+    with daemon_process(driver, listen) as (_, address):
+        yield address
+
+
+@contextlib.contextmanager
+def daemon_process(
+    driver: str = "cpu",
+    listen: str | None = None,
+    *,
+    drain_s: float = 30.0,
+    environment: Mapping[str, str] | None = None,
+    limits: Sequence[str] = (),
+) -> Iterator[tuple["subprocess.Popen[str]", str]]:
+    """Runs a daemon and yields its process and address.
+
+    Args:
+        driver: name of a driver, or `module:factory`; modules under `tests` can be imported.
+        listen: an address; "" for the daemon's own choice, None for a UNIX socket in a new directory.
+        drain_s: how long calls under way may take when it is stopped.
+        environment: variables beside those of this process.
+        limits: as `neurald driver --limit` takes them.
+    """
+    with tempfile.TemporaryDirectory(prefix="neurald") as directory:
+        if listen is None:
+            listen = f"unix://{directory}/{driver.rpartition(':')[0].rpartition('.')[2] or driver}.sock"
+        path = os.pathsep.join((str(_TESTS), *filter(None, (os.environ.get("PYTHONPATH"),))))
+        process = subprocess.Popen(
+            [sys.executable, "-c", _PROGRAM, driver, listen, str(drain_s), *limits],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1", **(environment or {})},
+        )
+        assert process.stdout is not None
+        try:
+            readable, _, _ = select.select([process.stdout], [], [], _START_TIMEOUT_S)
+            address = process.stdout.readline().strip() if readable else ""
+            if not address:
+                raise RuntimeError(f"the daemon of {driver} did not start; exit status {process.poll()}")
+            yield process, address
+        finally:
+            stop_process(process)
+            process.stdout.close()
+
+
+def stop_process(process: "subprocess.Popen[str]") -> int:
+    """Stops a process of ours and returns its exit status."""
+    process.terminate()
+    try:
+        return process.wait(_STOP_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.wait()
+
+
+def freeze_process(process: "subprocess.Popen[str]") -> None:
+    """Has a process of ours stand still until SIGCONT, from this call's return on."""
+    process.send_signal(signal.SIGSTOP)
+    # All its threads stop only when one of them has taken the signal.
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)

@@ -1,0 +1,149 @@
+"""A device that compiles in another process, and there does what the key of the model says."""
+
+import ctypes
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from support.models.addition import AddingDevice, AddingPreparedModel
+
+from neurald.hal.device import (
+    CACHE_KEY_BYTES,
+    Artifact,
+    CacheFilesNeeded,
+    Compiled,
+    InputShapes,
+    PrepareOptions,
+)
+from neurald.hal.errors import BadData
+from neurald.hal.memory.pool import HostMemory, SharedMemory
+from neurald.hal.model.types import Model
+
+DRIVER = "support.devices.compiling:CompilingDevice"
+#: Far longer than any test takes.
+FOR_EVER_S = 1000.0
+NOTE = "compiled apart"
+
+
+def doing(what: str, *words: object) -> PrepareOptions:
+    """Options that have the process that compiles do something."""
+    key = " ".join((what, *map(str, words))).encode()
+    assert len(key) <= CACHE_KEY_BYTES
+    return PrepareOptions(cache_key=key.ljust(CACHE_KEY_BYTES))
+
+
+class CompilingDevice(AddingDevice):
+    """Runs `addition` with the constant that another process gives back."""
+
+    name = "compiling"
+    cache_files_needed = CacheFilesNeeded()
+
+    def get_ready_to_compile(self) -> None:
+        pass
+
+    def compile(self, model: Model, shapes: InputShapes | None, options: PrepareOptions) -> Compiled:
+        what, *words = options.cache_key.decode().split()
+        return _ACTIONS[what](model, *words)
+
+    def prepare_model(self, model: Model, options: PrepareOptions) -> AddingPreparedModel:
+        assert options.compiler is not None
+        compiled = options.compiler.compile(deadline_s=options.deadline_s, cancellation=options.cancellation)
+        assert compiled.note == NOTE
+        return AddingPreparedModel(self, model)
+
+
+def _echo(model: Model, *words: str) -> Compiled:
+    constant = model.constant(model.main.operands[1])
+    assert constant is not None
+    artifact = Artifact(
+        model=(HostMemory(" ".join(words).encode()),), data=(HostMemory(constant), HostMemory(b""))
+    )
+    return Compiled(note=NOTE, artifact=artifact)
+
+
+def _sleep(model: Model, seconds: str) -> Compiled:
+    time.sleep(float(seconds))
+    return Compiled(note=NOTE)
+
+
+def _spin(model: Model) -> Compiled:
+    end = time.monotonic() + FOR_EVER_S
+    while time.monotonic() < end:
+        pass
+    return Compiled(note=NOTE)
+
+
+def _arrays(model: Model) -> Compiled:
+    kept: list[object] = []
+    while len(kept) < 1 << 14:
+        kept.append(np.ones(1 << 20, np.uint8))
+    return Compiled(note=NOTE)
+
+
+def _shared(model: Model) -> Compiled:
+    kept: list[object] = []
+    while len(kept) < 1 << 10:
+        kept.append(SharedMemory.constant(memoryview(bytes(1 << 24))))
+    return Compiled(note=NOTE)
+
+
+def _abort(model: Model) -> Compiled:
+    """As LLVM ends, and C++ where nobody catches what `new` throws."""
+    os.write(2, b"terminate called after throwing an instance of 'std::bad_alloc'\n")
+    os.kill(os.getpid(), signal.SIGABRT)
+    return Compiled(note=NOTE)
+
+
+def _crash(model: Model) -> Compiled:
+    ctypes.string_at(8)
+    return Compiled(note=NOTE)
+
+
+def _refuse(model: Model) -> Compiled:
+    raise BadData("the model is not to its taste")
+
+
+def _fail(model: Model) -> Compiled:
+    raise ZeroDivisionError("inside")
+
+
+def _log(model: Model) -> Compiled:
+    logging.getLogger("neurald.test").warning("%s", "x" * 100_000)
+    for number in range(10_000):
+        logging.getLogger("neurald.test").warning("line %d", number)
+    return Compiled(note=NOTE)
+
+
+def _family(model: Model, number: str) -> Compiled:
+    """Starts a process of its own, and tells the number of both."""
+    child = subprocess.Popen([sys.executable, "-c", f"import time; time.sleep({FOR_EVER_S})"])
+    path = family_path(int(number))
+    path.with_suffix(".part").write_text(f"{os.getpid()} {child.pid}")
+    path.with_suffix(".part").rename(path)
+    return _spin(model)
+
+
+def family_path(number: int) -> Path:
+    """Where `family` tells its processes to the one of that number."""
+    return Path(os.environ["NEURALD_SECRET_FILE"]).with_name(f"family{number}")
+
+
+_ACTIONS: dict[str, Callable[..., Compiled]] = {
+    "echo": _echo,
+    "sleep": _sleep,
+    "spin": _spin,
+    "arrays": _arrays,
+    "shared": _shared,
+    "abort": _abort,
+    "crash": _crash,
+    "refuse": _refuse,
+    "fail": _fail,
+    "log": _log,
+    "family": _family,
+}

@@ -1,0 +1,633 @@
+"""Drivers with one fault each, by name: what a conformance suite is there to find.
+
+Each is the sample driver with something wrong, as it happens to those who write drivers. `FAULTS` says of each which
+operations show it, and what a report on it must say.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from support.devices import faulty, misbehaving
+from support.devices.faulty import Execute, FaultyPrepared
+from support.devices.faulty_executions import (
+    Remembering,
+    SharedScratch,
+    StaleBurst,
+    StaleScratch,
+    WritesConstants,
+    aborts,
+    adds_to_output,
+    always_sufficient,
+    from_the_start,
+    ignores_cancel,
+    ignores_deadline,
+    ignores_deadline_while_running,
+    jumps_to_nowhere,
+    late_as_failure,
+    leaves_tail,
+    long_remainder,
+    negative_time,
+    no_nan,
+    no_shape_when_short,
+    overrun,
+    past_the_memory,
+    read_past_constants,
+    reads_before_an_input,
+    reads_behind_input,
+    reads_past_an_input,
+    short_overrun,
+    two_steps_off,
+    underrun,
+    waits_for_ever,
+    writes_back_past_an_output,
+    writes_input,
+    wrong_at_the_end_of_a_page,
+    wrong_shape,
+)
+
+from neurald.hal.device import (
+    Artifact,
+    Capabilities,
+    Device,
+    ExecuteOptions,
+    ExecutionResult,
+    FencedExecution,
+    PreparedModel,
+    PrepareOptions,
+    Verdict,
+)
+from neurald.hal.errors import Error, OpFailed
+from neurald.hal.execution.in_process import start_fenced
+from neurald.hal.memory.pool import HostMemory
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import (
+    Lifetime,
+    Model,
+    Operand,
+    Request,
+)
+from neurald.hal.operations.arithmetic.quantized import QUANTIZED
+from neurald.hal.sync.fence import Fence
+from neurald.hal.validation.shape_inference import bind_operations
+
+
+class SampleDevice(misbehaving.SampleDevice):
+    """The sample driver, which remembers nothing."""
+
+    def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:  # type: ignore[override]
+        prepared = super().prepare_model(model, options)
+        self.prepared.clear()
+        return prepared
+
+
+class Faulty(faulty.Faulty):
+    """The same with executions that go wrong."""
+
+    def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:  # type: ignore[override]
+        prepared = super().prepare_model(model, options)
+        self.prepared.clear()
+        return prepared
+
+
+class Wrapping(SampleDevice):
+    """Its prepared models are of another class."""
+
+    def __init__(self, kind: Callable[[PreparedModel], PreparedModel]) -> None:
+        super().__init__("faulty")
+        self._kind = kind
+
+    def wrap(self, prepared: PreparedModel) -> PreparedModel:
+        return self._kind(prepared)
+
+
+class OrderDependent(SampleDevice):
+    """All its prepared models use the constants that were loaded last, where they have as many inputs and outputs."""
+
+    last: PreparedModel | None = None
+
+    def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:  # type: ignore[override]
+        right = super().prepare_model(model, options)
+        self.last = right
+        outer = self
+
+        def execute(own: PreparedModel, request: Request, options: ExecuteOptions) -> ExecutionResult:
+            used = outer.last or own
+            graphs = [each.model.main for each in (used, own)]  # type: ignore[attr-defined]
+            ends = [[[g.operands[i] for i in (*g.inputs, *g.outputs)], len(g.inputs)] for g in graphs]
+            return (used if ends[0] == ends[1] else own).execute(request, options)
+
+        return FaultyPrepared(right, execute)
+
+
+# Compilers that get something wrong: the model that is prepared is another one.
+
+
+class Miscompiling(SampleDevice):
+    """What it prepares is what `change` makes of each operand, by the name of its parameter."""
+
+    def __init__(self, change: Callable[[str, Operand, Mapping[str, Operand]], Operand]) -> None:
+        super().__init__("faulty")
+        self._change = change
+
+    def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:  # type: ignore[override]
+        operands = list(model.main.operands)
+        for binding in bind_operations(model.main):
+            named = {name: operands[indexes[0]] for name, indexes in binding.inputs.items()}
+            named |= {name: operands[indexes[0]] for name, indexes in binding.outputs.items()}
+            for name, indexes in (*binding.inputs.items(), *binding.outputs.items()):
+                for index in indexes:
+                    operands[index] = self._change(name, operands[index], named)
+        changed = replace(model, main=replace(model.main, operands=tuple(operands)))
+        return super().prepare_model(changed, options)
+
+
+def _number(operand: Operand) -> int | None:
+    is_number = operand.lifetime is Lifetime.CONSTANT_COPY and not operand.type.is_tensor
+    return int(np.frombuffer(operand.value, operand.type.dtype)[0]) if is_number else None
+
+
+def _as(operand: Operand, number: int) -> Operand:
+    return replace(operand, value=np.asarray(number, operand.type.dtype).tobytes())
+
+
+def replacing(parameter: str, old: int | None, new: int) -> Callable[[], Device]:
+    """A driver that takes a number for another one: `old`, or with None any."""
+
+    def change(name: str, operand: Operand, named: Mapping[str, Operand]) -> Operand:
+        number = _number(operand) if name == parameter else None
+        return _as(operand, new) if number is not None and old in (None, number) else operand
+
+    return lambda: Miscompiling(change)
+
+
+def _negative_axis(name: str, operand: Operand, named: Mapping[str, Operand]) -> Operand:
+    number = _number(operand) if name == "axis" else None
+    return _as(operand, 0) if number is not None and number < -1 else operand
+
+
+def _equal_padding(name: str, operand: Operand, named: Mapping[str, Operand]) -> Operand:
+    """Padding is split evenly, whatever the sides say."""
+    sides = {"padding_left": "padding_right", "padding_right": "padding_left"}
+    if name not in sides or sides[name] not in named:
+        return operand
+    one, other = _number(named[name]), _number(named[sides[name]])
+    if one is None or other is None:
+        return operand
+    total = one + other
+    return _as(operand, total // 2 if name == "padding_left" else total - total // 2)
+
+
+def _first_channel_scale(name: str, operand: Operand, named: Mapping[str, Operand]) -> Operand:
+    quant = operand.channel_quant
+    if quant is None:
+        return operand
+    return replace(operand, channel_quant=replace(quant, scales=quant.scales[:1] * len(quant.scales)))
+
+
+def _unsigned_zero(name: str, operand: Operand, named: Mapping[str, Operand]) -> Operand:
+    """The zero point of an output is that of the first input."""
+    if not name.startswith("output") or operand.type not in QUANTIZED:
+        return operand
+    first = named.get("input1") or named.get("input") or operand
+    return replace(operand, zero_point=first.zero_point)
+
+
+# Caches inside of drivers, whose keys miss something.
+
+
+class Colliding(SampleDevice):
+    """Prepares no model that it believes to have prepared before.
+
+    Args:
+        without: names of parameters, or "scale", "zero_point", "constants", which its key misses.
+    """
+
+    def __init__(self, *without: str) -> None:
+        super().__init__("faulty")
+        self._without = without
+        self._known: dict[object, PreparedModel] = {}
+
+    def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:  # type: ignore[override]
+        key = self._key(model), bool(options.cache_key)
+        if key not in self._known:
+            self._known[key] = super().prepare_model(model, options)
+        return self._known[key]
+
+    def _key(self, model: Model) -> object:
+        graph = model.main
+        names = {
+            index: name
+            for binding in bind_operations(graph)
+            for name, indexes in binding.inputs.items()
+            for index in indexes
+        }
+        found: list[object] = [operation.type for operation in graph.operations]
+        for index, operand in enumerate(graph.operands):
+            if names.get(index) in self._without:
+                continue
+            found += [operand.type, operand.dimensions, operand.lifetime, operand.channel_quant]
+            for name in ("scale", "zero_point"):
+                if name not in self._without:
+                    found.append(getattr(operand, name))
+            value = model.constant(operand)
+            if value is not None and ("constants" not in self._without or not operand.type.is_tensor):
+                found.append(value.tobytes())
+        return tuple(found), graph.inputs, graph.outputs, model.relaxed
+
+
+class CollidingArtifacts(SampleDevice):
+    """What it read from a cache before it knows by the size of the files."""
+
+    def __init__(self) -> None:
+        super().__init__("faulty")
+        self._read: dict[object, PreparedModel] = {}
+
+    def prepare_model_from_cache(self, artifact: Artifact, options: PrepareOptions) -> PreparedModel:  # type: ignore[override]
+        key = [memory.size for memory in (*artifact.model, *artifact.data)].__repr__()
+        if key not in self._read:
+            self._read[key] = super().prepare_model_from_cache(artifact, options)
+        return self._read[key]
+
+
+class Crashing(SampleDevice):
+    """Bad cache files end in whatever error its parser meets."""
+
+    def prepare_model_from_cache(self, artifact: Artifact, options: PrepareOptions) -> PreparedModel:  # type: ignore[override]
+        try:
+            return super().prepare_model_from_cache(artifact, options)
+        except Error as error:
+            raise IndexError(str(error)) from None
+
+
+class Trusting(SampleDevice):
+    """Cache files that are too short are taken for what was read before."""
+
+    _last: PreparedModel | None = None
+
+    def prepare_model_from_cache(self, artifact: Artifact, options: PrepareOptions) -> PreparedModel:  # type: ignore[override]
+        try:
+            prepared = super().prepare_model_from_cache(artifact, options)
+        except Error:
+            if self._last is None:
+                raise
+            return self._last
+        self._last = prepared
+        return prepared
+
+
+class _Artifacts(FaultyPrepared):
+    def __init__(self, right: PreparedModel, change: Callable[[Artifact], Artifact]) -> None:
+        super().__init__(right, lambda right, request, options: right.execute(request, options))
+        self._change = change
+
+    def artifact(self) -> Artifact | None:
+        found = super().artifact()
+        return None if found is None else self._change(found)
+
+
+def _varying(artifact: Artifact) -> Artifact:
+    stamp = time.monotonic_ns().to_bytes(8, "little")
+    return replace(artifact, data=(HostMemory(bytes(artifact.data[0].view()) + stamp),))
+
+
+class Varying(SampleDevice):
+    """Its artifacts contain the time."""
+
+    def wrap(self, prepared: PreparedModel) -> PreparedModel:
+        return _Artifacts(prepared, _varying)
+
+    def prepare_model_from_cache(self, artifact: Artifact, options: PrepareOptions) -> PreparedModel:  # type: ignore[override]
+        content = bytes(artifact.data[0].view())[:-8]
+        return self.wrap(
+            super().prepare_model_from_cache(replace(artifact, data=(HostMemory(content),)), options)
+        )
+
+
+# What it says of itself and of models.
+
+
+class Promising(SampleDevice):
+    """Says that it supports what it cannot prepare."""
+
+    def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:  # type: ignore[override]
+        if any((operand.dimensions or ()).count(1) > 1 for operand in model.main.operands):
+            raise OpFailed("two dimensions of length 1")
+        return super().prepare_model(model, options)
+
+
+class Moody(SampleDevice):
+    """Supports less once it has prepared something."""
+
+    _count = 0
+
+    def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:  # type: ignore[override]
+        self._count += 1
+        return super().prepare_model(model, options)
+
+    def supported_operations(self, model: Model) -> Sequence[Verdict]:
+        if self._count % 7 == 6 and threading.current_thread() is threading.main_thread():
+            return [Verdict(ok=False, reason="busy")] * len(model.main.operations)
+        return super().supported_operations(model)
+
+
+class Allocating(SampleDevice):
+    """Allocates the tensors of a model to say whether it supports it."""
+
+    def supported_operations(self, model: Model) -> Sequence[Verdict]:
+        for operand in model.main.operands:
+            if operand.is_fully_specified and operand.dimensions and operand.type.is_tensor:
+                np.ones(min(int(np.prod(operand.dimensions)), 1 << 28), np.uint8)
+        return super().supported_operations(model)
+
+
+class Silent(SampleDevice):
+    """Refuses without a reason."""
+
+    def supported_operations(self, model: Model) -> Sequence[Verdict]:
+        return [Verdict(ok=False)] * len(model.main.operations)
+
+
+class Boasting(SampleDevice):
+    """Claims to need no time."""
+
+    def capabilities(self) -> Capabilities:
+        found = super().capabilities()
+        return replace(found, if_performance=replace(found.if_performance, exec_time=0.0))
+
+
+class Keeping(SampleDevice):
+    """Never lets go of a prepared model."""
+
+    def __init__(self) -> None:
+        super().__init__("faulty")
+        self.kept: list[PreparedModel] = []
+
+    def wrap(self, prepared: PreparedModel) -> PreparedModel:
+        self.kept.append(prepared)
+        return prepared
+
+
+class Leaking(SampleDevice):
+    """Lets go of prepared models, and keeps their constants."""
+
+    def __init__(self) -> None:
+        super().__init__("faulty")
+        self.packed: list[bytes] = []
+
+    def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:  # type: ignore[override]
+        self.packed += [bytes(pool.view()) for pool in model.pools]
+        return super().prepare_model(model, options)
+
+
+class NoEmpty(SampleDevice):
+    """Divides by the number of elements."""
+
+    def wrap(self, prepared: PreparedModel) -> PreparedModel:
+        def execute(right: PreparedModel, request: Request, options: ExecuteOptions) -> ExecutionResult:
+            _ = 1 // min((argument.length for argument in request.outputs), default=1)
+            return right.execute(request, options)
+
+        return FaultyPrepared(prepared, execute)
+
+
+class _Impatient(FaultyPrepared):
+    def __init__(self, right: PreparedModel) -> None:
+        super().__init__(right, lambda right, request, options: right.execute(request, options))
+
+    def execute_fenced(
+        self,
+        request: Request,
+        wait_for: Sequence[Fence],
+        options: ExecuteOptions,
+        after_fences_s: float | None = None,
+    ) -> FencedExecution:
+        return start_fenced(self, request, (), options, after_fences_s)
+
+
+class Impatient(SampleDevice):
+    """Fenced executions wait for nobody."""
+
+    def wrap(self, prepared: PreparedModel) -> PreparedModel:
+        return _Impatient(prepared)
+
+
+class SameMemory(SampleDevice):
+    """All of its memories are one."""
+
+    _memory: HostMemory | None = None
+
+    def allocate(self, description: Any) -> Any:
+        found = super().allocate(description)
+        if self._memory is None or self._memory.size < found.size:
+            self._memory = HostMemory(np.zeros(max(1 << 16, found.size), np.uint8))
+        return self._memory
+
+
+# Drivers that only guard pages find out. Another process creates them, so that each has a name.
+
+
+def create_reading_past_an_input() -> Device:
+    return Faulty(reads_past_an_input)
+
+
+def create_reading_before_an_input() -> Device:
+    return Faulty(reads_before_an_input)
+
+
+def create_writing_past_an_output() -> Device:
+    return Faulty(writes_back_past_an_output)
+
+
+def create_aborting() -> Device:
+    return Faulty(aborts)
+
+
+def create_following_null() -> Device:
+    return Faulty(jumps_to_nowhere)
+
+
+def create_waiting() -> Device:
+    return Faulty(waits_for_ever)
+
+
+def create_wrong_at_the_end_of_a_page() -> Device:
+    return Faulty(wrong_at_the_end_of_a_page)
+
+
+class Printing(SampleDevice):
+    """Writes to standard output."""
+
+    def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:  # type: ignore[override]
+        os.write(1, b"a model of mine\n" * 100)
+        return super().prepare_model(model, options)
+
+
+def create_printing() -> Device:
+    return Printing("faulty")
+
+
+class Forking(SampleDevice):
+    """Leaves a process behind that lives on for some time, and aborts."""
+
+    def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:  # type: ignore[override]
+        if not os.fork():
+            time.sleep(25)
+            os._exit(0)
+        os.abort()
+
+
+def create_forking() -> Device:
+    return Forking("faulty")
+
+
+class ReadingConstants(SampleDevice):
+    """Packs the constants of convolutions in whole vectors."""
+
+    def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:  # type: ignore[override]
+        if model.main.operations[0].type is OperationType.CONV_2D:
+            read_past_constants(model)
+        return super().prepare_model(model, options)
+
+
+def create_reading_past_constants() -> Device:
+    return ReadingConstants("faulty")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """A driver with a fault.
+
+    Attributes:
+        create: makes its device.
+        operations: that show it.
+        says: what a failure must say, in its subject, label or detail.
+        driver: that opens the device in another process, if guard pages are to find the fault.
+    """
+
+    create: Callable[[], Device]
+    operations: tuple[str, ...]
+    says: str
+    driver: str = ""
+
+
+def _executing(execute: Execute, says: str, *operations: str) -> Fault:
+    return Fault(create=lambda: Faulty(execute), operations=operations or ("ADD",), says=says)
+
+
+def _wrapping(kind: Callable[[PreparedModel], PreparedModel], says: str, *operations: str) -> Fault:
+    return Fault(create=lambda: Wrapping(kind), operations=operations or ("ADD",), says=says)
+
+
+def _miscompiling(
+    change: Callable[[str, Operand, Mapping[str, Operand]], Operand], says: str, *operations: str
+) -> Fault:
+    return Fault(create=lambda: Miscompiling(change), operations=operations, says=says)
+
+
+def _replacing(parameter: str, old: int | None, new: int, says: str, *operations: str) -> Fault:
+    return Fault(create=replacing(parameter, old, new), operations=operations, says=says)
+
+
+def _colliding(without: Sequence[str], says: str, *operations: str) -> Fault:
+    return Fault(create=lambda: Colliding(*without), operations=operations, says=says)
+
+
+def _of(kind: Callable[..., Device], says: str, *operations: str) -> Fault:
+    return Fault(create=kind, operations=operations or ("ADD",), says=says)
+
+
+def _beside_buffers(create: Callable[[], Device], says: str, *operations: str) -> Fault:
+    driver = f"{create.__module__}:{create.__name__}"
+    return Fault(create=create, operations=operations or ("ADD",), says=says, driver=driver)
+
+
+FAULTS: Mapping[str, Fault] = {
+    "overrun": _executing(overrun, "behind the end of output 0"),
+    "overrun by address": _executing(past_the_memory, "it wrote"),
+    "underrun": _executing(underrun, "before output 0"),
+    "overrun of a short output": _executing(short_overrun, "with a buffer that is too small: it wrote"),
+    "writes to an input": _executing(writes_input, "it wrote to input"),
+    "writes to constants": _wrapping(WritesConstants, "constant"),
+    "leaves the tail unwritten": _executing(leaves_tail, "never written"),
+    "adds to what the output held": _executing(adds_to_output, "differ"),
+    "reads behind an input": _executing(reads_behind_input, "differ"),
+    "reads inputs from the start": _executing(from_the_start, "differ"),
+    "two steps off": _executing(two_steps_off, "QUANT8"),
+    "no NaN": _executing(no_nan, "nan is expected", "LOG"),
+    "wrong remainder of long vectors": _executing(long_remainder, "long", "FLOOR"),
+    "wrong shape": _executing(wrong_shape, "shape"),
+    "always sufficient": _executing(always_sufficient, "small is said to be large enough"),
+    "no shapes when short": _executing(no_shape_when_short, "the shapes are said to be"),
+    "ignores cancel": _executing(ignores_cancel, "cancellation"),
+    "ignores the deadline of a run": _executing(ignores_deadline_while_running, "deadline of a run"),
+    "ignores deadlines": _executing(ignores_deadline, "past deadlines"),
+    "calls lateness a failure": _executing(late_as_failure, "OP_FAILED"),
+    "times that do not add up": _executing(negative_time, "ns on the device"),
+    "remembers its first results": _wrapping(Remembering, "differ"),
+    "stale scratch": _wrapping(StaleScratch, "the same inputs gave the right outputs before"),
+    "shared scratch": _wrapping(SharedScratch, "executions at a time"),
+    "stale burst": _wrapping(StaleBurst, "burst"),
+    "depends on the order": Fault(
+        create=lambda: OrderDependent("faulty"), operations=("ADD",), says="had been prepared and run"
+    ),
+    "ignores RELU1": _replacing("activation", 2, 0, "activation=RELU1", "ADD"),
+    "takes RELU6 for RELU": _replacing("activation", 3, 1, "activation=RELU6", "MUL"),
+    "takes RELU1 for RELU6": _replacing("activation", 2, 3, "activation=RELU1", "CONV_2D"),
+    "takes SAME for VALID": _replacing("padding_scheme", 1, 2, "padding_scheme=1", "MAX_POOL_2D"),
+    "ignores dilation": _replacing("dilation_width", None, 1, "dilation_width=2", "CONV_2D"),
+    "ignores NCHW": _replacing("nchw", None, 0, "nchw=True", "AVERAGE_POOL_2D"),
+    "ignores keep_dims": _replacing("keep_dims", None, 0, "is declared", "REDUCE_SUM"),
+    "ignores align_corners": _replacing("align_corners", None, 0, "differ", "RESIZE_BILINEAR"),
+    "negative axes": _miscompiling(_negative_axis, "axis=-", "SOFTMAX"),
+    "pads both sides alike": _miscompiling(_equal_padding, "padding_", "DEPTHWISE_CONV_2D"),
+    "first scale for all channels": _miscompiling(_first_channel_scale, "PER_CHANNEL", "CONV_2D"),
+    "zero point of the input": _miscompiling(_unsigned_zero, "zero point of", "ADD"),
+    "key without stride": _colliding(("stride_width", "stride_height"), "stride_", "CONV_2D"),
+    "key without dilation": _colliding(("dilation_width", "dilation_height"), "dilation_", "CONV_2D"),
+    "key without padding": _colliding(
+        ("padding_left", "padding_right", "padding_top", "padding_bottom"), "padding_", "CONV_2D"
+    ),
+    "key without activation": _colliding(("activation",), "activation=", "ADD"),
+    "key without axis": _colliding(("axis",), "axis=", "SOFTMAX"),
+    "key without scales": _colliding(("scale",), "scale of", "ADD"),
+    "key without zero points": _colliding(("zero_point",), "zero point of", "ADD"),
+    "key without constants": _colliding(("constants",), "other values", "ADD"),
+    "colliding artifacts": _of(CollidingArtifacts, "(from the cache)"),
+    "crash of bad artifacts": _of(Crashing, "IndexError"),
+    "trusts bad artifacts": _of(Trusting, "damaged cache files"),
+    "artifacts with the time": _of(Varying, "two preparations of the same model differ"),
+    "promises what it cannot do": _of(Promising, "two dimensions of length 1"),
+    "verdicts with moods": _of(Moody, "busy"),
+    "verdicts that allocate": _of(Allocating, "verdicts are cheap"),
+    "refuses without a reason": _of(Silent, "without a reason"),
+    "needs no time": _of(Boasting, "capabilities"),
+    "keeps prepared models": _of(Keeping, "dropped models"),
+    "keeps constants": _of(Leaking, "MiB are still in use"),
+    "no empty tensors": _of(NoEmpty, "ZeroDivisionError"),
+    "does not wait for fences": _of(Impatient, "signalled before"),
+    "one memory for all": _of(SameMemory, "other memory of the device"),
+    "reads past an input": _beside_buffers(
+        create_reading_past_an_input, "it read 1 byte behind the end of input 1"
+    ),
+    "reads before an input": _beside_buffers(
+        create_reading_before_an_input, "it read 64 bytes before the start of input 0"
+    ),
+    "writes past an output what is there": _beside_buffers(
+        create_writing_past_an_output, "it wrote 1 byte behind the end of output 0"
+    ),
+    "reads past constants": _beside_buffers(
+        create_reading_past_constants, "prepare_model: it read 1 byte behind the end of constant 0", "CONV_2D"
+    ),
+    "aborts": _beside_buffers(create_aborting, "its process ended with SIGABRT: an assertion does not hold"),
+    "follows a null pointer": _beside_buffers(
+        create_following_null, "its process ended with SIGSEGV at 0x10, which is near no buffer"
+    ),
+    "wrong at the end of a page": _beside_buffers(
+        create_wrong_at_the_end_of_a_page, "buffers before guard pages: output 0"
+    ),
+}

@@ -1,0 +1,23 @@
+"""Devices with and without extensions; `support.devices.vendors:create_measured` is a driver, and so on."""
+
+from dataclasses import replace
+
+from neurald.drivers.sample.device import SampleDevice
+from neurald.drivers.sample.extension import EXTENSION
+from neurald.drivers.sample.flavour import ALL
+from neurald.hal.device import Performance
+
+
+def create_without_tflite() -> SampleDevice:
+    """A device that lists no extension at all."""
+    device = SampleDevice(replace(ALL, extensions=()))
+    device.extensions = ()
+    return device
+
+
+def create_measured() -> SampleDevice:
+    """A device that says how fast it is at a vendor's operand type."""
+    capabilities = ALL.capabilities
+    own = {EXTENSION.operand_type(0): Performance(exec_time=0.25, power_usage=0.5)}
+    performance = {**capabilities.operand_performance, **own}
+    return SampleDevice(replace(ALL, capabilities=replace(capabilities, operand_performance=performance)))

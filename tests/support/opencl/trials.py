@@ -1,0 +1,37 @@
+"""Sources of different speeds, and ones that fail, for tests of what measures them."""
+
+from dataclasses import replace
+
+from support.opencl.kernels import GRAPHS, kernels
+
+from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
+from neurald.drivers.opencl.codegen.render import render
+from neurald.drivers.opencl.platform.device_facts import DeviceKind
+from neurald.drivers.opencl.platform.discovery import DeviceContext
+
+
+def good() -> Source:
+    """One that adds a bias and applies an activation."""
+    (kernel,) = kernels(GRAPHS["elementwise"]())
+    return render(kernel)
+
+
+def slowed(times: int) -> Source:
+    """The same, with so many stores before it."""
+    text = good().text.replace(
+        "  if (at >=",
+        f"  for (int i = 0; i < {times}; ++i) ((__local volatile uchar *)scratch)[0] = i;\n  if (at >=",
+    )
+    assert text != good().text
+    return replace(good(), text=text, groups=4)
+
+
+def broken(number: int = 0) -> Source:
+    """One that does not build."""
+    return replace(good(), text=f"/* {number} */ static void {NAME}(;\n")
+
+
+def as_gpu(device: DeviceContext) -> DeviceContext:
+    """The same device, for which other processes help to build."""
+    facts = replace(device.facts, kind=DeviceKind.GPU, global_memory_bytes=16 << 30, compute_units=1)
+    return DeviceContext(facts)

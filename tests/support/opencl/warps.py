@@ -1,0 +1,100 @@
+"""Texts with instructions of NVIDIA's warps, for devices that have none: work-items give each other what those would."""
+
+import re
+from dataclasses import replace
+
+from support.opencl.adding import without_ptx
+
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
+
+#: Local memory behind what kernels use: six words of each work-item.
+_AT, _BYTES = 48 * 1024, 256 * 6 * 4
+
+#: A matrix of 16 × 32 bytes times one of 32 bytes × 8, whose parts a warp's work-items have at `all`.
+_MULTIPLY = """\
+static inline uint warp_left(const __local uint *all, const int row, const int word) {
+  return all[(row % 8 * 4 + word % 4) * 6 + row / 8 + word / 4 * 2];
+}
+static inline uint warp_right(const __local uint *all, const int column, const int word) {
+  return all[(column * 4 + word % 4) * 6 + 4 + word / 4];
+}
+static inline float warp_products_f16(const uint left, const uint right) {
+  const uint first[1] = {left}, second[1] = {right};
+  const float2 a = vload_half2(0, (const half *)first), b = vload_half2(0, (const half *)second);
+  return a.x * b.x + a.y * b.y;
+}
+static inline float warp_products_tf32(const uint left, const uint right) {
+  return as_float(left) * as_float(right);
+}
+static inline int warp_products_s8(const uint left, const uint right) {
+  const int4 a = convert_int4(as_char4(left)), b = convert_int4(as_char4(right));
+  return a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w;
+}
+static inline int warp_products_u8(const uint left, const uint right) {
+  const int4 a = convert_int4(as_uchar4(left)), b = convert_int4(as_char4(right));
+  return a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w;
+}
+#define WARP_MULTIPLY(products, sums, left, low, high) { \\
+    __local uint *all = (__local uint *)(scratch + AT) + lid / 32 * (32 * 6), *own = all + lid % 32 * 6; \\
+    const uint4 given = left; \\
+    barrier(CLK_LOCAL_MEM_FENCE); \\
+    own[0] = given.x; own[1] = given.y; own[2] = given.z; own[3] = given.w; own[4] = low; own[5] = high; \\
+    barrier(CLK_LOCAL_MEM_FENCE); \\
+    for (int z = 0; z < 4; ++z) \\
+      for (int word = 0; word < 8; ++word) \\
+        sums[z] += products(warp_left(all, lid % 32 / 4 + z / 2 * 8, word), \\
+                            warp_right(all, lid % 4 * 2 + z % 2, word)); \\
+  }
+static inline uint warp_bytes(const uint first, const uint second, const uint which) {
+  const ulong all = first | (ulong)second << 32;
+  uint found = 0;
+  for (int i = 0; i < 4; ++i) found |= (uint)(all >> (which >> 4 * i & 7) * 8 & 255) << 8 * i;
+  return found;
+}
+""".replace("AT)", f"{_AT})")
+#: A function that multiplies, with the type of its left matrix; all of it is one statement.
+_MULTIPLYING = re.compile(
+    r"static inline void (\w+)_multiply\([^{]*\{\n  asm volatile\(\"mma\.sync\.aligned\.\w+\.row\.col\.\w+\.(\w+)\..*?;\n\}\n",
+    re.DOTALL,
+)
+_BYTES_OF = re.compile(r"static inline uint (\w+)_bytes\([^{]*\{\n.*?\n\}\n", re.DOTALL)
+_ASKED = re.compile(r"asm volatile\(\"ld\.global\.nc\.v4\.u32 .*?;\"\n.*?\);\n", re.DOTALL)
+_REST = re.compile(r'asm\("cvt\.rna\.tf32\.f32 %0, %1;" : "=r"\(rest\) : "f"\((.*?)\)\);\n')
+_COPY = re.compile(
+    r'asm volatile\("cp\.async\.c[ag]\.shared\.global \[%0\], \[%1\], (\d+);" :: "r"\(\(uint\)\(ulong\)to\), "l"\(\(ulong\)from\) : "memory"\);'
+)
+_COUNT = re.compile(
+    r'asm volatile\("atom\.acq_rel\.gpu\.global\.add\.u32 %0, \[%1\], 1;" : "=r"\(others\) : "l"\(\(ulong\)count\) : "memory"\);'
+)
+
+
+def without_warps(text: str) -> str:
+    """The same without PTX, for work-groups of 256, all of whose work-items multiply at the same time."""
+    text, count = _MULTIPLYING.subn(
+        r"#define \1_multiply(sums, left, low, high) WARP_MULTIPLY(warp_products_\2, sums, left, low, high)\n",
+        text,
+    )
+    assert count
+    text = _BYTES_OF.sub(r"#define \1_bytes(first, second, which) warp_bytes(first, second, which)\n", text)
+    text = _REST.sub(r"rest = as_uint(\1);\n", text)
+    text = _ASKED.sub("found = *from;\n", text)
+    text = _COPY.sub(r"for (int i = 0; i < \1; ++i) to[i] = from[i];", text)
+    text = _COUNT.sub("others = atomic_inc(count);", text)
+    # Written out, what work-items keep between all those barriers does not fit the stack of a thread.
+    text = text.replace("#pragma unroll\n", "#pragma unroll 1\n")
+    text = without_ptx(text)
+    text = re.sub(r"__local uchar scratch\[\d+\]", f"__local uchar scratch[{_AT + _BYTES}]", text)
+    return _MULTIPLY + text
+
+
+def with_tensor_cores(facts: DeviceFacts) -> DeviceFacts:
+    """A GPU with tensor cores, and else as the device is."""
+    return replace(
+        facts,
+        kind=DeviceKind.GPU,
+        compute_units=64,
+        is_nvidia=True,
+        compute_capability=(8, 0),
+        has_dot_product=True,
+        local_memory_bytes=_AT,
+    )

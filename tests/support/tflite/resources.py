@@ -1,0 +1,76 @@
+"""Parts of `.tflite` files with several subgraphs and with variables."""
+
+from typing import Any
+
+import numpy as np
+from support.tflite.builder import TfliteGraph, TfliteModel
+
+
+def constant(graph: TfliteGraph, value: Any, type_: str = "FLOAT32", **fields: Any) -> int:
+    """A constant tensor."""
+    return graph.tensor(np.shape(value), type_, data=value, **fields)
+
+
+def variable(graph: TfliteGraph, name: str, container: str = "") -> int:
+    """The handle of a resource variable."""
+    handle = graph.tensor((), "RESOURCE")
+    graph.operator("VAR_HANDLE", (), (handle,), "VarHandleOptions", Container=container, SharedName=name)
+    return handle
+
+
+def read(graph: TfliteGraph, handle: int, *shape: int, **fields: Any) -> int:
+    """The value of a variable."""
+    value = graph.tensor(shape, **fields)
+    graph.operator("READ_VARIABLE", (handle,), (value,), "ReadVariableOptions")
+    return value
+
+
+def assign(graph: TfliteGraph, handle: int, value: int) -> None:
+    """Gives a variable a value."""
+    graph.operator("ASSIGN_VARIABLE", (handle, value), (), "AssignVariableOptions")
+
+
+def plus(graph: TfliteGraph, first: int, second: int, *shape: int, **fields: Any) -> int:
+    """A sum."""
+    result = graph.tensor(shape, **fields)
+    graph.operator("ADD", (first, second), (result,), "AddOptions")
+    return result
+
+
+def branch(
+    graph: TfliteGraph, inputs: tuple[int, ...], outputs: tuple[int, ...], then: int, other: int
+) -> None:
+    """IF."""
+    graph.operator("IF", inputs, outputs, "IfOptions", ThenSubgraphIndex=then, ElseSubgraphIndex=other)
+
+
+def loop(
+    graph: TfliteGraph, inputs: tuple[int, ...], outputs: tuple[int, ...], condition: int, body: int
+) -> None:
+    """WHILE."""
+    graph.operator(
+        "WHILE", inputs, outputs, "WhileOptions", CondSubgraphIndex=condition, BodySubgraphIndex=body
+    )
+
+
+def initialise(file: TfliteModel, graph: TfliteGraph, **values: Any) -> None:
+    """CALL_ONCE of a further subgraph that gives variables (by name) initial values, constants of float32."""
+    graph.operator("CALL_ONCE", (), (), "CallOnceOptions", InitSubgraphIndex=len(file.graphs))
+    inner = file.subgraph()
+    for name, value in values.items():
+        assign(inner, variable(inner, name), constant(inner, value))
+
+
+def counts_up_to(file: TfliteModel, limit: int, *others: dict[str, Any]) -> TfliteGraph:
+    """A subgraph for a loop's condition: whether the first value, an INT32, is less than `limit`; more values may follow."""
+    graph = file.subgraph()
+    count, holds = graph.tensor((), "INT32"), graph.tensor((), "BOOL")
+    graph.operator("LESS", (count, constant(graph, limit, "INT32")), (holds,), "LessOptions")
+    graph.inputs, graph.outputs = (count, *(graph.tensor(**fields) for fields in others)), (holds,)
+    return graph
+
+
+def stepped(graph: TfliteGraph) -> tuple[int, int]:
+    """A loop's counter, and its value after a run of the body."""
+    count = graph.tensor((), "INT32")
+    return count, plus(graph, count, constant(graph, 1, "INT32"), type_="INT32")

@@ -1,0 +1,97 @@
+"""No file imports itself by way of others, not even for types only."""
+
+import ast
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from support.sweeps import sweep
+
+pytestmark = pytest.mark.quick
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("hal", "runtime", "drivers", "service")
+
+
+def module_of(path: Path, root: Path) -> str:
+    """What a file is imported as."""
+    parts = ["neurald", *path.relative_to(root).with_suffix("").parts]
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported(path: Path, modules: set[str]) -> Iterator[str]:
+    """The modules that a file imports anywhere, inside of functions and for type checkers too."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in modules)
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                yield inner if inner in modules else node.module
+
+
+def import_graph(root: Path) -> Mapping[str, set[str]]:
+    """The modules of all packages, and which of these each one imports."""
+    files = {
+        module_of(path, root): path for package in PACKAGES for path in sorted((root / package).rglob("*.py"))
+    }
+    modules = set(files)
+    return {
+        name: {other for other in imported(path, modules) if other in modules and other != name}
+        for name, path in files.items()
+    }
+
+
+def cycle(graph: Mapping[str, set[str]]) -> list[str]:
+    """Modules each of which imports the next one, the last one the first; none where there is no cycle."""
+    done: set[str] = set()
+    for start in graph:
+        trail: list[str] = []
+        stack = [(start, iter(sorted(graph[start])))] if start not in done else []
+        while stack:
+            name, targets = stack[-1]
+            if len(trail) < len(stack):
+                trail.append(name)
+            target = next((each for each in targets if each not in done), None)
+            if target in trail:
+                return trail[trail.index(target) :]
+            if target is None:
+                done.add(name)
+                stack.pop()
+                trail.pop()
+            else:
+                stack.append((target, iter(sorted(graph[target]))))
+    return []
+
+
+def test_no_file_imports_itself_by_way_of_others() -> None:
+    assert cycle(import_graph(ROOT)) == [], "each of these imports the next one, and the last one the first"
+
+
+@sweep(
+    ("graph", "expected"),
+    [
+        ({"a": {"b"}, "b": {"c"}, "c": set()}, []),
+        ({"a": {"b", "c"}, "b": {"d"}, "c": {"d"}, "d": set()}, []),
+        ({"a": {"b"}, "b": {"c"}, "c": {"b"}}, ["b", "c"]),
+        ({"a": set(), "b": {"a", "d"}, "c": {"b"}, "d": {"c"}}, ["b", "d", "c"]),
+    ],
+)
+def test_cycles_are_found(graph: dict[str, set[str]], expected: list[str]) -> None:
+    assert cycle(graph) == expected
+
+
+def test_all_kinds_of_imports_count(tmp_path: Path) -> None:
+    for package in PACKAGES:
+        (tmp_path / package).mkdir()
+    (tmp_path / "hal/__init__.py").touch()
+    (tmp_path / "hal/lazy.py").write_text("def f():\n    from neurald.hal import plain\n")
+    (tmp_path / "hal/plain.py").write_text("import os\nimport neurald.runtime.typed\n")
+    (tmp_path / "runtime/typed.py").write_text("if TYPE_CHECKING:\n    from neurald.hal.lazy import f\n")
+    assert import_graph(tmp_path) == {
+        "neurald.hal": set(),
+        "neurald.hal.lazy": {"neurald.hal.plain"},
+        "neurald.hal.plain": {"neurald.runtime.typed"},
+        "neurald.runtime.typed": {"neurald.hal.lazy"},
+    }
+    assert len(cycle(import_graph(tmp_path))) == 3
