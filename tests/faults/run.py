@@ -1,4 +1,4 @@
-"""Injects faults into driver daemons under load: no result may be wrong, no call hang, nothing leak.
+"""Injects faults into driver daemons under load to detect wrong results, hangs and leaks.
 
     .venv/bin/python tests/faults/run.py --count 200 --seed 1
     .venv/bin/python tests/faults/run.py --attacks --seconds 20 --json attacks.json
