@@ -152,7 +152,8 @@ class ModelBuilder:
 
         Args:
             index: of the operand.
-            value: an array of the operand's element type and size, a number, nested lists of numbers, or None.
+            value: an array of the operand's element type and size, a number, nested lists of numbers,
+                or None.
                 At most 128 bytes are copied now; a larger array must stay unchanged until `finish`.
 
         Raises:

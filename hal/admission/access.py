@@ -16,18 +16,12 @@ import grpc
 
 from neurald.hal.admission.session import Sessions
 from neurald.hal.errors import DeadObject, UnavailableDevice
-from neurald.hal.rpc.transport.access_token import TOKEN_VARIABLE
+from neurald.hal.rpc.transport.access_token import TOKEN_KEY, TOKEN_VARIABLE
 from neurald.hal.rpc.transport.status import SESSION_KEY, abort
 from neurald.hal.rpc.wire.device import Access
 
-TOKEN_KEY = "neurald-token"  # noqa: S105 - the name of a field
 #: Sessions that one connection may hold. Ours have a connection each.
 SESSIONS_OF_CONNECTION = 8
-
-
-def token_metadata(token: bytes | None) -> tuple[tuple[str, str], ...]:
-    """The metadata by which a client shows a token."""
-    return () if token is None else ((TOKEN_KEY, token.hex()),)
 
 
 class Gate(grpc.ServerInterceptor):

@@ -1,6 +1,7 @@
-"""Operations of vendors' extensions, of which nothing is known but that they read and write operands.
+"""Operations of vendor extensions, of which only the operands are known.
 
-Their devices check the rest: signature, values and shapes. A shape that the model leaves open is known once the device tells it.
+Their devices check signature, values and shapes. A shape that the model leaves open is known once
+the device reports it.
 """
 
 from collections.abc import Sequence
@@ -20,20 +21,20 @@ def _values(name: str) -> Parameter:
 
 
 _FORM = Form(inputs=(_values("inputs"),), outputs=(_values("outputs"),))
-#: As on Android, where extensions came with this level.
+#: As on Android, where extensions were introduced with this level.
 _ROW = Row(level=FeatureLevel.LEVEL_3, types={})
 
 
 class _VendorDefinition(Definition):
-    """Any operands, apart from models."""
+    """The definition of a vendor's operation, which accepts any operands except models."""
 
     def bind(
         self, operation: Operation, operands: Sequence[Operand], *, values_known: bool = True
     ) -> Binding:
-        """All operands under two names: `inputs` and `outputs`.
+        """Binds all operands to two names: `inputs` and `outputs`.
 
         Raises:
-            BadData: the operation writes nothing, or an operand is a model.
+            BadData: the operation has no outputs, or an operand is a model.
         """
         if not operation.outputs:
             raise BadData(f"{self.type.name} has no outputs")
@@ -62,7 +63,10 @@ def _reference(call: Call) -> tuple[Array, ...]:
 
 
 def definition_of(kind: OperationType) -> Definition | None:
-    """What is known of an operation: its definition in `neurald.hal.operations`, or that it is a vendor's; None where it is not implemented."""
+    """Returns the definition of an operation, built-in or a vendor's.
+
+    None if it is not implemented.
+    """
     known: Definition | None = _BUILT_IN.get(kind)
     if known is None and extension_of(kind) is not None:
         return _VendorDefinition(type=kind, forms=(_FORM,), rows=(_ROW,), shape=_shape, reference=_reference)

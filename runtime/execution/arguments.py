@@ -159,7 +159,7 @@ class Arguments:
     def set_output_from_memory(
         self, index: int, memory: Memory, offset: int, length: int, dimensions: Dimensions = None
     ) -> None:
-        """Binds `length` bytes of a memory, from `offset`, as an output; see `set_input_from_memory`."""
+        """Binds `length` bytes of `memory` at `offset` as an output; see `set_input_from_memory`."""
         operand = self._slot(self._outputs, self._output_operands, index, "output")
         if memory is None:
             raise UnexpectedNull(f"output {index}: the memory is None")

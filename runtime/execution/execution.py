@@ -130,7 +130,7 @@ class Execution:
     def set_input_from_memory(
         self, index: int, memory: Memory, offset: int, length: int, dimensions: Dimensions = None
     ) -> None:
-        """Binds `length` bytes of a memory, from `offset`, as an input. See `Arguments.set_input_from_memory`.
+        """Binds `length` bytes of `memory` at `offset` as an input. See `Arguments.set_input_from_memory`.
 
         Raises:
             BadData: there is no such input, the range is outside the memory, or its length is not
@@ -145,7 +145,7 @@ class Execution:
     def set_output_from_memory(
         self, index: int, memory: Memory, offset: int, length: int, dimensions: Dimensions = None
     ) -> None:
-        """Binds `length` bytes of a memory, from `offset`, as an output; see `set_input_from_memory`."""
+        """Binds `length` bytes of `memory` at `offset` as an output; see `set_input_from_memory`."""
         with self._lock:
             self._require_preparation()
             self._arguments.set_output_from_memory(index, memory, offset, length, dimensions)

@@ -17,7 +17,8 @@ class Boundary:
     """Operands that cross the boundary of a step, by index, in Android's order.
 
     Attributes:
-        inputs: inputs of the graph, then temporaries, then outputs of the graph that another step writes; each sorted.
+        inputs: inputs of the graph, then temporaries, then outputs of the graph that another step
+            writes; each sorted.
         outputs: outputs of the graph, then temporaries that another step reads; each sorted.
     """
 

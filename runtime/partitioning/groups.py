@@ -46,7 +46,7 @@ Group: TypeAlias = StepGroup | IfGroup | WhileGroup
 
 
 def branch_groups(group: IfGroup | WhileGroup) -> tuple[tuple[Group, ...], tuple[Group, ...]]:
-    """The groups of the graphs that an interpreted operation refers to, in the order of `referenced_graphs`."""
+    """The groups of an interpreted operation's graphs, in the order of `referenced_graphs`."""
     if isinstance(group, IfGroup):
         return group.then_groups, group.else_groups
     return group.condition_groups, group.body_groups

@@ -165,7 +165,7 @@ def _summary(slot: Any, array: Any) -> dict[str, Any]:
     """
     import numpy as np
 
-    from neurald.hal.operations.arithmetic.quantized import is_quantized
+    from neurald.hal.model.quantization import is_quantized
     from neurald.service.tensors.classification import real_values
 
     summary: dict[str, Any] = {"name": slot.key, "type": array.dtype.name, "shape": list(array.shape)}

@@ -9,8 +9,9 @@ import numpy as np
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import Model, Operand
-from neurald.hal.operations.arithmetic.quantized import dequantize, is_quantized
+from neurald.hal.operations.arithmetic.quantized import dequantize
 from neurald.service.tensors.files import open_regular
 
 Array = np.ndarray[Any, np.dtype[Any]]

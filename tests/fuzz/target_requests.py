@@ -36,7 +36,7 @@ from neurald.hal.memory.pool import SharedMemory
 from neurald.hal.model.constants import seal_constants
 from neurald.hal.model.types import Model
 from neurald.hal.process.address import Address
-from neurald.hal.rpc.server.channel import ChannelClient
+from neurald.hal.rpc.client.channel import ChannelClient
 from neurald.hal.rpc.server.server import SERVICE
 from neurald.hal.rpc.transport.status import SESSION_KEY
 from neurald.hal.rpc.wire.model import model_to_wire

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from neurald.hal.model.quantization import QUANTIZED
 from neurald.hal.model.types import Lifetime, Model, Operand, Subgraph
 from neurald.hal.operations import DEFINITIONS
-from neurald.hal.operations.arithmetic.quantized import QUANTIZED
 from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.validation.shape_inference import bind_operations, merge
 

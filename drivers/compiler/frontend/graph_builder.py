@@ -19,9 +19,9 @@ from neurald.drivers.compiler.lowering import LOWERINGS
 from neurald.hal.accounting.account import charge, reserve
 from neurald.hal.device import Verdict
 from neurald.hal.errors import BadData
+from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import Lifetime, Model, Operand, OperandType, byte_size
 from neurald.hal.operations import DEFINITIONS
-from neurald.hal.operations.arithmetic.quantized import is_quantized
 from neurald.hal.operations.machinery.call import Array, Call, UnknownValue
 from neurald.hal.operations.machinery.working_memory import reference_working_bytes
 from neurald.hal.validation.shape_inference import at_operation, declared_shape, infer_shapes

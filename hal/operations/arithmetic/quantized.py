@@ -2,20 +2,9 @@
 
 import numpy as np
 
-from neurald.hal.model.types import FusedActivation, Operand, OperandType
+from neurald.hal.model.quantization import is_quantized
+from neurald.hal.model.types import FusedActivation, Operand
 from neurald.hal.operations.machinery.call import Array, Call
-
-#: Operand types whose elements represent (quantised value - zero_point) * scale.
-QUANTIZED = frozenset(
-    (
-        OperandType.TENSOR_QUANT8_ASYMM,
-        OperandType.TENSOR_QUANT8_ASYMM_SIGNED,
-        OperandType.TENSOR_QUANT8_SYMM,
-        OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL,
-        OperandType.TENSOR_QUANT16_ASYMM,
-        OperandType.TENSOR_QUANT16_SYMM,
-    )
-)
 
 _LIMITS: dict[FusedActivation, tuple[float | None, float | None]] = {
     FusedActivation.NONE: (None, None),
@@ -23,11 +12,6 @@ _LIMITS: dict[FusedActivation, tuple[float | None, float | None]] = {
     FusedActivation.RELU1: (-1.0, 1.0),
     FusedActivation.RELU6: (0.0, 6.0),
 }
-
-
-def is_quantized(operand: Operand) -> bool:
-    """Returns True if the operand's elements are scaled integers."""
-    return operand.type in QUANTIZED
 
 
 def activate(values: Array, activation: FusedActivation) -> Array:

@@ -4,7 +4,8 @@ import numpy as np
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.operations.arithmetic.quantized import is_quantized, stored_limits
+from neurald.hal.model.quantization import is_quantized
+from neurald.hal.operations.arithmetic.quantized import stored_limits
 from neurald.hal.operations.convolution.weighted_sum import (
     ROWS,
     Writer,

@@ -8,8 +8,9 @@ from collections.abc import Callable
 import numpy as np
 
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FeatureLevel
-from neurald.hal.operations.arithmetic.quantized import activate, is_quantized, saturate
+from neurald.hal.operations.arithmetic.quantized import activate, saturate
 from neurald.hal.operations.convolution.windowing import (
     EXPLICIT_PADDING,
     IMPLICIT_PADDING,

@@ -13,9 +13,10 @@ from collections.abc import Callable
 import numpy as np
 
 from neurald.hal.errors import BadData
+from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import Requantization, Rounding
-from neurald.hal.operations.arithmetic.quantized import activate, is_quantized, stored_limits
+from neurald.hal.operations.arithmetic.quantized import activate, stored_limits
 from neurald.hal.operations.convolution.windowing import (
     DILATIONS,
     EXPLICIT_PADDING,

@@ -11,8 +11,9 @@ import numpy as np
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.quantization import QUANTIZED, is_quantized
 from neurald.hal.model.types import FeatureLevel, OperandType
-from neurald.hal.operations.arithmetic.quantized import QUANTIZED, is_quantized, real, store
+from neurald.hal.operations.arithmetic.quantized import real, store
 from neurald.hal.operations.detection.suppression import Decay, suppress_softly
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Check, Definition

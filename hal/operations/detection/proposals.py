@@ -6,8 +6,9 @@ import numpy as np
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.quantization import QUANTIZED
 from neurald.hal.model.types import FeatureLevel, OperandType
-from neurald.hal.operations.arithmetic.quantized import QUANTIZED, store
+from neurald.hal.operations.arithmetic.quantized import store
 from neurald.hal.operations.convolution.windowing import is_nchw, shape_from_nhwc, shape_to_nhwc, to_nhwc
 from neurald.hal.operations.detection.boxes import (
     box_rows,

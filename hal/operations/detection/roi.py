@@ -10,8 +10,9 @@ import numpy as np
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FeatureLevel, OperandType
-from neurald.hal.operations.arithmetic.quantized import is_quantized, round_away, store
+from neurald.hal.operations.arithmetic.quantized import round_away, store
 from neurald.hal.operations.convolution.windowing import (
     from_nhwc,
     is_nchw,

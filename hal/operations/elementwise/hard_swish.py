@@ -9,9 +9,10 @@ product is shifted to the output's scale.
 import numpy as np
 
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FeatureLevel, Operand
 from neurald.hal.operations.arithmetic.fixed_point import quantize_multiplier
-from neurald.hal.operations.arithmetic.quantized import is_quantized, saturate
+from neurald.hal.operations.arithmetic.quantized import saturate
 from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import data_rows, shape_of_input

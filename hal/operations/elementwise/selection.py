@@ -4,9 +4,10 @@ import numpy as np
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import multiply, quantize_multiplier, single_ratio
-from neurald.hal.operations.arithmetic.quantized import is_quantized, real, round_away, saturate
+from neurald.hal.operations.arithmetic.quantized import real, round_away, saturate
 from neurald.hal.operations.machinery.broadcasting import broadcast_shape
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition

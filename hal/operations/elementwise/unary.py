@@ -5,8 +5,8 @@ from collections.abc import Callable
 import numpy as np
 
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FeatureLevel
-from neurald.hal.operations.arithmetic.quantized import is_quantized
 from neurald.hal.operations.elementwise.activation import table_lookup
 from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.operations.machinery.definition import Definition

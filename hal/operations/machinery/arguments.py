@@ -3,7 +3,7 @@
 import numpy as np
 
 from neurald.hal.errors import BadData
-from neurald.hal.operations.arithmetic.quantized import is_quantized
+from neurald.hal.model.quantization import is_quantized
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Check
 

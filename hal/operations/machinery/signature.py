@@ -262,9 +262,7 @@ def _mismatch(
     rows: Sequence[Row],
     values_known: bool,
 ) -> tuple[int, str]:
-    """Returns the number of leading parameters that match, and the first mismatch ("" if all
-    match).
-    """
+    """Returns the number of leading parameters that match, and the first mismatch."""
     for matched, (parameter, index) in enumerate(pairs):
         operand = operands[index]
         where = f"{operand_name(operands, index)} ({parameter.name} of {name})"

@@ -13,7 +13,7 @@ _ARRAYS = 3
 
 
 def reference_working_bytes(inputs: Sequence[Array], outputs: Sequence[Shape | None]) -> int:
-    """Estimates the bytes that a reference needs while it computes, besides its inputs and outputs.
+    """Estimates the bytes that a reference needs besides its inputs and outputs.
 
     Args:
         inputs: its arguments.

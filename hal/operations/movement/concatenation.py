@@ -21,9 +21,7 @@ _FORM = Form(
 
 
 def _level(call: Call) -> FeatureLevel:
-    """Returns LEVEL_3 if an input's scale or zero point differs from the output's, otherwise
-    LEVEL_1.
-    """
+    """Returns LEVEL_3 if the inputs' scales or zero points differ from the output's."""
     return FeatureLevel.LEVEL_1 if has_same_scale(call, "inputs") else FeatureLevel.LEVEL_3
 
 

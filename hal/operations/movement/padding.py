@@ -6,8 +6,9 @@ import numpy as np
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.quantization import QUANTIZED, is_quantized
 from neurald.hal.model.types import FeatureLevel, OperandType
-from neurald.hal.operations.arithmetic.quantized import QUANTIZED, is_quantized, stored_limits
+from neurald.hal.operations.arithmetic.quantized import stored_limits
 from neurald.hal.operations.machinery.arguments import integers
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition

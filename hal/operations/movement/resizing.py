@@ -7,8 +7,9 @@ import numpy as np
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FeatureLevel, OperandType
-from neurald.hal.operations.arithmetic.quantized import is_quantized, round_away, saturate
+from neurald.hal.operations.arithmetic.quantized import round_away, saturate
 from neurald.hal.operations.convolution.windowing import (
     Pair,
     from_nhwc,
@@ -101,8 +102,7 @@ def _shape(call: Call) -> tuple[Shape, ...]:
 
 
 def coordinates(call: Call, length: int, result: int) -> Array:
-    """Returns the float32 input coordinates of `result` output elements, for an input of `length`
-    elements.
+    """Returns the float32 input coordinates of `result` output elements.
 
     With half-pixel centres these are the coordinates of the centres, not yet shifted back by half
     an element.
@@ -134,7 +134,7 @@ def _nearest(call: Call, values: Array) -> Array:
 
 
 def neighbours(call: Call, length: int, result: int) -> tuple[Array, Array, Array]:
-    """Returns the lower and upper int64 input index of each output element, and its float32 offset."""
+    """Returns lower and upper int64 input index of each output element, and float32 offset."""
     _, half_pixel_centers = flags(call)
     places = coordinates(call, length, result) - np.float32(0.5 * half_pixel_centers)
     lower = np.clip(np.floor(places), 0, length - 1)

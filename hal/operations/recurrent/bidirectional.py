@@ -45,8 +45,7 @@ def merged_as_declared(call: Call) -> None:
 
 
 def expect_linking(call: Call, weights: Sequence[str]) -> None:
-    """Checks that auxiliary weights are given for both cells or none, and only with an auxiliary
-    input.
+    """Checks that auxiliary weights are given for both cells or none, with an auxiliary input.
 
     Raises:
         BadData: they are not.
@@ -89,9 +88,7 @@ def backward_size(call: Call, auxiliary_weights: str) -> int | None:
 
 
 def sequences(call: Call, auxiliary_weights: str) -> tuple[Array, Array, Array | None]:
-    """Returns the main inputs of forward and backward cell, and their auxiliary input, all
-    time-major.
-    """
+    """Returns main inputs of forward and backward cell, and auxiliary input, all time-major."""
     time_major = call.scalar("time_major")
     forward = swap_batch(real(call, "input"), time_major=time_major)
     if not is_given(call, "aux_input"):

@@ -74,9 +74,7 @@ def _same_scales(call: Call, outputs: Mapping[str, str]) -> None:
 
 
 def _state_scales(call: Call) -> None:
-    """Checks that states keep their scales, and that of the cell state is a power of two in
-    `tanh16`'s range.
-    """
+    """Checks that states keep their scales, and that `tanh16` supports the cell state's."""
     bits = _cell_bits(call)
     if not 0 <= bits <= _MAXIMUM_CELL_BITS:
         raise BadData(
@@ -204,14 +202,17 @@ def _reference(call: Call) -> tuple[Array, ...]:
     return output, cell_state, output
 
 
-#: The gates of QUANTIZED_16BIT_LSTM in the order of the rows of its weights.
+#: The gates of QUANTIZED_16BIT_LSTM in the order of its weight rows.
 ORDER_16BIT = ("input", "cell", "forget", "output")
 WEIGHTS_16BIT = tuple(f"{source}_to_{gate}_weights" for source in ("input", "recurrent") for gate in GATES)
 BIASES_16BIT = tuple(f"{gate}_gate_bias" for gate in GATES)
 
 
 def _scales_16bit(call: Call) -> None:
-    """Inputs, outputs and states have fixed scales, the weights one in common, and the biases that of the products."""
+    """Checks scales.
+
+    Fixed for inputs, outputs and states, equal for all weights, products for biases.
+    """
     for name in ("input", "output_state_in", "output"):
         _expect_scale(call, name, 1 / 128, 128)
     weights = call.operand(WEIGHTS_16BIT[0])
@@ -240,10 +241,13 @@ def _shape_16bit(call: Call) -> tuple[Shape, ...]:
 
 
 def _reference_16bit(call: Call) -> tuple[Array, ...]:
-    """Android joins weights as (recurrent, input), but values as (input, output).
+    """Runs one step.
 
-    So the first columns are multiplied with the input, whatever the names of the operands say, and the conformance tests
-    want it so. A client that cuts a matrix of TFLite's in two in that order gets TFLite's results.
+    Android concatenates weights as (recurrent, input), but values as (input, output).
+
+    So the first columns are multiplied by the input, regardless of the operand names, as the
+    conformance tests require. A client that splits one of TFLite's matrices in that order gets
+    TFLite's results.
     """
     rows = [
         np.concatenate(

@@ -1,7 +1,8 @@
-"""LSTM cells of integers, as functions of arrays.
+"""Integer LSTM cells, as functions of arrays.
 
-They compute what `neurald.hal.operations.recurrent.lstm` describes, with 16-bit fixed-point numbers inside: the sums of the gates have 3
-integer bits, what the curves give has none, and the integer bits of the cell state are the model's choice.
+They compute the equations of `neurald.hal.operations.recurrent.lstm` in 16-bit fixed point: gate
+sums have 3 integer bits, results of activation functions have none, and the model chooses the
+integer bits of the cell state.
 """
 
 import math
@@ -20,17 +21,17 @@ from neurald.hal.operations.arithmetic.gemmlowp import (
 )
 from neurald.hal.operations.machinery.call import Array
 
-#: The scale of the sums that the curves are applied to: 16 bits, 3 of them integer bits.
+#: Scale of the arguments of activation functions: 16 bits, 3 of them integer bits.
 GATE_SCALE = 2.0**-12
-#: The scale of what the curves give.
+#: Scale of the results of activation functions.
 UNIT_SCALE = 2.0**-15
 
 _INT16, _INT32 = np.iinfo(np.int16), np.iinfo(np.int32)
 #: Fraction bits that layer normalisation adds to normalised numbers.
 NORM_BITS = 10
-#: A variance is computed with so many fraction bits.
+#: Fraction bits of a variance.
 VARIANCE_BITS = 20
-#: The largest shift to the left that a multiplier may ask for.
+#: Largest left shift of a multiplier.
 _LARGEST_EXPONENT = 30
 
 Multiplier = tuple[int, int]
@@ -38,7 +39,7 @@ Multiplier = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaledWeights:
-    """Stored weights without a zero point, and the multiplier that takes sums of their products to where they are added."""
+    """Raw weights without zero point, and the multiplier that rescales sums of their products."""
 
     values: Array
     multiplier: Multiplier
@@ -50,13 +51,13 @@ class QuantizedGate:
 
     Attributes:
         inputs, recurrent: int8, shapes (units, elements) and (units, outputs).
-        bias: int32, shape (units,); at the scale of the products of `inputs`, or with layer normalisation at 2^-10 of
-            the scale of `norm`.
+        bias: int32, shape (units,); at the scale of the products of `inputs`, or with layer
+            normalisation at 2^-10 of the scale of `norm`.
         peephole: int16, shape (units,).
-        peephole_width: the length of the rows that the peephole takes the cell states of a batch to be, at most the units;
-            what is left over at the end is not looked at. None for the units.
+        peephole_width: row length with which the peephole reads the cell states of a batch, at most
+            the number of units; the remainder at the end is ignored. None for the number of units.
         norm: int16, shape (units,), with its own scale as multiplier.
-        variance_guard: what a variance below 1 counts as.
+        variance_guard: value that replaces a variance below 1.
     """
 
     inputs: ScaledWeights
@@ -73,15 +74,15 @@ class QuantizedLstmCell:
     """A cell with 8-bit inputs and outputs.
 
     Attributes:
-        input: None couples input and forget gate.
-        input_zero_point, output_zero_point, hidden_zero_point: of the inputs, of the outputs, and of what goes into the
-            projection (or, without one, of the outputs again).
-        hidden_multiplier: from 2^-30 to the scale of what goes into the projection.
-        cell_bits: the integer bits of the cell state, 0 to 6.
-        cell_clip: the largest magnitude of a stored cell state, if there is one.
-        projection: int8, shape (outputs, units), to the scale of the outputs.
+        input: None if coupled to the forget gate.
+        input_zero_point, output_zero_point, hidden_zero_point: of the inputs, of the outputs, and
+            of the input of the projection (without one, of the outputs again).
+        hidden_multiplier: from 2^-30 to the scale of the projection's input.
+        cell_bits: integer bits of the cell state, 0 to 6.
+        cell_clip: maximum magnitude of a raw cell state, if any.
+        projection: int8, shape (outputs, units), rescaled to the outputs.
         projection_bias: int32, shape (outputs,), or 0.
-        output_limits: the smallest and largest stored output of a projection.
+        output_limits: range of the raw outputs of a projection.
     """
 
     input: QuantizedGate | None
@@ -110,7 +111,7 @@ def run_quantized_lstm(
         output_state, cell_state: int8 and int16, shapes (batch, outputs) and (batch, units).
 
     Returns:
-        The outputs, int8 of shape (time, batch, outputs), and the last output and cell states.
+        The outputs, int8 of shape (time, batch, outputs), and the final output and cell states.
     """
     outputs = np.empty((len(sequence), *output_state.shape), np.int8)
     for step, values in enumerate(sequence):
@@ -131,7 +132,10 @@ def run_quantized_lstm(
 
 
 def _sums(centred: Array, weights: Array) -> Array:
-    """Products of rows with weights, as int64; floats of 64 bits hold them exactly, and multiply faster than integers."""
+    """Multiplies rows by weights in float64, which is exact and faster than integers.
+
+    Returns int64.
+    """
     return (centred @ weights.T.astype(np.float64)).astype(np.int64)
 
 
@@ -140,9 +144,9 @@ def _rescaled(sums: Array, multiplier: Multiplier) -> Array:
 
 
 def _gate_sum(gate: QuantizedGate, inputs: Array, previous: Array, cell_state: Array) -> Array:
-    """What the curve of a gate is applied to: 16 bits in int64, with 3 integer bits.
+    """Computes the argument of a gate's activation: 16 bits in int64, with 3 integer bits.
 
-    Every further term saturates. Inputs and previous outputs are float64 less their zero points.
+    Each addition saturates. Inputs and previous outputs are float64 without their zero points.
     """
     products = _sums(inputs, gate.inputs.values)
     if gate.norm is None:
@@ -159,7 +163,7 @@ def _gate_sum(gate: QuantizedGate, inputs: Array, previous: Array, cell_state: A
 
 
 def _seen(weights: Array, width: int | None, cell_state: Array) -> Array:
-    """The products of a peephole's weights with the cell states; see `QuantizedGate.peephole_width`."""
+    """Multiplies a peephole's weights by the cell states; see `QuantizedGate.peephole_width`."""
     if width is None:
         return weights.astype(np.int64) * cell_state
     batch, units = cell_state.shape
@@ -188,7 +192,7 @@ def _project(cell: QuantizedLstmCell, hidden: Array) -> Array:
 
 
 def normalize_rows16(values: Array, norm: ScaledWeights, bias: Array, variance_guard: int) -> Array:
-    """Layer normalisation of rows of 16-bit numbers, of any scale.
+    """Normalises rows of 16-bit numbers of any scale.
 
     Args:
         values: integers of 16 bits, shape (batch, units).
@@ -203,7 +207,7 @@ def normalize_rows16(values: Array, norm: ScaledWeights, bias: Array, variance_g
     squares = np.square(values).sum(axis=-1) * ((1 << VARIANCE_BITS) // count)
     variance = _truncated(squares - np.square(mean), 1 << VARIANCE_BITS)
     variance = np.where(variance < 1, variance_guard, variance)
-    # One multiplier a row: rows become columns for that.
+    # There is one multiplier per row, so rows are transposed to columns.
     centred = ((values << NORM_BITS) - mean[:, np.newaxis]).T
     normalized = multiply(centred, *inverse_square_root(variance)).T
     weighted = normalized * norm.values.astype(np.int64) + bias
@@ -212,13 +216,13 @@ def normalize_rows16(values: Array, norm: ScaledWeights, bias: Array, variance_g
 
 
 def norm_multiplier(norm: ScaledWeights) -> Multiplier:
-    """From numbers at the scale of a norm's weights to those with 3 integer bits."""
+    """Returns the multiplier from the scale of a norm's weights to 3 integer bits."""
     mantissa, exponent = norm.multiplier
     return mantissa, min(exponent - round(math.log2(GATE_SCALE)), _LARGEST_EXPONENT)
 
 
 def _truncated(dividends: Array, divisor: int) -> Array:
-    """Quotients rounded towards 0, as C's."""
+    """Divides with rounding towards 0, like C."""
     return np.where(dividends < 0, -(-dividends // divisor), dividends // divisor)
 
 
@@ -231,11 +235,11 @@ def run_quantized_16bit_lstm(
     cell_state: Array,
     rounding: Rounding = Rounding.TWICE,
 ) -> tuple[Array, Array]:
-    """One step of a cell whose inputs and outputs have the scale 1/128 and the zero point 128.
+    """Computes one step of a cell with inputs and outputs of scale 1/128 and zero point 128.
 
     Args:
-        weights: less their zero point, shape (4 × units, elements + units): the rows of input, cell, forget and output
-            gate; the columns of the input come first.
+        weights: without zero point, shape (4 × units, elements + units): the rows of input, cell,
+            forget and output gate; the columns of the input come first.
         bias: int32, shape (4 × units,).
         multiplier: from the scale of the products to 2^-12.
         values, output_state: uint8, shapes (batch, elements) and (batch, units).
@@ -261,7 +265,7 @@ def run_quantized_16bit_lstm(
     admitted = product16(sigmoid16(from_input), tanh16(from_cell, 3))
     kept = product16(sigmoid16(from_forget), cell_state)
     state = saturate16(shift_right(admitted, 4) + kept)
-    # The last curve sees the state with 3 integer bits, because it is flat beyond them.
+    # The last function uses 3 integer bits of the state, because it is flat beyond.
     output = product16(sigmoid16(from_output), tanh16(saturate16(state << 1), 3))
     stored = np.clip(shift_right(output, 8), -128, 127) + 128
     return state.astype(np.int16), stored.astype(np.uint8)

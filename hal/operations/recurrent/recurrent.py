@@ -1,7 +1,8 @@
-"""What recurrent operations share: activations of their cells, optional operands, shapes, and time as an axis.
+"""Common parts of recurrent operations: activations, optional operands, shapes, and the time axis.
 
-The cells compute in float32 whatever the operands are, also from one time step to the next, and round once at the end.
-Weights reach a cell as linear maps, so that it need not know how they are stored.
+Cells compute in float32 regardless of the operand types, also between time steps, and round once at
+the end. Weights are passed to a cell as linear maps, so that it is independent of their storage
+format.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,19 +11,20 @@ from enum import IntEnum
 import numpy as np
 
 from neurald.hal.errors import BadData
+from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import Lifetime
-from neurald.hal.operations.arithmetic.quantized import is_quantized, real
+from neurald.hal.operations.arithmetic.quantized import real
+from neurald.hal.operations.arithmetic.row_quantization import quantize_rows
 from neurald.hal.operations.elementwise.activation import sigmoid
 from neurald.hal.operations.machinery.call import Array, Call, UnknownValue
 from neurald.hal.operations.machinery.definition import Check
-from neurald.hal.operations.tflite.convolution.hybrid import quantize_rows
 
 #: A linear map of rows: from shape (n, elements) to (n, units), both float32.
 Linear = Callable[[Array], Array]
 
 
 class CellActivation(IntEnum):
-    """The activation inside of a cell. The numbers are TFLite's; SIGN_BIT, 5, is none."""
+    """The activation of a cell. The numbers are TFLite's; 5, SIGN_BIT, is not supported."""
 
     NONE = 0
     RELU = 1
@@ -32,7 +34,7 @@ class CellActivation(IntEnum):
     SIGMOID = 6
 
     def __call__(self, values: Array) -> Array:
-        """The function itself, of floats."""
+        """Applies the function to floats."""
         return _FUNCTIONS[self](values)
 
 
@@ -45,15 +47,15 @@ _FUNCTIONS: dict[CellActivation, Callable[[Array], Array]] = {
     CellActivation.SIGMOID: sigmoid,
 }
 
-#: The activations of basic cells and of SVDF: the fused ones, and the two curves.
+#: The activations of basic cells and of SVDF.
 BASIC_ACTIVATIONS = tuple(CellActivation)
 
 
 def cell_activation(call: Call, allowed: Sequence[CellActivation]) -> CellActivation:
-    """The activation that the parameter `cell_activation` stands for.
+    """Returns the activation of the parameter `cell_activation`.
 
     Raises:
-        BadData: the number is none of the allowed.
+        BadData: it is not one of `allowed`.
     """
     value = call.scalar("cell_activation")
     if value not in allowed:
@@ -63,7 +65,7 @@ def cell_activation(call: Call, allowed: Sequence[CellActivation]) -> CellActiva
 
 
 def known_cell_activation(allowed: Sequence[CellActivation]) -> Check:
-    """The parameter `cell_activation` must be one of `allowed`."""
+    """Returns a check that the parameter `cell_activation` is one of `allowed`."""
 
     def check(call: Call) -> None:
         cell_activation(call, allowed)
@@ -72,10 +74,11 @@ def known_cell_activation(allowed: Sequence[CellActivation]) -> Check:
 
 
 def is_given(call: Call, name: str) -> bool:
-    """Whether an input has a value.
+    """Returns True if an input has a value.
 
     Raises:
-        UnknownValue: it is optional and an input of the graph: only an execution will say.
+        UnknownValue: it is an optional graph input: only an execution determines whether it is
+            given.
     """
     if not call.has(name):
         return False
@@ -89,10 +92,10 @@ def _is_optional(call: Call, name: str) -> bool:
 
 
 def all_or_none(call: Call, names: Sequence[str], purpose: str) -> bool:
-    """Whether the named inputs are given, which together serve one purpose.
+    """Returns True if the named inputs, which serve a common purpose, are given.
 
     Raises:
-        BadData: some are and some are not.
+        BadData: only some of them are given.
         UnknownValue: see `is_given`.
     """
     given = [name for name in names if is_given(call, name)]
@@ -106,13 +109,13 @@ def all_or_none(call: Call, names: Sequence[str], purpose: str) -> bool:
 
 
 def expect_omitted(call: Call, name: str, reason: str) -> None:
-    """Raises BadData if that input is given, UnknownValue as `is_given` does."""
+    """Raises BadData if that input is given; raises UnknownValue like `is_given`."""
     if is_given(call, name):
         raise BadData(f"{call.name(name)} is given; it must be omitted {reason}")
 
 
 def expect_shape(call: Call, name: str, expected: Sequence[int | None]) -> None:
-    """Raises BadData unless the named input has that shape; None stands for any length."""
+    """Raises BadData unless the named input has that shape; None matches any length."""
     shape = call.shape(name)
     if len(shape) != len(expected) or any(e not in (None, s) for s, e in zip(shape, expected, strict=True)):
         lengths = ", ".join("any" if length is None else str(length) for length in expected)
@@ -120,7 +123,7 @@ def expect_shape(call: Call, name: str, expected: Sequence[int | None]) -> None:
 
 
 def expect_shapes(call: Call, shapes: Mapping[str, Sequence[int | None]]) -> None:
-    """Raises BadData unless the named inputs have those shapes, as far as they are given and known."""
+    """Raises BadData unless the named inputs that are given and known have those shapes."""
     for name, expected in shapes.items():
         try:
             if is_given(call, name):
@@ -130,7 +133,7 @@ def expect_shapes(call: Call, shapes: Mapping[str, Sequence[int | None]]) -> Non
 
 
 def expect_elements(call: Call, name: str) -> None:
-    """Raises BadData if the named weights have no elements."""
+    """Raises BadData if the named weights are empty."""
     shape = call.shape(name)
     if 0 in shape:
         raise BadData(
@@ -139,10 +142,11 @@ def expect_elements(call: Call, name: str) -> None:
 
 
 def dense(weights: Array) -> Linear:
-    """The linear map of float32 weights of shape (units, elements).
+    """Returns the linear map of float32 weights of shape (units, elements).
 
-    Sums are infinite only where they are too large for float32, whatever the order in which they are added: partial sums
-    that overflow to infinities of both signs would make NaN of it, on some processors and not on others.
+    Sums are infinite only if they exceed float32, independently of the order of addition: partial
+    sums that overflow to infinities of both signs would give NaN on some processors and not on
+    others.
     """
     columns = weights.T
 
@@ -156,7 +160,7 @@ def dense(weights: Array) -> Linear:
 
 
 def quantized(weights: Array, scale: float, *, asymmetric: bool) -> Linear:
-    """The linear map of stored weights of 8 bits; the floats that it is given are quantised row by row first."""
+    """Returns the linear map of 8-bit weights; its float input is quantised row by row."""
     columns, step = weights.T.astype(np.float64), np.float32(scale)
 
     def linear(rows: Array) -> Array:
@@ -169,7 +173,10 @@ def quantized(weights: Array, scale: float, *, asymmetric: bool) -> Linear:
 
 
 def linear_map(call: Call, name: str) -> Linear:
-    """The linear map of an operation's weights, which are floats, or stored in 8 bits for an operation that is `asymmetric` or not."""
+    """Returns the linear map of an operation's weights, which are float or 8-bit.
+
+    For 8-bit weights the argument `asymmetric` selects the quantisation of the input.
+    """
     operand = call.operand(name)
     if is_quantized(operand):
         return quantized(call.array(name), operand.scale, asymmetric=call.scalar("asymmetric"))
@@ -177,24 +184,24 @@ def linear_map(call: Call, name: str) -> Linear:
 
 
 def linear_rows(linear: Linear, sequence: Array) -> Array:
-    """A linear map of every step of a sequence at once: from (time, batch, elements) to (time, batch, units)."""
+    """Applies a linear map to all steps: from (time, batch, elements) to (time, batch, units)."""
     time, batch, elements = sequence.shape
     rows = linear(sequence.reshape(time * batch, elements))
     return rows.reshape(time, batch, rows.shape[-1])
 
 
 def time_steps(count: int, *, backward: bool) -> Iterable[int]:
-    """The steps in the order in which a cell takes them."""
+    """Returns the steps in processing order."""
     return range(count - 1, -1, -1) if backward else range(count)
 
 
 def stored(call: Call, *results: Array) -> tuple[Array, ...]:
-    """Results in the type of the operation's input, which is that of all its outputs."""
+    """Casts results to the type of the operation's input, which all outputs share."""
     dtype = call.operand("input").type.dtype
     with np.errstate(over="ignore"):
         return tuple(result.astype(dtype, copy=False) for result in results)
 
 
 def swap_batch(sequence: Array, *, time_major: bool) -> Array:
-    """A sequence that is time-major or batch-major, as time-major; and the same the other way round."""
+    """Converts a batch-major sequence to time-major or back; `time_major` ones are unchanged."""
     return sequence if time_major else sequence.swapaxes(0, 1)

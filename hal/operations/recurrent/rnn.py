@@ -1,6 +1,7 @@
 """Basic recurrent cells: RNN, UNIDIRECTIONAL_SEQUENCE_RNN, BIDIRECTIONAL_SEQUENCE_RNN.
 
-A cell's output is also its next state: activation(input × weights + state × recurrent weights + bias).
+A cell's output is also its next state: activation(input × weights + state × recurrent weights +
+bias).
 """
 
 from dataclasses import dataclass
@@ -46,7 +47,7 @@ _AUXILIARY_WEIGHTS = ("fw_aux_weights", "bw_aux_weights")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RnnCell:
-    """A basic cell of float32 weights.
+    """A basic cell.
 
     Attributes:
         inputs, recurrent, auxiliary: linear maps of the input, the state and the auxiliary input.
@@ -68,12 +69,12 @@ def run_rnn(
     Args:
         cell: the cell.
         sequence: float32, shape (time, batch, elements).
-        state: float32, shape (batch, units): what comes before the first step.
-        auxiliary: shape (time, batch, elements), for a cell that has an `auxiliary` map.
+        state: float32, shape (batch, units): the initial state.
+        auxiliary: shape (time, batch, elements), for a cell with an `auxiliary` map.
         backward: start with the last step.
 
     Returns:
-        The outputs, shape (time, batch, units), and the last state.
+        The outputs, shape (time, batch, units), and the final state.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         outputs = linear_rows(cell.inputs, sequence) + cell.bias
@@ -105,7 +106,7 @@ def _read_cell(call: Call, prefix: str = "") -> RnnCell:
 
 
 def _expect_cell(call: Call, batch: int, size: int | None, prefix: str = "") -> int:
-    """The number of units, once all shapes are shown to agree with it and with batch and input size."""
+    """Checks all shapes of a cell; returns its number of units."""
     units, _ = call.shape(f"{prefix}weights")
     expect_elements(call, f"{prefix}weights")
     expect_shapes(
@@ -137,7 +138,7 @@ def _is_time_major(call: Call) -> bool:
 
 
 def _known_time_major(call: Call) -> None:
-    """The flag of the layout is an integer, but 0 or 1."""
+    """Checks that the layout flag, an integer, is 0 or 1."""
     _is_time_major(call)
 
 

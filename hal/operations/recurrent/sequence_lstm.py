@@ -41,7 +41,7 @@ from neurald.hal.operations.recurrent.recurrent import (
 )
 
 _DIRECTIONS = ("fw_", "bw_")
-#: Auxiliary weights that both cells have if one of them has any.
+#: Auxiliary weights that both cells have if either of them has any.
 _AUXILIARY_GATES = ("forget", "cell", "output")
 
 
@@ -72,7 +72,7 @@ def _auxiliary(prefix: str, gate: str) -> str:
 
 
 def _consistent_linking(call: Call) -> None:
-    """Both cells have auxiliary weights or none has; an input gate has them unless it is coupled."""
+    """Checks that both or no cells have auxiliary weights, including uncoupled input gates."""
     names = []
     for prefix in _DIRECTIONS:
         names += [_auxiliary(prefix, gate) for gate in _AUXILIARY_GATES]

@@ -1,4 +1,7 @@
-"""SVDF: a layer over the last few inputs, whose weights are split into filters of features and filters of time."""
+"""SVDF.
+
+A layer over recent inputs whose weights are factored into feature filters and time filters.
+"""
 
 import numpy as np
 
@@ -46,19 +49,21 @@ def run_svdf(
     rank: int,
     activation: CellActivation,
 ) -> tuple[Array, Array]:
-    """One step: the features of an input are pushed into a memory, all of which is then weighed by age.
+    """Computes one step.
+
+    Stores the features of an input in a memory, and weights its content by age.
 
     Args:
-        features: the linear map of an input to one value for each filter.
-        time_weights: float32, shape (filters, memory); the last column is that of the newest input.
-        bias: shape (units,), where filters = units × rank; filters of the same unit follow each other.
+        features: linear map from an input to one value per filter.
+        time_weights: float32, shape (filters, memory); the last column belongs to the newest input.
+        bias: shape (units,), where filters = units × rank; filters of the same unit are adjacent.
         values: the input, float32, shape (batch, elements).
-        state: shape (batch, filters × memory): what the memory holds, the last column of each filter being free.
-        rank: how many filters make up a unit.
+        state: shape (batch, filters × memory): the memory; the last column of each filter is free.
+        rank: number of filters per unit.
         activation: of the output.
 
     Returns:
-        The next state, its last columns free (0), and the output, shape (batch, units).
+        The next state, with its last columns free (0), and the output, shape (batch, units).
     """
     filters, length = time_weights.shape
     with np.errstate(over="ignore", invalid="ignore"):
@@ -75,7 +80,7 @@ def run_svdf(
 
 
 def _units(call: Call) -> int:
-    """How many units the filters make up."""
+    """Returns the number of units that the filters form."""
     filters, _ = call.shape("weights_feature")
     rank = call.scalar_in("rank", 1)
     if filters % rank:
@@ -87,7 +92,7 @@ def _units(call: Call) -> int:
 
 
 def _positive_rank(call: Call) -> None:
-    """Every unit has at least one filter."""
+    """Checks that every unit has at least one filter."""
     call.scalar_in("rank", 1)
 
 

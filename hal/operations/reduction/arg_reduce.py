@@ -1,4 +1,4 @@
-"""Where the largest and smallest elements are: ARGMAX, ARGMIN and TOPK_V2."""
+"""ARGMAX, ARGMIN, TOPK_V2: positions of the largest and smallest elements."""
 
 from collections.abc import Callable
 
@@ -25,14 +25,14 @@ def _axis(call: Call) -> int:
 
 
 def _extreme_shape(call: Call) -> tuple[Shape, ...]:
-    """The axis goes; of a result of rank 0 one dimension stays."""
+    """Removes the axis; the result has at least rank 1."""
     axis, shape = _axis(call), call.shape("input")
     require_representable(call, shape[axis] - 1, "output")
     return ((*shape[:axis], *shape[axis + 1 :]) or (1,),)
 
 
 def _extreme(operation_type: OperationType, function: Callable[..., Array]) -> Definition:
-    """The index of the first of the elements that are largest or smallest."""
+    """Defines ARGMAX or ARGMIN; among equal elements the first index wins."""
 
     def reference(call: Call) -> tuple[Array, ...]:
         found = function(call.array("input"), axis=_axis(call))
@@ -60,9 +60,12 @@ def _top_shapes(call: Call) -> tuple[Shape, ...]:
 
 
 def _top_reference(call: Call) -> tuple[Array, ...]:
-    """Along the last axis, largest first; of equal elements the one with the larger index is first."""
+    """Selects along the last axis, largest first.
+
+    Equal elements are in descending order of their indexes.
+    """
     values, k = call.array("input"), call.scalar("k")
-    # Ascending and stable, read from the end.
+    # Sorted in ascending order with a stable sort, and read from the end.
     indices = np.argsort(values, axis=-1, kind="stable")[..., : -k - 1 : -1]
     return np.take_along_axis(values, indices, axis=-1), indices.astype(_INDEX)
 

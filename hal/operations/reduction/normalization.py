@@ -1,11 +1,12 @@
-"""Normalisations: L2_NORMALIZATION, LOCAL_RESPONSE_NORMALIZATION, INSTANCE_NORMALIZATION, LOG_SOFTMAX."""
+"""L2_NORMALIZATION, LOCAL_RESPONSE_NORMALIZATION, INSTANCE_NORMALIZATION, LOG_SOFTMAX."""
 
 import numpy as np
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FeatureLevel, OperandType
-from neurald.hal.operations.arithmetic.quantized import is_quantized, round_away, saturate
+from neurald.hal.operations.arithmetic.quantized import round_away, saturate
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import data_rows, fixed_scale, resolve_axis, shape_of_input
@@ -14,12 +15,12 @@ from neurald.hal.operations.machinery.signature import Form, scalar, tensor
 _RANKS = (1, 4)
 _AXIS = scalar("axis", default=-1, level=FeatureLevel.LEVEL_3)
 
-#: No norm is taken to be less, so that zeros stay zeros.
+#: Lower bound for norms, so that zeros stay zeros.
 LEAST_NORM = np.float32(1e-6)
 
 
 def _level(call: Call) -> FeatureLevel:
-    """Ranks below 4 came with level 3."""
+    """Returns LEVEL_3 for ranks below 4, otherwise LEVEL_1."""
     dimensions = call.operand("input").dimensions
     return FeatureLevel.LEVEL_1 if dimensions is None or len(dimensions) == 4 else FeatureLevel.LEVEL_3
 
@@ -34,7 +35,7 @@ def _shape_along_axis(call: Call) -> tuple[Shape, ...]:
 
 
 def _l2(call: Call) -> tuple[Array, ...]:
-    """Stored values need no scale: it is the same in an element and in the norm."""
+    """Normalises vectors. Quantised values need no scale: it cancels out."""
     values, operand, output = call.array("input"), call.operand("input"), call.operand("output")
     axis = _axis(call)
     if is_quantized(operand):
@@ -68,7 +69,7 @@ def _local_response(call: Call) -> tuple[Array, ...]:
 
 
 def _instance(call: Call) -> tuple[Array, ...]:
-    """Each channel of each image by itself."""
+    """Normalises each channel of each image separately."""
     values = call.array("input").astype(np.float32)
     if not values.size:
         return (call.array("input"),)
@@ -93,7 +94,7 @@ def _log_softmax(call: Call) -> tuple[Array, ...]:
     if not values.size:
         return (call.array("input"),)
     with np.errstate(over="ignore", invalid="ignore"):
-        # The largest exponent becomes 0, so that none overflows; the sum is at least 1 then.
+        # The largest exponent becomes 0: none overflows, and the sum is at least 1.
         exponents = (values - values.max(axis=axis, keepdims=True)) * np.float32(call.scalar("beta"))
         result = exponents - np.log(np.exp(exponents).sum(axis=axis, keepdims=True))
         return (result.astype(call.operand("output").type.dtype),)

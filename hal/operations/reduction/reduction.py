@@ -8,9 +8,10 @@ import numpy as np
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FeatureLevel, Operand, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import multiply, quantize_multiplier
-from neurald.hal.operations.arithmetic.quantized import is_quantized, saturate
+from neurald.hal.operations.arithmetic.quantized import saturate
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Check, Definition
 from neurald.hal.operations.machinery.rules import data_rows, resolve_axes, same_scale
@@ -30,7 +31,7 @@ def _form(keep_dims: OperandType) -> Form:
 
 
 def _shape(call: Call) -> tuple[Shape, ...]:
-    """Reduced axes go, or stay with length 1; of a result of rank 0 one dimension stays."""
+    """Removes the reduced axes or keeps them with length 1; the result has at least rank 1."""
     axes = resolve_axes(call, "axes")
     if call.scalar("keep_dims") > 0:
         return (tuple(1 if axis in axes else length for axis, length in enumerate(call.shape("input"))),)
@@ -38,10 +39,12 @@ def _shape(call: Call) -> tuple[Shape, ...]:
 
 
 def _mean(call: Call) -> tuple[Array, ...]:
-    """Floats sum in float32; stored values sum exactly, and are rescaled once as TFLite does.
+    """Computes means.
+
+    Floats sum in float32; quantised values sum exactly and are rescaled once, as in TFLite.
 
     Raises:
-        BadData: a mean of no elements is asked for.
+        BadData: there are no elements to average.
     """
     values, axes, (shape,) = call.array("input"), resolve_axes(call, "axes"), _shape(call)
     operand, output = call.operand("input"), call.operand("output")
@@ -60,24 +63,24 @@ def _mean(call: Call) -> tuple[Array, ...]:
 
 
 def quantized_mean(total: Array, count: int, operand: Operand, output: Operand) -> Array:
-    """`total`, sums of `count` differences from the operand's zero point, over `count`, as the output stores it."""
+    """Requantises means, given sums of `count` differences from the zero point."""
     return saturate(multiply(total, *mean_multiplier(count, operand, output)) + output.zero_point, output)
 
 
 def mean_multiplier(count: int, operand: Operand, output: Operand) -> tuple[int, int]:
-    """Mantissa and exponent of what makes the output's mean of the sum of `count` differences from the zero point."""
+    """Returns the multiplier from a sum of `count` differences to the output's mean."""
     mantissa, exponent = quantize_multiplier(operand.scale / output.scale)
-    # The division by the count goes into the multiplier, with as many more bits as it can take.
+    # The division by the count is part of the multiplier, with as many additional bits as fit.
     shift = min(count.bit_length() - 1, 32, 31 + exponent)
     return (mantissa << shift) // count, exponent - shift
 
 
 def _fold(function: np.ufunc, start: Callable[[Array], Any]) -> Callable[[Call], tuple[Array, ...]]:
-    """A reference that folds elements with `function`: floats in float32, others as they are stored.
+    """Returns a reference for a reduction: floats in float32, other types as stored.
 
     Args:
-        function: of two elements.
-        start: gives what a fold over no element is, from an array of the type that is folded.
+        function: combines two elements.
+        start: returns the identity element, for an array of the type that is reduced.
     """
 
     def reference(call: Call) -> tuple[Array, ...]:

@@ -22,7 +22,7 @@ _FORM = Form(
 
 
 def _level(call: Call) -> FeatureLevel:
-    """Ranks 1 and 3 came with level 3."""
+    """Returns LEVEL_3 for ranks 1 and 3, otherwise LEVEL_1."""
     dimensions = call.operand("input").dimensions
     is_old = dimensions is None or len(dimensions) in (2, 4)
     return FeatureLevel.LEVEL_1 if is_old else FeatureLevel.LEVEL_3
@@ -47,7 +47,7 @@ def _reference(call: Call) -> tuple[Array, ...]:
         return (call.array("input"),)
     beta = values.dtype.type(call.scalar("beta"))
     with np.errstate(over="ignore", invalid="ignore"):
-        # The largest exponent becomes 0, so that no power overflows; their sum is at least 1 then.
+        # The largest exponent becomes 0: no power overflows, and their sum is at least 1.
         powers = np.exp((values - values.max(axis=axis, keepdims=True)) * beta)
     return (store(powers / powers.sum(axis=axis, keepdims=True), call.operand("output")),)
 

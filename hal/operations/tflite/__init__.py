@@ -1,4 +1,5 @@
-"""Operations of the extension `neurald.tflite`: what TFLite has and Android NN has not.
+"""Operations of the extension `neurald.tflite`, which TFLite has beyond Android NN.
 
-Some are operations of their own, others widen one of Android's: the same arguments, with more types, ranks or scales.
+Some are new operations, others extend one of Android's with the same arguments to more types, ranks
+or scales.
 """

@@ -1,6 +1,7 @@
-"""Tables of keys and values: HASHTABLE_IMPORT, HASHTABLE_FIND, HASHTABLE_SIZE, and HASHTABLE_LOOKUP of strings.
+"""HASHTABLE_IMPORT, HASHTABLE_FIND, HASHTABLE_SIZE, and HASHTABLE_LOOKUP of strings.
 
-A table is three tensors: its keys, all of them different, their values, and whether it has been filled, which happens once.
+A table consists of three tensors: its distinct keys, their values, and whether it is filled, which
+happens once.
 """
 
 from dataclasses import replace
@@ -50,7 +51,10 @@ def _check_pairs(call: Call) -> None:
 
 
 def _imported(call: Call) -> tuple[Array, ...]:
-    """The table with those keys and values, of equal keys the first; one that has been filled stays as it is."""
+    """Returns the table with those keys and values; a filled table is unchanged.
+
+    The first of equal keys wins.
+    """
     if call.array("is_filled").item():
         return call.array("table_keys"), call.array("table_values"), np.array(True)
     keys, values = call.array("keys").reshape(-1), call.array("values").reshape(-1)
@@ -84,7 +88,7 @@ def _found_shape(call: Call) -> tuple[Shape, ...]:
 
 
 def _find(call: Call) -> tuple[Array, ...]:
-    """Of a default of several elements, the first stands for keys that there are not."""
+    """Looks up values; unknown keys give the first element of the default."""
     table = dict(zip(call.array("table_keys").tolist(), call.array("table_values").tolist(), strict=True))
     keys = call.array("keys")
     default = call.array("default").reshape(-1)[0]
@@ -103,7 +107,7 @@ def _count(call: Call) -> tuple[Array, ...]:
 
 
 def _lookup(call: Call) -> tuple[Array, ...]:
-    """Where there is no such key, an empty string."""
+    """Looks up rows; unknown keys give empty strings."""
     rows, hits = _LOOKUP.reference(call)
     if call.operand("values").type is OperandType.TENSOR_STRING:
         rows[hits == 0] = b""

@@ -1,7 +1,8 @@
-"""Random numbers: RANDOM_UNIFORM, RANDOM_STANDARD_NORMAL, MULTINOMIAL and STABLEHLO_RNG_BIT_GENERATOR.
+"""RANDOM_UNIFORM, RANDOM_STANDARD_NORMAL, MULTINOMIAL and STABLEHLO_RNG_BIT_GENERATOR.
 
-They are those of counter-based generators, Philox 4x32-10 and, for the last operation only, Threefry 2x32-20 (Salmon et
-al., "Parallel random numbers: as easy as 1, 2, 3"). Equal seeds that are not both 0 draw the same with every execution; two zeros stand for any seeds.
+The generators are counter-based: Philox 4x32-10 and, for the last operation only, Threefry 2x32-20
+(Salmon et al., "Parallel random numbers: as easy as 1, 2, 3"). Equal seeds that are not both 0 give
+equal results in every execution; two zeros select random seeds.
 """
 
 import secrets
@@ -21,16 +22,16 @@ _MULTIPLIERS = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
 _STEPS = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
 _WORD = np.uint64(0xFFFF_FFFF)
 _HALF = np.uint64(32)
-#: Of Threefry.
+#: Constants of Threefry.
 _PARITY = np.uint64(0x1BD11BDA)
 _ROTATIONS = (13, 15, 26, 6), (17, 29, 16, 24)
-#: How STABLEHLO_RNG_BIT_GENERATOR numbers algorithms; 0 leaves the choice open.
+#: STABLEHLO_RNG_BIT_GENERATOR's number of Threefry; 0 leaves the choice open.
 _THREEFRY = 2
-#: Nearer to 0 than this no logarithm is taken.
+#: Lower bound for the argument of a logarithm.
 _EPSILON = np.float32(1e-7)
 
 _SEEDS = indexes("seeds")
-#: Types of whole words.
+#: Types that consist of whole words.
 _WORDS = (
     OperandType.TENSOR_INT32,
     OperandType.TENSOR_INT64,
@@ -40,7 +41,7 @@ _WORDS = (
 
 
 def _seeds(call: Call) -> tuple[int, int]:
-    """The two seeds."""
+    """Returns the two seeds."""
     if call.shape("seeds") != (2,):
         raise BadData(f"{call.name('seeds')} has shape {list(call.shape('seeds'))}; [2] is expected")
     low, high = (int(seed) & (1 << 64) - 1 for seed in call.array("seeds"))
@@ -48,12 +49,12 @@ def _seeds(call: Call) -> tuple[int, int]:
 
 
 def philox(seeds: tuple[int, int], count: int, start: int = 0) -> Array:
-    """So many 32-bit words, as uint64.
+    """Generates 32-bit words, as uint64.
 
     Args:
         seeds: the key, and the upper half of the counter.
-        count: of words; four have the same counter.
-        start: the first lower half of the counter; after the last one there is comes 0.
+        count: number of words; four share a counter value.
+        start: first lower half of the counter, which wraps around to 0.
     """
     counter = np.uint64(start) + np.arange(-(-count // 4), dtype=np.uint64)
     blocks, low, high = len(counter), np.uint64(seeds[0]), np.uint64(seeds[1])
@@ -73,7 +74,7 @@ def philox(seeds: tuple[int, int], count: int, start: int = 0) -> Array:
 
 
 def threefry(key: int, count: int, start: int) -> Array:
-    """So many 32-bit words, as uint64; two have the same counter."""
+    """Generates 32-bit words, as uint64; two share a counter value."""
     counter = np.uint64(start) + np.arange(-(-count // 2), dtype=np.uint64)
     keys = [np.uint64(key) & _WORD, np.uint64(key) >> _HALF]
     keys.append(keys[0] ^ keys[1] ^ _PARITY)
@@ -88,7 +89,7 @@ def threefry(key: int, count: int, start: int) -> Array:
 
 
 def _uniform32(words: Array) -> Array:
-    """Numbers from 0 to 1, of the lower 23 bits."""
+    """Converts the lower 23 bits to numbers from 0 to 1."""
     bits = (words & np.uint64(0x7F_FFFF) | np.uint64(0x3F80_0000)).astype(np.uint32)
     return bits.view(np.float32) - np.float32(1)
 
@@ -103,7 +104,7 @@ def _uniform(call: Call) -> tuple[Array, ...]:
 
 
 def _normal(call: Call) -> tuple[Array, ...]:
-    """Two numbers of each two words, by the transform of Box and Muller."""
+    """Computes two numbers from each pair of words by the Box-Muller transform."""
     (shape,) = _shape(call)
     count = int(np.prod(shape))
     words = _uniform32(philox(_seeds(call), count + count % 2)).reshape(-1, 2)
@@ -118,7 +119,9 @@ def _multinomial_shape(call: Call) -> tuple[Shape, ...]:
 
 
 def _multinomial(call: Call) -> tuple[Array, ...]:
-    """Classes by their unscaled log-probabilities; those that are not finite are never drawn.
+    """Draws classes by unscaled log-probabilities.
+
+    Classes whose logits are not finite are never drawn.
 
     Raises:
         BadData: a row has no finite logit.
@@ -152,7 +155,10 @@ def _bits_shapes(call: Call) -> tuple[Shape, ...]:
 
 
 def _bits(call: Call) -> tuple[Array, ...]:
-    """The state is the key, the counter, and the counter's upper half, which is the key where it is left out."""
+    """Generates bits.
+
+    The state is key, counter, and upper half of the counter (the key if missing).
+    """
     _, shape = _bits_shapes(call)
     state = call.array("state")
     dtype = call.operand("output").type.dtype

@@ -1,4 +1,4 @@
-"""Strings taken apart: SKIP_GRAM."""
+"""SKIP_GRAM: splits strings into word sequences."""
 
 from collections.abc import Iterator
 
@@ -11,23 +11,25 @@ from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import ANY_RANK, Form, row, scalar, tensor
 
-#: Steps in search of sequences of words, whose number grows with a power of their length.
+#: Maximum number of search steps; the number of sequences grows with a power of their length.
 _MAXIMUM_STEPS = 1 << 20
-#: Bytes that all results of one call may have.
+#: Maximum total size of the results of one call, in bytes.
 _MAXIMUM_BYTES = 1 << 28
 
 
 def _sequences(words: int, size: int, skip: int, *, shorter: bool) -> Iterator[tuple[int, ...]]:
-    """Indexes of `size` words in order, at most `skip` left out between two of them; of equal starts the nearest first.
+    """Enumerates ascending sequences of word indexes, skipping at most `skip` at a time.
+
+    Sequences with the same start are ordered by proximity.
 
     Args:
-        words: how many there are.
+        words: number of words.
         size: at least 1.
-        skip: may be negative: then no word has a next one.
-        shorter: also those of fewer words, behind all that begin with them.
+        skip: may be negative: then no word has a successor.
+        shorter: also yield shorter sequences, after all that begin with them.
 
     Yields:
-        Sequences; an empty one for a step that leads to none.
+        Sequences; an empty one for a step without a result.
     """
     for first in range(words):
         path, candidates = [first], [first + 1]
@@ -45,7 +47,7 @@ def _sequences(words: int, size: int, skip: int, *, shorter: bool) -> Iterator[t
 
 
 def _grams(call: Call) -> Array:
-    """Sequences of words of the first string, which white space separates; none if it has fewer words than asked for."""
+    """Returns word sequences of the first string; empty if it has fewer words than required."""
     words = call.array("input").reshape(-1)[0].split()
     size = int(call.scalar("ngram_size"))
     found: list[bytes] = []

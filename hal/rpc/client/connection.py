@@ -17,7 +17,6 @@ from google.protobuf.message import Message
 
 from neurald._proto import device_pb2
 from neurald._proto.device_pb2_grpc import DeviceStub
-from neurald.hal.admission.access import token_metadata
 from neurald.hal.errors import (
     BadState,
     Cancelled,
@@ -30,9 +29,9 @@ from neurald.hal.errors import (
 from neurald.hal.memory.pool import Memory, SharedMemory
 from neurald.hal.process.address import Address
 from neurald.hal.process.fork import forkable_lock, keep_in_children, require_grpc
+from neurald.hal.rpc.client.channel import ChannelClient
 from neurald.hal.rpc.client.life import Life
-from neurald.hal.rpc.server.channel import ChannelClient
-from neurald.hal.rpc.transport.access_token import clients_token
+from neurald.hal.rpc.transport.access_token import clients_token, token_metadata
 from neurald.hal.rpc.transport.status import (
     CHUNK_BYTES,
     CLIENT_OPTIONS,

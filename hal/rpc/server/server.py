@@ -5,6 +5,7 @@ told: an `Error` with its code and text, anything else with its traceback in the
 to the client.
 """
 
+import contextlib
 import logging
 import os
 import threading
@@ -205,19 +206,26 @@ class DeviceServer:
         )
 
     def stop(self) -> None:
-        """Ends all sessions and calls, and removes the sockets; `handler.drain` first lets calls finish."""
-        if self._channel is not None:
-            self._channel.close()
-            self._channel = None
-        self._transport.end_sessions()
-        if self._compilers is not None:
-            self._compilers.close()
+        """Ends all sessions and calls, and removes the sockets; `handler.drain` first lets calls finish.
+
+        The files go even where something else fails: gRPC stops with a thread, which a process without memory does not get.
+        """
+        with contextlib.ExitStack() as last_first:
+            if self.address.path is not None:
+                last_first.callback(self.address.path.unlink, missing_ok=True)
+            if self._token is not None:
+                last_first.callback(remove_token, self.address, self._token)
+            last_first.callback(self._threads.shutdown, wait=False)
+            last_first.callback(self._stop_grpc)
+            if self._compilers is not None:
+                last_first.callback(self._compilers.close)
+            last_first.callback(self._transport.end_sessions)
+            if self._channel is not None:
+                last_first.callback(self._channel.close)
+                self._channel = None
+
+    def _stop_grpc(self) -> None:
         self.grpc.stop(_FLUSH_S).wait(_STOP_S)
-        self._threads.shutdown(wait=False)
-        if self._token is not None:
-            remove_token(self.address, self._token)
-        if self.address.path is not None:
-            self.address.path.unlink(missing_ok=True)
 
 
 class _Transport:

@@ -22,6 +22,8 @@ from neurald.hal.process.runtime_directory import runtime_directory
 
 logger = logging.getLogger(__name__)
 
+#: The name under which calls carry the token.
+TOKEN_KEY = "neurald-token"  # noqa: S105 - the name of a field
 #: Names the file of the token that is sent to daemons on TCP.
 TOKEN_VARIABLE = "NEURALD_TOKEN_FILE"  # noqa: S105 - the name of a variable
 TOKEN_BYTES = 32
@@ -163,3 +165,8 @@ def clients_token(address: Address, token_file: Path | None = None) -> bytes | N
         raise BadState(
             f"the token file {token_path(address)} cannot be read: {error.strerror or error}"
         ) from None
+
+
+def token_metadata(token: bytes | None) -> tuple[tuple[str, str], ...]:
+    """The metadata by which a client shows a token."""
+    return () if token is None else ((TOKEN_KEY, token.hex()),)

@@ -3,8 +3,8 @@
 import numpy as np
 
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.quantization import QUANTIZED
 from neurald.hal.model.types import OperandType
-from neurald.hal.operations.arithmetic.quantized import QUANTIZED
 from neurald.hal.operations.machinery.call import Array
 
 _FLOAT32_EPSILON = 1.19e-7

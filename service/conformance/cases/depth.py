@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TypeVar
 
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.operations.arithmetic.quantized import QUANTIZED
+from neurald.hal.model.quantization import QUANTIZED
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.service.conformance.cases.case import Signature
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from neurald.hal.errors import BadData, OpFailed
+from neurald.hal.model.quantization import QUANTIZED
 from neurald.hal.model.types import FusedActivation, Operand, OperandType, PaddingScheme
-from neurald.hal.operations.arithmetic.quantized import QUANTIZED
 from neurald.hal.operations.machinery.call import Array, Shape, UnknownValue
 from neurald.service.conformance.cases.case import Case, Signature, generate_pinned
 from neurald.service.conformance.cases.comparison import difference

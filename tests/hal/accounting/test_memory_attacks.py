@@ -23,8 +23,8 @@ from support.waiting import wait_until
 
 import neurald as nd
 from neurald._proto import device_pb2
-from neurald.hal.rpc.server.channel import _ANSWER, _GREETING, _REGISTER
 from neurald.hal.rpc.server.server import SERVICE
+from neurald.hal.rpc.transport.channel_messages import ANSWER, GREETING, REGISTER
 from neurald.hal.rpc.transport.status import SESSION_KEY, error_from
 
 pytestmark = pytest.mark.slow
@@ -102,15 +102,15 @@ class Side:
         self.socket.settimeout(10)
         self.socket.connect(address.removeprefix("unix://") + ".memory")
         greeting = self.socket.recv(1024)
-        assert greeting.startswith(_GREETING)
-        _, self.token = _ANSWER.unpack_from(greeting[len(_GREETING) :])
+        assert greeting.startswith(GREETING)
+        _, self.token = ANSWER.unpack_from(greeting[len(GREETING) :])
         self.address = address
 
     def give(self, size: int, descriptor: int) -> int:
         """Registers a memory; returns the result code."""
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [descriptor]))]
-        self.socket.sendmsg([_REGISTER.pack(size, 0)], rights)
-        code: int = _ANSWER.unpack_from(self.socket.recv(1024))[0]
+        self.socket.sendmsg([REGISTER.pack(size, 0)], rights)
+        code: int = ANSWER.unpack_from(self.socket.recv(1024))[0]
         return code
 
     def write(self, size: int) -> nd.ResultCode:

@@ -22,8 +22,8 @@ from neurald.hal.errors import Error, OpFailed
 from neurald.hal.memory.pool import SharedMemory
 from neurald.hal.model.types import Argument, Request
 from neurald.hal.process.address import Address
+from neurald.hal.rpc.client.channel import ChannelClient
 from neurald.hal.rpc.client.device import RemoteDevice, connect
-from neurald.hal.rpc.server.channel import ChannelClient
 from neurald.hal.rpc.server.server import SERVICE, DeviceServer
 from neurald.hal.rpc.transport.status import SESSION_KEY
 from neurald.hal.sync.cancellation import Cancellation

@@ -20,13 +20,14 @@ from support.sweeps import sweep
 import neurald as nd
 from neurald._proto import device_pb2
 from neurald.hal.accounting.limits import Limits
-from neurald.hal.admission.access import SESSIONS_OF_CONNECTION, TOKEN_KEY
+from neurald.hal.admission.access import SESSIONS_OF_CONNECTION
 from neurald.hal.errors import BadData, BadState, DeadObject, UnavailableDevice
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.client.device import connect
 from neurald.hal.rpc.server.server import SERVICE, DeviceServer
 from neurald.hal.rpc.transport.access_token import (
     TOKEN_BYTES,
+    TOKEN_KEY,
     TOKEN_VARIABLE,
     clients_token,
     create_token,

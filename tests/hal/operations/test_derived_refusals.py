@@ -16,6 +16,7 @@ import neurald as nd
 from neurald.hal.device import Device
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.quantization import QUANTIZED
 from neurald.hal.model.types import (
     ChannelQuant,
     Lifetime,
@@ -27,7 +28,6 @@ from neurald.hal.model.types import (
     byte_size,
 )
 from neurald.hal.operations import DEFINITIONS
-from neurald.hal.operations.arithmetic.quantized import QUANTIZED
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import MAXIMUM_RANK, Form, Parameter, Row
 from neurald.hal.validation.validate import validate_model

@@ -277,6 +277,25 @@ def test_a_start_that_fails_half_way_leaves_nothing(
     daemon.shutdown()
 
 
+def test_a_start_after_which_grpc_cannot_even_stop_leaves_no_files(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """gRPC stops with a thread of its own; where memory was too short to start, there may be none for that."""
+
+    def fails(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    daemon = Daemon("cpu", "127.0.0.1:0")
+    with monkeypatch.context() as patch:
+        patch.setattr("grpc._server._Server.start", fails)
+        patch.setattr("grpc._server._Server.stop", fails)
+        with pytest.raises(RuntimeError, match="new thread"):
+            daemon.startup()
+        with pytest.raises(RuntimeError, match="new thread"):
+            Daemon("cpu").startup()
+    assert [path.name for path in directory.iterdir()] == []
+
+
 def test_what_cannot_be_served(tmp_path: Path, directory: Path) -> None:
     with pytest.raises(UnavailableDevice, match="no driver 'nothing'"):
         Daemon("nothing").startup()

@@ -65,13 +65,13 @@ from neurald.hal.errors import Error, OpFailed
 from neurald.hal.execution.in_process import start_fenced
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.quantization import QUANTIZED
 from neurald.hal.model.types import (
     Lifetime,
     Model,
     Operand,
     Request,
 )
-from neurald.hal.operations.arithmetic.quantized import QUANTIZED
 from neurald.hal.sync.fence import Fence
 from neurald.hal.validation.shape_inference import bind_operations
 

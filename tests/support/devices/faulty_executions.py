@@ -20,6 +20,7 @@ from neurald.hal.device import (
 )
 from neurald.hal.errors import Error, OpFailed
 from neurald.hal.memory.pool import Memory
+from neurald.hal.model.quantization import QUANTIZED
 from neurald.hal.model.types import (
     Argument,
     Lifetime,
@@ -27,7 +28,6 @@ from neurald.hal.model.types import (
     OperandType,
     Request,
 )
-from neurald.hal.operations.arithmetic.quantized import QUANTIZED
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 

@@ -8,9 +8,9 @@ from support.compiler.lowering_beside_reference import close
 from support.operations.single_operation import Given, given, wanted
 
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.quantization import QUANTIZED
 from neurald.hal.model.types import Operand, OperandType
 from neurald.hal.operations import DEFINITIONS
-from neurald.hal.operations.arithmetic.quantized import QUANTIZED
 from neurald.hal.operations.machinery.call import Array
 
 #: Some that broadcast against each other: rank 0, no elements, and lengths of 1 on both sides.

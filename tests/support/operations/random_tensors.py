@@ -12,8 +12,8 @@ from support.operations.single_operation import (
 )
 
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.quantization import QUANTIZED
 from neurald.hal.model.types import FeatureLevel, Operand, OperandType
-from neurald.hal.operations.arithmetic.quantized import QUANTIZED
 from neurald.hal.operations.machinery.call import Array
 
 #: Types that nearly every operation takes, and those that INT32 adds.

@@ -10,6 +10,7 @@ from neurald.drivers.compiler.ir.builder import Builder, Unsupported
 from neurald.drivers.compiler.ir.expression import Expression, apply, clamp, constant, load
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FusedActivation, Operand
 from neurald.hal.operations.arithmetic.fixed_point import (
     Rounding,
@@ -17,7 +18,7 @@ from neurald.hal.operations.arithmetic.fixed_point import (
     quantize_multipliers,
     short_mantissas,
 )
-from neurald.hal.operations.arithmetic.quantized import is_quantized, stored_limits
+from neurald.hal.operations.arithmetic.quantized import stored_limits
 from neurald.hal.operations.machinery.call import Call
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -9,8 +9,8 @@ from neurald.drivers.compiler.lowering.arithmetic.quantized import Rescaling, st
 from neurald.drivers.compiler.lowering.convolution.weighted_sum import sum_type
 from neurald.drivers.compiler.lowering.movement.indexing import output_shapes
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.quantization import is_quantized
 from neurald.hal.operations.arithmetic.fixed_point import Rounding
-from neurald.hal.operations.arithmetic.quantized import is_quantized
 from neurald.hal.operations.machinery.call import Call
 
 _INT32 = -1 << 31, (1 << 31) - 1

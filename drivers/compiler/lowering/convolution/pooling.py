@@ -23,7 +23,8 @@ from neurald.drivers.compiler.lowering.machinery.layout import from_nhwc, to_nhw
 from neurald.drivers.compiler.lowering.machinery.reduced_axes import along, divide_rounded, exact_sum
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.operations.arithmetic.quantized import is_quantized, stored_limits
+from neurald.hal.model.quantization import is_quantized
+from neurald.hal.operations.arithmetic.quantized import stored_limits
 from neurald.hal.operations.convolution.pooling import geometry
 from neurald.hal.operations.convolution.windowing import Window, is_nchw
 from neurald.hal.operations.machinery.call import Call

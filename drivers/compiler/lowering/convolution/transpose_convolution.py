@@ -118,7 +118,10 @@ def plan_transposed(call: Call, builder: Builder) -> Plan:
 
     def restore(sums: Value) -> Value:
         def body(n: Expression, y: Expression, x: Expression, c: Expression) -> Expression:
-            (row, row_phase), (column, column_phase) = height.position_and_phase(y), width.first_output(x)
+            (row, row_phase), (column, column_phase) = (
+                height.position_and_phase(y),
+                width.position_and_phase(x),
+            )
             return load(sums, (n, row, column, (row_phase * width.stride + column_phase) * channels + c))
 
         return builder.compute(shape, body)

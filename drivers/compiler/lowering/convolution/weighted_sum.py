@@ -14,9 +14,10 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import Rescaling, activate, store
 from neurald.drivers.compiler.lowering.machinery.layout import from_nhwc, to_nhwc
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
+from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import Operand
 from neurald.hal.operations.arithmetic.fixed_point import Rounding
-from neurald.hal.operations.arithmetic.quantized import is_quantized, stored_limits
+from neurald.hal.operations.arithmetic.quantized import stored_limits
 from neurald.hal.operations.convolution.windowing import is_nchw
 from neurald.hal.operations.machinery.call import Call
 

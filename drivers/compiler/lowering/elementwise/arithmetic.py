@@ -16,9 +16,9 @@ from neurald.drivers.compiler.lowering.elementwise.pointwise import (
 )
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FusedActivation
 from neurald.hal.operations.arithmetic.fixed_point import single_ratio
-from neurald.hal.operations.arithmetic.quantized import is_quantized
 from neurald.hal.operations.elementwise.arithmetic import addend_shift
 from neurald.hal.operations.machinery.call import Call
 

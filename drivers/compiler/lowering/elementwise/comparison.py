@@ -8,8 +8,8 @@ from neurald.drivers.compiler.lowering.arithmetic.quantized import real
 from neurald.drivers.compiler.lowering.elementwise.pointwise import TWO, Function, lower, pointwise, widen
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import Operand
-from neurald.hal.operations.arithmetic.quantized import is_quantized
 from neurald.hal.operations.machinery.call import Call
 
 COMPARISONS: dict[OperationType, Function] = {

@@ -7,7 +7,7 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.elementwise.pointwise import Function, by_table, lower
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.operations.arithmetic.quantized import is_quantized
+from neurald.hal.model.quantization import is_quantized
 from neurald.hal.operations.machinery.call import Call
 
 

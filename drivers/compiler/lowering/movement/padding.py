@@ -16,7 +16,8 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.movement.indexing import only_element, output_shapes, padded
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.operations.arithmetic.quantized import is_quantized, stored_limits
+from neurald.hal.model.quantization import is_quantized
+from neurald.hal.operations.arithmetic.quantized import stored_limits
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.movement.padding import mirror_mode, paddings
 

@@ -15,7 +15,8 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import Array
 from neurald.drivers.compiler.lowering.machinery.layout import from_nhwc, to_nhwc
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.operations.arithmetic.quantized import is_quantized, stored_limits
+from neurald.hal.model.quantization import is_quantized
+from neurald.hal.operations.arithmetic.quantized import stored_limits
 from neurald.hal.operations.convolution.windowing import is_nchw
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.movement.resizing import nearest_places, neighbours, output_size

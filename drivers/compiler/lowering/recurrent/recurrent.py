@@ -14,10 +14,10 @@ from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import activate, store
+from neurald.drivers.compiler.lowering.arithmetic.row_quantization import products, quantize_rows
 from neurald.drivers.compiler.lowering.movement.indexing import joined
-from neurald.drivers.compiler.lowering.tflite.convolution import hybrid
+from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FusedActivation
-from neurald.hal.operations.arithmetic.quantized import is_quantized
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.recurrent.recurrent import CellActivation
 
@@ -70,8 +70,8 @@ def linear(call: Call, builder: Builder, names: Sequence[str], rows: Value) -> V
     operands = [call.operand(name) for name in names]
     if not is_quantized(operands[0]):
         return builder.matrix_product(rows, joined(builder, [floats(builder, each) for each in weights]))
-    stored = hybrid.quantize_rows(builder, rows, asymmetric=bool(call.scalar("asymmetric")))
-    sums = hybrid.products(builder, stored, joined(builder, weights))
+    stored = quantize_rows(builder, rows, asymmetric=bool(call.scalar("asymmetric")))
+    sums = products(builder, stored, joined(builder, weights))
     units = [value.shape[0] for value in weights]
     steps = builder.constant(np.repeat(np.array([each.scale for each in operands], np.float32), units))
 

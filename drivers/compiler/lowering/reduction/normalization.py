@@ -10,7 +10,7 @@ from neurald.drivers.compiler.lowering.machinery.reduced_axes import along, firs
 from neurald.drivers.compiler.lowering.reduction.reduction import difference
 from neurald.drivers.compiler.lowering.reduction.softmax import lower_log_softmax
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.operations.arithmetic.quantized import is_quantized
+from neurald.hal.model.quantization import is_quantized
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.machinery.rules import resolve_axis
 from neurald.hal.operations.reduction.normalization import LEAST_NORM

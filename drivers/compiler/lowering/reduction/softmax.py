@@ -10,7 +10,7 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import real, store
 from neurald.drivers.compiler.lowering.machinery.reduced_axes import along, first_along, reduce_dimensions
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.operations.arithmetic.quantized import is_quantized
+from neurald.hal.model.quantization import is_quantized
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.machinery.rules import resolve_axis
 

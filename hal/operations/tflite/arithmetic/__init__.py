@@ -1,1 +1,4 @@
-"""Arithmetic that references of TFLite's extension share: tables of functions, and the error function."""
+"""Arithmetic shared by references of TFLite's extension.
+
+Tables of functions, and the error function.
+"""

@@ -1,7 +1,7 @@
-"""The logistic function and the hyperbolic tangent of int16 numbers, by TFLite's table of 256 entries.
+"""Logistic function and hyperbolic tangent of int16 numbers, by TFLite's table of 256 entries.
 
-The table holds the logistic function at multiples of 1/24, in fractions of 2^16; between them it is interpolated. An argument
-is brought to 3 × 2^12 times its real value first. Results are fractions of 2^15.
+The table holds the logistic function at multiples of 1/24, in fractions of 2^16, for interpolation.
+Arguments are first scaled to 3 × 2^12 times their real values. Results are fractions of 2^15.
 """
 
 import math
@@ -13,15 +13,18 @@ from neurald.hal.operations.machinery.call import Array
 _ENTRIES = 256
 _STEPS_PER_UNIT = 24
 _UNIT = 3 << 12
-#: The multiplier of an argument has at most so many bits, and is shifted by at most so many.
+#: Limits for the multiplier of an argument, and for its shift in bits.
 _MULTIPLIER_LIMIT = 32767 / 2
 _SHIFT_LIMIT = 31
-#: How near to a power of two a scale's logarithm must be to count as one.
+#: Tolerance for the logarithm of a scale that counts as a power of two.
 _TOLERANCE = 1e-3
 
 
 def _table() -> Array:
-    """Moved by half of what interpolation is wrong in the middle of a step; the last entry is 1, as near as it can be."""
+    """Builds the table, offset by half of the interpolation error in the middle of a step.
+
+    The last entry is the largest number below 1.
+    """
     values = 1 / (1 + np.exp(-np.arange(_ENTRIES) / _STEPS_PER_UNIT))
     curvature = values * (1 - values) * (2 * values - 1)
     table = np.floor((1 << 16) * (values + curvature / (16 * _STEPS_PER_UNIT**2)) + 0.5).astype(np.int64)
@@ -33,7 +36,7 @@ _TABLE = _table()
 
 
 def logistic16(values: Array, scale: float) -> Array:
-    """1 / (1 + e^-x).
+    """Computes 1 / (1 + e^-x).
 
     Args:
         values: int16.
@@ -51,7 +54,7 @@ def logistic16(values: Array, scale: float) -> Array:
 
 
 def tanh16(values: Array, scale: float) -> Array:
-    """The hyperbolic tangent, which is twice the logistic function of 2 x, less 1.
+    """Computes the hyperbolic tangent, as twice the logistic function of 2 x, minus 1.
 
     Args:
         values: int16.
@@ -69,7 +72,10 @@ def tanh16(values: Array, scale: float) -> Array:
 
 
 def _argument(values: Array, scale: float, *, most_shifted: int) -> Array:
-    """The number × 3 × 2^12. A power of two as scale is exact if the bits to shift are none, or at most `most_shifted`."""
+    """Scales values to 3 × 2^12 times the real ones.
+
+    Exact if the scale is a power of two that needs a shift of 0 to `most_shifted` bits.
+    """
     logarithm = math.log2(scale)
     left = 12 + round(logarithm)
     if abs(logarithm - round(logarithm)) < _TOLERANCE and 0 <= left <= most_shifted:
@@ -78,13 +84,16 @@ def _argument(values: Array, scale: float, *, most_shifted: int) -> Array:
     while multiplier <= _MULTIPLIER_LIMIT and shift < _SHIFT_LIMIT:
         multiplier, shift = multiplier * 2, shift + 1
     half = (1 << shift) >> 1
-    # More saturates anyway.
+    # Larger multipliers saturate anyway.
     products = values.astype(np.int64) * min(int(multiplier), 1 << 31)
     return np.asarray((products + half) >> shift)
 
 
 def _interpolate(magnitudes: Array, fraction_bits: int, saturated: int) -> Array:
-    """The table at `magnitudes` / 2^fraction_bits, times 2^fraction_bits."""
+    """Interpolates the table at `magnitudes` / 2^fraction_bits.
+
+    The result is scaled by 2^fraction_bits.
+    """
     index = magnitudes >> fraction_bits
     inside = np.minimum(index, _ENTRIES - 2)
     fraction = magnitudes & ((1 << fraction_bits) - 1)

@@ -1,4 +1,4 @@
-"""The complementary error function, which NumPy does not have."""
+"""The complementary error function, which NumPy lacks."""
 
 import math
 from functools import cache
@@ -8,7 +8,7 @@ from numpy.polynomial.chebyshev import chebfit, chebpts1, chebval
 
 from neurald.hal.operations.machinery.call import Array
 
-#: From here on erfc is less than any float64.
+#: erfc is below the smallest float64 from here on.
 _LARGEST = 26.0
 _DEGREE = 26
 #: t = 2 / (2 + z) for z from 0 to _LARGEST.
@@ -16,9 +16,10 @@ _LEAST_T = 2 / (2 + _LARGEST)
 
 
 def erfc(values: Array) -> Array:
-    """Of float64 numbers, with a relative error below 1e-12.
+    """Computes erfc of float64 numbers, with a relative error below 1e-12.
 
-    log(erfc(z)) + z² - log(t) is smooth in t = 2 / (2 + z), and so a short Chebyshev series.
+    log(erfc(z)) + z² - log(t) is smooth in t = 2 / (2 + z), so a short Chebyshev series
+    approximates it.
     """
     size = np.minimum(np.abs(values), _LARGEST)
     t = 2 / (2 + size)
@@ -27,13 +28,13 @@ def erfc(values: Array) -> Array:
 
 
 def _unit(t: Array) -> Array:
-    """The range of t as -1 to 1."""
+    """Maps the range of t to -1 to 1."""
     return (2 * t - (1 + _LEAST_T)) / (1 - _LEAST_T)
 
 
 @cache
 def _coefficients() -> Array:
-    """Those of the polynomial through the function at the Chebyshev points."""
+    """Computes the coefficients of the polynomial through the function at the Chebyshev points."""
     unit = chebpts1(_DEGREE + 1)
     t = (unit * (1 - _LEAST_T) + 1 + _LEAST_T) / 2
     z = 2 / t - 2

@@ -1,6 +1,7 @@
-"""Convolutions with TFLite's types: CONV_2D (of groups too), DEPTHWISE_CONV_2D, TRANSPOSE_CONV.
+"""CONV_2D (including grouped), DEPTHWISE_CONV_2D, TRANSPOSE_CONV with TFLite's types.
 
-Beside Android's types they take activations of 16 bits, and float activations with weights of 8 bits.
+In addition to Android's types they accept 16-bit activations, and float activations with 8-bit
+weights.
 """
 
 from collections.abc import Callable
@@ -11,6 +12,7 @@ import numpy as np
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import Rounding
+from neurald.hal.operations.arithmetic.row_quantization import quantize_rows
 from neurald.hal.operations.convolution import convolution, depthwise_convolution, transpose_convolution
 from neurald.hal.operations.convolution.convolution import convolve
 from neurald.hal.operations.convolution.weighted_sum import (
@@ -36,35 +38,35 @@ from neurald.hal.operations.machinery.rules import known_activation
 from neurald.hal.operations.machinery.signature import row
 from neurald.hal.operations.tflite.convolution import hybrid
 
-#: Types with activations of 16 bits.
+#: Types with 16-bit activations.
 SHORT_ROWS = tuple(
     row(FeatureLevel.LEVEL_1, T=OperandType.TENSOR_QUANT16_SYMM, F=filter_, B=bias)
     for filter_ in (OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL, OperandType.TENSOR_QUANT8_ASYMM_SIGNED)
     for bias in (OperandType.TENSOR_INT64, OperandType.TENSOR_INT32)
 )
-#: No activation of 16 bits is of larger magnitude.
+#: Largest magnitude of a 16-bit activation.
 SHORT_LARGEST = 1 << 15
-#: No activation of 8 bits less its zero point is of larger magnitude.
+#: Largest magnitude of an 8-bit activation minus its zero point.
 _BYTE_LARGEST = 255
 
 _ROWS = (*ROWS, *hybrid.ROWS, *SHORT_ROWS)
 
-#: Gives window and NHWC shape of the output.
+#: Returns the window and the NHWC output shape.
 _Geometry = Callable[[Call], tuple[Window, Shape]]
 
 
 def is_short(call: Call) -> bool:
-    """Whether the activations have 16 bits."""
+    """Returns True if the activations have 16 bits."""
     return call.operand("input").type is OperandType.TENSOR_QUANT16_SYMM
 
 
 def rounding(call: Call) -> Rounding:
-    """How quantised sums become outputs of a convolution."""
+    """Returns the rounding of quantised sums in a convolution."""
     return Rounding.SHORT if is_short(call) else Rounding.TWICE
 
 
 def has_zero_points(call: Call) -> bool:
-    """Whether images get a zero point: they do where the weights' scales differ."""
+    """Returns True if images get a zero point, which depends on the weights' scales."""
     return len(set(hybrid.weight_scales(call.operand("filter")).tolist())) > 1
 
 
@@ -73,9 +75,9 @@ def _nhwc(call: Call) -> Array:
 
 
 def _images(values: Array, *, asymmetric: bool) -> tuple[Array, Array, Array]:
-    """Stored images, and the scale and zero point of each."""
+    """Returns the quantised images, and the scale and zero point of each."""
     rows = np.ascontiguousarray(values).reshape(len(values), np.prod(values.shape[1:], dtype=np.int64))
-    stored, scales, zero_points = hybrid.quantize_rows(rows, asymmetric=asymmetric)
+    stored, scales, zero_points = quantize_rows(rows, asymmetric=asymmetric)
     return stored.reshape(values.shape), scales, zero_points
 
 
@@ -133,7 +135,7 @@ def _each_image(
     *,
     asymmetric: bool,
 ) -> None:
-    """Fills `output` from images that are quantised one by one; `sum_image` takes their zero point away."""
+    """Fills `output` from separately quantised images; `sum_image` subtracts their zero points."""
     images = zip(*_images(_nhwc(call), asymmetric=asymmetric), output, strict=True)
     for image, scale, zero_point, result in images:
         write = hybrid.float_writer(call, scale)
@@ -147,7 +149,7 @@ def _definition(
     fill: Callable[[Call, Window, Array], None],
     checks: tuple[Check, ...],
 ) -> Definition:
-    """`android` under another type and for more types, with the window of `geometry`, its output filled by `fill`."""
+    """Extends `android` to another type and more operand types; `fill` computes the output."""
 
     def shape(call: Call) -> tuple[Shape, ...]:
         _, shape = geometry(call)

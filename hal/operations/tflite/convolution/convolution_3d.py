@@ -1,4 +1,4 @@
-"""CONV_3D and CONV_3D_TRANSPOSE: sums over windows of volumes, (batch, depth, height, width, channels), of floats."""
+"""CONV_3D and CONV_3D_TRANSPOSE: float convolutions of (batch, depth, height, width, channels)."""
 
 from collections.abc import Iterator
 from itertools import product
@@ -17,7 +17,7 @@ from neurald.hal.operations.machinery.signature import Form, Parameter, row, sca
 
 _AXES = ("depth", "height", "width")
 
-#: For an element of the window: the element, what it sees of the image, and the positions at which it does.
+#: A window element, the image elements that it covers, and the corresponding positions.
 _Tap = tuple[tuple[int, ...], tuple[slice, ...], tuple[slice, ...]]
 
 
@@ -38,17 +38,17 @@ def _form(*shape: Parameter) -> Form:
 
 
 def steps(call: Call, name: str) -> tuple[int, ...]:
-    """The strides or dilations, which `name` says, along all axes."""
+    """Returns the strides or dilations, selected by `name`, along all axes."""
     return tuple(call.scalar_in(f"{name}_{axis}", 1) for axis in _AXES)
 
 
 def _extents(call: Call, kernel: Shape) -> list[int]:
-    """How far the window reaches along each axis."""
+    """Returns the extent of the window along each axis."""
     return [(taps - 1) * gap + 1 for taps, gap in zip(kernel, steps(call, "dilation"), strict=True)]
 
 
 def window_positions(call: Call, image: Shape, kernel: Shape) -> tuple[Shape, Shape]:
-    """How many positions the window takes along each axis of an image, and the padding before it.
+    """Returns the window's number of positions along each axis, and the padding before.
 
     Raises:
         BadData: the window does not fit on the image.
@@ -68,7 +68,7 @@ def window_positions(call: Call, image: Shape, kernel: Shape) -> tuple[Shape, Sh
 
 
 def _taps(call: Call, image: Shape, kernel: Shape, positions: Shape, heads: Shape) -> Iterator[_Tap]:
-    """All elements of the window that see any of the image."""
+    """Yields all window elements that cover any part of the image."""
     strides, dilations = steps(call, "stride"), steps(call, "dilation")
     for place in product(*map(range, kernel)):
         of: list[slice] = []
@@ -121,7 +121,7 @@ def _reference(call: Call) -> tuple[Array, ...]:
 
 
 def _transpose_shape(call: Call) -> tuple[Shape, ...]:
-    """The shape that the operation is given, which CONV_3D must make the input's of."""
+    """Returns the given output shape after checking that CONV_3D would map it to the input's."""
     batches, *image, depth = call.shape("input")
     *kernel, channels, filter_depth = call.shape("filter")
     _expect_depth(call, depth, filter_depth)

@@ -1,7 +1,8 @@
 """FULLY_CONNECTED with TFLite's types and ranks.
 
-Beside Android's types it takes weights per channel, activations of 16 bits, also as the output of ones of 8 bits, and float
-activations with weights of 8 bits. Such weights may have a scale for each block of a row, as language models have them.
+In addition to Android's types it accepts per-channel weights, 16-bit activations (also as output of
+8-bit ones), and float activations with 8-bit weights. Such weights may have a scale for each block
+of a row, as in language models.
 """
 
 import math
@@ -13,6 +14,7 @@ from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import Rounding
+from neurald.hal.operations.arithmetic.row_quantization import quantize_rows
 from neurald.hal.operations.convolution.weighted_sum import (
     ROWS,
     SIGNED_LARGEST,
@@ -48,7 +50,8 @@ _FORM = Form(
 _BLOCKWISE_FORM = replace(
     _FORM, inputs=(*_FORM.inputs, tensor("block_scales", OperandType.TENSOR_FLOAT32, rank=2))
 )
-#: Weights of 16 bits, and an output of more bits than the input. Output (O) and input (T) else have one type.
+#: 16-bit weights, or an output wider than the input. In all other rows output (O) and input (T)
+#: types are equal.
 _WIDE_ROWS = (
     *(
         row(FeatureLevel.LEVEL_1, T=_INT16, O=_INT16, F=_INT16, B=bias)
@@ -63,7 +66,10 @@ _ROWS = (
 
 
 def _shape(call: Call) -> tuple[Shape, ...]:
-    """Rows of as many elements as a unit takes; unless the dimensions are kept, whatever the input's shape."""
+    """Infers the output shape.
+
+    Unless dimensions are kept, the input is read as rows of the filter's depth.
+    """
     shape, (units, depth) = call.shape("input"), call.shape("filter")
     expect_bias(call, units)
     if call.scalar("keep_dimensions"):
@@ -83,7 +89,10 @@ def _shape(call: Call) -> tuple[Shape, ...]:
 
 
 def _blocks_fit(call: Call) -> None:
-    """Scales of blocks go with weights of 8 bits and one scale; each row of weights has the same whole blocks."""
+    """Checks block scales.
+
+    8-bit weights with a single scale, and equal whole blocks in each row.
+    """
     if not call.has("block_scales"):
         return
     filter_ = call.operand("filter")
@@ -109,19 +118,19 @@ def _hybrid(call: Call, output: Array) -> None:
     matrix = hybrid.stored_weights(call, (1,))
     asymmetric = bool(call.scalar("asymmetric"))
     rows = call.array("input").reshape(len(output), matrix.shape[1])
-    stored, scales, zero_points = hybrid.quantize_rows(rows, asymmetric=asymmetric)
+    stored, scales, zero_points = quantize_rows(rows, asymmetric=asymmetric)
     sums = stored.astype(matrix.dtype) @ matrix.T
     sums -= np.outer(zero_points, matrix.sum(axis=1, dtype=np.float64)).astype(matrix.dtype)
     hybrid.float_writer(call, scales[:, np.newaxis])(sums, output)
 
 
 def _blockwise(call: Call, output: Array) -> None:
-    """Sums of a block are exact; times its scale, they are added up as floats."""
+    """Sums each block exactly, scales it, and adds the blocks in floating point."""
     scales = call.array("block_scales")
     (units, blocks), depth = scales.shape, call.shape("filter")[1]
     matrix = call.array("filter").reshape(units, blocks, depth // blocks).astype(np.float64)
     rows = call.array("input").reshape(len(output), depth)
-    stored, row_scales, zero_points = hybrid.quantize_rows(rows, asymmetric=bool(call.scalar("asymmetric")))
+    stored, row_scales, zero_points = quantize_rows(rows, asymmetric=bool(call.scalar("asymmetric")))
     centred = (stored - zero_points[:, np.newaxis]).reshape(len(rows), blocks, depth // blocks)
     with np.errstate(over="ignore", invalid="ignore"):
         total = np.zeros(output.shape, np.float32)
@@ -132,7 +141,7 @@ def _blockwise(call: Call, output: Array) -> None:
 
 
 def rounding(call: Call) -> Rounding:
-    """That of the kernels that LiteRT's interpreter takes by default, which differ for outputs of 16 bits."""
+    """Returns the rounding of LiteRT's default kernels, which differ for 16-bit outputs."""
     filter_ = call.operand("filter")
     if filter_.type is _INT16:
         return Rounding.SHORT

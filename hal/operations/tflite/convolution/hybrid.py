@@ -1,7 +1,8 @@
-"""Weighted sums of floats with weights of 8 bits: the inputs are quantised when they come, row by row.
+"""Weighted sums of floats with 8-bit weights: inputs are quantised at run time, row by row.
 
-A row (an image of a convolution) gets a scale and a zero point from its own smallest and largest element. Sums of products are
-exact then; they become floats again with the row's scale times that of the weights. Zero points of weights count as 0.
+A row (an image of a convolution) gets scale and zero point from its smallest and largest element.
+The sums of products are then exact; they are converted to floats with the scales of the row and of
+the weights. Zero points of weights are treated as 0.
 """
 
 import math
@@ -9,8 +10,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FeatureLevel, Operand, OperandType
-from neurald.hal.operations.arithmetic.quantized import activate, is_quantized, round_away
+from neurald.hal.operations.arithmetic.quantized import activate
+from neurald.hal.operations.arithmetic.row_quantization import LARGEST
 from neurald.hal.operations.convolution.weighted_sum import Writer
 from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.operations.machinery.signature import row
@@ -21,83 +24,37 @@ ROWS = tuple(
     for weights in (OperandType.TENSOR_QUANT8_ASYMM_SIGNED, OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL)
 )
 
-#: No quantised input has a larger magnitude.
-LARGEST = 128
-_SYMMETRIC_LARGEST = 127
-_LOW, _HIGH = -128, 127
-#: Integers up to here are exact in float32.
+#: Integers up to this are exact in float32.
 _EXACT_FLOAT32 = 1 << 24
 
 
 def is_hybrid(call: Call, values: str = "input", weights: str = "filter") -> bool:
-    """Whether an operation has float inputs and quantised weights."""
+    """Returns True if an operation has float inputs and quantised weights."""
     return is_quantized(call.operand(weights)) and not is_quantized(call.operand(values))
 
 
-def quantize_rows(rows: Array, *, asymmetric: bool) -> tuple[Array, Array, Array]:
-    """Each row by its own range.
-
-    Args:
-        rows: float32, (n, length).
-        asymmetric: whether rows get a zero point; 0 always has a stored value of its own.
-
-    Returns:
-        The stored values (int8), scales (float32, (n,)) and zero points (int64, (n,)).
-    """
-    low = np.fmin.reduce(rows, axis=1, initial=0).astype(np.float64)
-    high = np.fmax.reduce(rows, axis=1, initial=0).astype(np.float64)
-    with np.errstate(all="ignore"):
-        if asymmetric:
-            scales, zero_points = _ranges(low, high)
-            inverse = np.float32(1) / scales
-            stored = rows * inverse[:, np.newaxis] + zero_points.astype(np.float32)[:, np.newaxis]
-            least = _LOW
-        else:
-            largest = np.maximum(-low, high).astype(np.float32)
-            is_zero = largest == 0
-            scales = np.where(is_zero, np.float32(1), largest / np.float32(_SYMMETRIC_LARGEST))
-            zero_points = np.zeros(len(rows), np.int64)
-            stored = rows * np.where(is_zero, 0, np.float32(_SYMMETRIC_LARGEST) / largest)[:, np.newaxis]
-            least = -_SYMMETRIC_LARGEST
-        stored = np.clip(round_away(stored.astype(np.float64)), least, _HIGH)
-    # What is not a number has no place in a range; 0 is as good as any.
-    return np.nan_to_num(stored).astype(np.int8), scales, zero_points
-
-
-def _ranges(low: Array, high: Array) -> tuple[Array, Array]:
-    """Scales and zero points for rows from `low` to `high`, both float64."""
-    is_empty = low == high
-    scales = np.where(is_empty, 1.0, (high - low) / (_HIGH - _LOW))
-    from_low, from_high = low / scales, high / scales
-    # The end at which less is lost gives the zero point.
-    is_from_low = abs(_LOW) + np.abs(from_low) < abs(_HIGH) + np.abs(from_high)
-    zero_points = np.where(is_from_low, _LOW - from_low, _HIGH - from_high)
-    zero_points = np.nan_to_num(np.clip(round_away(zero_points), _LOW, _HIGH))
-    return scales.astype(np.float32), np.where(is_empty, 0, zero_points).astype(np.int64)
-
-
 def stored_weights(call: Call, summed: Sequence[int], name: str = "filter") -> Array:
-    """The stored weights as floating point in which the sums along the axes `summed` are exact."""
+    """Returns the raw weights in a float type in which sums along the axes `summed` are exact."""
     values = call.array(name)
     terms = math.prod(values.shape[axis] for axis in summed)
-    # A quantised input less its zero point may have twice the magnitude.
+    # A quantised input minus its zero point may have twice the magnitude.
     is_small = 2 * LARGEST * LARGEST * terms <= _EXACT_FLOAT32
     return values.astype(np.float32 if is_small else np.float64)
 
 
 def weight_scales(operand: Operand) -> Array:
-    """The scale of each channel, or of all; shape (channels,) or (1,), float32."""
+    """Returns the scale of each channel, or of all: float32, shape (channels,) or (1,)."""
     quant = operand.channel_quant
     return np.array((operand.scale,) if quant is None else quant.scales, np.float32)
 
 
 def float_writer(call: Call, scale: Array, offset: Array | float = 0.0) -> Writer:
-    """How the sums of one image, or of rows, become outputs.
+    """Returns a function that converts the sums of one image, or of rows, to outputs.
 
     Args:
         call: the operation.
-        scale: of the quantised input, for the image or, (rows, 1), each row.
-        offset: for each channel, what the input's zero point adds to the sums.
+        scale: of the quantised input, for the image or, (rows, 1), for each row.
+        offset: for each channel, the contribution of the input's zero point to the sums.
     """
     scales = weight_scales(call.operand("filter"))
     bias = call.array("bias").astype(np.float32) if call.has("bias") else np.float32(0)

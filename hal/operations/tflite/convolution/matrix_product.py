@@ -1,12 +1,14 @@
-"""BATCH_MATMUL with TFLite's types: batches broadcast, and floats may be multiplied with a matrix of 8 bits."""
+"""BATCH_MATMUL with TFLite's types: broadcasting batches, and floats with 8-bit matrices."""
 
 import numpy as np
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import Requantization, Rounding
-from neurald.hal.operations.arithmetic.quantized import is_quantized, stored_limits
+from neurald.hal.operations.arithmetic.quantized import stored_limits
+from neurald.hal.operations.arithmetic.row_quantization import quantize_rows
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import MAXIMUM_RANK, Form, row, scalar, tensor
@@ -52,7 +54,7 @@ def _shape(call: Call) -> tuple[Shape, ...]:
 
 
 def _columns_have_scales(call: Call) -> None:
-    """Scales of a matrix per channel go with the columns of the product."""
+    """Checks that per-channel scales of a matrix belong to the columns of the product."""
     operand, shape = call.operand("input2"), call.shape("input2")
     if operand.type is not OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL:
         return
@@ -66,9 +68,11 @@ def _columns_have_scales(call: Call) -> None:
 
 
 def _factor(call: Call, name: str, adjoint: str) -> Array:
-    """A matrix as a type to compute in: quantised ones as float64, in which sums are exact, less their zero point.
+    """Returns a matrix without its zero point.
 
-    TFLite leaves zero points out of account where the sums themselves are the result.
+    Float64 if quantised (for exact sums), else float32 or integer.
+
+    TFLite ignores zero points if the output is the plain sums.
     """
     values, operand = call.array(name), call.operand(name)
     if is_quantized(operand):
@@ -80,12 +84,12 @@ def _factor(call: Call, name: str, adjoint: str) -> Array:
 
 
 def _hybrid(call: Call) -> Array:
-    """Each row of the first matrix is quantised by itself."""
+    """Multiplies with separate quantisation of each row of the first matrix."""
     values, matrix = call.array("input1"), call.array("input2")
     values = values.swapaxes(-1, -2) if call.scalar("adjoint1") else values
     matrix = (matrix.swapaxes(-1, -2) if call.scalar("adjoint2") else matrix).astype(np.float64)
     rows = np.ascontiguousarray(values).reshape(int(np.prod(values.shape[:-1])), values.shape[-1])
-    stored, scales, zero_points = hybrid.quantize_rows(rows, asymmetric=bool(call.scalar("asymmetric")))
+    stored, scales, zero_points = quantize_rows(rows, asymmetric=bool(call.scalar("asymmetric")))
     centred = (stored.astype(np.float64) - zero_points[:, np.newaxis]).reshape(values.shape)
     row_scales = scales.reshape(*values.shape[:-1], 1)
     product = (centred @ matrix).astype(np.float32)

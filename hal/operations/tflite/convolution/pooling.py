@@ -1,4 +1,4 @@
-"""AVERAGE_POOL_2D and MAX_POOL_2D for stored values of 16 bits too, with scales that are not looked at."""
+"""AVERAGE_POOL_2D and MAX_POOL_2D, including 16-bit quantised values, without scale checks."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""REDUCE_WINDOW, and STABLEHLO_PAD, which also pads between elements and cuts off."""
+"""REDUCE_WINDOW, and STABLEHLO_PAD, which also pads between elements and crops."""
 
 from collections.abc import Callable
 from enum import IntEnum
@@ -16,7 +16,7 @@ from neurald.hal.operations.tflite.machinery.elements import ELEMENTS, element_r
 
 
 class Reduction(IntEnum):
-    """What REDUCE_WINDOW makes of a window; numbered as TFLite numbers them."""
+    """The reduction function of REDUCE_WINDOW, with TFLite's numbers."""
 
     ADD = 1
     MUL = 2
@@ -34,7 +34,7 @@ _FUNCTIONS: dict[int, Callable[[Array, Array], Array]] = {
     Reduction.ALL: np.logical_and,
     Reduction.ANY: np.logical_or,
 }
-#: Types whose elements have an order.
+#: Ordered element types.
 _ORDERED = tuple(kind for kind in ELEMENTS if kind is not OperandType.TENSOR_COMPLEX64)
 
 
@@ -46,7 +46,7 @@ def _function(call: Call) -> None:
 
 
 def window_numbers(call: Call, name: str) -> list[int]:
-    """The lengths, strides or dilations, which `name` says, of REDUCE_WINDOW's window along all axes."""
+    """Returns lengths, strides or dilations of REDUCE_WINDOW's window, selected by `name`."""
     values: list[int] = integers(call, name, (len(call.shape("input")),)).tolist()
     if min(values, default=1) < 1:
         raise BadData(f"{call.name(name)} is {values}; numbers of at least 1 are expected")
@@ -54,7 +54,7 @@ def window_numbers(call: Call, name: str) -> list[int]:
 
 
 def _reduced_shape(call: Call) -> tuple[Shape, ...]:
-    """As many windows as fit in without padding."""
+    """Infers the output shape: windows that fit without padding."""
     sizes, strides, dilations = (window_numbers(call, name) for name in ("window", "strides", "dilations"))
     spans = [(size - 1) * dilation + 1 for size, dilation in zip(sizes, dilations, strict=True)]
     return (
@@ -66,7 +66,7 @@ def _reduced_shape(call: Call) -> tuple[Shape, ...]:
 
 
 def _reduce(call: Call) -> tuple[Array, ...]:
-    """Axis by axis, since all functions may be applied in any order."""
+    """Reduces axis by axis, since all functions may be applied in any order."""
     (shape,) = _reduced_shape(call)
     initial, function = call.array("initial"), _FUNCTIONS[call.scalar("function")]
     if initial.size != 1:
@@ -90,7 +90,10 @@ def _reduce(call: Call) -> tuple[Array, ...]:
 
 
 def interior_paddings(call: Call) -> list[tuple[int, int, int]]:
-    """Of each axis: elements before (fewer than none cut off), after, and between two."""
+    """Returns for each axis the padding before (negative.
+
+    Crop), after, and between two elements.
+    """
     rank = len(call.shape("input"))
     low, high, between = (integers(call, name, (rank,)).tolist() for name in ("low", "high", "interior"))
     if min(between, default=0) < 0:

@@ -1,1 +1,1 @@
-"""TFLite's forms: boxes, regions of interest and suppression of boxes that overlap."""
+"""TFLite's forms: boxes, regions of interest and suppression of overlapping boxes."""

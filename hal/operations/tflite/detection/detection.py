@@ -1,6 +1,9 @@
-"""DETECTION_POSTPROCESS: from encoded boxes and class scores of anchors to the best detections of one image.
+"""DETECTION_POSTPROCESS.
 
-It is TFLite's custom operator. Android's DETECTION_POSTPROCESSING does nearly the same, but compares with thresholds and rounds otherwise.
+Selects the best detections of an image from encoded boxes and class scores.
+
+It is TFLite's custom operator. Android's DETECTION_POSTPROCESSING is similar, but differs in
+threshold comparisons and rounding.
 """
 
 import numpy as np
@@ -42,7 +45,7 @@ _FORM = Form(
 
 
 def _limits(call: Call) -> None:
-    """How many of everything."""
+    """Checks all limits and the IoU threshold."""
     for name in ("detections", "classes_per_detection", "detections_per_class", "classes"):
         call.scalar_in(name, 1)
     threshold = call.scalar("iou_threshold")
@@ -68,7 +71,7 @@ def _shape(call: Call) -> tuple[Shape, ...]:
 
 
 def _boxes(call: Call) -> Array:
-    """The decoded boxes, (anchors, 4): [y1, x1, y2, x2]."""
+    """Decodes the boxes, (anchors, 4): [y1, x1, y2, x2]."""
     codes = real(call, "boxes")[0].astype(np.float64)
     anchors = real(call, "anchors").astype(np.float64)
     scales = np.array([np.float32(call.scalar(name)) for name in _SCALES], np.float64)
@@ -79,7 +82,10 @@ def _boxes(call: Call) -> Array:
 
 
 def _suppress(call: Call, boxes: Array, scores: Array, limit: int) -> Array:
-    """The anchors that are kept, best first: none overlaps a better one by more than the threshold."""
+    """Returns the kept anchors, best first.
+
+    None overlaps a better one by more than the threshold.
+    """
     candidates = np.flatnonzero(scores >= np.float32(call.scalar("score_threshold")))
     order = candidates[np.argsort(-scores[candidates], kind="stable")]
     threshold = np.float32(call.scalar("iou_threshold"))
@@ -87,7 +93,7 @@ def _suppress(call: Call, boxes: Array, scores: Array, limit: int) -> Array:
 
 
 def _overlaps(box: Array, others: Array) -> Array:
-    """As `overlaps`; a box whose sides make no positive area overlaps none."""
+    """Like `overlaps`, but a box without a positive area overlaps none."""
     with np.errstate(all="ignore"):
         areas = (others[:, 2] - others[:, 0]) * (others[:, 3] - others[:, 1])
         area = (box[2] - box[0]) * (box[3] - box[1])
@@ -95,7 +101,7 @@ def _overlaps(box: Array, others: Array) -> Array:
 
 
 def _by_class(call: Call, boxes: Array, scores: Array) -> tuple[Array, Array]:
-    """Suppression in each class by itself, then the best of all: anchors and classes."""
+    """Suppresses boxes in each class separately; returns anchors and classes of the best."""
     limit = call.scalar("detections_per_class")
     kept = [_suppress(call, boxes, column, limit) for column in scores.T]
     anchors = np.concatenate(kept)
@@ -105,7 +111,10 @@ def _by_class(call: Call, boxes: Array, scores: Array) -> tuple[Array, Array]:
 
 
 def _by_anchor(call: Call, boxes: Array, scores: Array) -> tuple[Array, Array]:
-    """One suppression by the best score of each anchor, and the best classes of those kept: (kept, classes) of both."""
+    """Suppresses boxes by each anchor's best score.
+
+    Returns anchors and their best classes, (kept, classes).
+    """
     kept = _suppress(call, boxes, scores.max(axis=1), call.scalar("detections"))
     count = min(scores.shape[1], call.scalar("classes_per_detection"))
     classes = np.argsort(-scores[kept], axis=1, kind="stable")[:, :count]
@@ -114,7 +123,7 @@ def _by_anchor(call: Call, boxes: Array, scores: Array) -> tuple[Array, Array]:
 
 def _reference(call: Call) -> tuple[Array, ...]:
     boxes_out, classes_out, scores_out, count_out = (np.zeros(shape, np.float32) for shape in _shape(call))
-    # What lies before the last `classes` columns is the background.
+    # A column before the last `classes` columns is the background.
     scores, boxes = real(call, "scores")[0][:, -call.scalar("classes") :], _boxes(call)
     if call.scalar("per_class"):
         anchors, classes = _by_class(call, boxes, scores)

@@ -1,6 +1,7 @@
-"""Non-maximum suppression as TFLite has it: NON_MAX_SUPPRESSION_V4 and, with soft suppression, NON_MAX_SUPPRESSION_V5.
+"""NON_MAX_SUPPRESSION_V4 and, with soft suppression, NON_MAX_SUPPRESSION_V5, as in TFLite.
 
-Boxes are pairs of opposite corners in any order. As many results are given as are asked for; those that are too many are zeros.
+Boxes are pairs of opposite corners in any order. The number of results is the requested one;
+surplus results are zeros.
 """
 
 import numpy as np
@@ -34,10 +35,10 @@ def _shape(call: Call) -> tuple[Shape, ...]:
 
 
 class _Queue:
-    """Boxes that wait for their turn, the best score first.
+    """A priority queue of boxes, highest score first.
 
-    Which of equal scores comes first follows from how a binary heap moves its elements, so that it is LiteRT's choice.
-    An element is a score, an index, and with how many of the chosen boxes it has been compared.
+    The order of equal scores is that of LiteRT's binary heap. An element is a score, an index, and
+    the number of chosen boxes that it has been compared with.
     """
 
     def __init__(self) -> None:
@@ -52,7 +53,7 @@ class _Queue:
         self._rise(len(self._heap) - 1, element)
 
     def pop(self) -> tuple[float, int, int]:
-        """Takes the first element out."""
+        """Removes and returns the first element."""
         heap = self._heap
         first, last = heap[0], heap.pop()
         if heap:
@@ -81,20 +82,21 @@ def choose(
     limit: int,
     sigma: float = 0.0,
 ) -> tuple[Array, Array]:
-    """Keeps boxes whose score is more than `lowest`, best first, each only if no chosen one overlaps it by `iou_threshold`.
+    """Keeps boxes with scores above `lowest`, best first, unless a chosen one overlaps.
 
-    With a `sigma`, smaller overlaps lower a score, and a box that has lost score waits for another turn. It is compared with
-    every chosen box once, the latest first. As in LiteRT, a chosen box waits again too, and then goes, since it overlaps
-    itself; one without an area does not, and is chosen again.
+    With a `sigma`, smaller overlaps lower a score, and a box whose score was lowered is queued
+    again. It is compared with every chosen box once, the latest first. As in LiteRT, a chosen box
+    is queued again too, and is then dropped because it overlaps itself; a box without area does
+    not, and is chosen again.
 
     Args:
         boxes: float32, (n, 4), the smaller coordinates first.
         scores: float32, (n,).
         iou_threshold, lowest, sigma: see above.
-        limit: how many are kept at most.
+        limit: maximum number of boxes to keep.
 
     Returns:
-        The indexes of the chosen boxes and their scores, both in the order of their choice.
+        The indexes of the chosen boxes and their scores, both in the order of selection.
     """
     scale = float(np.float32(-0.5) / np.float32(sigma)) if sigma > 0 else 0.0
     waiting = _Queue()
@@ -122,7 +124,7 @@ def choose(
 def _lowered(
     score: float, ious: Array, iou_threshold: float, lowest: float, scale: float
 ) -> tuple[float, bool]:
-    """What overlaps leave of a score, and whether one of them is too large."""
+    """Returns a score after overlaps lowered it, and whether one of them reaches the threshold."""
     if not scale:
         return score, bool((ious >= iou_threshold).any())
     left = np.float32(score)
@@ -136,7 +138,7 @@ def _lowered(
 
 
 def _corners(boxes: Array) -> Array:
-    """Boxes with the smaller coordinates first."""
+    """Sorts the corners of boxes, smaller coordinates first."""
     first, second = boxes[:, :2], boxes[:, 2:]
     return np.concatenate((np.minimum(first, second), np.maximum(first, second)), axis=1)
 
@@ -150,7 +152,7 @@ def _filled(values: Array, length: int, dtype: type[np.generic]) -> Array:
 def _reference(call: Call) -> tuple[Array, ...]:
     limit, is_soft = call.scalar_in("limit", 0), "sigma" in call.binding.inputs
     scores, lowest = call.array("scores"), call.scalar("score_threshold")
-    # Most boxes are no candidates.
+    # Most boxes are not candidates.
     candidates = np.flatnonzero(scores > np.float32(lowest))
     places, found = choose(
         _corners(call.array("boxes")[candidates]),

@@ -1,4 +1,4 @@
-"""Activations of all types and scales that TFLite has them for."""
+"""Activations with all types and scales of TFLite."""
 
 import math
 from collections.abc import Callable
@@ -8,9 +8,10 @@ import numpy as np
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import multiply, quantize_multiplier, single_ratio
-from neurald.hal.operations.arithmetic.quantized import is_quantized, round_away
+from neurald.hal.operations.arithmetic.quantized import round_away
 from neurald.hal.operations.elementwise.activation import sigmoid
 from neurald.hal.operations.elementwise.selection import DEFINITIONS as SELECTIONS
 from neurald.hal.operations.machinery.call import Array, Call
@@ -25,12 +26,12 @@ _INT8 = OperandType.TENSOR_QUANT8_ASYMM_SIGNED
 _INT16 = OperandType.TENSOR_QUANT16_SYMM
 _ROWS = typed_rows(*FLOATS, *QUANT8, _INT16)
 
-#: int16 results stand for fractions of 2^15.
+#: int16 results are fractions of 2^15.
 _SCALE16 = 1 / (1 << 15)
 
 
 def _clamp(low: float, high: float) -> Callable[[Call], tuple[Array, ...]]:
-    """A reference that cuts values off; stored ones where the limits are stored, once they have the output's scale."""
+    """Returns a reference that clamps values; quantised ones are rescaled first."""
 
     def reference(call: Call) -> tuple[Array, ...]:
         operand, output, values = call.operand("input"), call.operand("output"), call.array("input")
@@ -51,7 +52,10 @@ def _clamp(low: float, high: float) -> Callable[[Call], tuple[Array, ...]]:
 def _curve(
     function: Callable[[Array], Array], curve16: Callable[[Array, float], Array]
 ) -> Callable[[Call], tuple[Array, ...]]:
-    """A reference of a smooth function, `curve16` being that of int16 values with a scale."""
+    """Returns a reference for a smooth function.
+
+    `curve16` is its version for int16 values with a scale.
+    """
 
     def reference(call: Call) -> tuple[Array, ...]:
         operand, output, values = call.operand("input"), call.operand("output"), call.array("input")
@@ -71,7 +75,7 @@ def _fraction16(call: Call) -> None:
 
 
 def _tabulated(function: Callable[[Call, Array], Array]) -> Callable[[Call], tuple[Array, ...]]:
-    """A reference of a function of float32 numbers, by a table for stored values."""
+    """Returns a reference for a float32 function, with a table for quantised values."""
 
     def reference(call: Call) -> tuple[Array, ...]:
         operand, output, values = call.operand("input"), call.operand("output"), call.array("input")
@@ -97,7 +101,7 @@ def _gelu(call: Call, values: Array) -> Array:
 
 
 def _leaky(call: Call) -> tuple[Array, ...]:
-    """x, or alpha * x below 0; stored values have a multiplier for either."""
+    """Computes x, or alpha * x below 0; quantised values have a multiplier for each case."""
     operand, output, values = call.operand("input"), call.operand("output"), call.array("input")
     alpha = np.float32(call.scalar("alpha"))
     if not is_quantized(output):

@@ -1,4 +1,4 @@
-"""Arithmetic on two tensors that broadcast, and ADD_N."""
+"""Arithmetic on two tensors with broadcasting, and ADD_N."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -7,10 +7,11 @@ import numpy as np
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FeatureLevel, FusedActivation, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import multiply, quantize_multiplier
 from neurald.hal.operations.arithmetic.gemmlowp import product16, shift_right
-from neurald.hal.operations.arithmetic.quantized import activate, is_quantized, saturate
+from neurald.hal.operations.arithmetic.quantized import activate, saturate
 from neurald.hal.operations.elementwise.arithmetic import quantized_product, quantized_sum
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Check, Definition
@@ -28,16 +29,16 @@ _INT16 = OperandType.TENSOR_QUANT16_SYMM
 _PLAIN = (*FLOATS, OperandType.TENSOR_INT32, OperandType.TENSOR_INT64)
 _COMPLEX = OperandType.TENSOR_COMPLEX64
 
-#: Addends whose difference is squared are shifted left so far.
+#: Left shift of addends whose difference is squared.
 DIFFERENCE_SHIFT = 7
 
 _ACTIVATED = binary_form(scalar("activation"))
-#: Whether powers of two as scales make a sum of int16 one of shifted numbers.
+#: The flag selects shifts instead of rescaling for int16 sums with power-of-two scales.
 _SUM = binary_form(scalar("activation"), scalar("power_of_two_scales", OperandType.BOOL, default=False))
 
 
 def _real(values: Array) -> Array:
-    """Numbers to compute with: half precision is widened."""
+    """Widens float16 for computation."""
     return values.astype(np.float32) if values.dtype == np.float16 else values
 
 
@@ -55,7 +56,7 @@ def _activate(values: Array, call: Call) -> Array:
 def _arithmetic(
     function: Callable[[Array, Array], Array], quantized: Callable[[Call], Array]
 ) -> Callable[[Call], tuple[Array, ...]]:
-    """A reference: whole numbers modulo 2^bits, stored ones by `quantized`."""
+    """Returns a reference: integers modulo 2^bits, quantised values by `quantized`."""
 
     def reference(call: Call) -> tuple[Array, ...]:
         output = call.operand("output")
@@ -69,7 +70,10 @@ def _arithmetic(
 
 
 def _product(call: Call) -> tuple[Array, ...]:
-    """Of int16 as 8 bits it is one of fractions of 2^15, whatever the scales."""
+    """Computes products.
+
+    Int16 inputs with 8-bit outputs are fractions of 2^15, regardless of scales.
+    """
     output = call.operand("output")
     if call.operand("input1").type is not _INT16 or output.type is _INT16:
         return _PRODUCT(call)
@@ -78,7 +82,7 @@ def _product(call: Call) -> tuple[Array, ...]:
 
 
 def _same_shapes(call: Call) -> None:
-    """Products of int16 as 8 bits do not broadcast."""
+    """Checks that products of int16 with 8-bit outputs do not broadcast."""
     if call.operand("input1").type is not _INT16 or call.operand("output").type is _INT16:
         return
     first, second = call.shape("input1"), call.shape("input2")
@@ -94,7 +98,7 @@ def _none_for_complex(call: Call) -> None:
 
 
 def sum_shifts(call: Call) -> tuple[int, int] | None:
-    """By how much each input of a sum of int16 is shifted right; None if it is rescaled."""
+    """Returns the right shift of each input of an int16 sum; None if it is rescaled."""
     if call.operand("output").type is not _INT16 or not call.scalar("power_of_two_scales"):
         return None
     logarithms = [np.log2(np.float32(call.operand(n).scale)) for n in ("input1", "input2", "output")]
@@ -130,7 +134,7 @@ def _sum(sign: int) -> Callable[[Call], Array]:
 
 
 def _shift_right(values: Array, bits: int) -> Array:
-    """Rounds to the nearest, ties away from zero."""
+    """Shifts right, rounded to nearest, ties away from zero."""
     bits = min(bits, 31)
     half = (1 << bits) >> 1
     shifted: Array = np.sign(values) * ((np.abs(values) + half) >> bits)
@@ -138,10 +142,10 @@ def _shift_right(values: Array, bits: int) -> Array:
 
 
 def _not_zero(call: Call) -> Array:
-    """The divisor.
+    """Returns the divisor.
 
     Raises:
-        BadData: it has a 0.
+        BadData: it contains a 0.
     """
     divisor, operand = call.array("input2"), call.operand("input2")
     zero = operand.zero_point if call.binding.type is OperationType.TFLITE_DIV else 0
@@ -151,7 +155,7 @@ def _not_zero(call: Call) -> Array:
 
 
 def _divide(first: Array, second: Array) -> Array:
-    """Whole numbers lose their fraction."""
+    """Divides; integers truncate."""
     if first.dtype.kind == "f":
         return first / second
     wide, divisor = first.astype(np.int64), second.astype(np.int64)
@@ -166,7 +170,7 @@ def _quotient(call: Call) -> tuple[Array, ...]:
 
 
 def _quantized_quotient(call: Call) -> Array:
-    """The dividend times the divisor's reciprocal, in 32 bits of fixed point."""
+    """Multiplies the dividend by the divisor's reciprocal in 32-bit fixed point."""
     one, two, output = (call.operand(name) for name in ("input1", "input2", "output"))
     first, second = np.broadcast_arrays(
         call.array("input1").astype(np.int64) - one.zero_point,
@@ -178,24 +182,27 @@ def _quantized_quotient(call: Call) -> Array:
     scale = np.float32(one.scale) / (np.float32(two.scale) * np.float32(output.scale))
     mantissa, exponent = quantize_multiplier(float(scale))
     unscaled = _product32(dividend << headroom, inverse)
-    # Shifted further right, nothing is left of it either.
+    # A larger right shift gives 0 as well.
     result = multiply(unscaled, mantissa, np.maximum(exponent - over_unit - headroom, -32))
     return result.reshape(first.shape) + output.zero_point
 
 
 def _bits(values: Array) -> Array:
-    """How many bits each number takes that is not negative."""
+    """Returns the number of bits of non-negative numbers."""
     return np.frexp(values.astype(np.float64))[1].astype(np.int64)
 
 
 def _product32(first: Array, second: Array | int) -> Array:
-    """The high half of a doubled product, rounded to the nearest."""
+    """Returns the high half of a doubled product, rounded to nearest."""
     product = np.asarray(first * second, np.int64) + (1 << 30)
     return np.asarray(np.minimum(product >> 31, (1 << 31) - 1))
 
 
 def reciprocal(values: Array) -> tuple[Array, Array]:
-    """1 / values as fractions of 2^31, and the bits by which these are to be shifted right; Newton and Raphson."""
+    """Computes 1 / values by Newton-Raphson.
+
+    Fractions of 2^31, and right shifts to apply to them.
+    """
     bits = _bits(values)
     one = (1 << 31) - 1
     half = ((values << (32 - bits)) - (1 << 31) + one + 1) >> 1
@@ -234,7 +241,7 @@ def _floor_quotient(call: Call) -> tuple[Array, ...]:
 
 
 def _remainder(call: Call) -> tuple[Array, ...]:
-    """Of a floored division, so that it has the divisor's sign."""
+    """Computes the remainder of a floored division, which has the divisor's sign."""
     values, divisor = call.array("input1"), call.array("input2")
     if values.dtype.kind != "f":
         _not_zero(call)
@@ -243,7 +250,7 @@ def _remainder(call: Call) -> tuple[Array, ...]:
 
 
 def _power(call: Call) -> tuple[Array, ...]:
-    """Whole numbers are cut to what 32 bits hold."""
+    """Computes powers; integers saturate to 32 bits."""
     values, exponents = call.array("input1"), call.array("input2")
     with np.errstate(all="ignore"):
         if values.dtype.kind == "f":

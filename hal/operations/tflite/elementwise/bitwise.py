@@ -1,4 +1,4 @@
-"""Bits of whole numbers: BITWISE_XOR, RIGHT_SHIFT, and StableHLO's AND and SHIFT_LEFT."""
+"""BITWISE_XOR, RIGHT_SHIFT, and StableHLO's AND and SHIFT_LEFT on integers."""
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from neurald.hal.operations.tflite.machinery.tables import (
     typed_rows,
 )
 
-# Bits are those that are stored, whatever they stand for.
+# Operates on raw bits, regardless of their meaning.
 _ROWS = typed_rows(*STORED, OperandType.TENSOR_INT32, OperandType.TENSOR_UINT32, zero_points16=True)
 
 
@@ -23,7 +23,7 @@ def _exclusive_or(call: Call) -> tuple[Array, ...]:
 
 
 def _shift_right(call: Call) -> tuple[Array, ...]:
-    """By as many bits as the type has less one at most, and by none at least; the sign stays."""
+    """Shifts right with sign extension; the shift is clamped to 0 to the number of bits minus 1."""
     values, bits = call.array("input1"), call.array("input2")
     limited = np.clip(bits, 0, 8 * values.dtype.itemsize - 1)
     return (np.asarray(np.right_shift(values, limited)),)
@@ -34,7 +34,7 @@ def _and(call: Call) -> tuple[Array, ...]:
 
 
 def _shift_left(call: Call) -> tuple[Array, ...]:
-    """Nothing is left where all bits are shifted out, or their number is negative."""
+    """Shifts left; gives 0 if all bits are shifted out or the shift is negative."""
     values, bits = call.array("input1"), call.array("input2")
     width = 8 * values.dtype.itemsize
     shifted = np.left_shift(values, np.clip(bits, 0, width - 1))

@@ -1,4 +1,4 @@
-"""Numbers, and bits, as another type: CAST, BITCAST, and parts of complex numbers."""
+"""CAST, BITCAST, and parts of complex numbers."""
 
 from collections.abc import Callable
 
@@ -21,10 +21,10 @@ _FORM = Form(inputs=(tensor("input", "T", rank=ANY_RANK),), outputs=(tensor("out
 
 
 def cast(values: Array, dtype: "np.dtype[np.generic]") -> Array:
-    """`values` as another type of element.
+    """Converts `values` to another element type.
 
-    Whole numbers keep the bits that fit. Reals lose their fraction, and what an integer type cannot hold becomes the end
-    of its range that is nearest; not a number becomes the largest. Of complex numbers the real part is taken.
+    Integers wrap around. Reals are truncated and saturate to the range of an integer type; NaN
+    becomes its maximum. The imaginary part of complex numbers is dropped.
     """
     if values.dtype.kind == "c" and dtype.kind != "c":
         values = values.real
@@ -33,7 +33,7 @@ def cast(values: Array, dtype: "np.dtype[np.generic]") -> Array:
             return values.astype(dtype)
         limits = np.iinfo(dtype.name)
         whole = np.trunc(values.astype(np.float64))
-        # The largest of 64 bits is no float64: what is not below it is put in by itself.
+        # The 64-bit maximum is not a float64: values not below it are set separately.
         is_large = ~(whole < float(limits.max))
         inside = np.where(is_large, 0, np.maximum(whole, float(limits.min))).astype(dtype)
         return np.where(is_large, dtype.type(limits.max), inside)
@@ -44,7 +44,7 @@ def _cast(call: Call) -> tuple[Array, ...]:
 
 
 def _bitcast_shape(call: Call) -> tuple[Shape, ...]:
-    """A smaller type adds an axis, a larger one takes the last away."""
+    """Infers the output shape: a smaller type adds an axis, a larger one removes the last."""
     shape = call.shape("input")
     source, target = (call.operand(name).type.dtype.itemsize for name in ("input", "output"))
     if source == target:
@@ -64,7 +64,7 @@ def _bitcast(call: Call) -> tuple[Array, ...]:
     return (np.frombuffer(content, call.operand("output").type.dtype).reshape(shape).copy(),)
 
 
-#: A truth value is one of two bytes, so that bytes do not become truth values.
+#: Without bools: a bool is one of two bytes, so arbitrary bytes must not become bools.
 _BITS = (*REALS, _COMPLEX)
 
 

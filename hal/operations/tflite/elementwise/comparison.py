@@ -1,7 +1,7 @@
-"""Truth values of all types and ranks, and choices by them: SELECT, SELECT_V2, MAXIMUM, MINIMUM.
+"""Comparisons of all types and ranks, and selections: SELECT, SELECT_V2, MAXIMUM, MINIMUM.
 
-TFLite compares stored values in 32 bits, at 256 times their real values; small scales make different numbers equal there.
-It chooses between stored values without a look at their scales.
+TFLite compares quantised values in 32 bits, at 256 times their real values; with small scales,
+different numbers compare equal. It selects quantised values regardless of their scales.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,9 +10,9 @@ import numpy as np
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import OperandType
 from neurald.hal.operations.arithmetic.fixed_point import multiply, quantize_multiplier
-from neurald.hal.operations.arithmetic.quantized import is_quantized
 from neurald.hal.operations.machinery.broadcasting import broadcast_shape
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
@@ -24,7 +24,7 @@ from neurald.hal.operations.tflite.machinery.tables import (
     typed_rows,
 )
 
-#: Bits behind the point of compared numbers.
+#: Fraction bits of compared numbers.
 PRECISION_BITS = 8
 
 _COMPARED = Form(
@@ -40,14 +40,14 @@ _CHOSEN = Form(
     outputs=(tensor("output", rank=ANY_RANK),),
 )
 _ANY = (*REALS, OperandType.TENSOR_BOOL8)
-#: What can be told apart without an order.
+#: Types that can be compared for equality.
 _EQUATED = (*_ANY, OperandType.TENSOR_STRING)
-#: The comparisons that heed the scales of int16.
+#: The comparisons that use the scales of int16.
 _SCALES_INT16 = (OperationType.TFLITE_EQUAL, OperationType.TFLITE_NOT_EQUAL)
 
 
 def is_compared_by_scale(call: Call) -> bool:
-    """Whether a comparison looks at the real numbers that stored ones stand for."""
+    """Returns True if a comparison dequantises its inputs."""
     operand = call.operand("input1")
     is_int16 = operand.type is OperandType.TENSOR_QUANT16_SYMM
     return is_quantized(operand) and (not is_int16 or call.binding.type in _SCALES_INT16)
@@ -66,7 +66,7 @@ def _compare(
     *,
     types: Sequence[OperandType] = _ANY,
 ) -> Definition:
-    """A comparison of values of one of the types."""
+    """Defines a comparison of values of one of the types."""
 
     def reference(call: Call) -> tuple[Array, ...]:
         read = _comparable if is_compared_by_scale(call) else Call.array
@@ -85,7 +85,7 @@ def _compare(
 def _extreme(
     operation_type: OperationType, widened: OperationType, is_first: Callable[[Array, Array], Array]
 ) -> Definition:
-    """The larger or smaller of two; if one is not a number, the second."""
+    """Defines the maximum or minimum of two numbers; the second one if either is NaN."""
 
     def reference(call: Call) -> tuple[Array, ...]:
         first, second = call.array("input1"), call.array("input2")
@@ -102,7 +102,10 @@ def _extreme(
 
 
 def _select_shape(call: Call) -> tuple[Shape, ...]:
-    """A condition of rank 1 chooses along the first axis, one of rank 0 everything."""
+    """Infers the shape.
+
+    A condition of rank 1 selects along the first axis, one of rank 0 everything.
+    """
     condition, shape, other = (call.shape(name) for name in ("condition", "input1", "input2"))
     if other != shape:
         raise BadData(

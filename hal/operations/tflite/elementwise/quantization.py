@@ -1,6 +1,6 @@
-"""QUANTIZE and DEQUANTIZE of all stored types, from one stored form to another, and FAKE_QUANT.
+"""QUANTIZE and DEQUANTIZE with all quantised types, requantisation, and FAKE_QUANT.
 
-Where QUANTIZE reads or writes numbers of 32 bits, which operands have no scale for, scale and zero point are arguments.
+For 32-bit integers, whose operands have no scale, QUANTIZE has scale and zero point as arguments.
 """
 
 import math
@@ -10,9 +10,10 @@ import numpy as np
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import multiply, quantize_multiplier
-from neurald.hal.operations.arithmetic.quantized import is_quantized, round_away, saturate
+from neurald.hal.operations.arithmetic.quantized import round_away, saturate
 from neurald.hal.operations.elementwise.quantization import DEFINITIONS as QUANTIZATIONS
 from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.operations.machinery.definition import Definition
@@ -27,12 +28,12 @@ _BITS = (2, 16)
 _NARROW = {definition.type: definition for definition in QUANTIZATIONS}
 _QUANTIZE = _NARROW[OperationType.QUANTIZE]
 
-#: Types whose numbers may have a scale and more bits than those of QUANTIZE.
+#: Input types of QUANTIZE.
 _REAL_OR_STORED = (*FLOATS, *STORED)
 
 _INT16, _INT32 = OperandType.TENSOR_QUANT16_SYMM, OperandType.TENSOR_INT32
 _INT8 = OperandType.TENSOR_QUANT8_ASYMM_SIGNED
-#: What TFLite requantises from and to 32 bits.
+#: Type pairs for which TFLite requantises from or to 32 bits.
 _WIDE_PAIRS = ((_INT16, _INT32), (_INT32, _INT8), (_INT32, _INT16))
 
 
@@ -42,7 +43,7 @@ def _with_wide_quantization(form: Form) -> Form:
 
 
 def _wide_quantization(call: Call) -> None:
-    """Scale and zero point are given where there are 32 bits, and only there."""
+    """Checks that scale and zero point are given if and only if an operand has 32 bits."""
     if "wide_scale" not in call.binding.inputs:
         for name in ("input", "output"):
             if call.operand(name).type is _INT32:
@@ -56,7 +57,7 @@ def _wide_quantization(call: Call) -> None:
 
 
 def quantization(call: Call, name: str) -> tuple[float, int]:
-    """Scale and zero point of the input or the output."""
+    """Returns scale and zero point of the input or the output."""
     operand = call.operand(name)
     if operand.type is _INT32:
         return call.scalar("wide_scale"), call.scalar("wide_zero_point")
@@ -78,10 +79,10 @@ def _requantize(call: Call) -> tuple[Array, ...]:
 
 
 def _range(call: Call) -> tuple[float, float]:
-    """The range to quantise to and the bits to do it with are sensible.
+    """Returns the range of FAKE_QUANT after checking it and the number of bits.
 
     Raises:
-        BadData: they are not.
+        BadData: they are invalid.
     """
     low, high = call.scalar("minimum"), call.scalar("maximum")
     call.scalar_in("bits", *_BITS)
@@ -97,7 +98,7 @@ def _valid_range(call: Call) -> None:
 
 
 def nudged_range(call: Call) -> tuple[np.float32, np.float32, np.float32]:
-    """The ends of FAKE_QUANT's range, moved a little so that 0 is exact, and what lies between two stored numbers."""
+    """Returns the ends of FAKE_QUANT's range, adjusted so that 0 is exact, and the step size."""
     low, high = (np.float32(end) for end in _range(call))
     steps = np.float32((1 << call.scalar("bits")) - 1)
     with np.errstate(all="ignore"):
@@ -107,7 +108,7 @@ def nudged_range(call: Call) -> tuple[np.float32, np.float32, np.float32]:
 
 
 def _fake_quantize(call: Call) -> tuple[Array, ...]:
-    """Rounded to what could be stored; all in float32."""
+    """Rounds to representable values, in float32."""
     lowest, highest, scale = nudged_range(call)
     with np.errstate(all="ignore"):
         values = np.clip(call.array("input"), lowest, highest)
@@ -119,7 +120,7 @@ _WIDENED = widen(
     _QUANTIZE,
     OperationType.TFLITE_QUANTIZE,
     rows=tuple(
-        # From int16 to int16, LiteRT takes no zero points.
+        # From int16 to int16, LiteRT does not support zero points.
         row(_LEVEL, T=source, U=target, zero_points16=source is not target)
         for source, target in (
             *((source, target) for source in _REAL_OR_STORED for target in STORED),

@@ -1,6 +1,6 @@
-"""STABLEHLO_ADD, STABLEHLO_MULTIPLY, STABLEHLO_MAXIMUM and STABLEHLO_MINIMUM: on numbers as they are stored.
+"""STABLEHLO_ADD, STABLEHLO_MULTIPLY, STABLEHLO_MAXIMUM and STABLEHLO_MINIMUM on raw numbers.
 
-Whole numbers wrap around; sums and products of truth values are `or` and `and`. Scales are not looked at.
+Integers wrap around; sums and products of bools are `or` and `and`. Scales are ignored.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Functions of one number for all types that TFLite has them for."""
+"""Functions of one number with all types of TFLite."""
 
 from collections.abc import Callable
 
@@ -6,10 +6,11 @@ import numpy as np
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import Operand, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import multiply, quantize_multiplier, single_ratio
 from neurald.hal.operations.arithmetic.gemmlowp import inverse_square_root
-from neurald.hal.operations.arithmetic.quantized import is_quantized, saturate
+from neurald.hal.operations.arithmetic.quantized import saturate
 from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import shape_of_input
@@ -20,14 +21,14 @@ _SIGNED = (OperandType.TENSOR_QUANT8_ASYMM_SIGNED, OperandType.TENSOR_QUANT16_SY
 _WHOLE = (OperandType.TENSOR_INT32, OperandType.TENSOR_INT64)
 _FLOAT64 = OperandType.TENSOR_FLOAT64
 
-#: The inverse of a root is taken at so many bits more, to be whole.
+#: Additional bits of an inverse root, so that it is an integer.
 _ROOT_BITS = 20
 
 Quantized = Callable[[Array, Operand, Operand], Array]
 
 
 def _by_table(function: Callable[[Array, Operand], Array]) -> Quantized:
-    """A function of real numbers, given the output too, by TFLite's table."""
+    """Returns a quantised function, by TFLite's table, from one of real numbers and the output."""
 
     def compute(values: Array, operand: Operand, output: Operand) -> Array:
         return lookup(lambda real: function(real, output), values, operand, output)
@@ -44,7 +45,7 @@ def _absolute(values: Array, operand: Operand, output: Operand) -> Array:
 
 
 def _not_negative(values: Array, operand: Operand) -> Array:
-    """Differences from the zero point.
+    """Returns differences from the zero point.
 
     Raises:
         BadData: one is negative.
@@ -56,7 +57,7 @@ def _not_negative(values: Array, operand: Operand) -> Array:
 
 
 def _root(values: Array, operand: Operand, output: Operand) -> Array:
-    """Cut off, not rounded."""
+    """Computes square roots, truncated instead of rounded."""
     real = np.float32(operand.scale) * _not_negative(values, operand).astype(np.float32)
     with np.errstate(over="ignore"):
         quotient = (np.sqrt(real) / np.float32(output.scale)).astype(np.float64)
@@ -64,7 +65,7 @@ def _root(values: Array, operand: Operand, output: Operand) -> Array:
 
 
 def _inverse_root(values: Array, operand: Operand, output: Operand) -> Array:
-    """Of 0 the largest value that can be stored."""
+    """Computes inverse square roots; 0 gives the maximum of the output."""
     differences = _not_negative(values, operand)
     if values.dtype.itemsize == 2:
         largest = np.float32(np.iinfo(np.int16).max) * np.float32(output.scale)
@@ -85,7 +86,7 @@ def _inverse_root(values: Array, operand: Operand, output: Operand) -> Array:
 
 
 def _logarithm(values: Array, output: Operand) -> Array:
-    """What has none gets the lowest value that can be stored."""
+    """Computes logarithms; arguments that are not positive give the minimum of the output."""
     lowest = (np.iinfo(output.type.dtype.name).min - output.zero_point) * np.float32(output.scale)
     is_positive = values > 0
     return np.where(is_positive, np.log(np.where(is_positive, values, 1)), np.float32(lowest))
@@ -98,7 +99,10 @@ def _exponential(values: Array, _: Operand) -> Array:
 def _apply(
     function: Callable[[Array], Array], quantized: Quantized | None
 ) -> Callable[[Call], tuple[Array, ...]]:
-    """A reference: half precision is computed in float32, stored values by `quantized`, or as whole numbers."""
+    """Returns a reference.
+
+    Float16 is computed in float32, quantised values by `quantized` or as integers.
+    """
 
     def reference(call: Call) -> tuple[Array, ...]:
         operand, output, values = call.operand("input"), call.operand("output"), call.array("input")

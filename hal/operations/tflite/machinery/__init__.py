@@ -1,1 +1,1 @@
-"""What operations of TFLite's extension share: element types, type tables, and widened definitions."""
+"""Common parts of TFLite's extension: element types, type tables, and extended definitions."""

@@ -1,4 +1,7 @@
-"""What operations share that move elements and never look at them: they take every type, and copy stored values."""
+"""Common parts of operations that only move elements.
+
+All types are accepted, raw values are copied.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -12,7 +15,7 @@ from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Check, Definition
 from neurald.hal.operations.machinery.signature import ANY_RANK, MAXIMUM_RANK, Form, Parameter, Row, row
 
-#: Types whose elements are moved as they are stored.
+#: Types of elements that are moved as raw values.
 ELEMENTS = (
     OperandType.TENSOR_FLOAT32,
     OperandType.TENSOR_FLOAT16,
@@ -28,11 +31,11 @@ ELEMENTS = (
     OperandType.TENSOR_FLOAT64,
     OperandType.TENSOR_COMPLEX64,
 )
-#: Those, and strings, which most operations do not move.
+#: ELEMENTS and strings, which most operations do not support.
 ELEMENTS_AND_STRINGS = (*ELEMENTS, OperandType.TENSOR_STRING)
 #: Types of indexes and lengths.
 INDEXES = frozenset((OperandType.TENSOR_INT32, OperandType.TENSOR_INT64))
-#: Those that a few operators take besides.
+#: Additional index types of a few operators.
 SHORT_INDEXES = INDEXES | {
     OperandType.TENSOR_QUANT16_SYMM,
     OperandType.TENSOR_QUANT8_ASYMM_SIGNED,
@@ -40,7 +43,7 @@ SHORT_INDEXES = INDEXES | {
 
 
 def element_rows(types: Sequence[OperandType] = ELEMENTS) -> tuple[Row, ...]:
-    """Rows for data that all have one of the types."""
+    """Returns rows for data of one of the types."""
     return tuple(row(FeatureLevel.LEVEL_1, T=kind, zero_points16=True) for kind in types)
 
 
@@ -51,13 +54,13 @@ def indexes(
     types: frozenset[OperandType] = INDEXES,
     optional: bool = False,
 ) -> Parameter:
-    """A tensor of indexes or lengths."""
+    """Creates a parameter for a tensor of indexes or lengths."""
     ranks = (rank, rank) if isinstance(rank, int) else rank
     return Parameter(name=name, types=types, ranks=ranks, optional=optional)
 
 
 def number(name: str) -> Parameter:
-    """A whole number: a scalar, or a tensor with one element."""
+    """Creates a parameter for an integer: a scalar, or a tensor with one element."""
     return Parameter(name=name, types=SHORT_INDEXES | {OperandType.INT32}, ranks=ANY_RANK)
 
 
@@ -70,16 +73,16 @@ def moved(
     shape: Callable[[Call], tuple[Shape, ...]] | None = None,
     reference: Callable[[Call], tuple[Array, ...]] | None = None,
 ) -> Definition:
-    """An Android operation that moves elements, for all of their types, any rank, and whatever type of indexes.
+    """Extends an Android operation that moves elements to all element types, ranks and index types.
 
-    Scales are not compared: what is stored is copied, and the output's scale says what it stands for.
+    Scales are not compared: raw values are copied, and the output's scale determines their meaning.
 
     Args:
         definition: of the Android operation.
-        operation_type: of the extension.
+        operation_type: operation of the extension.
         types: of the elements.
-        checks: its rules instead.
-        shape, reference: where Android's do not do.
+        checks: checks that replace Android's.
+        shape, reference: replacements for Android's, if necessary.
     """
     return replace(
         definition,
@@ -113,10 +116,10 @@ def _of_any_type(parameter: Parameter) -> Parameter:
 
 
 def lengths(call: Call, name: str) -> Shape:
-    """The value of a list of lengths that is a shape.
+    """Returns the value of a list of lengths as a shape.
 
     Raises:
-        BadData: it is no list, too long, or a length is negative.
+        BadData: it is not a list, too long, or a length is negative.
         UnknownValue: it is not known yet.
     """
     (rank,) = call.shape(name)
@@ -129,10 +132,10 @@ def lengths(call: Call, name: str) -> Shape:
 
 
 def places(call: Call, name: str, length: int) -> Array:
-    """Indexes into something of that length, as int64.
+    """Returns indexes below that length, as int64.
 
     Raises:
-        BadData: one of them is outside.
+        BadData: one of them is out of range.
         UnknownValue: they are not known yet.
     """
     found: Array = call.array(name).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Type tables and forms of element-wise operations, and functions of stored values by TFLite's tables."""
+"""Type tables and forms of element-wise operations, and TFLite's function tables."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,9 +13,9 @@ from neurald.hal.operations.machinery.signature import ANY_RANK, Form, Parameter
 
 FLOATS = (OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16)
 QUANT8 = (OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNED)
-#: Quantised types, which unscaled whole numbers of 8 and 16 bits have too.
+#: Quantised types, which also represent plain integers of 8 and 16 bits.
 STORED = (*QUANT8, OperandType.TENSOR_QUANT16_SYMM, OperandType.TENSOR_QUANT16_ASYMM)
-#: Whole numbers that have no scale.
+#: Integer types without a scale.
 INTEGERS = (
     OperandType.TENSOR_INT32,
     OperandType.TENSOR_INT64,
@@ -25,13 +25,13 @@ INTEGERS = (
 #: All types of real numbers.
 REALS = (*FLOATS, OperandType.TENSOR_FLOAT64, *INTEGERS, *STORED)
 
-#: Steps of a table for 16 bits; between them it is interpolated.
+#: Steps of a 16-bit table, with interpolation between them.
 STEPS = 512
 STEP_BITS = 7
 
 
 def typed_rows(*types: OperandType, zero_points16: bool = False) -> tuple[Row, ...]:
-    """Rows of an operation whose data all have the type T, and its real scalars the type S; see `Row.zero_points16`."""
+    """Returns rows with data of type T and real scalars of type S; see `Row.zero_points16`."""
     return tuple(
         row(
             FeatureLevel.LEVEL_1,
@@ -44,42 +44,42 @@ def typed_rows(*types: OperandType, zero_points16: bool = False) -> tuple[Row, .
 
 
 def unary_form(*scalars: Parameter) -> Form:
-    """`input`, then scalars."""
+    """Returns the form `input`, scalars."""
     return Form(inputs=(tensor("input", rank=ANY_RANK), *scalars), outputs=(tensor("output", rank=ANY_RANK),))
 
 
 def binary_form(*scalars: Parameter) -> Form:
-    """`input1` and `input2`, then scalars."""
+    """Returns the form `input1`, `input2`, scalars."""
     inputs = tensor("input1", rank=ANY_RANK), tensor("input2", rank=ANY_RANK), *scalars
     return Form(inputs=inputs, outputs=(tensor("output", rank=ANY_RANK),))
 
 
 def binary_shape(call: Call) -> tuple[Shape, ...]:
-    """The inputs broadcast."""
+    """Returns the broadcast shape of the inputs."""
     return (broadcast_shape(call, "input1", "input2"),)
 
 
 def lowest(values: Array) -> float:
-    """The lowest finite number of the values' type."""
+    """Returns the lowest finite number of the values' type."""
     if values.dtype.kind == "b":
         return False
     return float(np.finfo(values.dtype).min) if values.dtype.kind == "f" else np.iinfo(values.dtype).min
 
 
 def highest(values: Array) -> float:
-    """The highest finite number of the values' type."""
+    """Returns the highest finite number of the values' type."""
     if values.dtype.kind == "b":
         return True
     return float(np.finfo(values.dtype).max) if values.dtype.kind == "f" else np.iinfo(values.dtype).max
 
 
 def lookup(function: Callable[[Array], Array], values: Array, operand: Operand, output: Operand) -> Array:
-    """A function of real numbers on stored values, as TFLite tabulates it.
+    """Applies a function of real numbers to quantised values, with TFLite's tables.
 
     Args:
-        function: from float32 to float32, element by element, never NaN.
-        values: stored values of 8 or 16 bits of `operand`.
-        operand, output: scale and zero point of what goes in and what comes out.
+        function: from float32 to float32, element-wise, never NaN.
+        values: 8- or 16-bit quantised values of `operand`.
+        operand, output: determine scale and zero point of input and output.
     """
     limits = np.iinfo(values.dtype)
     with np.errstate(all="ignore"):
@@ -91,7 +91,7 @@ def lookup(function: Callable[[Array], Array], values: Array, operand: Operand, 
 
 
 def _table8(function: Callable[[Array], Array], operand: Operand, output: Operand) -> Array:
-    """Of all 256 results, the lowest argument first."""
+    """Returns the 256 results in ascending order of their arguments."""
     limits = np.iinfo(operand.type.dtype.name)
     stored = np.arange(limits.min, limits.max + 1) - operand.zero_point
     real = function(np.float32(operand.scale) * stored.astype(np.float32))
@@ -108,10 +108,10 @@ def table16(
     output_scale: Any,
     output_zero_point: int,
 ) -> Array:
-    """The 513 results of int16 arguments that lie 128 apart, shifted so that values between are nearer too.
+    """Returns the 513 results for int16 arguments 128 apart, adjusted for interpolation.
 
     Args:
-        function: element by element, of the scales' type, in which all is computed.
+        function: element-wise, in the type of the scales.
         scale, zero_point: of the arguments.
         output_scale, output_zero_point: of the results.
     """
@@ -135,10 +135,10 @@ def table16(
 
 
 def interpolate(table: Array, values: Array) -> Array:
-    """Results for int16 `values` from a table of `table16`, as int16."""
+    """Interpolates the results for int16 `values` in a table of `table16`."""
     index = (values.astype(np.int32) >> STEP_BITS) + STEPS // 2
     offset = values.astype(np.int32) & ((1 << STEP_BITS) - 1)
     base = table[index].astype(np.int32)
-    # The slope is kept in 16 bits.
+    # The slope has 16 bits.
     slope = (table[index + 1].astype(np.int32) - base).astype(np.int16).astype(np.int32)
     return np.asarray(base + ((slope * offset + (1 << STEP_BITS - 1)) >> STEP_BITS)).astype(np.int16)

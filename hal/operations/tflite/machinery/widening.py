@@ -1,4 +1,4 @@
-"""Makes an operation that takes more than Android's of the same meaning."""
+"""Extends Android's operations to more types and ranks."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,13 +15,14 @@ def widen(
     rows: Sequence[Row] | None = None,
     checks: Sequence[Check] | None = None,
 ) -> Definition:
-    """`definition` under another type, for tensors of any rank.
+    """Extends `definition` under another type to tensors of any rank.
 
     Args:
-        definition: of the Android operation; its shape rule and reference must be able to do what is asked here.
-        operation_type: of the extension.
-        rows: the types that it takes instead.
-        checks: its rules instead.
+        definition: of the Android operation; its shape rule and reference must support the
+            extension.
+        operation_type: operation of the extension.
+        rows: types that replace Android's.
+        checks: checks that replace Android's.
     """
     return replace(
         definition,
@@ -43,7 +44,10 @@ def _of_any_rank(form: Form) -> Form:
 
 
 def _ranked(parameter: Parameter) -> Parameter:
-    """Data tensors, those whose type is a variable, take any rank; others keep what they stand for."""
+    """Allows any rank for data tensors, whose type is a variable.
+
+    Other parameters are unchanged.
+    """
     if isinstance(parameter.types, str):
         return replace(parameter, ranks=ANY_RANK)
     return parameter

@@ -1,1 +1,1 @@
-"""TFLite's forms: operations that move, repeat, pick or resample elements."""
+"""TFLite's forms: operations that move, repeat, select or resample elements."""

@@ -1,4 +1,4 @@
-"""Rows of tables: EMBEDDING_LOOKUP from a table of 8 bits, and EMBEDDING_LOOKUP_SPARSE, which combines rows."""
+"""EMBEDDING_LOOKUP from 8-bit tables, and EMBEDDING_LOOKUP_SPARSE, which combines rows."""
 
 from enum import IntEnum
 
@@ -19,17 +19,17 @@ STORED_TABLES = (OperandType.TENSOR_QUANT8_ASYMM_SIGNED, OperandType.TENSOR_QUAN
 
 
 class Combiner(IntEnum):
-    """What becomes of the rows of one place, each times its weight."""
+    """Combination of the weighted rows of one position."""
 
     SUM = 0
     #: Divided by the sum of the weights.
     MEAN = 1
-    #: Divided by the root of the sum of the weights' squares.
+    #: Divided by the square root of the sum of the squared weights.
     SQRTN = 2
 
 
 def _rows(call: Call, name: str) -> Array:
-    """The row numbers of a lookup, all of which the table has."""
+    """Returns the row numbers of a lookup, all of them valid."""
     numbers, length = call.array(name), call.shape("values")[0]
     wrong = np.flatnonzero((numbers < 0) | (numbers >= length))
     if wrong.size:
@@ -44,7 +44,7 @@ def _rows_exist(call: Call) -> None:
 
 
 def _dequantized_table(call: Call) -> None:
-    """A table of 8 bits that is looked up as floats has zero point 0, and one scale or one for each row."""
+    """Checks that an 8-bit table with float output has zero point 0, and one scale (per row)."""
     table = call.operand("values")
     if call.operand("output").type not in FLOATS or table.type not in STORED_TABLES:
         return
@@ -73,7 +73,7 @@ def _lookup(call: Call) -> tuple[Array, ...]:
 
 
 def _lists_agree(call: Call) -> None:
-    """Each lookup has a place and a weight; the places are what the dense shape has all but one length of."""
+    """Checks that indices, weights and dense shape match the lookups."""
     (count,) = call.shape("lookups")
     places, (rank,) = call.shape("indices"), call.shape("dense_shape")
     if places != (count, rank) or call.shape("weights") != (count,) or rank < 1:
@@ -92,10 +92,10 @@ def _sparse_shape(call: Call) -> tuple[Shape, ...]:
 
 
 def known_combiner(call: Call) -> Combiner:
-    """What EMBEDDING_LOOKUP_SPARSE makes of the rows of a place.
+    """Returns the combiner of EMBEDDING_LOOKUP_SPARSE.
 
     Raises:
-        BadData: the number stands for nothing.
+        BadData: the number is not a combiner.
     """
     number = call.scalar("combiner")
     if number not in list(Combiner):
@@ -108,7 +108,7 @@ def _combiner_is_known(call: Call) -> None:
 
 
 def sparse_places(call: Call, lengths: Shape) -> Array:
-    """Which row of the output each lookup adds to.
+    """Returns the output row of each lookup.
 
     Args:
         call: of EMBEDDING_LOOKUP_SPARSE.
@@ -132,7 +132,10 @@ def sparse_places(call: Call, lengths: Shape) -> Array:
 
 
 def _lookup_sparse(call: Call) -> tuple[Array, ...]:
-    """Lookups of one place that follow one another are combined; a place may come again, and what it has counts once."""
+    """Combines consecutive lookups of the same position.
+
+    A later run adds to the existing row as one term.
+    """
     (shape,) = _sparse_shape(call)
     _lists_agree(call)
     numbers, combiner = _rows(call, "lookups"), known_combiner(call)

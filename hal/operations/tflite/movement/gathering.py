@@ -1,4 +1,4 @@
-"""Elements picked by index: GATHER for every type and with batches, GATHER_ND."""
+"""GATHER for every type and with batches, GATHER_ND."""
 
 from dataclasses import replace
 
@@ -24,7 +24,7 @@ _GATHER = next(d for d in gathering.DEFINITIONS if d.type is OperationType.GATHE
 
 
 def axis_and_batches(call: Call) -> tuple[int, int]:
-    """The axis along which indexes pick, and how many leading axes values and indexes have in common."""
+    """Returns the indexed axis, and the number of leading axes that values and indexes share."""
     values, picked = call.shape("values"), call.shape("indices")
     axis = resolve_axis(call.scalar("axis"), len(values), call.name("axis"))
     batches = int(call.scalar("batch_dims"))
@@ -54,9 +54,9 @@ def _gather(call: Call) -> tuple[Array, ...]:
     values = call.array("values")
     picked = places(call, "indices", values.shape[axis])
     if not batches:
-        # One string that is picked is no array.
+        # A single selected string is not an array.
         return (np.asarray(np.take(values, picked, axis=axis), values.dtype),)
-    # One row of indexes for each batch, next to the axis that they pick from.
+    # One row of indexes per batch, next to the axis that they index.
     (shape,) = _gather_shape(call)
     batched = np.moveaxis(values, axis, batches)
     count = int(np.prod(values.shape[:batches]))
@@ -70,7 +70,10 @@ def _gather(call: Call) -> tuple[Array, ...]:
 
 
 def _gather_nd_shape(call: Call) -> tuple[Shape, ...]:
-    """The last axis of the indices holds an index for each of the first axes of the values."""
+    """Infers the shape.
+
+    The last axis of the indices has one index for each of the first axes of the values.
+    """
     values, (*picked, depth) = call.shape("values"), call.shape("indices")
     if depth > len(values):
         raise BadData(
@@ -89,10 +92,10 @@ def _gather_nd(call: Call) -> tuple[Array, ...]:
 
 
 def positions(call: Call, name: str, shape: Shape) -> Array:
-    """Tuples of indexes, along the last axis of an input, as indexes into the flattened first axes of `shape`.
+    """Converts tuples of an input's last axis to indexes into the flattened `shape`.
 
     Raises:
-        BadData: one is outside.
+        BadData: one is out of range.
     """
     tuples = call.array(name).astype(np.int64)
     depth = tuples.shape[-1]

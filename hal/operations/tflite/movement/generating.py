@@ -1,4 +1,4 @@
-"""Tensors that are made, not computed from others: RANGE, FILL, ZEROS_LIKE."""
+"""RANGE, FILL, ZEROS_LIKE: generated tensors."""
 
 import math
 
@@ -21,7 +21,7 @@ _COUNTED = (OperandType.TENSOR_INT32, OperandType.TENSOR_INT64, OperandType.TENS
 
 
 def _range_shape(call: Call) -> tuple[Shape, ...]:
-    """As many elements as there are from `start` on before `limit`."""
+    """Infers the number of elements from `start` to `limit` (exclusive)."""
     start, limit, delta = (call.array(name) for name in ("start", "limit", "delta"))
     first, last, step = start.item(), limit.item(), delta.item()
     if step == 0 or (first > last and step > 0) or (first < last and step < 0):
@@ -36,7 +36,7 @@ def _range_shape(call: Call) -> tuple[Shape, ...]:
 
 
 def _range(call: Call) -> tuple[Array, ...]:
-    """Each element is the one before it and `delta`, rounded."""
+    """Computes each element as the rounded sum of the previous one and `delta`."""
     start, delta = call.array("start"), call.array("delta")
     (shape,) = _range_shape(call)
     result = np.full(shape, delta)

@@ -1,4 +1,4 @@
-"""Diagonals of matrices, the last two axes of a tensor: MATRIX_DIAG, MATRIX_SET_DIAG."""
+"""MATRIX_DIAG, MATRIX_SET_DIAG: diagonals of matrices, the last two axes of a tensor."""
 
 import numpy as np
 
@@ -16,7 +16,7 @@ def _diagonal_shape(call: Call) -> tuple[Shape, ...]:
 
 
 def _diagonal(call: Call) -> tuple[Array, ...]:
-    """The elements of the last axis on the diagonal of a square, zeros beside them."""
+    """Puts the elements of the last axis on the diagonal of a square matrix of zeros."""
     values = call.array("diagonal")
     result = np.zeros(_diagonal_shape(call)[0], values.dtype)
     places = np.arange(values.shape[-1])

@@ -1,4 +1,4 @@
-"""Something around and between elements: PAD and MIRROR_PAD for every type, PADV2, DILATE."""
+"""PAD and MIRROR_PAD for every type, PADV2, DILATE."""
 
 import numpy as np
 
@@ -36,7 +36,7 @@ def _pad(call: Call) -> tuple[Array, ...]:
 
 
 def checked_dilations(call: Call) -> list[int]:
-    """How far apart DILATE moves elements along each axis."""
+    """Returns the distance at which DILATE places elements along each axis."""
     steps: list[int] = integers(call, "dilations", (len(call.shape("input")),)).tolist()
     if min(steps, default=1) < 1:
         raise BadData(f"{call.name('dilations')} is {steps}; numbers of at least 1 are expected")
@@ -49,7 +49,7 @@ def _dilated_shape(call: Call) -> tuple[Shape, ...]:
 
 
 def _dilate(call: Call) -> tuple[Array, ...]:
-    """The value fills what lies between elements."""
+    """Fills the gaps between elements with the value."""
     result = np.full(_dilated_shape(call)[0], _one_value(call, "value"))
     result[tuple(slice(None, None, step) for step in checked_dilations(call))] = call.array("input")
     return (result,)

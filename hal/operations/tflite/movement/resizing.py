@@ -1,7 +1,8 @@
-"""RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR as TFLite has them: the new size may be a tensor, and sums are TFLite's own.
+"""RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR as in TFLite: the size may be a tensor.
 
-Stored values of a bilinear result are what TFLite's reference kernels give: signed ones are interpolated in fixed point with
-weights of 10 bits, unsigned ones in float32. Scales of inputs and outputs are not looked at.
+Bilinear results for quantised values match TFLite's reference kernels: signed ones are interpolated
+in fixed point with 10-bit weights, unsigned ones in float32. Scales of inputs and outputs are
+ignored.
 """
 
 from dataclasses import replace
@@ -19,7 +20,7 @@ from neurald.hal.operations.movement import resizing
 from neurald.hal.operations.movement.resizing import FLAGS, flags, flags_fit, neighbours, output_size
 from neurald.hal.operations.tflite.machinery.elements import ELEMENTS
 
-#: A whole weight of stored values that are signed.
+#: The weight 1 for signed quantised values.
 ONE = 1 << 10
 
 _BILINEAR_ROWS = (
@@ -41,7 +42,10 @@ _FORM = Form(
 
 
 def fixed_point_neighbours(call: Call, length: int, result: int) -> tuple[Array, Array, Array]:
-    """Between which of `length` elements each of `result` lies, and how far from the first in fractions of `ONE`. int64."""
+    """Returns each output element's lower and upper input index, and offset in 1 / `ONE`.
+
+    All are int64.
+    """
     align_corners, half_pixel_centers = flags(call)
     if align_corners and result > 1:
         step = (ONE * (length - 1) + (result - 1) // 2) // (result - 1)
@@ -50,15 +54,15 @@ def fixed_point_neighbours(call: Call, length: int, result: int) -> tuple[Array,
     places = np.arange(result, dtype=np.int64) * step
     if half_pixel_centers:
         places += step // 2 - ONE // 2
-    # Before the first element, both ends are the first.
+    # Before the first element, both neighbours are the first.
     lower = np.maximum(places // ONE, 0)
     upper = np.clip(-(-places // ONE), 0, length - 1)
     return np.minimum(lower, length - 1), upper, places - lower * ONE
 
 
 def _fixed_point(call: Call, values: Array) -> Array:
-    """One axis after the other, exactly; rounded at the end, ties away from zero."""
-    # Two products with weights of 10 bits, and the sign.
+    """Interpolates one axis after the other, exactly; rounded at the end, ties away from zero."""
+    # Two products with 10-bit weights, and the sign.
     sums = values.astype(np.int32 if values.dtype.itemsize == 1 else np.int64)
     for axis, result in zip((1, 2), output_size(call), strict=True):
         lower, upper, after = fixed_point_neighbours(call, sums.shape[axis], result)
@@ -71,7 +75,7 @@ def _fixed_point(call: Call, values: Array) -> Array:
 
 
 def _unsigned(call: Call, values: Array) -> Array:
-    """The four neighbours, each times both weights, in float32; rounded at the end."""
+    """Sums the four neighbours, each times both weights, in float32; rounded at the end."""
     ends, weights = [], []
     for axis, result in zip((1, 2), output_size(call), strict=True):
         lower, upper, after = neighbours(call, values.shape[axis], result)
@@ -79,7 +83,7 @@ def _unsigned(call: Call, values: Array) -> Array:
         ends.append((lower, upper))
         weights.append((1 - after, after))
     total: Array | np.float32 = np.float32(0)
-    # In TFLite's order.
+    # In TFLite's order of additions.
     for column, row_ in ((0, 0), (0, 1), (1, 0), (1, 1)):
         part = np.take(np.take(values, ends[0][row_], axis=1), ends[1][column], axis=2).astype(np.float32)
         total = total + part * weights[0][row_] * weights[1][column]

@@ -1,4 +1,4 @@
-"""Elements in the opposite order: REVERSE_V2 along several axes, REVERSE_SEQUENCE of parts of different lengths."""
+"""REVERSE_V2 along several axes, REVERSE_SEQUENCE for parts of different lengths."""
 
 import numpy as np
 
@@ -22,7 +22,7 @@ def _reverse(call: Call) -> tuple[Array, ...]:
 
 
 def sequence_axes(call: Call) -> tuple[int, int]:
-    """The axis that is reversed, and the one along which the lengths differ."""
+    """Returns the axis that is reversed, and the one along which the lengths differ."""
     rank = len(call.shape("input"))
     along, batch = (resolve_axis(call.scalar(name), rank, call.name(name)) for name in ("axis", "batch_axis"))
     if along == batch:
@@ -38,10 +38,10 @@ def _sequence_shape(call: Call) -> tuple[Shape, ...]:
 
 
 def sequence_lengths(call: Call) -> Array:
-    """How much of each element of the batch is reversed.
+    """Returns the reversed length of each batch element.
 
     Raises:
-        BadData: there is not one length for each, or one is longer than the axis.
+        BadData: the number of lengths is wrong, or one is longer than the axis.
         UnknownValue: they are not known yet.
     """
     shape, (along, batch) = call.shape("input"), sequence_axes(call)
@@ -58,7 +58,7 @@ def _lengths_fit(call: Call) -> None:
 
 
 def _reverse_sequence(call: Call) -> tuple[Array, ...]:
-    """Of each element of the batch as much as its length says, from the start on; the rest stays."""
+    """Reverses the leading part of each batch element up to its length."""
     values, (along, batch) = call.array("input"), sequence_axes(call)
     steps = np.arange(values.shape[along])
     ends = sequence_lengths(call).astype(np.int64)[:, np.newaxis]

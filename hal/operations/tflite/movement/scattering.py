@@ -1,4 +1,4 @@
-"""Elements put where indexes say: SCATTER_ND, SPARSE_TO_DENSE, ONE_HOT."""
+"""SCATTER_ND, SPARSE_TO_DENSE, ONE_HOT."""
 
 import numpy as np
 
@@ -13,7 +13,10 @@ from neurald.hal.operations.tflite.movement.gathering import positions
 
 
 def _scatter_shape(call: Call) -> tuple[Shape, ...]:
-    """The last axis of the indices holds an index for each of the first axes of the output."""
+    """Infers the shape.
+
+    The last axis of the indices has one index for each of the first axes of the output.
+    """
     shape, (*picked, depth) = lengths(call, "shape"), call.shape("indices")
     updates = call.shape("updates")
     if depth > len(shape) or updates != (*picked, *shape[depth:]):
@@ -25,7 +28,7 @@ def _scatter_shape(call: Call) -> tuple[Shape, ...]:
 
 
 def _scatter(call: Call) -> tuple[Array, ...]:
-    """Where indexes repeat, updates add up; what no index names is 0."""
+    """Adds updates with equal indexes; all other elements are 0."""
     (shape,) = _scatter_shape(call)
     depth = call.shape("indices")[-1]
     where = positions(call, "indices", shape).reshape(-1)
@@ -36,7 +39,7 @@ def _scatter(call: Call) -> tuple[Array, ...]:
 
 
 def _dense_shape(call: Call) -> tuple[Shape, ...]:
-    """Indices are one number, a list of them, or a matrix with a row for each index."""
+    """Infers the shape; indices are a number, a list, or a matrix with one row per index."""
     shape, picked = lengths(call, "shape"), call.shape("indices")
     depth = picked[1] if len(picked) == 2 else 1
     if depth != len(shape):
@@ -52,10 +55,10 @@ def _dense_shape(call: Call) -> tuple[Shape, ...]:
 
 
 def dense_places(call: Call) -> Array:
-    """Where in the flattened output the values go, in order.
+    """Returns the position of each value in the flattened output.
 
     Raises:
-        BadData: an index is outside of it.
+        BadData: an index is out of range.
         UnknownValue: they are not known yet.
     """
     (shape,) = _dense_shape(call)
@@ -76,7 +79,7 @@ def _dense(call: Call) -> tuple[Array, ...]:
 
 
 def one_hot_axis(call: Call) -> int:
-    """The axis of the output that the indices do not have; -1 is the last one."""
+    """Returns the new axis of the output; -1 is the last one."""
     return resolve_axis(call.scalar("axis"), len(call.shape("indices")) + 1, call.name("axis"))
 
 
@@ -89,7 +92,7 @@ def _one_hot_shape(call: Call) -> tuple[Shape, ...]:
 
 
 def _one_hot(call: Call) -> tuple[Array, ...]:
-    """The value `on` where an index is the position along the new axis, `off` everywhere else."""
+    """Selects `on` where an index equals the position along the new axis, otherwise `off`."""
     axis, depth = one_hot_axis(call), call.scalar("depth")
     steps = np.arange(depth).reshape(depth, *(1,) * (len(call.shape("indices")) - axis))
     is_on = np.expand_dims(call.array("indices"), axis) == steps

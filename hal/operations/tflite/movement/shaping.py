@@ -1,8 +1,4 @@
-"""Shapes changed, joined, taken apart and asked for.
-
-RESHAPE, SQUEEZE and EXPAND_DIMS for every type, strings too; CONCATENATION, PACK and TRANSPOSE for all others; UNPACK,
-SHAPE and RANK.
-"""
+"""Reshaping, joining, splitting, and shape queries."""
 
 import numpy as np
 
@@ -30,7 +26,10 @@ _ANDROID = {
 
 
 def _squeeze_shape(call: Call) -> tuple[Shape, ...]:
-    """Dimensions of length 1 go, all or those of the listed axes; nothing may be left."""
+    """Infers the shape without dimensions of length 1: all, or those of the listed axes.
+
+    Rank 0 is possible.
+    """
     shape = call.shape("input")
     if not call.has("axes"):
         return (tuple(length for length in shape if length != 1),)
@@ -48,7 +47,7 @@ def _squeeze_reference(call: Call) -> tuple[Array, ...]:
 
 
 def unpack_axis(call: Call) -> int:
-    """The axis that goes, of whose elements each output gets one."""
+    """Returns the axis that is removed; each output gets one element of it."""
     shape, outputs = call.shape("input"), len(call.indexes("outputs"))
     axis = resolve_axis(call.scalar("axis"), len(shape), call.name("axis"))
     if shape[axis] != outputs:

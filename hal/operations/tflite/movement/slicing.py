@@ -1,4 +1,4 @@
-"""Parts of a tensor taken, or written: SLICE and SPLIT for every type, SPLIT_V, STRIDED_SLICE, DYNAMIC_UPDATE_SLICE."""
+"""SLICE and SPLIT for every type, SPLIT_V, STRIDED_SLICE, DYNAMIC_UPDATE_SLICE."""
 
 import numpy as np
 
@@ -23,7 +23,7 @@ _ANDROID = {definition.type: definition for definition in slicing.DEFINITIONS}
 
 
 def split_sizes(call: Call) -> tuple[int, list[int]]:
-    """The axis to split, and the length of each part; one of them may be -1: what the others leave."""
+    """Returns the axis to split, and the length of each part; -1 means the remainder."""
     shape, outputs = call.shape("input"), len(call.indexes("outputs"))
     axis = resolve_axis(call.scalar("axis"), len(shape), call.name("axis"))
     sizes: list[int] = integers(call, "sizes", (outputs,)).tolist()
@@ -50,10 +50,10 @@ def _split(call: Call) -> tuple[Array, ...]:
 
 
 def strided_parts(call: Call) -> tuple[list[slice | None], list[bool]]:
-    """What STRIDED_SLICE takes along each axis of the result, None for a new one; and which of these axes go.
+    """Returns the range along each result axis, None for a new one, and the removed axes.
 
-    Bit i of a mask stands for the entry i of begin, end and strides. An ellipsis stands for all of as many axes as
-    the other entries leave, and those that are left at the end are taken whole.
+    Bit i of a mask refers to entry i of begin, end and strides. An ellipsis covers all axes that
+    the other entries leave; remaining axes at the end are taken completely.
     """
     shape = call.shape("input")
     (entries,) = call.shape("begin")
@@ -103,9 +103,11 @@ def strided_parts(call: Call) -> tuple[list[slice | None], list[bool]]:
 def _range(
     call: Call, length: int, given: tuple[int, int, int], *, is_open: tuple[bool, bool], is_single: bool
 ) -> slice:
-    """The elements of one axis: begin and end count from the end where they are negative, and are cut to what there is.
+    """Returns the range of one axis.
 
-    Of an axis that goes exactly one is taken, wherever the end is.
+    Negative begins and ends count from the end, and both are clamped.
+
+    For a removed axis it is exactly one element, regardless of the end.
     """
     begin, end, stride = given
     if stride == 0:
@@ -129,7 +131,7 @@ def _range(
     count = max(0, -((begin - end) // stride))
     if not count:
         return slice(0, 0)
-    # Going down to the first element cannot be written with an end.
+    # A descending range to the first element has no valid end.
     return slice(begin, begin + count * stride if begin + count * stride >= 0 else None, stride)
 
 
@@ -163,7 +165,7 @@ def _update_shape(call: Call) -> tuple[Shape, ...]:
 
 
 def _update(call: Call) -> tuple[Array, ...]:
-    """A start from where the update would leave the input is moved back."""
+    """Writes the update; a start that would make it exceed the input is clamped."""
     update = call.array("update")
     result = call.array("input").copy()
     starts = (

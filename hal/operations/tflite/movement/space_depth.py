@@ -1,4 +1,4 @@
-"""Blocks moved to channels or batches with TFLite's types; BATCH_TO_SPACE_ND and SPACE_TO_BATCH_ND along one axis too."""
+"""Space and depth operations with TFLite's types; batch variants also along one axis."""
 
 import math
 from dataclasses import replace
@@ -25,7 +25,7 @@ _TYPES = {
 
 
 def _form(*names: str) -> Form:
-    """A form with lists of pairs of these names."""
+    """Returns a form with lists of pairs of these names."""
     pairs = (tensor(name, OperandType.TENSOR_INT32, rank=2) for name in names)
     return Form(
         inputs=(tensor("input", rank=_RANKS), _BLOCK_SHAPE, *pairs),
@@ -34,7 +34,7 @@ def _form(*names: str) -> Form:
 
 
 def block_lengths(call: Call) -> Shape:
-    """The length of a block along each axis between batches and channels."""
+    """Returns the length of a block along each axis between batches and channels."""
     count = len(call.shape("input")) - 2
     lengths = tuple(int(length) for length in integers(call, "block_shape", (count,)))
     if min(lengths) < 1:
@@ -58,7 +58,7 @@ def _batch_to_space_shape(call: Call) -> tuple[Shape, ...]:
 
 
 def crop_pairs(call: Call) -> tuple[tuple[int, int], ...]:
-    """What is cut off both ends of each axis."""
+    """Returns the numbers of elements cropped at both ends of each axis."""
     count = len(call.shape("input")) - 2
     if not call.has("crops"):
         return ((0, 0),) * count
@@ -121,7 +121,7 @@ DEFINITIONS: tuple[Definition, ...] = (
             definition,
             type=_TYPES[definition.type],
             rows=element_rows(),
-            # LiteRT does not look at these operators' scales.
+            # LiteRT ignores these operators' scales.
             checks=(),
             level=None,
             widens=definition.type,

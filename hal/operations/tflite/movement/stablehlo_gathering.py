@@ -1,6 +1,6 @@
-"""Slices picked and written where indexes say: STABLEHLO_GATHER and STABLEHLO_SCATTER.
+"""STABLEHLO_GATHER and STABLEHLO_SCATTER: slices read and written by index.
 
-Dimension numbers mean what the StableHLO specification says, without batching dimensions.
+Dimension numbers follow the StableHLO specification, without batching dimensions.
 """
 
 import math
@@ -17,7 +17,7 @@ from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import ANY_RANK, Form, scalar, tensor
 from neurald.hal.operations.tflite.machinery.elements import ELEMENTS, element_rows, indexes
 
-#: What STABLEHLO_SCATTER does with an element and its update: 0 replaces it.
+#: Update functions of STABLEHLO_SCATTER; 0 replaces the element.
 _UPDATES: dict[int, Callable[[Array, tuple[Array, ...], Array], None]] = {
     0: lambda result, where, values: result.__setitem__(where, values),
     1: np.add.at,
@@ -29,7 +29,7 @@ _ORDERED = tuple(kind for kind in ELEMENTS if kind is not OperandType.TENSOR_COM
 
 
 def different_axes(call: Call, name: str, rank: int) -> list[int]:
-    """A list of axes of something of that rank, none of them twice."""
+    """Returns a list of distinct axes below that rank."""
     (count,) = call.shape(name)
     axes: list[int] = integers(call, name, (count,)).tolist()
     if len(set(axes)) != len(axes) or not all(0 <= axis < rank for axis in axes):
@@ -38,7 +38,10 @@ def different_axes(call: Call, name: str, rank: int) -> list[int]:
 
 
 def index_shape(call: Call, depth: int) -> tuple[Shape, int]:
-    """The shape of the indexes without their own axis, and which axis that is; one behind the last has length 1."""
+    """Returns the shape of the indexes without the index axis, and that axis.
+
+    An implicit last one has length 1.
+    """
     shape = call.shape("indices")
     axis = call.scalar_in("index_axis", 0, len(shape))
     found = shape[axis] if axis < len(shape) else 1
@@ -50,7 +53,7 @@ def index_shape(call: Call, depth: int) -> tuple[Shape, int]:
 
 
 def _starts(call: Call, axis: int, mapped: list[int], rank: int) -> Array:
-    """For each index, one in a row, where along all axes of the input its slice starts."""
+    """Returns the start of each index's slice along all input axes, one row per index."""
     picked = call.array("indices").astype(np.int64)
     rows = picked[..., np.newaxis] if axis == picked.ndim else np.moveaxis(picked, axis, -1)
     starts = np.zeros((math.prod(rows.shape[:-1]), rank), np.int64)
@@ -59,7 +62,7 @@ def _starts(call: Call, axis: int, mapped: list[int], rank: int) -> Array:
 
 
 def _where(starts: Array, sizes: Shape) -> list[Array]:
-    """Along each axis the indexes of all elements of all slices, ready to be broadcast."""
+    """Returns broadcastable indexes of all elements of all slices, along each axis."""
     rank = len(sizes)
     return [
         starts[:, axis].reshape(-1, *(1,) * rank)
@@ -69,7 +72,7 @@ def _where(starts: Array, sizes: Shape) -> list[Array]:
 
 
 def slice_sizes(call: Call) -> Shape:
-    """The shape of each slice that is picked."""
+    """Returns the shape of each gathered slice."""
     shape = call.shape("input")
     sizes: Shape = tuple(integers(call, "sizes", (len(shape),)).tolist())
     if any(not 0 <= size <= length for size, length in zip(sizes, shape, strict=True)):
@@ -95,7 +98,7 @@ def _gathered_shape(call: Call) -> tuple[Shape, ...]:
 
 
 def _gather(call: Call) -> tuple[Array, ...]:
-    """Slices that would leave the input are moved back into it."""
+    """Gathers slices; starts are clamped so that slices stay inside the input."""
     values, sizes = call.array("input"), slice_sizes(call)
     (shape,) = _gathered_shape(call)
     collapsed, mapped = (
@@ -116,7 +119,7 @@ def _gather(call: Call) -> tuple[Array, ...]:
 
 
 def scatter_parts(call: Call) -> tuple[list[int], list[int], list[int], int]:
-    """Axes of the updates that lie inside of slices, of the input that slices lack, those indexed; and the index axis."""
+    """Returns the updates' window axes, the input's inserted and indexed axes, the index axis."""
     shape, updates = call.shape("input"), call.shape("updates")
     window = sorted(different_axes(call, "window", len(updates)))
     inserted, mapped = (
@@ -144,7 +147,7 @@ def _scattered_shape(call: Call) -> tuple[Shape, ...]:
 
 
 def scattered_updates(call: Call) -> Array:
-    """The updates slice by slice: (indexes, elements of a slice)."""
+    """Returns the updates slice by slice: (indexes, elements of a slice)."""
     window, _, _, _ = scatter_parts(call)
     updates = call.array("updates")
     outer = [dimension for dimension in range(updates.ndim) if dimension not in window]
@@ -155,7 +158,7 @@ def scattered_updates(call: Call) -> Array:
 
 
 def scattered_places(call: Call) -> Array:
-    """Where in the flattened input each of `scattered_updates` goes; -1 for those that would lie outside.
+    """Returns the flattened input position of each of `scattered_updates`; -1 if out of range.
 
     Raises:
         UnknownValue: the indexes are not known yet.
@@ -174,7 +177,7 @@ def scattered_places(call: Call) -> Array:
 
 
 def _scatter(call: Call) -> tuple[Array, ...]:
-    """Elements of updates that would lie outside of the input are left out."""
+    """Applies the updates; elements out of range are ignored."""
     result, places = call.array("input").copy(), scattered_places(call)
     fits = places >= 0
     elements = result.reshape(-1)

@@ -1,4 +1,4 @@
-"""Elements repeated: TILE for every type, BROADCAST_TO, and BROADCAST_ARGS, which tells the shape for it."""
+"""TILE for every type, BROADCAST_TO, and BROADCAST_ARGS, which computes its shape."""
 
 import numpy as np
 
@@ -21,7 +21,7 @@ _TILE = next(d for d in tiling.DEFINITIONS if d.type is OperationType.TILE)
 
 
 def _broadcast_shape(call: Call) -> tuple[Shape, ...]:
-    """Lengths of 1 are repeated; dimensions that are missing come first."""
+    """Infers the shape: lengths of 1 are repeated, and missing dimensions are prepended."""
     shape, target = call.shape("input"), lengths(call, "shape")
     missing = len(target) - len(shape)
     if missing < 0 or any(a not in (1, b) for a, b in zip(shape, target[missing:], strict=True)):
@@ -40,7 +40,7 @@ def _longer_shape(call: Call) -> tuple[Shape, ...]:
 
 
 def _broadcast_lengths(call: Call) -> tuple[Array, ...]:
-    """Shapes are aligned at their ends; where lengths differ, one of them must be 1."""
+    """Broadcasts two shapes, aligned at their ends; where lengths differ, one must be 1."""
     one, other = (call.array(name).tolist() for name in ("shape1", "shape2"))
     rank = max(len(one), len(other))
     pairs = zip(

@@ -1,7 +1,8 @@
-"""The basic LSTM cell of 8-bit integers with a 16-bit cell state, one step of it.
+"""The basic 8-bit LSTM cell with a 16-bit cell state, for one step.
 
-It is Android's QUANTIZED_16BIT_LSTM with all weights in one matrix, but for its sums, whose ties LiteRT rounds upwards. Inputs and outputs have the scale
-1/128 and the zero point 128, and the cell state has 4 integer bits, whatever scales say of the rest; that of the bias is that of the products.
+It is Android's QUANTIZED_16BIT_LSTM with all weights in one matrix, except that LiteRT rounds ties
+of its sums upwards. Inputs and outputs have scale 1/128 and zero point 128, and the cell state has
+4 integer bits, regardless of their scales; the bias has the scale of the products.
 """
 
 from dataclasses import replace
@@ -41,7 +42,7 @@ _FORM = Form(
 
 
 def with_basic_cell(definition: Definition) -> Definition:
-    """The cell of floats with stored weights that takes the arguments of the basic one, too."""
+    """Extends the floating-point cell with quantised weights by the arguments of the basic cell."""
 
     def shape(call: Call) -> tuple[Shape, ...]:
         return _shape(call) if is_basic(call) else definition.shape(call)
@@ -60,7 +61,7 @@ def with_basic_cell(definition: Definition) -> Definition:
 
 
 def is_basic(call: Call) -> bool:
-    """Whether the cell is the basic one."""
+    """Returns True if the cell is the basic one."""
     return "weights" in call.binding.inputs
 
 
@@ -83,7 +84,10 @@ def _scales(call: Call) -> None:
 
 
 def _shape(call: Call) -> tuple[Shape, ...]:
-    """The weights have a row for each unit of each gate, and a column for each input and each output before."""
+    """Infers the shapes.
+
+    Weights have a row per unit and gate, and a column per input and previous output.
+    """
     (batch, elements), state = call.shape("input"), call.shape("output_state_in")
     units = state[1]
     expected = {

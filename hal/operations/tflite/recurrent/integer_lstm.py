@@ -1,9 +1,10 @@
-"""LSTM cells of 8-bit integers with a 16-bit cell state, one step or a sequence of them.
+"""8-bit LSTM cells with a 16-bit cell state, for one step or a sequence.
 
-They are the cells of `neurald.hal.operations.recurrent.quantized_lstm_cell`. Their operation is that on floats with 8-bit weights, whose arguments are
-followed here by how values inside of the cell are quantised: the scales of the sums of the gates, which count only with layer
-normalisation, and zero point and scale of what goes into the projection, or is the output where there is none. The activation is always the
-hyperbolic tangent, whatever the number says. An input of rank 2 is one step.
+They are the cells of `neurald.hal.operations.recurrent.quantized_lstm_cell`. The operation is that
+on floats with 8-bit weights, whose arguments are followed by the quantisation of internal values:
+the scales of the gate sums, which are used only with layer normalisation, and zero point and scale
+of the projection's input (without a projection, of the output). The activation is always the
+hyperbolic tangent, regardless of its number. An input of rank 2 is one step.
 """
 
 import math
@@ -13,9 +14,9 @@ from dataclasses import replace
 import numpy as np
 
 from neurald.hal.errors import BadData
+from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import quantize_multiplier, single_ratio
-from neurald.hal.operations.arithmetic.quantized import is_quantized
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Check, Definition
 from neurald.hal.operations.machinery.signature import Form, row, scalar, tensor
@@ -38,11 +39,11 @@ from neurald.hal.operations.recurrent.quantized_lstm_cell import (
 )
 from neurald.hal.operations.recurrent.recurrent import is_given, swap_batch
 
-#: A power of two may be off by so much in its logarithm.
+#: Tolerance for the logarithm of a power of two.
 _LOG2_TOLERANCE = 1e-3
-#: A cell state may have so many integer bits.
+#: Maximum number of integer bits of a cell state.
 _MAXIMUM_CELL_BITS = 6
-#: A variance below 1 counts as the scale of the norm's weights times this, so that nothing overflows.
+#: A variance below 1 is replaced by the scale of the norm's weights times this, to avoid overflow.
 _GUARD = 10000
 
 _ROW = row(
@@ -74,7 +75,7 @@ _FORM = Form(
 
 
 def with_integers(definition: Definition) -> Definition:
-    """A sequence of cells of floats that takes integers, too."""
+    """Extends a sequence of floating-point cells by integer cells."""
 
     def shape(call: Call) -> tuple[Shape, ...]:
         return _shape(call) if is_integer(call) else definition.shape(call)
@@ -93,7 +94,7 @@ def with_integers(definition: Definition) -> Definition:
 
 
 def is_integer(call: Call) -> bool:
-    """Whether the cell is one of integers."""
+    """Returns True if the cell is an integer cell."""
     return is_quantized(call.operand("input"))
 
 
@@ -106,12 +107,12 @@ def _of_integers(check: Callable[[Call], None]) -> Check:
 
 
 def _cell_bits(call: Call) -> int:
-    """The integer bits of the cell state."""
+    """Returns the number of integer bits of the cell state."""
     return 15 + round(math.log2(call.operand("cell_state_in").scale))
 
 
 def _scales(call: Call) -> None:
-    """States keep their scales, and that of the cell state is a power of two that the curves take."""
+    """Checks that states keep their scales; the cell state's is a supported power of two."""
     scale = call.operand("cell_state_in").scale
     exponent = math.log2(scale)
     if abs(exponent - round(exponent)) >= _LOG2_TOLERANCE or not 0 <= _cell_bits(call) <= _MAXIMUM_CELL_BITS:
@@ -129,7 +130,7 @@ def _scales(call: Call) -> None:
 
 
 def _inner_scales(call: Call) -> None:
-    """What is used of the scales inside is positive, and the zero point one of 8 bits."""
+    """Checks that the internal scales in use are positive, and the zero point has 8 bits."""
     names = [f"{gate}_intermediate_scale" for gate in GATES if is_given(call, f"{gate}_layer_norm_weights")]
     for name in (*names, "hidden_state_scale"):
         scale = call.scalar(name)
@@ -155,19 +156,19 @@ def _batch_axis(call: Call, axes: int) -> int:
 
 
 def _runs_rows_alone(call: Call) -> bool:
-    """Whether LiteRT runs the cell for each row of the batch by itself."""
+    """Returns True if LiteRT runs the cell separately for each row of the batch."""
     return len(call.shape("input")) > 2 and not call.scalar("time_major")
 
 
 def _factor(first: float, second: float, divisor: float) -> tuple[int, int]:
-    """The multiplier from the product of two scales to a third."""
+    """Returns the multiplier from the product of two scales to a third."""
     return quantize_multiplier(single_ratio(first, second, divisor))
 
 
 def _gate(call: Call, gate: str) -> QuantizedGate:
     norm = f"{gate}_layer_norm_weights"
     normalizes = is_given(call, norm)
-    # Without normalisation the sums go to the curves as they are.
+    # Without normalisation the sums are passed to the activation functions directly.
     sums = call.scalar(f"{gate}_intermediate_scale") if normalizes else GATE_SCALE
 
     def weights(name: str, other: float) -> ScaledWeights:
@@ -176,7 +177,7 @@ def _gate(call: Call, gate: str) -> QuantizedGate:
         )
 
     norm_scale = np.float32(call.operand(norm).scale if normalizes else 1)
-    # LiteRT has the peephole look at as many cell states as there are outputs.
+    # LiteRT's peephole uses as many cell states as there are outputs.
     _, outputs = call.shape("output_state_in")
     peephole, seen = f"cell_to_{gate}_weights", None
     if is_given(call, peephole):
@@ -196,14 +197,14 @@ def _gate(call: Call, gate: str) -> QuantizedGate:
 
 
 def _stored_clip(call: Call, name: str, of: str, largest: int) -> int | None:
-    """A clip as a stored magnitude; None where there is none, or it is less than a step."""
+    """Returns a clip as a quantised magnitude; None if it is missing or less than one step."""
     with np.errstate(all="ignore"):
         steps = np.float32(call.scalar(name)) / np.float32(call.operand(of).scale)
     return int(min(steps, np.float32(largest))) or None
 
 
 def read_cell(call: Call) -> QuantizedLstmCell:
-    """The cell of an operation on integers."""
+    """Reads the cell of an integer operation."""
     hidden_scale = call.scalar("hidden_state_scale")
     output = call.operand("output_state_in")
     cell = QuantizedLstmCell(
@@ -221,11 +222,12 @@ def read_cell(call: Call) -> QuantizedLstmCell:
     if not is_given(call, "projection_weights"):
         return cell
     bias = call.array("projection_bias").astype(np.int64) if is_given(call, "projection_bias") else 0
-    # The stored value is what is clipped, as if there were no zero point.
+    # The raw value is clipped, as if the zero point were 0.
     clip = _stored_clip(call, "projection_clip", "output", (1 << 7) - 1)
     return replace(
         cell,
-        # LiteRT takes it off before a projection, and adds it there, which is the same but for what saturates.
+        # LiteRT subtracts it before a projection and adds it inside: equivalent except for
+        # saturation.
         hidden_zero_point=-cell.hidden_zero_point,
         projection=ScaledWeights(
             values=call.array("projection_weights"),

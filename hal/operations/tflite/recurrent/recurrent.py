@@ -1,10 +1,12 @@
-"""Recurrent cells of floats whose weights have 8 bits: what they multiply is quantised when it comes, row by row.
+"""Floating-point recurrent cells with 8-bit weights.
 
-The LSTM cell is one of integers, too, over a sequence: see `neurald.hal.operations.tflite.recurrent.integer_lstm`, and for one step: see
-`neurald.hal.operations.tflite.recurrent.basic_lstm`.
+Their inputs are quantised at run time, row by row.
 
-They take the arguments of Android's operations on floats and, last, whether rows get a zero point. States, biases and the weights of layer
-normalisation are floats.
+The LSTM cell also exists as an integer cell, for a sequence
+(`neurald.hal.operations.tflite.recurrent.integer_lstm`) and for one step
+(`neurald.hal.operations.tflite.recurrent.basic_lstm`). The arguments are those of Android's
+floating-point operations and, last, whether rows have a zero point. States, biases and the weights
+of layer normalisation are floats.
 """
 
 from dataclasses import replace
@@ -45,7 +47,7 @@ def _with_weights(form: Form) -> Form:
 
 
 def _stored(parameter: Parameter) -> Parameter:
-    """Weights that make products of inputs and states are stored in 8 bits."""
+    """Changes weights of inputs and states to 8 bits."""
     is_weights = "weights" in parameter.name and "norm" not in parameter.name
     return replace(parameter, types="W") if is_weights else parameter
 

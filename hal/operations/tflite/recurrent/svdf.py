@@ -1,7 +1,8 @@
-"""SVDF with weights of 8 bits, of floats that are quantised when they come, and of integers throughout.
+"""SVDF with 8-bit weights: floats quantised at run time, or integers throughout.
 
-Arguments are those of Android's operation on floats and, last, whether rows of floats get a zero point. Integers have a state of 16 bits, time
-weights of 16 bits, and no activation but saturation.
+The arguments are those of Android's floating-point operation and, last, whether rows of floats have
+a zero point. The integer variant has a 16-bit state, 16-bit time weights, and no activation except
+saturation.
 """
 
 from dataclasses import replace
@@ -9,9 +10,9 @@ from dataclasses import replace
 import numpy as np
 
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import multiply, quantize_multiplier, single_ratio
-from neurald.hal.operations.arithmetic.quantized import is_quantized
 from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.operations.machinery.signature import Form, row, scalar
 from neurald.hal.operations.recurrent import svdf
@@ -41,13 +42,13 @@ def _typed(form: Form) -> Form:
 
 
 def factor(call: Call, first: str, second: str, divisor: str) -> tuple[int, int]:
-    """The multiplier from products of the first two operands to the third."""
+    """Returns the multiplier from products of the first two operands to the third."""
     scales = (call.operand(name).scale for name in (first, second, divisor))
     return quantize_multiplier(single_ratio(*scales))
 
 
 def _integers(call: Call) -> tuple[Array, ...]:
-    """As `run_svdf`, in LiteRT's fixed-point arithmetic."""
+    """Computes `run_svdf` in LiteRT's fixed-point arithmetic."""
     source, output = call.operand("input"), call.operand("output")
     times = call.array("weights_time").astype(np.int64)
     values = call.array("input").astype(np.int64) - source.zero_point

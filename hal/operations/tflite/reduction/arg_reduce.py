@@ -1,4 +1,4 @@
-"""Where elements are: ARG_MAX and ARG_MIN for more types, TOPK_V2, WHERE, UNIQUE."""
+"""ARG_MAX and ARG_MIN for more types, TOPK_V2, WHERE, UNIQUE."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,7 @@ from neurald.hal.operations.machinery.rules import require_representable, resolv
 from neurald.hal.operations.machinery.signature import ANY_RANK, Form, Parameter, row, tensor
 from neurald.hal.operations.tflite.machinery.elements import ELEMENTS, INDEXES, element_rows, number
 
-#: Types whose elements have an order.
+#: Ordered element types.
 _ORDERED = tuple(kind for kind in ELEMENTS if kind is not OperandType.TENSOR_COMPLEX64)
 _COUNTS = (OperandType.TENSOR_INT32, OperandType.TENSOR_INT64, OperandType.TENSOR_QUANT16_SYMM)
 
@@ -35,7 +35,7 @@ def _extreme_shape(call: Call) -> tuple[Shape, ...]:
 def _extreme(
     operation_type: OperationType, android: OperationType, function: Callable[..., Array]
 ) -> Definition:
-    """The index of the first of the elements that are largest or smallest."""
+    """Defines ARG_MAX or ARG_MIN; among equal elements the first index wins."""
 
     def reference(call: Call) -> tuple[Array, ...]:
         found = function(call.array("input"), axis=_axis(call))
@@ -64,10 +64,13 @@ def _top_shapes(call: Call) -> tuple[Shape, ...]:
 
 
 def _top(call: Call) -> tuple[Array, ...]:
-    """Along the last axis, largest first; of equal elements the one with the smaller index is first."""
+    """Selects along the last axis, largest first.
+
+    Equal elements are in ascending order of their indexes.
+    """
     values, k = call.array("input"), int(call.scalar("k"))
     length = values.shape[-1]
-    # Ascending and stable from the end on, read from the end.
+    # Sorted from the end with a stable sort, and read from the end.
     reverse = np.argsort(values[..., ::-1], axis=-1, kind="stable")[..., ::-1]
     found = (length - 1 - reverse)[..., :k]
     indices = call.operand("indices").type.dtype
@@ -80,7 +83,7 @@ def _where_shape(call: Call) -> tuple[Shape, ...]:
 
 
 def _where(call: Call) -> tuple[Array, ...]:
-    """The indexes, a row each, of all elements that are not 0."""
+    """Returns the indexes of all non-zero elements, one per row."""
     condition = call.array("condition")
     if not condition.ndim:
         return (np.zeros((int(np.count_nonzero(condition)), 0), np.int64),)
@@ -88,7 +91,7 @@ def _where(call: Call) -> tuple[Array, ...]:
 
 
 def _distinct(call: Call) -> tuple[Array, Array]:
-    """Each value once, in the order of first places; and for each element which of them it is."""
+    """Returns distinct values in order of occurrence, and the index of each element's value."""
     _, first, inverse = np.unique(
         call.array("input"), return_index=True, return_inverse=True, equal_nan=False
     )

@@ -1,4 +1,4 @@
-"""L2_NORMALIZATION of any rank, with TFLite's arithmetic on stored values."""
+"""L2_NORMALIZATION of any rank, with TFLite's arithmetic on quantised values."""
 
 import math
 from dataclasses import replace
@@ -6,9 +6,10 @@ from dataclasses import replace
 import numpy as np
 
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.quantization import is_quantized
 from neurald.hal.operations.arithmetic.fixed_point import multiply
 from neurald.hal.operations.arithmetic.gemmlowp import inverse_square_root
-from neurald.hal.operations.arithmetic.quantized import is_quantized, saturate
+from neurald.hal.operations.arithmetic.quantized import saturate
 from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.operations.machinery.rules import resolve_axis
 from neurald.hal.operations.reduction.normalization import DEFINITIONS as NORMALIZATIONS
@@ -28,10 +29,10 @@ def _reference(call: Call) -> tuple[Array, ...]:
     axis = resolve_axis(call.scalar("axis"), values.ndim, call.name("axis"))
     differences = np.moveaxis(values.astype(np.int64) - operand.zero_point, axis, 0)
     rows = differences.reshape(len(differences), math.prod(differences.shape[1:]))
-    # More than 31 bits hold is no sum that TFLite can take.
+    # TFLite's sums have 31 bits.
     squares = np.minimum(np.square(rows).sum(axis=0), (1 << 31) - 1)
     mantissas, exponents = inverse_square_root(squares)
-    # TFLite multiplies unsigned values otherwise than signed ones, which matters where it rounds.
+    # TFLite multiplies unsigned values differently, which affects rounding.
     if rows.size and values.dtype.kind == "u":
         rows = multiply(rows << FRACTION_BITS, mantissas, exponents)
     elif rows.size:

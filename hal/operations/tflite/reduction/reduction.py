@@ -1,4 +1,7 @@
-"""Reductions over a set of axes as TFLite has them: of more types and ranks, to a scale of their own, and to rank 0."""
+"""TFLite's reductions over a set of axes.
+
+More types and ranks, own output scales, results of rank 0.
+"""
 
 import math
 from collections.abc import Callable
@@ -7,9 +10,10 @@ import numpy as np
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import Operand, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import quantize_multiplier, single_ratio
-from neurald.hal.operations.arithmetic.quantized import is_quantized, round_away, saturate
+from neurald.hal.operations.arithmetic.quantized import round_away, saturate
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import resolve_axes
@@ -22,7 +26,7 @@ _WHOLE = (OperandType.TENSOR_INT32, OperandType.TENSOR_INT64)
 _NUMBERS = (*FLOATS, *_WHOLE, *QUANT8, _INT16)
 
 _INT32 = -1 << 31, (1 << 31) - 1
-#: Products of stored values are rescaled with multipliers of so many bits.
+#: Bits of the multipliers that rescale products of quantised values.
 _MULTIPLIER_BITS = 15
 
 
@@ -38,7 +42,7 @@ def _form(keep_dims: OperandType) -> Form:
 
 
 def reduced_axes(call: Call) -> tuple[int, ...]:
-    """The axes to reduce: of a scalar there are none, whatever is given."""
+    """Returns the axes to reduce; a scalar has none, regardless of the argument."""
     return resolve_axes(call, "axes") if call.shape("input") else ()
 
 
@@ -53,11 +57,11 @@ def _reduction(
     plain: Callable[[Array, tuple[int, ...]], Array],
     quantized: Callable[[Array, Operand, Operand], Array] | None = None,
 ) -> Callable[[Call], tuple[Array, ...]]:
-    """A reference.
+    """Returns a reference for a reduction.
 
     Args:
-        plain: of values (half precision is widened) and axes.
-        quantized: of stored values whose axis 0 is to be reduced, and their operand and the output.
+        plain: reduces values (float16 is widened) over axes.
+        quantized: reduces quantised values over axis 0, given their operand and the output.
     """
 
     def reference(call: Call) -> tuple[Array, ...]:
@@ -76,7 +80,7 @@ def _reduction(
 
 
 def _mean(values: Array, axes: tuple[int, ...]) -> Array:
-    """Whole numbers lose their fraction; of no elements, the mean is not a number, or 0."""
+    """Computes means; integers truncate, and the mean of no elements is NaN or 0."""
     count = math.prod(values.shape[axis] for axis in axes)
     if values.dtype.kind == "f":
         return np.asarray(values.sum(axis=axes, dtype=values.dtype) / values.dtype.type(count))
@@ -85,7 +89,7 @@ def _mean(values: Array, axes: tuple[int, ...]) -> Array:
 
 
 def _sums(rows: Array, operand: Operand) -> Array:
-    """Sums of differences from the zero point, cut to 32 bits."""
+    """Returns sums of differences from the zero point, clamped to 32 bits."""
     total = rows.sum(axis=0, dtype=np.int64) - operand.zero_point * len(rows)
     return np.asarray(np.clip(total, *_INT32))
 
@@ -105,14 +109,14 @@ def _sum_of_stored(rows: Array, operand: Operand, output: Operand) -> Array:
 
 
 def sum_line(count: int, operand: Operand, output: Operand) -> tuple[np.float32, np.float32]:
-    """What LiteRT multiplies a sum of `count` stored values with, and adds, to have it in steps of the output: in float32."""
+    """Returns LiteRT's float32 factor and offset from a sum of `count` values to output steps."""
     scale = np.float32(single_ratio(operand.scale, 1, output.scale))
     with np.errstate(all="ignore"):
         return scale, np.float32(np.nan_to_num(np.float32(-operand.zero_point) * scale * np.float32(count)))
 
 
 def _product_of_stored(rows: Array, operand: Operand, output: Operand) -> Array:
-    """Rescaled at each step, so that nothing overflows."""
+    """Multiplies quantised values and rescales at each step, to avoid overflow."""
     count = len(rows)
     if not count:
         return np.zeros(rows.shape[1], output.type.dtype)
@@ -125,13 +129,16 @@ def _product_of_stored(rows: Array, operand: Operand, output: Operand) -> Array:
 
 
 def product_multiplier(count: int, operand: Operand, output: Operand) -> tuple[int, int]:
-    """What each of `count` steps of a product is multiplied by, and by how many bits it is shifted right then."""
+    """Returns multiplier and right shift for each of the `count` steps of a product."""
     mantissa, exponent = quantize_multiplier(operand.scale / output.scale ** (1 / count))
     return min((mantissa + (1 << 15)) >> 16, (1 << _MULTIPLIER_BITS) - 1), _MULTIPLIER_BITS - exponent
 
 
 def _rescaled(values: Array, multiplier: int, right: int) -> Array:
-    """The product over 2^right, rounded to the nearest and cut to 32 bits; `values` have at most 48 bits."""
+    """Multiplies, divides by 2^right, rounds to nearest and clamps to 32 bits.
+
+    `values` have up to 48 bits.
+    """
     limits = -1 << 31, (1 << 31) - 1
     if right <= 0:
         return np.clip(values * (multiplier * 2.0**-right), *limits).astype(np.int64)
@@ -140,7 +147,7 @@ def _rescaled(values: Array, multiplier: int, right: int) -> Array:
 
 
 def _fold(function: np.ufunc, start: Callable[[Array], float] | None = None) -> Callable[..., Array]:
-    """Folds elements; what a fold of no element gives is `start`, or the function's own."""
+    """Returns a reduction with `start` as its identity, or with the function's own."""
 
     def fold(values: Array, axes: tuple[int, ...]) -> Array:
         if start is None:
@@ -156,10 +163,10 @@ def _cumulative_shape(call: Call) -> tuple[Shape, ...]:
 
 
 def cumulative_axis(call: Call) -> int:
-    """The axis to sum along.
+    """Returns the axis of the cumulative sum.
 
     Raises:
-        BadData: there is no such axis, or not one.
+        BadData: there is no such axis, or more than one.
         UnknownValue: it is not known yet.
     """
     shape, axes = call.shape("input"), call.array("axis")

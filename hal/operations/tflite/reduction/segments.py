@@ -1,4 +1,7 @@
-"""Elements put together by segments, and into buckets: SEGMENT_SUM, UNSORTED_SEGMENT_MAX, _MIN, _PROD, _SUM, BUCKETIZE."""
+"""Segment reductions and buckets.
+
+SEGMENT_SUM, UNSORTED_SEGMENT_MAX, _MIN, _PROD, _SUM, BUCKETIZE.
+"""
 
 from collections.abc import Callable
 
@@ -31,7 +34,7 @@ def _segment_form(*more: Parameter) -> Form:
 
 
 def _sum_shape(call: Call) -> tuple[Shape, ...]:
-    """As many as the last segment's number says; numbers begin with 0 and leave none out."""
+    """Infers the shape from the last segment's number; numbers start at 0 and are contiguous."""
     shape = call.shape("input")
     if call.shape("segments") != shape[:1]:
         raise BadData(
@@ -45,7 +48,7 @@ def _sum_shape(call: Call) -> tuple[Shape, ...]:
 
 
 def _unsorted_shape(call: Call) -> tuple[Shape, ...]:
-    """Segments go with the leading axes of the data."""
+    """Infers the shape; segments belong to the leading axes of the data."""
     shape, segments, counts = call.shape("input"), call.array("segments"), call.array("count")
     if segments.shape != shape[: segments.ndim]:
         raise BadData(
@@ -62,7 +65,10 @@ def _unsorted_shape(call: Call) -> tuple[Shape, ...]:
 def _gather(
     function: np.ufunc, start: Callable[[Array], float], shape_of: Callable[[Call], tuple[Shape, ...]]
 ) -> Callable[[Call], tuple[Array, ...]]:
-    """A reference that folds the elements of each segment; a segment without any is `start`, negative ones count not."""
+    """Returns a reference for a segment reduction.
+
+    Empty segments are `start`, negative numbers are ignored.
+    """
 
     def reference(call: Call) -> tuple[Array, ...]:
         values, segments, (shape,) = call.array("input"), call.array("segments"), shape_of(call)
@@ -96,10 +102,10 @@ def _sorted_boundaries(call: Call) -> None:
 
 
 def _bucketize(call: Call) -> tuple[Array, ...]:
-    """How many boundaries are not above each number; not a number is above all."""
+    """Counts the boundaries that are not above each number; NaN is above all."""
     boundaries = call.array("boundaries").astype(np.float64)
     values = call.array("input")
-    # A float32 that is compared with a whole number makes a float32 of it, as in C.
+    # As in C, comparing an integer with a float32 converts it to float32.
     real = values.astype(np.float32) if values.dtype.kind == "i" else values
     return (np.searchsorted(boundaries, real.astype(np.float64), "right").astype(np.int32),)
 

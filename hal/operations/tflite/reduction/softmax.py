@@ -1,4 +1,4 @@
-"""SOFTMAX and LOG_SOFTMAX of all types and ranks that TFLite has them for."""
+"""SOFTMAX and LOG_SOFTMAX with all types and ranks of TFLite."""
 
 import math
 from collections.abc import Callable
@@ -19,9 +19,9 @@ from neurald.hal.operations.tflite.machinery.tables import FLOATS, QUANT8, inter
 
 _INT16 = OperandType.TENSOR_QUANT16_SYMM
 _INT16_LIMITS = np.iinfo(np.int16)
-#: The exponents that the table for int16 covers, from minus this on.
+#: The table for int16 covers exponents from minus this to 0.
 _LEAST_EXPONENT = 10.0
-#: How much an output's scale may differ from what is fixed.
+#: Relative tolerance for a fixed output scale.
 _TOLERANCE = 0.001
 
 
@@ -44,7 +44,7 @@ def _fraction16(call: Call) -> None:
 
 
 def _exponents(call: Call) -> Array:
-    """Numbers × beta, less the largest, so that no power overflows."""
+    """Returns numbers × beta minus the maximum, so that no power overflows."""
     values, axis = real(call, "input"), call.scalar("axis")
     beta = values.dtype.type(call.scalar("beta"))
     difference: Array = (values - values.max(axis=axis, keepdims=True)) * beta
@@ -64,33 +64,33 @@ def _softmax(call: Call) -> tuple[Array, ...]:
 
 @lru_cache(maxsize=1)
 def exponential_table() -> Array:
-    """e^x from -10 to 0, in fractions of 2^15."""
+    """Tabulates e^x from -10 to 0, in fractions of 2^15."""
     steps = 0xFFFF
     return table16(np.exp, np.float64(_LEAST_EXPONENT / steps), _INT16_LIMITS.max, np.float64(2 / steps), 0)
 
 
 @lru_cache(maxsize=1)
 def reciprocal_table() -> Array:
-    """1 / (1 + x) from 0 to 1, in fractions of 2^15."""
+    """Tabulates 1 / (1 + x) from 0 to 1, in fractions of 2^15."""
     steps = 0xFFFF
     return table16(lambda x: 1 / (1 + x), np.float64(1 / steps), _INT16_LIMITS.min, np.float64(2 / steps), 0)
 
 
 def exponent_steps(call: Call) -> float:
-    """How many steps of `exponential_table` a stored value of 16 bits is."""
+    """Returns the number of steps of `exponential_table` per unit of a 16-bit quantised value."""
     rescale = np.float32(call.operand("input").scale) * np.float32(call.scalar("beta"))
     return float(rescale) / (_LEAST_EXPONENT / 0xFFFF)
 
 
 def _softmax16(call: Call) -> Array:
-    """Two tables, of powers and of the reciprocal of their sum."""
+    """Computes int16 softmax with two tables, of powers and of the reciprocal of their sum."""
     values, axis = call.array("input").astype(np.int64), call.scalar("axis")
     differences = values - values.max(axis=axis, keepdims=True)
     scaled = multiply(differences, *quantize_multiplier(exponent_steps(call)))
     centered = np.clip(scaled + _INT16_LIMITS.max, _INT16_LIMITS.min, _INT16_LIMITS.max)
     powers = interpolate(exponential_table(), centered).astype(np.int64)
     total = powers.sum(axis=axis, keepdims=True)
-    # The sum as a number from 1 to 2, less 1, and its bits before the point.
+    # The sum as a number from 1 to 2, minus 1, and its number of integer bits.
     bits = np.frexp(total.astype(np.float64))[1].astype(np.int64)
     shifted = ((total << (31 - bits)) + (1 << 13)) >> 14
     centered = np.clip(shifted - ((1 << 15) + (1 << 16)), _INT16_LIMITS.min, _INT16_LIMITS.max)

@@ -11,7 +11,7 @@ from neurald.hal.operations.machinery.signature import MAXIMUM_RANK, Form, row, 
 
 
 def _lengths(call: Call) -> tuple[int, int]:
-    """Rows and columns of the transformed matrices."""
+    """Returns the numbers of rows and columns of the transformed matrices."""
     if call.shape("lengths") != (2,):
         raise BadData(f"{call.name('lengths')} has shape {list(call.shape('lengths'))}; [2] is expected")
     rows, columns = call.array("lengths").tolist()
@@ -27,7 +27,10 @@ def _shape(call: Call) -> tuple[Shape, ...]:
 
 
 def _reference(call: Call) -> tuple[Array, ...]:
-    """Matrices are cut, or filled up with zeros, to the lengths; the second half of each row, which mirrors the first, is left out."""
+    """Transforms matrices truncated or zero-padded to the lengths.
+
+    The second half of each row, which mirrors the first, is omitted.
+    """
     rows, columns = _lengths(call)
     source = call.array("input").astype(np.float64)
     # A single row is its own transform along the other dimension.

@@ -6,8 +6,8 @@ float16 weights are converted to float32 at run time if the activations are floa
 from dataclasses import replace
 
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import Operand, OperandType
-from neurald.hal.operations.arithmetic.quantized import is_quantized
 from neurald.runtime.tflite.graph import Graph
 from neurald.runtime.tflite.legalization.machinery.rule import (
     Lowering,

@@ -1,7 +1,7 @@
 """Functions of one number."""
 
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.operations.arithmetic.quantized import is_quantized
+from neurald.hal.model.quantization import is_quantized
 from neurald.runtime.tflite.graph import Graph
 from neurald.runtime.tflite.legalization.machinery.rule import Lowering, unary
 from neurald.runtime.tflite.numbers import BuiltinOperator

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FusedActivation, OperandType, PaddingScheme
-from neurald.hal.operations.arithmetic.quantized import is_quantized
 from neurald.hal.operations.machinery.signature import MAXIMUM_RANK
 from neurald.runtime.tflite.graph import Graph
 from neurald.runtime.tflite.numbers import ActivationFunctionType, Padding

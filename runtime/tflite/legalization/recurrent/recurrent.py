@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FusedActivation, OperandType
-from neurald.hal.operations.arithmetic.quantized import is_quantized
 from neurald.runtime.tflite.graph import Graph
 from neurald.runtime.tflite.legalization.machinery.rule import Lowering
 from neurald.runtime.tflite.numbers import BuiltinOperator, LSTMKernelType

@@ -13,8 +13,8 @@ import pytest
 
 from neurald.hal.errors import UnavailableDevice
 from neurald.hal.process.address import Address
+from neurald.hal.rpc.client.channel import ChannelClient
 from neurald.hal.rpc.client.reach import require_listener
-from neurald.hal.rpc.server.channel import ChannelClient
 
 _LISTENER = """
 import socket, sys, time

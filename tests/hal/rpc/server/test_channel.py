@@ -28,7 +28,8 @@ from neurald.hal.errors import (
     UnavailableDevice,
 )
 from neurald.hal.memory.pool import SharedMemory
-from neurald.hal.rpc.server.channel import ChannelClient, ChannelServer
+from neurald.hal.rpc.client.channel import ChannelClient
+from neurald.hal.rpc.server.channel import ChannelServer
 
 LIMITS = Limits(sessions=8, memories=4, memory_bytes=1 << 20)
 

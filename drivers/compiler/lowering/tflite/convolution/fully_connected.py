@@ -5,6 +5,7 @@ See `neurald.hal.operations.tflite.convolution.fully_connected`.
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.compiler.lowering.arithmetic.row_quantization import products, quantize_rows
 from neurald.drivers.compiler.lowering.convolution.fully_connected import exact_products, rows
 from neurald.drivers.compiler.lowering.convolution.weighted_sum import finish
 from neurald.drivers.compiler.lowering.machinery.table import Lowerings
@@ -18,14 +19,12 @@ from neurald.hal.operations.tflite.convolution.hybrid import is_hybrid
 def _lower(call: Call, builder: Builder) -> tuple[Value, ...]:
     weights = builder.value(call, "filter")
     if is_hybrid(call):
-        quantised = hybrid.quantize_rows(
-            builder, rows(call, builder), asymmetric=bool(call.scalar("asymmetric"))
-        )
+        quantised = quantize_rows(builder, rows(call, builder), asymmetric=bool(call.scalar("asymmetric")))
         if call.has("block_scales"):
             scales = builder.value(call, "block_scales")
             sums = hybrid.blockwise_products(builder, quantised, weights, scales)
         else:
-            sums = hybrid.products(builder, quantised, weights)
+            sums = products(builder, quantised, weights)
         result = hybrid.finish(call, builder, sums, quantised.scales)
     else:
         result = finish(call, builder, exact_products(call, builder), rounding(call))

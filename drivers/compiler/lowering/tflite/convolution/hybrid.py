@@ -5,184 +5,28 @@ zero point.
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import (
     Expression,
-    apply,
     axis,
-    clamp,
-    constant,
     load,
-    maximum,
     reduce,
-    select,
 )
-from neurald.drivers.compiler.ir.graph import inside
-from neurald.drivers.compiler.ir.op import Op, ReductionOp
+from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import activate
-from neurald.drivers.compiler.lowering.convolution.weighted_sum import Padding, Plan
+from neurald.drivers.compiler.lowering.arithmetic.row_quantization import (
+    NO_PADDING,
+    QuantizedRows,
+    centred,
+    quantize_rows,
+    sum_type,
+)
+from neurald.drivers.compiler.lowering.convolution.weighted_sum import Plan
 from neurald.hal.operations.machinery.call import Call
-from neurald.hal.operations.tflite.convolution.hybrid import LARGEST, weight_scales
-
-_LOW, _HIGH = -128, 127
-_LARGEST_INT32 = (1 << 31) - 1
-_NO_PADDING: Padding = ((0, 0), (0, 0))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuantizedRows:
-    """Rows of floats, quantised separately.
-
-    Attributes:
-        stored: INT8, of the floats' shape. A row is everything at one index of the first dimension.
-        scales: FLOAT32, (rows,).
-        zero_points: INT32, (rows,); None if all are 0.
-    """
-
-    stored: Value
-    scales: Value
-    zero_points: Value | None
-
-
-def quantize_rows(
-    builder: Builder, values: Value, *, asymmetric: bool, padding: Padding = _NO_PADDING
-) -> QuantizedRows:
-    """Quantises each row of FLOAT32 numbers by its own range.
-
-    Args:
-        builder: of the operation.
-        values: (rows, …).
-        asymmetric: True if rows get a zero point.
-        padding: of the quantised values along dimensions 1 and 2, by the zero point.
-    """
-    count = values.shape[0]
-    limits = _limits(builder, values) if asymmetric else _magnitudes(builder, values)
-    if asymmetric:
-        scales = builder.compute((count,), lambda n: _asymmetric_scale(limits, n))
-        zero_points = builder.compute((count,), lambda n: _zero_point(limits, scales, n))
-    else:
-        scales = builder.compute((count,), lambda n: _symmetric_scale(limits, n))
-        zero_points = None
-    lengths = list(values.shape)
-    befores = [0] * len(lengths)
-    if padding != _NO_PADDING:
-        for dimension, (before, after) in enumerate(padding, start=1):
-            lengths[dimension] += before + after
-            befores[dimension] = before
-
-    def body(*at: Expression) -> Expression:
-        row = at[0]
-        position = tuple(index - before for index, before in zip(at, befores, strict=True))
-        value = load(values, position, inside(position, values.shape))
-        if zero_points is None:
-            stored = value * _symmetric_inverse(limits, row)
-        else:
-            zero = load(zero_points, (row,)).to(Scalar.FLOAT32)
-            stored = value * (1.0 / load(scales, (row,))) + zero
-        rounded = apply(Op.ROUND_AWAY, stored)
-        # NaN converts to the integer 0.
-        return clamp(rounded, float(_LOW if asymmetric else -_HIGH), float(_HIGH)).to(Scalar.INT8)
-
-    return QuantizedRows(stored=builder.compute(tuple(lengths), body), scales=scales, zero_points=zero_points)
-
-
-def _limits(builder: Builder, values: Value) -> Value:
-    """Returns (rows, 2).
-
-    The magnitudes of each row's minimum below 0 and maximum above; NaN is ignored.
-    """
-
-    def body(row: Expression, side: Expression) -> Expression:
-        return _reach(values, row, lambda number: select(side.equals(0), -number, number))
-
-    return builder.compute((values.shape[0], 2), body)
-
-
-def _magnitudes(builder: Builder, values: Value) -> Value:
-    """Returns (rows,): the largest magnitude of each row."""
-    return builder.compute(
-        (values.shape[0],), lambda row: _reach(values, row, lambda number: apply(Op.ABSOLUTE, number))
-    )
-
-
-def _reach(values: Value, row: Expression, signed: Callable[[Expression], Expression]) -> Expression:
-    """Returns the maximum over a row of `signed(number)`, at least 0."""
-    axes = tuple(axis(length, f"r{dimension}") for dimension, length in enumerate(values.shape[1:]))
-    value = load(values, (row, *axes))
-    number = select(apply(Op.IS_NAN, value), 0.0, value)
-    return maximum(reduce(ReductionOp.MAXIMUM, axes, signed(number)), 0.0)
-
-
-def _limit(limits: Value, row: Expression, side: int) -> Expression:
-    return load(limits, (row, row * 0 + side))
-
-
-def _symmetric_scale(magnitudes: Value, row: Expression) -> Expression:
-    largest = load(magnitudes, (row,))
-    return select(largest.equals(0.0), 1.0, largest / float(_HIGH))
-
-
-def _symmetric_inverse(magnitudes: Value, row: Expression) -> Expression:
-    largest = load(magnitudes, (row,))
-    return select(largest.equals(0.0), 0.0, constant(float(_HIGH), Scalar.FLOAT32) / largest)
-
-
-def _asymmetric_scale(limits: Value, row: Expression) -> Expression:
-    extent = _limit(limits, row, 1) + _limit(limits, row, 0)
-    return select(extent.equals(0.0), 1.0, extent / float(_HIGH - _LOW))
-
-
-def _zero_point(limits: Value, scales: Value, row: Expression) -> Expression:
-    """Returns the zero point, from the end of the range with the smaller rounding error."""
-    scale = load(scales, (row,))
-    below, above = _limit(limits, row, 0) / scale, _limit(limits, row, 1) / scale
-    is_from_low = (below + float(-_LOW)) < (above + float(_HIGH))
-    zero = select(is_from_low, below + float(_LOW), constant(float(_HIGH), Scalar.FLOAT32) - above)
-    return apply(Op.ROUND_AWAY, clamp(zero, float(_LOW), float(_HIGH))).to(Scalar.INT32)
-
-
-def sum_type(terms: int) -> Scalar:
-    """Returns the type for sums of `terms` products of quantised floats and weights."""
-    return Scalar.INT32 if 2 * LARGEST * LARGEST * terms <= _LARGEST_INT32 else Scalar.INT64
-
-
-def centred(builder: Builder, sums: Value, rows: QuantizedRows, weights: Value, channels: int) -> Value:
-    """Subtracts the contribution of the rows' zero points from sums.
-
-    Args:
-        builder: of the operation.
-        sums: (rows, …, channels).
-        rows: the first factor.
-        weights: the second factor.
-        channels: the channel dimension of the weights.
-    """
-    zero_points = rows.zero_points
-    if zero_points is None:
-        return sums
-    totals = _totals(builder, weights, channels, sums.type)
-    return builder.compute(
-        sums.shape,
-        lambda *at: load(sums, at) - load(zero_points, at[:1]).to(sums.type) * load(totals, at[-1:]),
-    )
-
-
-def _totals(builder: Builder, weights: Value, channels: int, type: Scalar) -> Value:  # noqa: A002 - as elsewhere
-    """Returns the sum of each channel's weights; computed at compile time for constants."""
-    others = tuple(dimension for dimension in range(len(weights.shape)) if dimension != channels)
-    if weights.constant is not None:
-        return builder.constant(weights.constant.sum(axis=others, dtype=type.dtype))
-
-    def body(channel: Expression) -> Expression:
-        axes = [axis(length, f"r{dimension}") for dimension, length in enumerate(weights.shape)]
-        position = tuple(channel if d == channels else index for d, index in enumerate(axes))
-        return reduce(ReductionOp.SUM, tuple(axes[d] for d in others), load(weights, position).to(type))
-
-    return builder.compute((weights.shape[channels],), body)
+from neurald.hal.operations.tflite.convolution.hybrid import weight_scales
 
 
 def finish(call: Call, builder: Builder, sums: Value, scales: Value) -> Value:
@@ -208,22 +52,16 @@ def finish(call: Call, builder: Builder, sums: Value, scales: Value) -> Value:
 def windows(call: Call, builder: Builder, plan: Plan, source: Value, *, asymmetric: bool) -> Value:
     """Lowers an operation that moves a window over NHWC images, each quantised as one row."""
     rows = quantize_rows(
-        builder, source, asymmetric=asymmetric, padding=plan.padding if asymmetric else _NO_PADDING
+        builder, source, asymmetric=asymmetric, padding=plan.padding if asymmetric else NO_PADDING
     )
     shape = plan.weights.shape
     sums = plan.contract(
         rows.stored,
         type=sum_type(math.prod(shape) // max(1, shape[plan.channels])),
-        padding=_NO_PADDING if asymmetric else plan.padding,
+        padding=NO_PADDING if asymmetric else plan.padding,
     )
     sums = centred(builder, sums, rows, plan.weights, plan.channels)
     return finish(call, builder, plan.restore(sums), rows.scales)
-
-
-def products(builder: Builder, rows: QuantizedRows, weights: Value) -> Value:
-    """Multiplies rows (rows, elements) by weights (units, elements); centred (rows, units)."""
-    sums = builder.matrix_product(rows.stored, weights, type=sum_type(weights.shape[1]))
-    return centred(builder, sums, rows, weights, 0)
 
 
 def blockwise_products(builder: Builder, rows: QuantizedRows, weights: Value, block_scales: Value) -> Value:

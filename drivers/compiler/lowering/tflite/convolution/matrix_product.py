@@ -5,8 +5,8 @@ from neurald.drivers.compiler.ir.expression import Expression, axis, load, reduc
 from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.compiler.lowering.arithmetic.row_quantization import quantize_rows, sum_type
 from neurald.drivers.compiler.lowering.convolution.matrix_product import broadcast_matrix, lower_product
-from neurald.drivers.compiler.lowering.tflite.convolution.hybrid import quantize_rows, sum_type
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
 from neurald.hal.operations.arithmetic.fixed_point import Rounding

@@ -23,8 +23,8 @@ from neurald.drivers.compiler.lowering.elementwise.pointwise import TWO, compute
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
 from neurald.drivers.compiler.lowering.tflite.elementwise.quotient import quantized_quotient
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import OperandType
-from neurald.hal.operations.arithmetic.quantized import is_quantized
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.tflite.elementwise.arithmetic import DIFFERENCE_SHIFT, sum_shifts
 

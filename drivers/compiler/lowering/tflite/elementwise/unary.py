@@ -9,7 +9,7 @@ from neurald.drivers.compiler.lowering.elementwise.pointwise import ONE, lower, 
 from neurald.drivers.compiler.lowering.elementwise.unary import lower_unary, of
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.operations.arithmetic.quantized import is_quantized
+from neurald.hal.model.quantization import is_quantized
 from neurald.hal.operations.machinery.call import Call
 
 

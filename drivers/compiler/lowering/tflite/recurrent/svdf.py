@@ -9,7 +9,7 @@ from neurald.drivers.compiler.lowering.convolution.weighted_sum import type_of_s
 from neurald.drivers.compiler.lowering.machinery.table import Lowerings
 from neurald.drivers.compiler.lowering.recurrent.svdf import filter_sums, lower_floats, next_state
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.operations.arithmetic.quantized import is_quantized
+from neurald.hal.model.quantization import is_quantized
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.recurrent.recurrent import is_given
 from neurald.hal.operations.tflite.recurrent.svdf import factor

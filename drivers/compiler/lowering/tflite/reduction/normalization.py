@@ -9,9 +9,9 @@ from neurald.drivers.compiler.lowering.machinery.reduced_axes import first_along
 from neurald.drivers.compiler.lowering.reduction.normalization import lower_l2, sums_of_squares
 from neurald.drivers.compiler.lowering.tflite.reduction.softmax import bit_length
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import OperandType
 from neurald.hal.operations.arithmetic.gemmlowp import HALF_ROOT, NEWTON_STEPS
-from neurald.hal.operations.arithmetic.quantized import is_quantized
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.machinery.rules import resolve_axis
 from neurald.hal.operations.tflite.reduction.normalization import FRACTION_BITS

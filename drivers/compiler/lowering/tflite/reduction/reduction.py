@@ -32,7 +32,8 @@ from neurald.drivers.compiler.lowering.machinery.table import Lowering
 from neurald.drivers.compiler.lowering.movement.indexing import output_shapes
 from neurald.drivers.compiler.lowering.reduction.reduction import lower_mean
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.operations.arithmetic.quantized import is_quantized, stored_limits
+from neurald.hal.model.quantization import is_quantized
+from neurald.hal.operations.arithmetic.quantized import stored_limits
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.tflite.reduction.reduction import (
     cumulative_axis,

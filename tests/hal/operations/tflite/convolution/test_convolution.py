@@ -18,8 +18,8 @@ from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import ChannelQuant, OperandType
 from neurald.hal.operations import DEFINITIONS
+from neurald.hal.operations.arithmetic.row_quantization import quantize_rows
 from neurald.hal.operations.machinery.call import Array, UnknownValue
-from neurald.hal.operations.tflite.convolution.hybrid import quantize_rows
 
 CONV_2D = OperationType.TFLITE_CONV_2D
 DEPTHWISE = OperationType.TFLITE_DEPTHWISE_CONV_2D

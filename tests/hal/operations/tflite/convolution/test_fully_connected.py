@@ -20,8 +20,8 @@ from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import ChannelQuant, OperandType
 from neurald.hal.operations import DEFINITIONS
+from neurald.hal.operations.arithmetic.row_quantization import quantize_rows
 from neurald.hal.operations.machinery.call import UnknownValue
-from neurald.hal.operations.tflite.convolution.hybrid import quantize_rows
 
 FULLY_CONNECTED = OperationType.TFLITE_FULLY_CONNECTED
 FLOAT32, INT32, INT64 = (OperandType.TENSOR_FLOAT32, OperandType.TENSOR_INT32, OperandType.TENSOR_INT64)

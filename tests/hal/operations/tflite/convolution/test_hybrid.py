@@ -3,8 +3,8 @@ import math
 import numpy as np
 from support.sweeps import sweep
 
+from neurald.hal.operations.arithmetic.row_quantization import quantize_rows
 from neurald.hal.operations.machinery.call import Array
-from neurald.hal.operations.tflite.convolution.hybrid import quantize_rows
 
 
 def away(value: float) -> int:

@@ -7,8 +7,8 @@ from support.sweeps import sweep
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import ChannelQuant, OperandType
+from neurald.hal.operations.arithmetic.row_quantization import quantize_rows
 from neurald.hal.operations.machinery.call import Array
-from neurald.hal.operations.tflite.convolution.hybrid import quantize_rows
 
 BATCH_MATMUL = OperationType.TFLITE_BATCH_MATMUL
 FLOAT32, FLOAT16, INT32 = (

@@ -15,8 +15,8 @@ from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Model
+from neurald.hal.operations.arithmetic.row_quantization import quantize_rows
 from neurald.hal.operations.machinery.call import Array
-from neurald.hal.operations.tflite.convolution.hybrid import quantize_rows
 from neurald.runtime.tflite import load_tflite
 from neurald.runtime.tflite.schema import INT2
 

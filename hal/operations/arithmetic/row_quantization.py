@@ -1,0 +1,53 @@
+"""Quantises rows of floats, each by its own range."""
+
+import numpy as np
+
+from neurald.hal.operations.arithmetic.quantized import round_away
+from neurald.hal.operations.machinery.call import Array
+
+#: No quantised input has a larger magnitude.
+LARGEST = 128
+_SYMMETRIC_LARGEST = 127
+_LOW, _HIGH = -128, 127
+
+
+def quantize_rows(rows: Array, *, asymmetric: bool) -> tuple[Array, Array, Array]:
+    """Each row by its own range.
+
+    Args:
+        rows: float32, (n, length).
+        asymmetric: whether rows get a zero point; 0 always has a stored value of its own.
+
+    Returns:
+        The stored values (int8), scales (float32, (n,)) and zero points (int64, (n,)).
+    """
+    low = np.fmin.reduce(rows, axis=1, initial=0).astype(np.float64)
+    high = np.fmax.reduce(rows, axis=1, initial=0).astype(np.float64)
+    with np.errstate(all="ignore"):
+        if asymmetric:
+            scales, zero_points = _ranges(low, high)
+            inverse = np.float32(1) / scales
+            stored = rows * inverse[:, np.newaxis] + zero_points.astype(np.float32)[:, np.newaxis]
+            least = _LOW
+        else:
+            largest = np.maximum(-low, high).astype(np.float32)
+            is_zero = largest == 0
+            scales = np.where(is_zero, np.float32(1), largest / np.float32(_SYMMETRIC_LARGEST))
+            zero_points = np.zeros(len(rows), np.int64)
+            stored = rows * np.where(is_zero, 0, np.float32(_SYMMETRIC_LARGEST) / largest)[:, np.newaxis]
+            least = -_SYMMETRIC_LARGEST
+        stored = np.clip(round_away(stored.astype(np.float64)), least, _HIGH)
+    # What is not a number has no place in a range; 0 is as good as any.
+    return np.nan_to_num(stored).astype(np.int8), scales, zero_points
+
+
+def _ranges(low: Array, high: Array) -> tuple[Array, Array]:
+    """Scales and zero points for rows from `low` to `high`, both float64."""
+    is_empty = low == high
+    scales = np.where(is_empty, 1.0, (high - low) / (_HIGH - _LOW))
+    from_low, from_high = low / scales, high / scales
+    # The end at which less is lost gives the zero point.
+    is_from_low = abs(_LOW) + np.abs(from_low) < abs(_HIGH) + np.abs(from_high)
+    zero_points = np.where(is_from_low, _LOW - from_low, _HIGH - from_high)
+    zero_points = np.nan_to_num(np.clip(round_away(zero_points), _LOW, _HIGH))
+    return scales.astype(np.float32), np.where(is_empty, 0, zero_points).astype(np.int64)
