@@ -20,8 +20,8 @@ from neurald.drivers.compiler.passes.concat_elimination import Alignment, elimin
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.compiler.passes.in_place_concat import concat_in_place
 from neurald.drivers.cpu.constant_folding import ConstantFolding, Generate
-from neurald.drivers.cpu.kernels import stores_runs
-from neurald.drivers.cpu.kernels.rows import is_row_by_row
+from neurald.drivers.cpu.kernels.row_wise.rows import is_row_by_row
+from neurald.drivers.cpu.kernels.select import stores_runs
 from neurald.drivers.cpu.native.compile_helper import Helper
 from neurald.drivers.cpu.native.compile_queue import Unit
 from neurald.drivers.cpu.native.llvm import CompilationFailed

@@ -14,7 +14,7 @@ from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.value import Shape
 from neurald.drivers.cpu.codegen.render import render
 from neurald.drivers.cpu.compiler import KernelFailed, compile_model
-from neurald.drivers.cpu.kernels import routine_for
+from neurald.drivers.cpu.kernels.select import routine_for
 from neurald.drivers.cpu.native.compile_helper import Helper, process_count
 from neurald.drivers.cpu.native.llvm import link_image
 from neurald.drivers.cpu.native.native_model import NativeModel

@@ -26,10 +26,10 @@ from neurald.drivers.compiler.passes.top_k_expansion import expand_top_k
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.program_text import KernelTexts, argument_text, kernel_name, program_text
 from neurald.drivers.opencl.codegen.render import render
-from neurald.drivers.opencl.kernels import candidates
 from neurald.drivers.opencl.kernels.fused.chains import Chain, chains_of
 from neurald.drivers.opencl.kernels.gemm.split_k import zeros
 from neurald.drivers.opencl.kernels.kernel_set import KernelSet
+from neurald.drivers.opencl.kernels.select import candidates
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.drivers.opencl.platform.precision import Precision, lower_precision, suited
 from neurald.drivers.opencl.runtime.executable import FLAGS, Call, Executable, image_uses

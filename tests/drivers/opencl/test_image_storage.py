@@ -19,7 +19,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.opencl.artifact import read_artifact, write_artifact
 from neurald.drivers.opencl.device import OpenClDevice, create
-from neurald.drivers.opencl.kernels import candidates
+from neurald.drivers.opencl.kernels.select import candidates
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.reduction_order import Sums

@@ -18,7 +18,7 @@ from support.opencl import sources
 from support.compiler.graphs import random_array
 from support.opencl.kernels import GRAPHS, kernels
 from neurald.drivers.compiler.analysis.interpreter import evaluate
-from neurald.drivers.opencl.kernels import candidates
+from neurald.drivers.opencl.kernels.select import candidates
 from neurald.drivers.opencl.platform.discovery import DeviceContext, choose, discover
 from neurald.drivers.opencl.codegen.render import render
 from neurald.drivers.opencl.platform.storage import Storage

@@ -16,7 +16,7 @@ from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.drivers.compiler.passes.fusion import fuse
-from neurald.drivers.cpu.kernels import routine_for
+from neurald.drivers.cpu.kernels.select import routine_for
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.operations.arithmetic.fixed_point import quantize_multipliers
 

@@ -2,10 +2,10 @@
 
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
-from neurald.drivers.cpu.kernels.counters import address, multiple
+from neurald.drivers.cpu.kernels.common.counters import address, multiple
+from neurald.drivers.cpu.kernels.common.window import Side
 from neurald.drivers.cpu.kernels.int8.layout import BlockLayout
 from neurald.drivers.cpu.kernels.int8.packing import UNROLLED, Packing
-from neurald.drivers.cpu.kernels.window import Side
 
 
 class Blocks:

@@ -13,7 +13,7 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.epilogue import Epilogue, parameter_names, pointer_names
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
-from neurald.drivers.cpu.kernels.counters import address, multiple, opaque
+from neurald.drivers.cpu.kernels.common.counters import address, multiple, opaque
 from neurald.drivers.cpu.kernels.int8.blocks import Blocks
 from neurald.drivers.cpu.kernels.int8.depthwise_plan import Bundle, DepthwisePlan
 from neurald.drivers.cpu.kernels.int8.depthwise_sums import DepthwiseSums

@@ -17,10 +17,10 @@ from neurald.drivers.compiler.analysis.interpreter import Array
 from neurald.drivers.compiler.ir.graph import DepthwiseConvolution
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.cpu.kernels.common.window import Side
 from neurald.drivers.cpu.kernels.int8.layout import BlockLayout, seen_width
 from neurald.drivers.cpu.kernels.int8.panels import head_of
 from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES, Scheme
-from neurald.drivers.cpu.kernels.window import Side
 
 #: Limit on a block's packed inputs: they stay in the second-level cache beside weights and output.
 _BLOCK_BYTES = 64 << 10

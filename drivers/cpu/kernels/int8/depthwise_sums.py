@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
-from neurald.drivers.cpu.kernels.counters import address
+from neurald.drivers.cpu.kernels.common.counters import address
 from neurald.drivers.cpu.kernels.int8.depthwise_plan import Bundle, DepthwisePlan
 from neurald.drivers.cpu.kernels.int8.interleaving import Interleaving
 from neurald.drivers.cpu.kernels.int8.tail import Tail

@@ -1,4 +1,4 @@
-"""Quantised products of few channels with long sums; see `neurald.drivers.cpu.kernels.dots`."""
+"""Quantised products of few channels with long sums; see `neurald.drivers.cpu.kernels.gemm.dots`."""
 
 import numpy as np
 
@@ -10,12 +10,12 @@ from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.math.integers import is_signed
 from neurald.drivers.cpu.emit.op_table import stored
 from neurald.drivers.cpu.emit.vector import Vector
-from neurald.drivers.cpu.kernels import dots
-from neurald.drivers.cpu.kernels.counters import address, multiple, total
-from neurald.drivers.cpu.kernels.function import arguments_with
+from neurald.drivers.cpu.kernels.common.counters import address, multiple, total
+from neurald.drivers.cpu.kernels.common.function import arguments_with
+from neurald.drivers.cpu.kernels.common.product import Product
+from neurald.drivers.cpu.kernels.gemm import dots
 from neurald.drivers.cpu.kernels.int8.panels import Weights, unsigned_shift
 from neurald.drivers.cpu.kernels.int8.scheme import Scheme
-from neurald.drivers.cpu.kernels.product import Product
 from neurald.drivers.cpu.target.routine import Routine
 
 #: Cycles per result besides summing the lanes: results are rescaled one by one.

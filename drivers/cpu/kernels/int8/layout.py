@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.cpu.kernels.common.window import Side
 from neurald.drivers.cpu.kernels.int8.scheme import Scheme
-from neurald.drivers.cpu.kernels.window import Side
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,10 +3,10 @@
 import math
 from dataclasses import dataclass, replace
 
+from neurald.drivers.cpu.kernels.common.product import Product
+from neurald.drivers.cpu.kernels.common.window import Side
 from neurald.drivers.cpu.kernels.int8.layout import BlockLayout, seen_width
 from neurald.drivers.cpu.kernels.int8.scheme import Scheme
-from neurald.drivers.cpu.kernels.product import Product
-from neurald.drivers.cpu.kernels.window import Side
 
 #: Limits on a block's packed inputs: they stay in the second-level cache, or in the first if
 #: weights are small too.

@@ -11,7 +11,7 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.epilogue import parameter_names, pointer_names
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
-from neurald.drivers.cpu.kernels.counters import address, multiple
+from neurald.drivers.cpu.kernels.common.counters import address, multiple
 from neurald.drivers.cpu.kernels.int8.blocks import Blocks
 from neurald.drivers.cpu.kernels.int8.panels import HEAD_BYTES, panel_bytes
 from neurald.drivers.cpu.kernels.int8.plan import ProductPlan

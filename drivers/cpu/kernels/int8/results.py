@@ -8,8 +8,9 @@ from neurald.drivers.cpu.codegen.epilogue import Epilogue
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.op_table import stored
 from neurald.drivers.cpu.emit.vector import Vector
-from neurald.drivers.cpu.kernels.counters import multiple
-from neurald.drivers.cpu.kernels.flattened import pitch_of
+from neurald.drivers.cpu.kernels.common.counters import multiple
+from neurald.drivers.cpu.kernels.common.flattened import pitch_of
+from neurald.drivers.cpu.kernels.common.kept_sums import each_kept
 from neurald.drivers.cpu.kernels.int8.panels import RESIDUAL_OFFSET
 from neurald.drivers.cpu.kernels.int8.plan import ProductPlan
 from neurald.drivers.cpu.kernels.int8.rescaling import as_bytes
@@ -17,7 +18,6 @@ from neurald.drivers.cpu.kernels.int8.residual import Residual
 from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES
 from neurald.drivers.cpu.kernels.int8.stores import store_lanes
 from neurald.drivers.cpu.kernels.int8.tail import Tail
-from neurald.drivers.cpu.kernels.kept_sums import each_kept
 
 #: Positions whose results are narrowed together.
 _TOGETHER = 2

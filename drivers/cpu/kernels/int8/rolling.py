@@ -13,14 +13,14 @@ from typing import TypeAlias
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
-from neurald.drivers.cpu.kernels.counters import address, opaque
-from neurald.drivers.cpu.kernels.function import subroutine_of
+from neurald.drivers.cpu.kernels.common.counters import address, opaque
+from neurald.drivers.cpu.kernels.common.function import subroutine_of
+from neurald.drivers.cpu.kernels.common.window import Side
 from neurald.drivers.cpu.kernels.int8.depthwise_plan import Bundle, DepthwisePlan
 from neurald.drivers.cpu.kernels.int8.depthwise_sums import DepthwiseSums
 from neurald.drivers.cpu.kernels.int8.interleaving import Addresses, Interleaving
 from neurald.drivers.cpu.kernels.int8.stores import store_lanes
 from neurald.drivers.cpu.kernels.int8.tail import Tail
-from neurald.drivers.cpu.kernels.window import Side
 from neurald.drivers.cpu.target.routine import Subroutine
 
 #: Returns the addresses of the window at a position's index.

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
-from neurald.drivers.cpu.kernels.counters import LINE_BYTES, address, multiple, prefetch
+from neurald.drivers.cpu.kernels.common.counters import LINE_BYTES, address, multiple, prefetch
+from neurald.drivers.cpu.kernels.common.kept_sums import keep
 from neurald.drivers.cpu.kernels.int8.panels import panel_bytes
 from neurald.drivers.cpu.kernels.int8.plan import ProductPlan
 from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES
-from neurald.drivers.cpu.kernels.kept_sums import keep
 from neurald.drivers.cpu.target.routine import NAME
 
 #: Larger weights exceed the second-level cache, so the next panel is prefetched.

@@ -11,7 +11,7 @@ from neurald.drivers.cpu.codegen.epilogue import parameter_names
 from neurald.drivers.cpu.emit import vector_memory
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
-from neurald.drivers.cpu.kernels.function import function_text
+from neurald.drivers.cpu.kernels.common.function import function_text
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
 

@@ -11,7 +11,7 @@ from support.cpu.routines import TARGET, adding
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.emit.instructions import Instructions
-from neurald.drivers.cpu.kernels.function import function_text, subroutine_of
+from neurald.drivers.cpu.kernels.common.function import function_text, subroutine_of
 from neurald.drivers.cpu.native import compile_helper, object_code
 from neurald.drivers.cpu.native.compile_helper import Helper
 from neurald.drivers.cpu.native.compile_queue import Unit

@@ -20,8 +20,8 @@ from neurald.drivers.compiler.ir.expression import apply, load
 from neurald.drivers.compiler.ir.graph import Graph
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.opencl.kernels import candidates
 from neurald.drivers.opencl.kernels.fused import pair
+from neurald.drivers.opencl.kernels.select import candidates
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
 from neurald.drivers.opencl.platform.storage import Images
 

@@ -13,7 +13,7 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.dialect import HEAD, functions_for, stored
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.program_text import function_text
-from neurald.drivers.opencl.kernels import candidates
+from neurald.drivers.opencl.kernels.select import candidates
 from neurald.drivers.opencl.platform.device_facts import DeviceKind
 from neurald.drivers.opencl.runtime.persistent_kernel import (
     GAVE_UP,

@@ -4,7 +4,7 @@ import pytest
 from support.cpu.quantized_sums import TYPES, QuantizedSums, check, two_targets, types_and_targets
 from support.sweeps import sweep
 
-from neurald.drivers.cpu.kernels import routine_for
+from neurald.drivers.cpu.kernels.select import routine_for
 from neurald.drivers.cpu.target.target import TARGETS, Target
 
 

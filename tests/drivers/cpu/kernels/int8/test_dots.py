@@ -6,7 +6,7 @@ from support.cpu.quantized_sums import TYPES, QuantizedSums, check, types_and_ta
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.cpu.kernels import routine_for
+from neurald.drivers.cpu.kernels.select import routine_for
 from neurald.drivers.cpu.target.target import Target
 
 pytestmark = pytest.mark.quick

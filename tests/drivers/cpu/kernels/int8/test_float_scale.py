@@ -10,7 +10,7 @@ from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.expression import constant
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.cpu.kernels.flattened import flattened
+from neurald.drivers.cpu.kernels.common.flattened import flattened
 from neurald.drivers.cpu.kernels.int8.float_scale import FloatScale
 from neurald.drivers.cpu.kernels.int8.rescaling import Rescaling, find_rescaling
 from neurald.drivers.cpu.target.target import TARGETS, Target

@@ -11,7 +11,7 @@ from neurald.drivers.compiler.ir.expression import load
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.cpu.kernels import routine_for
+from neurald.drivers.cpu.kernels.select import routine_for
 from neurald.drivers.cpu.target.target import TARGETS, Target
 
 

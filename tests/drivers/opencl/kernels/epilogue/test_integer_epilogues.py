@@ -25,10 +25,10 @@ from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.opencl.codegen.arguments import Arguments
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.template import FUNCTION, resolved
-from neurald.drivers.opencl.kernels import candidates
 from neurald.drivers.opencl.kernels.epilogue.epilogue import computing4, epilogue, read_by_fours, used_values
 from neurald.drivers.opencl.kernels.epilogue.four_loads import FourLoads
 from neurald.drivers.opencl.kernels.epilogue.integer_vector import IntegerVector
+from neurald.drivers.opencl.kernels.select import candidates
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
 
 FACTS = opencl_facts()

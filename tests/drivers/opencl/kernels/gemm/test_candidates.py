@@ -9,8 +9,8 @@ from support.opencl.sources import Bench, opencl_facts
 from support.tiers import one_in
 
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.opencl.kernels import candidates
 from neurald.drivers.opencl.kernels.fused import pair
+from neurald.drivers.opencl.kernels.select import candidates
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
 
 FACTS = opencl_facts()

@@ -16,8 +16,8 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.opencl.codegen.kernel_source import Source
-from neurald.drivers.opencl.kernels import candidates
 from neurald.drivers.opencl.kernels.gemm.gemm_view import product_of
+from neurald.drivers.opencl.kernels.select import candidates
 from neurald.drivers.opencl.platform.device_facts import DeviceKind
 
 FACTS = opencl_facts()

@@ -22,10 +22,10 @@ from support.sweeps import sweep
 from neurald.drivers.compiler.ir.graph import Contraction
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.opencl.codegen.kernel_source import Source
-from neurald.drivers.opencl.kernels import candidates
 from neurald.drivers.opencl.kernels.gemm import int8_dot
 from neurald.drivers.opencl.kernels.gemm.gemm_view import product_of
 from neurald.drivers.opencl.kernels.gemm.int8_dot import Instruction, instruction_of
+from neurald.drivers.opencl.kernels.select import candidates
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
 
 FACTS = opencl_facts()

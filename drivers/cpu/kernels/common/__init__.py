@@ -1,0 +1,1 @@
+"""What specialised kernels share: loops, windows, tiles, packed weights and function texts."""

@@ -1,0 +1,53 @@
+"""Border handling at run time: taps of a window on the image, and the run of a tile."""
+
+from collections.abc import Callable, Sequence
+
+from neurald.drivers.cpu.emit.instructions import Instructions
+from neurald.drivers.cpu.emit.vector import Vector
+from neurald.drivers.cpu.kernels.common.counters import multiple, total
+from neurald.drivers.cpu.kernels.common.window import Run, Side
+
+
+def taps_on_image(v: Vector, side: Side, index: str) -> tuple[str, str]:
+    """Returns the range of taps that lie on the image at an output position.
+
+    Args:
+        v: receives the instructions, for scalars.
+        side: of the convolution.
+        index: output index, a name or number (i64).
+    """
+
+    def first_from(distance: str) -> str:
+        """Returns the first tap that is at least `distance` from the start of the window."""
+        whole = v.call("llvm.smax", "i64", distance, "0")
+        if side.dilation > 1:
+            rounded_up = v.two("add", "i64", whole, str(side.dilation - 1))
+            whole = v.two("udiv", "i64", rounded_up, str(side.dilation))
+        return v.call("llvm.smin", "i64", whole, str(side.taps))
+
+    start = v.two("mul", "i64", index, str(side.stride))
+    back = v.two("sub", "i64", str(side.before), start)
+    return first_from(back), first_from(v.two("add", "i64", back, str(side.length)))
+
+
+def write_chosen(
+    code: Instructions, choices: Sequence[Run], tile: str, write: Callable[[Run, str], None]
+) -> None:
+    """Writes a tile for whichever run it belongs to.
+
+    Args:
+        code: receives the instructions.
+        choices: the runs in order.
+        tile: number of the tile, i64.
+        write: called with each run and the tile's first index if it is in that run.
+    """
+    before = 0
+    for run in choices:
+        inner = total(code, tile, str(-before))
+        start = total(code, multiple(code, inner, run.length), str(run.first))
+        if len(choices) == 1:
+            write(run, start)
+        else:
+            with code.when(code.value(f"icmp ult i64 {inner}, {run.count}")):
+                write(run, start)
+        before += run.count

@@ -1,0 +1,91 @@
+"""Windowed sums of products as register tiles compute them: convolutions and matrix products."""
+
+from dataclasses import dataclass
+
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.cpu.kernels.common.window import Side
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A dimension of independent products with separate operands: groups, or batches of matrices.
+
+    Attributes:
+        extent: number of products.
+        source_bytes, weights: distance of their inputs (in bytes) and weights (in sets of weights);
+        0 if shared.
+        positions, channels: distance of their results.
+    """
+
+    extent: int
+    source_bytes: int = 0
+    weights: int = 0
+    positions: int = 0
+    channels: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operand:
+    """Memory layout of the right operand.
+
+    Attributes:
+        value: the operand.
+        sets: number of sets of weights, each with `channels × terms` elements.
+        channel_step, term_step: distance of neighbouring channels and terms, in elements.
+    """
+
+    value: Value
+    sets: int
+    channel_step: int
+    term_step: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Product:
+    """output[part, image, row, column, channel] = Σ input[…] × weights[channel, term].
+
+    The terms of a sum are ordered by window row, window column and depth.
+
+    Attributes:
+        source: the input.
+        weights: the other operand.
+        parts: see `Part`; the slowest first.
+        images: per part.
+        rows, columns: movement of the window.
+        depth: summed elements per input pixel.
+        channels: per part.
+        image_bytes, row_bytes, pixel_bytes, element_bytes: strides of the input.
+        type: of the input's elements.
+        width: channels of the whole output, which is the stride of its positions.
+    """
+
+    source: Value
+    weights: Operand
+    parts: tuple[Part, ...]
+    images: int
+    rows: Side
+    columns: Side
+    depth: int
+    channels: int
+    image_bytes: int
+    row_bytes: int
+    pixel_bytes: int
+    element_bytes: int
+    type: Scalar
+    width: int
+
+    @property
+    def terms(self) -> int:
+        """Number of products per sum."""
+        return self.rows.taps * self.columns.taps * self.depth
+
+    @property
+    def positions(self) -> int:
+        """Number of results per channel of a part."""
+        return self.images * self.rows.places * self.columns.places
+
+    @property
+    def is_contiguous(self) -> bool:
+        """True if the pixels of a window row are contiguous."""
+        return self.columns.dilation == 1 and self.pixel_bytes == self.depth * self.element_bytes

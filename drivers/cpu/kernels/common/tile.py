@@ -1,0 +1,111 @@
+"""Choice of the register tile of a product."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from neurald.drivers.cpu.kernels.common.product import Product
+from neurald.drivers.cpu.kernels.common.window import runs
+from neurald.drivers.cpu.target.target import Target
+
+#: Assumed clock of processors under wide vector load.
+CYCLES_PER_NS = 2.2
+#: Cycles per tile besides its products, and per stored vector.
+_TILE_CYCLES, _STORE_CYCLES = 30, 2.5
+#: Bandwidth of the second-level cache, which holds the weights.
+_CACHE_BYTES_PER_CYCLE = 32
+#: Maximum window height for border tiles with several rows.
+_MAX_ROW_TAPS = 3
+#: More weight vectors side by side bring no benefit.
+_MAX_VECTORS = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tile:
+    """Part of the output computed at once: `places` × `vectors` registers of `lanes` channels.
+
+    If a panel's channels do not fill its vectors, vectors overlap and compute some channels twice.
+
+    Attributes:
+        lanes: channels per vector; at most the number of channels.
+        vectors: per panel.
+        places: maximum number of positions.
+        panels: number of panels.
+        cycles: estimated for the whole product.
+    """
+
+    lanes: int
+    vectors: int
+    places: int
+    panels: int
+    cycles: float
+
+    @property
+    def width(self) -> int:
+        """Channels of a panel, with overlaps counted twice."""
+        return self.lanes * self.vectors
+
+    def offsets(self, channels: int) -> tuple[int, ...]:
+        """Returns the first channel of each vector, relative to the panel."""
+        last = channels if self.panels == 1 else self.width
+        return tuple(min(each * self.lanes, last - self.lanes) for each in range(self.vectors))
+
+    def start(self, panel: int, channels: int) -> int:
+        """Returns the first channel of a panel."""
+        return max(0, min(panel * self.width, channels - self.width))
+
+
+def lanes_for(channels: int, target: Target) -> int:
+    """Returns the channels per vector: a power of 2, at most the number of channels."""
+    return min(target.lanes(4), 1 << (channels.bit_length() - 1))
+
+
+def choose_tile(product: Product, target: Target) -> Tile:
+    """Returns the fastest tile for a non-empty product, by estimate."""
+    return min(_tiles(product, target), key=lambda tile: tile.cycles)
+
+
+def _tiles(product: Product, target: Target) -> Iterator[Tile]:
+    lanes = lanes_for(product.channels, target)
+    needed = -(-product.channels // lanes)
+    # One register for the broadcast input, and without FMA one for a product.
+    registers = target.registers - (1 if target.has_fma else 2)
+    for vectors in range(1, min(needed, _MAX_VECTORS) + 1):
+        positions = min(registers // vectors - 1, product.columns.places * product.rows.places)
+        if positions < 1:
+            continue
+        panels = -(-needed // vectors)
+        cycles = panels * _panel_cycles(product, target, vectors, positions)
+        yield Tile(lanes=lanes, vectors=vectors, places=positions, panels=panels, cycles=cycles)
+
+
+def _panel_cycles(product: Product, target: Target, vectors: int, positions: int) -> float:
+    rows = rows_of_tile(product, positions)
+    if rows == 1:
+        tiles = [(run.length, run.count * product.rows.places) for run in runs(product.columns, positions)]
+    else:
+        across = product.columns.places
+        tiles = [(run.length * across, run.count) for run in runs(product.rows, rows)]
+    parts = product.images
+    for part in product.parts:
+        parts *= part.extent
+    each_product = 0.5 if target.has_fma else 1.0
+    cycles = 0.0
+    for length, count in tiles:
+        step = max(
+            length * vectors * each_product,
+            (length + vectors) / 2,
+            vectors * target.vector_bytes / _CACHE_BYTES_PER_CYCLE,
+        )
+        cycles += count * (product.terms * step + _TILE_CYCLES + length * vectors * _STORE_CYCLES)
+    return parts * cycles
+
+
+def rows_of_tile(product: Product, positions: int) -> int:
+    """Returns the number of output rows in a tile: more than one if rows are short.
+
+    Border rows of a tile need their own instructions, so this is limited to small windows.
+    """
+    rows = product.rows
+    if rows.places == 1 or (rows.taps > _MAX_ROW_TAPS and not rows.is_inside):
+        return 1
+    return max(1, min(positions // product.columns.places, product.rows.places))

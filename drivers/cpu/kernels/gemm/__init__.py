@@ -1,0 +1,1 @@
+"""Products of floats in register tiles: convolutions, matrix products and depthwise convolutions."""

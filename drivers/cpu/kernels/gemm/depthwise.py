@@ -1,0 +1,260 @@
+"""Depthwise convolution.
+
+Vectors of channels, with several positions of a row at once to reuse inputs.
+
+A grain is a tile of positions in a row, with few enough channels that the window's rows stay in the
+nearest cache until the tile below has used them; grains count downwards first. Taps outside the
+image are skipped, see `gemm`.
+"""
+
+import math
+from collections.abc import Mapping
+
+from neurald.drivers.compiler.ir.graph import DepthwiseConvolution
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.cpu.codegen.epilogue import Epilogue, parameter_names, pointer_names
+from neurald.drivers.cpu.emit.instructions import Instructions
+from neurald.drivers.cpu.emit.op_table import from_stored, stored
+from neurald.drivers.cpu.emit.vector import Vector, vector_type
+from neurald.drivers.cpu.kernels.common.borders import taps_on_image, write_chosen
+from neurald.drivers.cpu.kernels.common.counters import address, each_grain, multiple, opaque, prefetch, total
+from neurald.drivers.cpu.kernels.common.flattened import flattened
+from neurald.drivers.cpu.kernels.common.function import arguments_with, cost_ns, function_text
+from neurald.drivers.cpu.kernels.common.likeness import shared_routine
+from neurald.drivers.cpu.kernels.common.packing import as_floats
+from neurald.drivers.cpu.kernels.common.start import split_bias, starts
+from neurald.drivers.cpu.kernels.common.tile import lanes_for
+from neurald.drivers.cpu.kernels.common.window import Run, runs, sides_of
+from neurald.drivers.cpu.target.routine import Routine
+from neurald.drivers.cpu.target.target import Target
+
+#: Input and output beyond this total size exceed the second-level cache.
+_FAR_BYTES = 768 << 10
+#: More positions at once compile longer and run slower.
+_MAX_PLACES = 8
+#: Number of a window row's weights kept in registers.
+_MAX_KEPT = 7
+#: Share of the nearest cache for a tile's inputs.
+_NEAR_BYTES = 20 << 10
+_STORE_CYCLES = 3.0
+
+
+def routine(kernel: Kernel, node: DepthwiseConvolution, target: Target) -> Routine:
+    """Returns the routine of a FLOAT32 depthwise convolution.
+
+    Args:
+        kernel: its output is not empty.
+        node: its contraction.
+        target: of the code.
+    """
+    weights = as_floats(node.weights)
+    arguments = arguments_with(kernel, (node.input, weights))
+    return shared_routine(kernel, arguments, target, lambda: _made(kernel, node, weights, arguments, target))
+
+
+def _made(
+    kernel: Kernel, node: DepthwiseConvolution, weights: Value, arguments: tuple[Value, ...], target: Target
+) -> Routine:
+    code = Instructions(parameter_names(arguments))
+    writer = _Depthwise(code, target, flattened(kernel), node, pointer_names(arguments))
+    writer.write(weights)
+    return Routine(
+        text=function_text(code, arguments),
+        arguments=arguments,
+        grains=math.prod(writer.extents),
+        cost_ns=cost_ns(writer.cycles, arguments),
+        declarations=frozenset(code.declarations),
+        label=f"depthwise, {writer.places} positions of {writer.lanes} channels at once",
+        operations=kernel.operations,
+    )
+
+
+class _Depthwise:
+    """Writes the function."""
+
+    def __init__(
+        self,
+        code: Instructions,
+        target: Target,
+        kernel: Kernel,
+        node: DepthwiseConvolution,
+        pointers: Mapping[Value, str],
+    ) -> None:
+        self._code, self._target, self._node = code, target, node
+        self._kernel, self._bias = split_bias(kernel)
+        self._pointers = pointers
+        self._epilogue = Epilogue(self._kernel, target, code, pointers)
+        self._channels = node.output.shape[3]
+        self.lanes = lanes_for(self._channels, target)
+        self._rows, self._columns = sides_of(node)
+        kept = min(self._columns.taps, _MAX_KEPT)
+        self.places = max(1, min(_MAX_PLACES, target.registers - kept - (2 if target.has_fma else 3)))
+        self._runs = runs(self._columns, self.places)
+        self._vectors = -(-self._channels // self.lanes)
+        self._vector, self._single = Vector(code, target, self.lanes), Vector(code, target, 1)
+        longest = max(run.length for run in self._runs)
+        across = (longest - 1) * self._columns.stride + (self._columns.taps - 1) * self._columns.dilation + 1
+        near = self._rows.taps * across * self.lanes * node.input.type.size_bytes
+        self._is_far = node.multiplier == 1 and node.input.size_bytes + node.output.size_bytes > _FAR_BYTES
+        self._blocks = -(-self._vectors // max(1, _NEAR_BYTES // near))
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """Dimensions of the grains."""
+        tiles = sum(run.count for run in self._runs)
+        return (self._node.output.shape[0], self._blocks, tiles, self._rows.places)
+
+    @property
+    def cycles(self) -> float:
+        """Estimated cycles of the whole kernel."""
+        each = self._rows.taps * self._columns.taps * (0.75 if self._target.has_fma else 1.5) + _STORE_CYCLES
+        return math.prod(self._node.output.shape[:3]) * self._vectors * each
+
+    def write(self, weights: Value) -> None:
+        """Writes the instructions for the range of grains."""
+        code, node = self._code, self._node
+        size = node.input.type.size_bytes
+        _, height, width, channels = node.input.shape
+        with each_grain(code, self.extents) as ((image, block, tile, row), _):
+            source = address(
+                code,
+                self._pointers[node.input],
+                multiple(code, image, height * width * channels * size),
+                multiple(code, row, self._rows.stride * width * channels * size),
+                str(-(self._rows.before * width + self._columns.before) * channels * size),
+            )
+            first = total(
+                code,
+                multiple(code, image, self._rows.places * self._columns.places),
+                multiple(code, row, self._columns.places),
+            )
+            taps = "0", str(self._rows.taps)
+            if not self._rows.is_inside:
+                taps = taps_on_image(self._single, self._rows, row)
+
+            def write(run: Run, column: str) -> None:
+                at = address(code, source, multiple(code, column, self._columns.stride * channels * size))
+                self._write_tile(run, at, total(code, first, column), block, taps, weights)
+
+            write_chosen(code, self._runs, tile, write)
+
+    def _write_tile(
+        self, run: Run, source: str, position: str, block: str, taps: tuple[str, str], weights: Value
+    ) -> None:
+        """Writes all channels of a block at the positions of a tile."""
+        code = self._code
+        bounds = "0", str(self._vectors)
+        if self._blocks > 1:
+            scaled = multiple(code, block, self._vectors)
+            bounds = (
+                code.value(f"udiv i64 {scaled}, {self._blocks}"),
+                code.value(f"udiv i64 {total(code, scaled, str(self._vectors))}, {self._blocks}"),
+            )
+        with code.loop(*bounds) as loop:
+            channel = multiple(code, loop.index, self.lanes)
+            if self._channels % self.lanes:
+                # The last vector overlaps the one before; both compute the same values.
+                channel = self._single.call("llvm.smin", "i64", channel, str(self._channels - self.lanes))
+            if self._is_far:
+                self._prefetch_below(run, source, channel)
+            sums = self._sums(run, source, channel, taps, weights)
+            for offset, name in enumerate(sums):
+                at = total(code, position, str(offset))
+                self._epilogue.write(name, (at, channel), self.lanes)
+
+    def _prefetch_below(self, run: Run, source: str, channel: str) -> None:
+        """Prefetches the additional input rows of the tile below."""
+        code, rows, columns = self._code, self._rows, self._columns
+        _, _, width, channels = self._node.input.shape
+        size = self._node.input.type.size_bytes
+        at = opaque(code, address(code, source, multiple(code, channel, size)))
+        across = (run.length - 1) * columns.stride + (columns.taps - 1) * columns.dilation + 1
+        last = (rows.taps - 1) * rows.dilation
+        for row in range(last + 1, last + 1 + rows.stride):
+            for column in range(across):
+                prefetch(code, address(code, at, str((row * width + column) * channels * size)))
+
+    def _sums(self, run: Run, source: str, channel: str, taps: tuple[str, str], weights: Value) -> list[str]:
+        code, v, node = self._code, self._vector, self._node
+        first = starts(code, self._target, self._kernel, self._bias, channel, self.lanes, self._pointers)
+        carried = [(v.type("float"), first)] * run.length
+        if node.multiplier == 1:
+            source = address(code, source, multiple(code, channel, node.input.type.size_bytes))
+        row_bytes = math.prod(node.input.shape[2:]) * node.input.type.size_bytes * self._rows.dilation
+        line_bytes = self._columns.taps * self._channels * weights.type.size_bytes
+        at = address(code, self._pointers[weights], multiple(code, channel, weights.type.size_bytes))
+        with code.loop(*taps, carried, may_be_empty=not self._rows.is_inside) as loop:
+            loop.results = self._add_row(
+                run,
+                loop.carried,
+                opaque(code, address(code, source, multiple(code, loop.index, row_bytes))),
+                channel,
+                opaque(code, address(code, at, multiple(code, loop.index, line_bytes))),
+                weights,
+            )
+        return loop.results
+
+    def _add_row(
+        self, run: Run, sums: list[str], source: str, channel: str, line: str, weights: Value
+    ) -> list[str]:
+        """Multiplies a window row: each input with all weights that it meets.
+
+        Args:
+            run: the tile.
+            sums: accumulators of its positions.
+            source: address of the input row, offset by the channel if the multiplier is 1.
+            channel: the first output channel.
+            line: address of the row's weights.
+            weights: the weights.
+        """
+        code, v, side = self._code, self._vector, self._columns
+        sums = list(sums)
+        kept: dict[int, str] = {}
+        users: dict[int, list[tuple[int, int]]] = {}
+        for offset, on_image in enumerate(run.taps):
+            for tap in on_image:
+                users.setdefault(offset * side.stride + tap * side.dilation, []).append((offset, tap))
+        for column in sorted(users):
+            factor = self._input(source, column, channel)
+            for offset, tap in users[column]:
+                if tap not in kept or side.taps > _MAX_KEPT:
+                    at = address(code, line, str(tap * self._channels * weights.type.size_bytes))
+                    kind = v.type(stored(weights.type))
+                    loaded = code.fresh(f"load {kind}, ptr {at}, align {weights.type.size_bytes}")
+                    kept[tap] = from_stored(v, weights.type, loaded)
+                sums[offset] = v.fma("float", factor, kept[tap], sums[offset])
+        return sums
+
+    def _input(self, source: str, column: int, channel: str) -> str:
+        """Loads the inputs for a vector of channels, at a column relative to the tile's first."""
+        code, v, node = self._code, self._vector, self._node
+        kind, multiplier = node.input.type, node.multiplier
+        size, element = kind.size_bytes, stored(kind)
+        pixel = address(code, source, str(column * node.input.shape[3] * size))
+
+        def load(first: str, lanes: int) -> str:
+            at = address(code, pixel, multiple(code, first, size))
+            text = code.fresh(f"load {vector_type(element, lanes)}, ptr {at}, align {size}")
+            return from_stored(Vector(code, self._target, lanes), kind, text)
+
+        if multiplier == 1:
+            return load("0", self.lanes)
+        if node.input.shape[3] == 1:
+            return v.splat("float", load("0", 1))
+        group = code.value(f"udiv i64 {channel}, {multiplier}")
+        if multiplier % self.lanes == 0:
+            return v.splat("float", load(group, 1))
+        if self.lanes % multiplier == 0:
+            count = self.lanes // multiplier
+            few = vector_type("float", count)
+            offsets = ", ".join(f"i32 {lane // multiplier}" for lane in range(self.lanes))
+            loaded = load(group, count)
+            if count == 1:
+                return v.splat("float", loaded)
+            return code.value(f"shufflevector {few} {loaded}, {few} poison, <{self.lanes} x i32> <{offsets}>")
+        whole = "poison"
+        for lane in range(self.lanes):
+            group = code.value(f"udiv i64 {total(code, channel, str(lane))}, {multiplier}")
+            whole = code.value(f"insertelement {v.type('float')} {whole}, float {load(group, 1)}, i64 {lane}")
+        return whole

@@ -1,0 +1,264 @@
+"""Tiled products: assigns tiles of positions and panels of channels to grains.
+
+A grain is a tile (or a row of tiles) of positions with a panel of channels. If there are few
+weights, each tile goes through all of them while its inputs are in the nearest cache. If there are
+many, each panel goes through all positions while it is in the second-level cache, and the next
+panel is prefetched meanwhile.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.cpu.codegen.epilogue import Epilogue
+from neurald.drivers.cpu.emit.instructions import Instructions
+from neurald.drivers.cpu.emit.vector import Vector
+from neurald.drivers.cpu.kernels.common.borders import write_chosen
+from neurald.drivers.cpu.kernels.common.counters import address, each_grain, multiple, prefetch, total
+from neurald.drivers.cpu.kernels.common.product import Product
+from neurald.drivers.cpu.kernels.common.start import split_bias, starts
+from neurald.drivers.cpu.kernels.common.tile import Tile, rows_of_tile
+from neurald.drivers.cpu.kernels.common.window import Run, Segment, runs, segments
+from neurald.drivers.cpu.kernels.gemm.sums import FloatTileSums, TileShape, WeightLayout
+from neurald.drivers.cpu.target.target import Target
+
+#: With at most this many terms, a tile is faster than its output lines arrive, so these are
+#: prefetched.
+_FEW_TERMS = 64
+#: Packs the panel that begins with a channel, at an index along the product's parts.
+Make = Callable[[Sequence[str], str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Panel:
+    """The operands of a grain.
+
+    Attributes:
+        source: address of the image.
+        weights: address of the panel.
+        position: the image's first position in the output.
+        channel: the first channel in the output.
+        tile: number of the first tile with this panel.
+    """
+
+    source: str
+    weights: str
+    position: str
+    channel: str
+    tile: str
+
+
+class Tiles:
+    """Writes a function that computes a product in tiles.
+
+    Args:
+        code: receives the instructions.
+        target: of the code.
+        kernel: see `flattened`.
+        product: its contraction.
+        tile: size of tiles.
+        weights: how they are read.
+        source: name of the input's memory.
+        pointers: names of the memory of the kernel's output and of all values that its body reads.
+        make: packs a panel before it is used, if panels are not packed in advance.
+    """
+
+    def __init__(
+        self,
+        code: Instructions,
+        target: Target,
+        kernel: Kernel,
+        product: Product,
+        tile: Tile,
+        weights: WeightLayout,
+        source: str,
+        pointers: Mapping[Value, str],
+        make: Make | None = None,
+    ) -> None:
+        self._make = make
+        self._code, self._target, self._product = code, target, product
+        self._kernel, self._bias = split_bias(kernel)
+        self._epilogue = Epilogue(self._kernel, target, code, pointers)
+        self._tile, self._weights, self._source, self._pointers = tile, weights, source, pointers
+        self._single = Vector(code, target, 1)
+        rows = rows_of_tile(product, tile.places)
+        self._row_runs = runs(product.rows, rows) if rows > 1 else ()
+        self._column_runs = runs(product.columns, product.columns.places if rows > 1 else tile.places)
+        self._is_one_row = product.rows.places == 1
+        self._is_panel_major = weights.are_many or make is not None
+        self._offsets = tile.offsets(product.channels)
+        tiles = self._units * product.images * self._tiles
+        is_fetched = tiles > 1 and weights.are_many and weights.panel_bytes > 0
+        self._sums = FloatTileSums(
+            code,
+            target,
+            product,
+            tile,
+            weights,
+            tiles=tiles if is_fetched else 0,
+            fetches_inputs=tiles > 1 and self._is_one_row and not is_fetched,
+        )
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """Dimensions of the grains."""
+        parts = tuple(part.extent for part in self._product.parts)
+        positions = self._product.images, self._units
+        panels = (self._tile.panels,)
+        return (*parts, *panels, *positions) if self._is_panel_major else (*parts, *positions, *panels)
+
+    @property
+    def _units(self) -> int:
+        """Number of units that an image's positions are divided into."""
+        if self._is_one_row:
+            return sum(run.count for run in self._column_runs)
+        return sum(run.count for run in self._row_runs) or self._product.rows.places
+
+    @property
+    def _tiles(self) -> int:
+        """Number of tiles in a unit."""
+        return 1 if self._is_one_row or self._row_runs else sum(run.count for run in self._column_runs)
+
+    def write(self) -> None:
+        """Writes the instructions for the range of grains."""
+        code = self._code
+        with each_grain(code, self.extents) as (position, is_first):
+            *parts, first, second, third = position
+            panel, image, unit = (first, second, third) if self._is_panel_major else (third, first, second)
+            channel = multiple(code, panel, self._tile.width)
+            if self._tile.panels > 1:
+                last = str(self._product.channels - self._tile.width)
+                channel = self._single.call("llvm.smin", "i64", channel, last)
+            if self._make is not None:
+                index = total(code, image, unit)
+                is_new = code.value(f"icmp eq i64 {index}, 0")
+                with code.when(code.value(f"or i1 {is_first}, {is_new}")):
+                    self._make(parts, channel)
+            number = total(code, multiple(code, image, self._units), unit)
+            self._write_unit(self._panel(parts, panel, channel, image, number), unit)
+
+    def _panel(self, parts: Sequence[str], panel: str, channel: str, image: str, number: str) -> _Panel:
+        code, product, weights = self._code, self._product, self._weights
+        known = list(zip(parts, product.parts, strict=True))
+        return _Panel(
+            source=address(
+                code,
+                self._source,
+                *(multiple(code, at, part.source_bytes) for at, part in known),
+                multiple(code, image, product.image_bytes),
+            ),
+            weights=address(
+                code,
+                weights.pointer,
+                *(multiple(code, at, part.weights * weights.set_bytes) for at, part in known),
+                multiple(code, panel, weights.panel_bytes),
+                multiple(code, channel, weights.channel_bytes),
+            ),
+            position=total(
+                code,
+                *(multiple(code, at, part.positions) for at, part in known),
+                multiple(code, image, product.rows.places * product.columns.places),
+            ),
+            channel=total(code, *(multiple(code, at, part.channels) for at, part in known), channel),
+            tile=multiple(code, number, self._tiles),
+        )
+
+    def _write_unit(self, panel: _Panel, unit: str) -> None:
+        if self._is_one_row:
+            rows = segments((self._product.rows.taps_at(0),))
+            write_chosen(
+                self._code,
+                self._column_runs,
+                unit,
+                lambda run, start: self._write_tile(self._shape(1, run, rows), panel, "0", start),
+            )
+        elif self._row_runs:
+            (whole,) = self._column_runs
+            write_chosen(
+                self._code,
+                self._row_runs,
+                unit,
+                lambda run, start: self._write_tile(
+                    self._shape(run.length, whole, segments(run.taps)), panel, start, "0"
+                ),
+            )
+        else:
+            self._write_row(panel, unit)
+
+    def _shape(self, rows: int, run: Run, row_segments: tuple[Segment, ...] | None) -> TileShape:
+        return TileShape(
+            rows=rows,
+            columns=run.length,
+            row_segments=row_segments,
+            column_segments=segments(run.taps),
+        )
+
+    def _write_row(self, panel: _Panel, row: str) -> None:
+        """Writes the tiles of a row one after another."""
+        side = self._product.rows
+        taps = (Segment(taps=range(side.taps), members=frozenset((0,))),) if side.is_inside else None
+        done = 0
+        for run in self._column_runs:
+            shape = self._shape(1, run, taps)
+            if run.count == 1:
+                self._write_tile(shape, panel, row, str(run.first), str(done))
+            else:
+                with self._code.loop("0", str(run.count)) as loop:
+                    column = total(self._code, multiple(self._code, loop.index, run.length), str(run.first))
+                    number = total(self._code, loop.index, str(done))
+                    self._write_tile(shape, panel, row, column, number)
+            done += run.count
+
+    def _write_tile(self, shape: TileShape, panel: _Panel, row: str, column: str, number: str = "0") -> None:
+        """Writes a tile, given its number in its unit."""
+        code, product, tile = self._code, self._product, self._tile
+        start = address(
+            code,
+            panel.source,
+            multiple(code, row, product.rows.stride * product.row_bytes),
+            multiple(code, column, product.columns.stride * product.pixel_bytes),
+            str(-product.rows.before * product.row_bytes - product.columns.before * product.pixel_bytes),
+        )
+        first = total(code, panel.position, multiple(code, row, product.columns.places), column)
+        if product.terms <= _FEW_TERMS and self._kernel.output_offset is None:
+            self._prefetch_output(shape, first, panel.channel)
+        ahead = self._sums.ahead(panel.weights, total(code, panel.tile, number))
+        sums = self._sums.of(shape, self._starts(panel), start, (panel.weights, ahead), row)
+        for index in range(shape.places):
+            offset = index // shape.columns * product.columns.places + index % shape.columns
+            position = total(code, first, str(offset))
+            for each, channel in enumerate(self._offsets):
+                self._epilogue.write(
+                    sums[index * tile.vectors + each],
+                    (position, total(code, panel.channel, str(channel))),
+                    tile.lanes,
+                )
+
+    def _starts(self, panel: _Panel) -> list[str]:
+        """Returns the initial sums of a position."""
+        return [
+            starts(
+                self._code,
+                self._target,
+                self._kernel,
+                self._bias,
+                total(self._code, panel.channel, str(offset)),
+                self._tile.lanes,
+                self._pointers,
+            )
+            for offset in self._offsets
+        ]
+
+    def _prefetch_output(self, shape: TileShape, position: str, channel: str) -> None:
+        """Prefetches the output of a tile."""
+        code, product, output = self._code, self._product, self._kernel.output
+        size = output.type.size_bytes
+        row = multiple(code, position, product.width * size)
+        begin = address(code, self._pointers[output], row, multiple(code, channel, size))
+        for index in range(shape.places):
+            offset = index // shape.columns * product.columns.places + index % shape.columns
+            for first in self._offsets:
+                prefetch(
+                    code, address(code, begin, str((offset * product.width + first) * size)), is_written=True
+                )

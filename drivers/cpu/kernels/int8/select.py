@@ -1,0 +1,213 @@
+"""Quantised kernels with constant weights: 8-bit inputs and weights, or 16-bit inputs."""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from neurald.drivers.compiler.analysis.interpreter import Array
+from neurald.drivers.compiler.ir.graph import Convolution, DepthwiseConvolution, TopK
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.cpu.kernels.common import convolution, matrix_product
+from neurald.drivers.cpu.kernels.common.flattened import flattened, pitch_of
+from neurald.drivers.cpu.kernels.common.function import arguments_with, cost_ns, function_text
+from neurald.drivers.cpu.kernels.common.likeness import cached_routine
+from neurald.drivers.cpu.kernels.common.product import Operand, Product
+from neurald.drivers.cpu.kernels.common.window import sides_of
+from neurald.drivers.cpu.kernels.int8 import depthwise_plan, dots
+from neurald.drivers.cpu.kernels.int8.depthwise import Depthwise
+from neurald.drivers.cpu.kernels.int8.panels import packed, reach_of, unsigned_shift, weights_of
+from neurald.drivers.cpu.kernels.int8.plan import ProductPlan, plan_of
+from neurald.drivers.cpu.kernels.int8.products import Products
+from neurald.drivers.cpu.kernels.int8.rescaling import find_rescaling
+from neurald.drivers.cpu.kernels.int8.results import is_packed
+from neurald.drivers.cpu.kernels.int8.scheme import Scheme
+from neurald.drivers.cpu.kernels.int8.tail import Tail
+from neurald.drivers.cpu.target.routine import Routine
+from neurald.drivers.cpu.target.target import Target
+
+_BYTES = (Scalar.INT8, Scalar.UINT8)
+_LIMIT = (1 << 31) - 1
+#: Placeholder for a value in keys, where its identity does not matter.
+_ANY = Value((), Scalar.INT8)
+
+
+def int8_routine(kernel: Kernel, target: Target) -> Routine | None:
+    """Returns the routine of a quantised kernel with constant weights, or None if unsupported.
+
+    Args:
+        kernel: has a contraction, and its output is not empty.
+        target: of the code.
+    """
+    node = kernel.contraction
+    if node is None or isinstance(node, TopK) or node.output.type not in (Scalar.INT32, Scalar.INT64):
+        return None
+    source, weights = node.inputs
+    if weights.constant is None or weights.type not in _BYTES or source.type not in (*_BYTES, Scalar.INT16):
+        return None
+    if isinstance(node, DepthwiseConvolution):
+        return _depthwise(kernel, node, weights.constant, target)
+    if isinstance(node, Convolution):
+        product, zeros = convolution.product_of(node), (node.input_zero, node.weights_zero)
+    else:
+        product, zeros = matrix_product.product_of(node), (node.left_zero, node.right_zero)
+    if not _is_plain(product):
+        return None
+    return _product(kernel, product, _factors(product.weights, weights.constant, product), zeros, target)
+
+
+def _is_plain(product: Product) -> bool:
+    """Returns True if the product's parts are channel groups and pixels are contiguous."""
+    depth = product.depth
+    for part in reversed(product.parts):
+        if part.extent > 1 and (part.source_bytes != depth * product.type.size_bytes or part.positions):
+            return False
+    groups = [part for part in product.parts if part.extent > 1]
+    return len(groups) <= 1 and product.element_bytes == product.type.size_bytes and product.terms > 0
+
+
+def _factors(operand: Operand, constant: Array, product: Product) -> Array:
+    """Returns the weights as (groups, channels, terms)."""
+    size = constant.itemsize
+    return np.lib.stride_tricks.as_strided(
+        np.ascontiguousarray(constant),
+        (operand.sets, product.channels, product.terms),
+        (product.channels * product.terms * size, operand.channel_step * size, operand.term_step * size),
+    )
+
+
+def _scheme(source: Value, target: Target) -> Scheme:
+    return Scheme(target=target, is_bytes=target.has_vnni and source.type in _BYTES)
+
+
+def _tail(kernel: Kernel, largest: Array, target: Target) -> Tail:
+    """Returns the epilogue of sums with magnitudes up to `largest`, (channels,)."""
+    flat = flattened(kernel)
+    is_short = kernel.contraction is not None and kernel.contraction.output.type is Scalar.INT32
+    rescaling = find_rescaling(flat, largest.size) if is_short else None
+    if rescaling is not None and rescaling.fits(largest):
+        tail = Tail(flat, rescaling.with_floats(largest, target))
+        if tail.is_whole:
+            return tail
+    return Tail(flat, None)
+
+
+def _product(
+    kernel: Kernel, product: Product, factors: Array, zeros: tuple[int, int], target: Target
+) -> Routine | None:
+    source = product.source
+    scheme = _scheme(source, target)
+    weights = weights_of(factors, source=source.type, zeros=zeros, is_bytes=scheme.is_bytes)
+    if not _is_exact(weights.largest, source.type, zeros[0]):
+        return None
+    few = dots.routine(kernel, product, scheme, weights, zeros[0])
+    if few is not None:
+        return few
+    tail = _tail(kernel, weights.largest.reshape(-1), target)
+    is_direct = (
+        source.type is Scalar.UINT8 if scheme.is_bytes else source.type is Scalar.INT16 and not zeros[0]
+    )
+    run = product.depth * (product.columns.taps if product.columns.dilation == 1 else 1)
+    is_direct = is_direct and not (weights.sums and run % target.vector_bytes)
+    plan = plan_of(product, scheme, is_direct=is_direct)
+    panels = packed(
+        plan,
+        weights,
+        tail.starts(weights.starts),
+        tail.words(plan.groups, product.channels),
+        product.weights.value.name,
+        residual=() if tail.residual is None else tail.residual.words,
+        in_pairs=is_packed(plan, tail),
+    )
+    arguments = arguments_with(tail.kernel, (source, panels))
+    key = _likeness(plan, tail, arguments, zero=zeros[0], sums=bool(weights.sums))
+    return cached_routine(
+        key,
+        kernel,
+        arguments,
+        lambda: _written(kernel, plan, tail, arguments, zero=zeros[0], sums=bool(weights.sums)),
+    )
+
+
+def _likeness(
+    plan: ProductPlan, tail: Tail, arguments: Sequence[Value], *, zero: int, sums: bool
+) -> Hashable | None:
+    """Returns a key of everything that a product's function depends on.
+
+    None if the epilogue is more than a rescaling and a residual.
+    """
+    # Partial vectors take the general path.
+    residual = tail.residual if plan.product.channels >= plan.scheme.lanes else None
+    if tail.rescaling is None or not (residual is not None or tail.is_stored):
+        return None
+    added = None if residual is None else (residual.form, arguments.index(residual.other))
+    product = replace(plan.product, source=_ANY, weights=replace(plan.product.weights, value=_ANY))
+    values = tuple((each.shape, each.type) for each in arguments)
+    numbers = zero, sums, pitch_of(tail.kernel)
+    return replace(plan, product=product), tail.rescaling.form, added, values, numbers
+
+
+def _written(
+    kernel: Kernel, plan: ProductPlan, tail: Tail, arguments: tuple[Value, ...], *, zero: int, sums: bool
+) -> Routine:
+    """Returns the routine of a product."""
+    writer = Products(plan, tail, arguments, zero=zero, sums=sums)
+    writer.write()
+    return Routine(
+        text=function_text(writer.code, arguments),
+        arguments=arguments,
+        grains=plan.grains,
+        cost_ns=cost_ns(plan.cycles, arguments),
+        declarations=frozenset(writer.code.declarations),
+        scratch_bytes=writer.scratch_bytes,
+        label=f"{plan.scheme.label}, {plan.pixels} positions by {plan.vectors} vectors of {plan.scheme.lanes}",
+        operations=kernel.operations,
+        subroutines=frozenset(writer.code.subroutines),
+    )
+
+
+def _depthwise(kernel: Kernel, node: DepthwiseConvolution, constant: Array, target: Target) -> Routine | None:
+    scheme = _scheme(node.input, target)
+    factors = constant.astype(np.int64) - node.weights_zero
+    taps, columns, channels = factors.shape
+    flat = factors.reshape(taps * columns, channels)
+    largest = reach_of(node.input.type, node.input_zero) * np.abs(flat).sum(axis=0)
+    if not _is_exact(largest, node.input.type, node.input_zero):
+        return None
+    outside, parts, starts = 0, factors[None], np.zeros(channels, np.int64)
+    if scheme.is_bytes:
+        outside = node.input_zero + unsigned_shift(node.input.type)
+        starts = -outside * flat.sum(axis=0)
+        if factors.min() < -128 or factors.max() > 127:
+            # Splits each weight into two bytes.
+            parts = np.stack((factors >> 1, factors - (factors >> 1)))
+    tail = _tail(kernel, largest, target)
+    plan = depthwise_plan.plan_of(node, scheme, *sides_of(node), len(parts))
+    if not plan.is_small:
+        return None
+    weights = depthwise_plan.packed(
+        plan, parts, outside, tail.starts(starts), tail.words(1, channels)[:, 0], node.weights.name
+    )
+    arguments = arguments_with(tail.kernel, (node.input, weights))
+    writer = Depthwise(plan, tail, arguments, zero=node.input_zero)
+    writer.write()
+    return Routine(
+        text=function_text(writer.code, arguments),
+        arguments=arguments,
+        grains=plan.images * plan.units,
+        cost_ns=cost_ns(plan.cycles, arguments),
+        declarations=frozenset(writer.code.declarations),
+        scratch_bytes=plan.layout.packed_bytes,
+        label=f"{scheme.label}, depthwise, {plan.rows} rows at once",
+        operations=kernel.operations,
+        subroutines=frozenset(writer.code.subroutines),
+    )
+
+
+def _is_exact(largest: Array, source: Scalar, zero: int) -> bool:
+    """Returns True if sums fit in 32 bits, and inputs less their zero point in 16 bits."""
+    limits, halves = np.iinfo(source.dtype.name), np.iinfo(np.int16)
+    fits = limits.min - zero >= halves.min and limits.max - zero <= halves.max
+    return bool((largest <= _LIMIT).all()) and fits

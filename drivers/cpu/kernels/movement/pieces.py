@@ -1,0 +1,255 @@
+"""Data movement in few contiguous pieces: concatenation, slicing, padding, shifted states.
+
+The source of each element is computed at compile time. Contiguous pieces are copied as bytes, with
+full registers, whatever their type.
+"""
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from neurald.drivers.compiler.analysis.interpreter import Array, evaluate_node
+from neurald.drivers.compiler.ir.expression import Apply, Constant, Expression, Load, index, load, select
+from neurald.drivers.compiler.ir.graph import Compute, is_data_movement
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.traversal import walk
+from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.cpu.codegen.epilogue import parameter_names, pointer_names
+from neurald.drivers.cpu.emit.instructions import Instructions
+from neurald.drivers.cpu.kernels.common.counters import address
+from neurald.drivers.cpu.kernels.common.function import cost_ns, function_text
+from neurald.drivers.cpu.target.routine import Routine
+from neurald.drivers.cpu.target.target import Target
+
+#: Larger kernels take long to analyse and are bound by memory anyway.
+_MAX_ELEMENTS = 1 << 16
+#: Limits on the number of pieces of a kernel, and on their mean size.
+_MAX_PIECES = 64
+_MIN_MEAN_BYTES = 32
+#: Number of registers copied per iteration.
+_UNROLLED = 8
+#: Approximate number of bytes per grain.
+_GRAIN_BYTES = 16 << 10
+#: Cycles per piece besides copying, and bytes copied per cycle.
+_PIECE_CYCLES, _BYTES_PER_CYCLE = 2.0, 32.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Piece:
+    """Elements that are contiguous in both source and destination.
+
+    Attributes:
+        to: offset of the first one in the output, in elements.
+        source: their value; every element is the same if this is a `fill`.
+        start: offset of the first one in the source.
+        count: number of elements.
+    """
+
+    to: int
+    source: Value
+    start: int
+    count: int
+
+
+class _Moved:
+    """Moves indices instead of elements, to find the source of each output element."""
+
+    def __init__(self) -> None:
+        self._twins: dict[Value, Value] = {}
+        self._fills: dict[Constant, Value] = {}
+        self.tables: dict[Value, Array] = {}
+
+    def body(self, body: Expression) -> Expression | None:
+        """Converts a movement of elements to one of indices; None if it depends on data."""
+        if isinstance(body, Constant):
+            return load(self._twin(self._fill(body)), (index(0),))
+        if isinstance(body, Load):
+            if not self._are_known((*body.index, *(() if body.guard is None else (body.guard,)))):
+                return None
+            twin = self._twin(body.value)
+            if body.guard is None or body.otherwise is None:
+                return load(twin, body.index)
+            otherwise = self.body(body.otherwise)
+            return None if otherwise is None else load(twin, body.index, body.guard, otherwise)
+        if isinstance(body, Apply) and body.op is Op.SELECT and self._are_known(body.arguments[:1]):
+            first, second = (self.body(each) for each in body.arguments[1:])
+            return None if first is None or second is None else select(body.arguments[0], first, second)
+        return None
+
+    def _are_known(self, roots: Iterable[Expression]) -> bool:
+        """Returns True if indices and conditions depend on constants only.
+
+        Records these as tables.
+        """
+        values = {each.value for each in walk(*roots) if isinstance(each, Load)}
+        self.tables.update((value, value.constant) for value in values if value.constant is not None)
+        return all(value.constant is not None for value in values)
+
+    def _fill(self, constant: Constant) -> Value:
+        if constant not in self._fills:
+            array = np.full((1,), constant.value, constant.type.dtype)
+            self._fills[constant] = Value((1,), constant.type, array)
+        return self._fills[constant]
+
+    def _twin(self, value: Value) -> Value:
+        return self._twins.setdefault(value, Value(value.shape, Scalar.INT64))
+
+    def is_fill(self, value: Value) -> bool:
+        """Returns True if the value represents a constant of the body."""
+        return any(value is each for each in self._fills.values())
+
+    def places(self, kernel: Kernel, body: Expression) -> tuple[Array, Mapping[int, Value]]:
+        """Returns the source number of each element, and the first number of each value.
+
+        Numbers are consecutive within a value.
+        """
+        starts: dict[int, Value] = {}
+        arrays: dict[Value, Array] = dict(self.tables)
+        first = 0
+        for value, twin in self._twins.items():
+            starts[first] = value
+            arrays[twin] = first + np.arange(value.count).reshape(value.shape)
+            # The gap keeps adjacent values from looking contiguous.
+            first += value.count + 1
+        node = Compute(output=Value(kernel.shape, Scalar.INT64), axes=kernel.axes, body=body)
+        return evaluate_node(node, arrays).reshape(-1), starts
+
+
+def routine(kernel: Kernel, target: Target) -> Routine | None:
+    """Returns the routine of a kernel, or None if it is not a movement of few pieces.
+
+    Args:
+        kernel: has no contraction, and its output is not empty.
+        target: of the code.
+    """
+    kind = kernel.output.type
+    if kernel.requirements or not is_data_movement(kernel.body) or kind is Scalar.BOOL:
+        return None
+    if kernel.output.count > _MAX_ELEMENTS:
+        return None
+    moved = _Moved()
+    body = moved.body(kernel.body)
+    found = None if body is None else _pieces(kernel, moved, body)
+    if found is None:
+        return None
+    sources = dict.fromkeys(each.source for each in found if not moved.is_fill(each.source))
+    arguments = (kernel.output, *sources)
+    code = Instructions(parameter_names(arguments))
+    copies = _Copies(code, target, pointer_names(arguments), kernel.output)
+    grains = list(_grains(found, kind.size_bytes))
+    for number, grain in enumerate(grains):
+        is_begun = code.value(f"icmp sle i64 %begin, {number}")
+        is_ahead = code.value(f"icmp sgt i64 %end, {number}")
+        with code.when(code.value(f"and i1 {is_begun}, {is_ahead}")):
+            for piece in grain:
+                copies.write(piece)
+    cycles = len(found) * _PIECE_CYCLES + kernel.output.size_bytes / _BYTES_PER_CYCLE
+    return Routine(
+        text=function_text(code, arguments),
+        arguments=arguments,
+        grains=len(grains),
+        cost_ns=cost_ns(cycles, arguments),
+        declarations=frozenset(code.declarations),
+        label=f"{len(found)} pieces copied",
+        operations=kernel.operations,
+    )
+
+
+def _pieces(kernel: Kernel, moved: _Moved, body: Expression) -> list[_Piece] | None:
+    """Returns the pieces of a kernel, or None if they are too many or too short."""
+    offsets, starts = moved.places(kernel, body)
+    firsts = np.array(list(starts))
+    owners = np.searchsorted(firsts, offsets, side="right") - 1
+    values = list(starts.values())
+    fills = np.array([moved.is_fill(value) for value in values])
+    step = np.diff(offsets)
+    goes_on = (np.diff(owners) == 0) & (step == np.where(fills[owners[1:]], 0, 1))
+    begins = np.concatenate(([0], np.flatnonzero(~goes_on) + 1, [len(offsets)]))
+    count = len(begins) - 1
+    if count > _MAX_PIECES or kernel.output.size_bytes < _MIN_MEAN_BYTES * count:
+        return None
+    return [
+        _Piece(
+            to=int(begin),
+            source=values[owners[begin]],
+            start=int(offsets[begin] - firsts[owners[begin]]),
+            count=int(end - begin),
+        )
+        for begin, end in itertools.pairwise(begins)
+    ]
+
+
+def _grains(pieces: Iterable[_Piece], size_bytes: int) -> Iterator[list[_Piece]]:
+    """Divides the pieces into grains, splitting long ones."""
+    most = _GRAIN_BYTES // size_bytes
+    grain: list[_Piece] = []
+    left = most
+    for piece in pieces:
+        done = 0
+        while done < piece.count:
+            count = min(left, piece.count - done)
+            grain.append(
+                _Piece(to=piece.to + done, source=piece.source, start=piece.start + done, count=count)
+            )
+            done, left = done + count, left - count
+            if not left:
+                yield grain
+                grain, left = [], most
+    if grain:
+        yield grain
+
+
+class _Copies:
+    """Writes copies of pieces.
+
+    Args:
+        code: receives the instructions.
+        target: of the code.
+        pointers: names of the memory of the output and of all sources except fills.
+        output: the destination.
+    """
+
+    def __init__(
+        self, code: Instructions, target: Target, pointers: Mapping[Value, str], output: Value
+    ) -> None:
+        self._code, self._target, self._pointers, self._output = code, target, pointers, output
+
+    def write(self, piece: _Piece) -> None:
+        """Writes the instructions for a piece."""
+        size, register = self._output.type.size_bytes, self._target.vector_bytes
+        count = piece.count * size
+        to = address(self._code, self._pointers[self._output], str(piece.to * size))
+        known = self._pointers.get(piece.source)
+        source = None if known is None else address(self._code, known, str(piece.start * size))
+        if count < register:
+            # Two overlapping copies, unless one suffices.
+            width = 1 << (count.bit_length() - 1)
+            offsets = dict.fromkeys((0, count - width))
+        else:
+            width, whole = register, count // register
+            turns = whole // _UNROLLED if whole > 2 * _UNROLLED else 0
+            if turns:
+                step = _UNROLLED * register
+                with self._code.loop("0", str(turns * step), step=step) as loop:
+                    for each in range(_UNROLLED):
+                        self._copy(piece, source, to, width, (loop.index, str(each * register)))
+            done = turns * _UNROLLED
+            # The last copy may overlap the one before.
+            offsets = dict.fromkeys((*(each * register for each in range(done, whole)), count - register))
+        for offset in offsets:
+            self._copy(piece, source, to, width, (str(offset),))
+
+    def _copy(self, piece: _Piece, source: str | None, to: str, width: int, offset: tuple[str, ...]) -> None:
+        code = self._code
+        kind = f"<{width} x i8>"
+        if source is None:
+            assert piece.source.constant is not None  # noqa: S101 - it fills
+            pattern = piece.source.constant.tobytes() * (width // self._output.type.size_bytes)
+            value = f"<{', '.join(f'i8 {each}' for each in pattern)}>"
+        else:
+            value = code.fresh(f"load {kind}, ptr {address(code, source, *offset)}, align 1")
+        code.effect(f"store {kind} {value}, ptr {address(code, to, *offset)}, align 1")

@@ -1,0 +1,302 @@
+"""Kernels with reductions of whole rows, such as softmax.
+
+Each row is reduced, then its elements follow.
+
+What is reduced last is often part of the elements: the exponentials of a softmax are summed and
+then divided by the sum. They are kept meanwhile, in registers for short rows and in scratch memory
+for others.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from neurald.drivers.compiler.ir.expression import (
+    AccumulatorRef,
+    Apply,
+    Axis,
+    Expression,
+    Load,
+    Reduce,
+    accumulator,
+)
+from neurald.drivers.compiler.ir.graph import linearize
+from neurald.drivers.compiler.ir.kernel import Kernel, weight_of
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.traversal import free_axes, rewrite, substitute, walk
+from neurald.drivers.cpu.codegen.epilogue import arguments_of, finish, parameter_names, pointer_names
+from neurald.drivers.cpu.codegen.statements import Statements
+from neurald.drivers.cpu.emit.instructions import Instructions
+from neurald.drivers.cpu.emit.int64_narrowing import narrow_int64
+from neurald.drivers.cpu.emit.op_table import computed
+from neurald.drivers.cpu.emit.reductions import combine, identity_text, reduce_lanes
+from neurald.drivers.cpu.emit.vector import Vector
+from neurald.drivers.cpu.kernels.common.counters import address, each_grain, multiple
+from neurald.drivers.cpu.kernels.common.function import cost_ns, function_text
+from neurald.drivers.cpu.schedule.axis_rewriting import simplify_axes
+from neurald.drivers.cpu.target.places import offset_of, stride_along
+from neurald.drivers.cpu.target.routine import Routine
+from neurald.drivers.cpu.target.target import Target
+
+#: Longer rows are better shared among threads, and exceed the nearest cache.
+_MAX_ROW_LENGTH = 1 << 13
+#: Number of unrolled vectors of a row.
+_PARTS = 4
+#: Size of a lane.
+_LANE_BYTES = 4
+#: Cycles of a horizontal reduction, and per row.
+_HORIZONTAL_CYCLES, _ROW_CYCLES = 10.0, 10.0
+
+
+#: Writes a vector of a row, given loop-carried values and its start; returns the carried values.
+#: The last vector may start earlier to stay in the row, and gets a mask of the elements not in
+#: vectors before.
+_Part: TypeAlias = Callable[[Sequence[str], str, str | None], list[str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rows:
+    """A kernel as rows of elements.
+
+    Attributes:
+        kernel: its last axis is along the row.
+        reductions: of the row, each along one axis, in dependency order.
+        kept: the reduction whose elements are kept; `kernel.body` has `AccumulatorRef` in their
+        place. None if there is none.
+    """
+
+    kernel: Kernel
+    reductions: tuple[Reduce, ...]
+    kept: Reduce | None
+
+    @property
+    def length(self) -> int:
+        """Length of a row."""
+        return self.kernel.axes[-1].extent
+
+
+def is_row_by_row(kernel: Kernel) -> bool:
+    """Returns True if a kernel is generated row by row."""
+    return _is_candidate(kernel) and _reductions_of(simplify_axes(kernel)) is not None
+
+
+def routine(kernel: Kernel, target: Target) -> Routine | None:
+    """Returns the routine of a kernel without a contraction, if it is computed by rows."""
+    rows = _rows_of(kernel)
+    if rows is None:
+        return None
+    arguments = arguments_of(kernel)
+    code = Instructions(parameter_names(arguments))
+    writer = _Writer(rows, target, code)
+    writer.write()
+    count = math.prod(rows.kernel.shape[:-1])
+    vectors = -(-rows.length // target.lanes(_LANE_BYTES))
+    steps = vectors * _steps(rows) + len(rows.reductions) * _HORIZONTAL_CYCLES + _ROW_CYCLES
+    return Routine(
+        text=function_text(code, arguments),
+        arguments=arguments,
+        grains=count,
+        cost_ns=cost_ns(count * steps, arguments),
+        declarations=frozenset(code.declarations),
+        scratch_bytes=writer.scratch_bytes,
+        label=f"rows of {rows.length}, {writer.lanes} elements at once",
+        operations=kernel.operations,
+    )
+
+
+def _steps(rows: _Rows) -> float:
+    """Returns the approximate number of instructions per element."""
+    roots = (rows.kernel.body, *(reduction.body for reduction in rows.reductions))
+    return sum(weight_of(each.op) if isinstance(each, Apply) else 0.5 for each in walk(*roots))
+
+
+def _is_candidate(kernel: Kernel) -> bool:
+    """Checks the cheap conditions for a kernel of rows."""
+    return kernel.row_axes is not None and not kernel.requirements and kernel.output_offset is None
+
+
+def _rows_of(kernel: Kernel) -> _Rows | None:
+    """Returns a kernel as rows, or None if it has another form."""
+    if not _is_candidate(kernel):
+        return None
+    kernel = simplify_axes(narrow_int64(kernel))
+    reductions = _reductions_of(kernel)
+    if reductions is None:
+        return None
+    kept = next(
+        (reduction for reduction in reversed(reductions) if _is_worth_keeping(reduction, kernel)), None
+    )
+    if kept is not None:
+        element = _reduced_element(kept, kernel)
+        found = accumulator(element.type)
+        kernel = replace(kernel, body=rewrite(kernel.body, {element: found}.get, {}))
+    return _Rows(kernel=kernel, reductions=reductions, kept=kept)
+
+
+def _reductions_of(kernel: Kernel) -> tuple[Reduce, ...] | None:
+    """Returns the reductions of an arranged kernel, if all are of rows along its last axis."""
+    reductions = tuple(each for each in walk(kernel.body) if isinstance(each, Reduce))
+    along = kernel.axes[-1]
+    if not reductions or kernel.row_axes != len(kernel.axes) - 1 or along.extent > _MAX_ROW_LENGTH:
+        return None
+    if not _is_side_by_side(kernel.body, along):
+        return None
+    for reduction in reductions:
+        if len(reduction.axes) != 1 or reduction.axes[0].extent != along.extent or not _is_plain(reduction):
+            return None
+        if not _is_side_by_side(reduction.body, reduction.axes[0]):
+            return None
+        if any(
+            isinstance(each, Reduce) and free_axes(each) & set(reduction.axes)
+            for each in walk(reduction.body)
+        ):
+            return None
+    return reductions
+
+
+def _is_side_by_side(element: Expression, along: Axis) -> bool:
+    """Returns True if loads along an axis are contiguous; tables are exempt.
+
+    Otherwise it is better to compute several rows side by side.
+    """
+    loads = (each for each in walk(element) if isinstance(each, Load) and each.value.constant is None)
+    return all(stride_along(offset_of(each), along) in (0, 1) for each in loads)
+
+
+def _is_plain(reduction: Reduce) -> bool:
+    """Returns True if the reduction accumulates in its own 32-bit or narrower type."""
+    return reduction.type not in (Scalar.FLOAT16, Scalar.INDEX) and reduction.type.size_bytes <= _LANE_BYTES
+
+
+def _reduced_element(reduction: Reduce, kernel: Kernel) -> Expression:
+    """Returns the reduced element at the index of the kernel's element."""
+    return substitute(reduction.body, {reduction.axes[0]: kernel.axes[-1]})
+
+
+def _is_worth_keeping(reduction: Reduce, kernel: Kernel) -> bool:
+    """Returns True if the kernel's element contains the reduced one, which is expensive.
+
+    Expressions that are constant along the row are not kept, since they also occur inside the
+    reduction.
+    """
+    if not free_axes(reduction.body) & set(reduction.axes):
+        return False
+    element = _reduced_element(reduction, kernel)
+    is_costly = isinstance(element, Apply) and weight_of(element.op) > 1 and element.type is Scalar.FLOAT32
+    return is_costly and any(each is element for each in kernel.expressions)
+
+
+class _Writer:
+    """Writes a function that computes rows; a grain is a row."""
+
+    def __init__(self, rows: _Rows, target: Target, code: Instructions) -> None:
+        self._rows, self._target, self._code = rows, target, code
+        self._pointers = pointer_names(arguments_of(rows.kernel))
+        native, length = target.lanes(_LANE_BYTES), rows.length
+        self._is_written_out = length <= _PARTS * native
+        #: Number of elements computed at once.
+        if self._is_written_out:
+            self.lanes = min(native, 1 << (length.bit_length() - 1))
+        else:
+            # Balances idle lanes at the end of a row against fewer, wider iterations.
+            self.lanes = min(
+                (native * count for count in (4, 2, 1)),
+                key=lambda lanes: -(-length // lanes) * (lanes / native + 0.5),
+            )
+        self._v = Vector(code, target, self.lanes)
+        #: Kept vectors by their start in the row.
+        self._parts: dict[str, str] = {}
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Size of the kept elements."""
+        if self._rows.kept is None or self._is_written_out:
+            return 0
+        return -(-self._rows.length // self.lanes) * self.lanes * _LANE_BYTES
+
+    def write(self) -> None:
+        """Writes the instructions for the range of grains."""
+        kernel = self._rows.kernel
+        with each_grain(self._code, [*(axis.extent for axis in kernel.axes[:-1]), 1]) as (position, _):
+            names: dict[Expression, str] = dict(zip(kernel.axes[:-1], position[:-1], strict=True))
+            for reduction in self._rows.reductions:
+                names[reduction] = self._reduced(reduction, names)
+            self._over_parts([], lambda _, begin, __: self._finish(names, begin))
+
+    def _over_parts(self, carried: Sequence[tuple[str, str]], write: _Part) -> list[str]:
+        """Writes instructions for each vector of a row.
+
+        Args:
+            carried: types and initial values.
+            write: writes a vector.
+
+        Returns:
+            The carried values after the last vector.
+        """
+        state, length, lanes = [start for _, start in carried], self._rows.length, self.lanes
+        whole = length // lanes * lanes
+        if self._is_written_out:
+            for begin in range(0, whole, lanes):
+                state = write(state, str(begin), None)
+        else:
+            with self._code.loop("0", str(whole), carried, step=lanes) as loop:
+                loop.results = write(loop.carried, loop.index, None)
+            state = loop.results
+        if whole < length:
+            first = length - lanes
+            is_new = self._v.numbers("i1", [first + lane >= whole for lane in range(lanes)])
+            state = write(state, str(first), is_new)
+        return state
+
+    def _statements(self, names: Mapping[Expression, str], along: Axis, begin: str) -> Statements:
+        return Statements(
+            self._code,
+            self._target,
+            self._pointers,
+            {**names, along: begin},
+            lanes=self.lanes,
+            along=along,
+        )
+
+    def _reduced(self, reduction: Reduce, names: Mapping[Expression, str]) -> str:
+        """Reduces the row and returns the result."""
+        v, (along,) = self._v, reduction.axes
+        element, start = computed(reduction, self.lanes), identity_text(v, reduction)
+
+        def part(totals: Sequence[str], begin: str, is_new: str | None) -> list[str]:
+            value = self._statements(names, along, begin).value(reduction.body)
+            if reduction is self._rows.kept:
+                self._keep(begin, value)
+            if is_new is not None:
+                value = v.choose(is_new, element, value, start)
+            return [combine(v, reduction.reduction, reduction.type, element, totals[0], value)]
+
+        (total,) = self._over_parts([(v.type(element), start)], part)
+        return reduce_lanes(v, reduction, element, total)
+
+    def _keep(self, begin: str, value: str) -> None:
+        """Keeps the elements of a vector."""
+        if self._is_written_out:
+            self._parts[begin] = value
+            return
+        at = address(self._code, "%scratch", multiple(self._code, begin, _LANE_BYTES))
+        self._code.effect(f"store {self._v.type('float')} {value}, ptr {at}, align {_LANE_BYTES}")
+
+    def _kept(self, begin: str) -> str:
+        """Returns the kept elements of a vector."""
+        if self._is_written_out:
+            return self._parts[begin]
+        at = address(self._code, "%scratch", multiple(self._code, begin, _LANE_BYTES))
+        return self._code.fresh(f"load {self._v.type('float')}, ptr {at}, align {_LANE_BYTES}")
+
+    def _finish(self, names: Mapping[Expression, str], begin: str) -> list[str]:
+        """Computes the elements of a vector of the row."""
+        kernel = self._rows.kernel
+        known = dict(names)
+        known.update(
+            (each, self._kept(begin)) for each in walk(kernel.body) if isinstance(each, AccumulatorRef)
+        )
+        statements = self._statements(known, kernel.axes[-1], begin)
+        finish(statements, kernel, self._pointers[kernel.output], linearize(kernel.axes, kernel.shape))
+        return []

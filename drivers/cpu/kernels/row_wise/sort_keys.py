@@ -1,0 +1,43 @@
+"""Order-preserving conversion of elements to signed integers, with NaN as the largest."""
+
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.cpu.emit.math.integers import is_signed
+from neurald.drivers.cpu.emit.op_table import from_stored, stored
+from neurald.drivers.cpu.emit.vector import Vector
+from neurald.drivers.cpu.kernels.common.counters import address, multiple
+
+
+def key_bits(kind: Scalar) -> int:
+    """Returns the size of the keys for a type."""
+    return 64 if kind.size_bytes == 8 else 32
+
+
+def keys_at(v: Vector, kind: Scalar, source: str, index: str) -> str:
+    """Loads consecutive elements as keys.
+
+    Args:
+        v: receives the instructions, with a lane per element.
+        kind: type of the elements.
+        source: address of the elements.
+        index: number of the first one.
+    """
+    at = address(v.code, source, multiple(v.code, index, kind.size_bytes))
+    loaded = v.code.fresh(f"load {v.type(stored(kind))}, ptr {at}, align {kind.size_bytes}")
+    value, bits = from_stored(v, kind, loaded), key_bits(kind)
+    key = f"i{bits}"
+    if kind.is_float:
+        return _of_floats(v, "float" if kind is Scalar.FLOAT16 else stored(kind), value, bits)
+    element = "i1" if kind is Scalar.BOOL else stored(kind)
+    if int(element[1:]) < bits:
+        return v.cast("sext" if is_signed(kind) else "zext", element, value, key)
+    return value if is_signed(kind) else v.two("xor", key, value, v.number(key, -(1 << (bits - 1))))
+
+
+def _of_floats(v: Vector, element: str, value: str, bits: int) -> str:
+    key, largest = f"i{bits}", (1 << (bits - 1)) - 1
+    # Adding 0 turns -0.0 into 0.0.
+    plain = v.bits(element, v.two("fadd", element, value, v.number(element, 0)), key)
+    sign = v.two("ashr", key, plain, v.number(key, bits - 1))
+    # Negative numbers are ordered by descending magnitude.
+    ordered = v.two("xor", key, plain, v.two("and", key, sign, v.number(key, largest)))
+    return v.choose(v.compare("uno", element, value, value), key, v.number(key, largest), ordered)

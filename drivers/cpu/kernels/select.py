@@ -1,0 +1,76 @@
+"""Specialised kernels for contractions, top-k and data movement. Other kernels use `render`."""
+
+from neurald.drivers.compiler.ir.graph import (
+    Contraction,
+    Convolution,
+    DepthwiseConvolution,
+    TopK,
+    is_data_movement,
+)
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.cpu.kernels.common.flattened import flattened, pitch_of
+from neurald.drivers.cpu.target.routine import Routine
+from neurald.drivers.cpu.target.target import Target
+
+#: Minimum row length that fills vectors on its own, so that rows need not be joined.
+_WIDE = 16
+
+
+def stores_runs(kernel: Kernel) -> bool:
+    """Returns True if the kernel's fastest routine supports an `output_offset`."""
+    node = kernel.contraction
+    if node is None:
+        is_wide = kernel.axes[-1].extent >= _WIDE
+        return is_wide and kernel.row_axes is None and not is_data_movement(kernel.body)
+    if isinstance(node, TopK):
+        return False
+    is_regular = not isinstance(node, DepthwiseConvolution) and pitch_of(flattened(kernel)) > 0
+    return node.output.type is Scalar.FLOAT32 or is_regular
+
+
+# Families are imported on demand: a model needs few, and importing all would take a good part of
+# the compile time of a small one.
+
+
+def routine_for(kernel: Kernel, target: Target) -> Routine | None:
+    """Returns the specialised routine of a kernel, or None if there is only the generic one."""
+    node = kernel.contraction
+    if not kernel.output.count:
+        return None
+    if node is None:
+        return None if kernel.output_offset is not None else _without_contraction(kernel, target)
+    if isinstance(node, TopK):
+        from neurald.drivers.cpu.kernels.row_wise import arg_max, top_k
+
+        is_one = node.output.shape[-1] == 1
+        return arg_max.routine(kernel, node, target) if is_one else top_k.routine(kernel, node, target)
+    if node.output.type is not Scalar.FLOAT32:
+        from neurald.drivers.cpu.kernels.int8.select import int8_routine
+
+        return int8_routine(kernel, target)
+    return _with_floats(kernel, node, target)
+
+
+def _without_contraction(kernel: Kernel, target: Target) -> Routine | None:
+    from neurald.drivers.cpu.kernels.movement import pieces, transposed
+    from neurald.drivers.cpu.kernels.row_wise import rows
+
+    moved = pieces.routine(kernel, target) or transposed.routine(kernel, target)
+    return moved or rows.routine(kernel, target)
+
+
+def _with_floats(kernel: Kernel, node: Contraction, target: Target) -> Routine | None:
+    from neurald.drivers.cpu.kernels.common import convolution, matrix_product
+    from neurald.drivers.cpu.kernels.gemm import depthwise, dots, weighted, winograd
+
+    if isinstance(node, DepthwiseConvolution):
+        return depthwise.routine(kernel, node, target)
+    if isinstance(node, Convolution) and (found := winograd.routine(kernel, node, target)) is not None:
+        return found
+    product = (
+        convolution.product_of(node) if isinstance(node, Convolution) else matrix_product.product_of(node)
+    )
+    if not product.terms:
+        return None
+    return dots.float_routine(kernel, product, target) or weighted.routine(kernel, product, target)

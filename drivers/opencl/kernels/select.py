@@ -1,0 +1,65 @@
+"""Fast kernels, mainly for contractions. `render` handles everything that none of them supports."""
+
+from collections.abc import Iterator, Sequence
+from itertools import chain, zip_longest
+
+from neurald.drivers.compiler.ir.graph import DepthwiseConvolution
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.opencl.codegen.kernel_source import Source
+from neurald.drivers.opencl.codegen.lazy_sources import LazySources
+from neurald.drivers.opencl.kernels import depthwise, elementwise4
+from neurald.drivers.opencl.kernels.gemm import cpu_tile, gemv, int8_dot, tensor_core, tile
+from neurald.drivers.opencl.kernels.gemm.gemm_view import product_of
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts
+
+#: Above this many FLOAT32 products, tensor cores are always faster.
+_MANY = 1 << 25
+
+
+def candidates(
+    kernel: Kernel, facts: DeviceFacts, *, relaxed: bool, has_workspace: bool = False
+) -> Sequence[Source]:
+    """Returns every fast way to compute a kernel, the most promising first.
+
+    All give the same integers. Floats are accumulated in FLOAT32, in an order that depends on the
+    candidate, and, if `Source.adds`, on the run. Every pointer that a source is called with is
+    aligned to 16 bytes, except that of an output which is only read as part of another value: it
+    may be aligned to four elements only.
+
+    Args:
+        kernel: the kernel to compute.
+        facts: the device.
+        relaxed: whether FLOAT32 factors may be rounded to the precision of FLOAT16.
+        has_workspace: whether the caller provides the workspace that a source requests.
+
+    Returns:
+        Nothing if only the generic kernel of `render` applies.
+    """
+    return LazySources(_candidates(kernel, facts, relaxed=relaxed, has_workspace=has_workspace))
+
+
+def _candidates(
+    kernel: Kernel, facts: DeviceFacts, *, relaxed: bool, has_workspace: bool
+) -> Iterator[Source]:
+    if kernel.contraction is None:
+        yield from elementwise4.candidates(kernel, facts)
+        return
+    if isinstance(kernel.contraction, DepthwiseConvolution):
+        yield from depthwise.candidates(kernel, kernel.contraction, facts)
+        return
+    product = product_of(kernel)
+    if product is None:
+        return
+    yield from gemv.candidates(kernel, product, facts)
+    tensor_cores = tensor_core.candidates(
+        kernel, product, facts, relaxed=relaxed, has_workspace=has_workspace
+    )
+    tiles = tile.candidates(kernel, product, facts, has_workspace=has_workspace)
+    others = [*cpu_tile.candidates(kernel, product, facts), *int8_dot.candidates(kernel, product, facts)]
+    if product.is_integer or relaxed or product.multiplications >= _MANY:
+        yield from chain(tensor_cores, others, tiles)
+    else:
+        # Tensor cores compute three products for one of FLOAT32, which pays only for large
+        # matrices.
+        pairs = zip_longest(tensor_cores, tiles)
+        yield from chain(others, (each for pair in pairs for each in pair if each is not None))

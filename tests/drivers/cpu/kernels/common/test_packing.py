@@ -1,0 +1,54 @@
+"""The order of weights in panels."""
+
+import numpy as np
+from support.sweeps import sweep
+
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.cpu.kernels.common.packing import as_floats, channels_of, packed
+from neurald.drivers.cpu.kernels.common.product import Operand
+from neurald.drivers.cpu.kernels.common.tile import Tile
+
+
+def tile(lanes: int, vectors: int, channels: int) -> Tile:
+    panels = -(-channels // (lanes * vectors))
+    return Tile(lanes=lanes, vectors=vectors, places=1, panels=panels, cycles=1.0)
+
+
+@sweep("channels", [4, 5, 7, 8, 9, 15, 16, 17, 40])
+def test_every_channel_is_in_a_panel_and_none_beyond(channels: int) -> None:
+    for vectors in range(1, -(-channels // 4) + 1):
+        found = channels_of(tile(4, vectors, channels), channels)
+        assert set(found.reshape(-1).tolist()) == set(range(channels))
+        lanes = found.reshape(-1, 4)
+        assert (lanes == lanes[:, :1] + np.arange(4)).all()
+
+
+@sweep("is_turned", [False, True])
+@sweep("kind", [Scalar.FLOAT32, Scalar.FLOAT16])
+def test_panels_hold_the_weights_of_their_channels_term_by_term(kind: Scalar, is_turned: bool) -> None:
+    channels, terms = 11, 3
+    array = np.random.default_rng(0).standard_normal((2, channels, terms)).astype(kind.dtype)
+    stored = np.ascontiguousarray(array.transpose(0, 2, 1)) if is_turned else array
+    operand = Operand(
+        value=Value(stored.shape, kind, stored),
+        sets=2,
+        channel_step=1 if is_turned else terms,
+        term_step=channels if is_turned else 1,
+    )
+    shape = tile(4, 2, channels)
+    value = packed(operand, stored, shape, channels, terms)
+    assert value.type is Scalar.FLOAT32
+    assert value.constant is not None
+    found = channels_of(shape, channels)
+    for number in range(2):
+        for panel in range(2):
+            expected = array[number, found[panel]].T.astype(np.float32)
+            np.testing.assert_array_equal(value.constant[number, panel], expected)
+
+
+def test_constants_become_floats() -> None:
+    half = Value((2,), Scalar.FLOAT16, np.array([1, 2], np.float16))
+    assert as_floats(half).type is Scalar.FLOAT32
+    unknown = Value((2,), Scalar.FLOAT16)
+    assert as_floats(unknown) is unknown

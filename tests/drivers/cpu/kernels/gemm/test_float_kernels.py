@@ -1,0 +1,126 @@
+"""Fast kernels for sums of floats: the same results as the graph computed with NumPy, and not a byte beside their memory."""
+
+import math
+
+import numpy as np
+import pytest
+from support.compiler.contractions import Case, Cases
+from support.compiler.graphs import GraphBuilder
+from support.cpu.float_kernels import TARGETS, check, finished, windows
+from support.cpu.native import run
+
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Shape
+from neurald.drivers.compiler.passes.fusion import fuse
+from neurald.drivers.cpu.kernels.select import routine_for
+from neurald.drivers.cpu.target.routine import Routine
+from neurald.drivers.cpu.target.target import Target
+
+FLOATS = [Scalar.FLOAT32, Scalar.FLOAT16, Scalar.FLOAT32, Scalar.FLOAT16]
+
+pytestmark = pytest.mark.parametrize("target", list(TARGETS.values()), ids=lambda target: target.name)
+
+
+def test_convolutions(target: Target) -> None:
+    check([Cases(seed).convolution(kind, groups=1 + seed % 2) for seed, kind in enumerate(FLOATS)], target)
+
+
+def test_depthwise_convolutions(target: Target) -> None:
+    multipliers = enumerate((1, 2, 3, 16))
+    check([Cases(seed).depthwise(FLOATS[seed], multiplier=each) for seed, each in multipliers], target)
+
+
+def test_matrix_products(target: Target) -> None:
+    forms: list[tuple[int | None, Shape]] = [(None, ()), (1, ()), (None, (2, 3)), (2, (3,))]
+    check(
+        [
+            Cases(seed).matrix_product(FLOATS[seed], rows=rows, batch=batch)
+            for seed, (rows, batch) in enumerate(forms)
+        ],
+        target,
+    )
+
+
+def test_borders(target: Target) -> None:
+    cases = [
+        windows((1, 3, 61, 8), (32, 3, 3, 8), pad=1),
+        windows((2, 7, 7, 12), (40, 3, 3, 12), pad=1),
+        windows((1, 9, 20, 3), (24, 7, 7, 3), pad=3, stride=2),
+        windows((1, 11, 33, 4), (16, 3, 3, 4), pad=6, dilation=6),
+        windows((1, 4, 4, 4), (3, 5, 5, 4), pad=7),
+        windows((1, 5, 70, 36), (3, 3, 36), pad=1),
+        windows((1, 9, 31, 20), (5, 3, 20), pad=2, stride=2),
+        windows((1, 40, 3, 8), (9, 9, 8), pad=4),
+    ]
+    check(cases, target)
+
+
+def test_inputs_that_would_push_each_other_out_of_the_cache(target: Target) -> None:
+    routines = check(
+        [
+            windows((2, 4, 6, 1024), (112, 1, 1, 1024)),
+            windows((2, 5, 4, 1024), (112, 1, 1, 1024), stride=2),
+        ],
+        target,
+    )
+    assert [routine.scratch_bytes for routine in routines] == [48 * (4096 + 64), 12 * (4096 + 64)]
+
+
+def matrices(rows: int, depth: int, columns: int, *, turned: tuple[bool, bool], is_constant: bool) -> Case:
+    """A product of two matrices."""
+    builder = GraphBuilder()
+    left = builder.input(*((depth, rows) if turned[0] else (rows, depth)))
+    shape = (depth, columns) if turned[1] else (columns, depth)
+    right = builder.weights(*shape) if is_constant else builder.input(*shape)
+    sums = builder.matrix_product(left, right, left_transposed=turned[0], right_transposed=turned[1])
+    return finished(builder, sums, f"{left.shape} * {right.shape}, {turned=} {is_constant=}")
+
+
+def test_many_weights(target: Target) -> None:
+    turns = [(False, False), (False, True), (True, False), (True, True)]
+    check(
+        [
+            matrices(33, 520, 197, turned=turned, is_constant=is_constant)
+            for turned in turns
+            for is_constant in (False, True)
+        ],
+        target,
+    )
+
+
+def test_channels_that_fill_no_vector(target: Target) -> None:
+    channels = (1, 2, 3, 5, 15, 17, 31, 33)
+    check([matrices(5, 9, each, turned=(False, False), is_constant=True) for each in channels], target)
+
+
+def test_a_range_without_grains_writes_nothing(target: Target) -> None:
+    case = windows((1, 6, 5, 4), (8, 3, 3, 4), pad=1)
+    (routine,) = check([case], target)
+    empty = Routine(
+        text=routine.text,
+        arguments=routine.arguments,
+        grains=0,
+        cost_ns=0.0,
+        declarations=routine.declarations,
+    )
+    result, _ = run(empty, case.arrays, target)
+    assert (result == np.float32(0x55)).all()
+
+
+def test_what_has_no_positions_or_no_terms_is_left_to_the_generic_kernel(target: Target) -> None:
+    for rows, depth in ((0, 3), (3, 0)):
+        builder = GraphBuilder()
+        sums = builder.matrix_product(builder.input(rows, depth), builder.input(4, depth))
+        (kernel,) = fuse(builder.finish(sums)).kernels
+        assert routine_for(kernel, target) is None
+
+
+def test_the_same_kernel_on_other_memory_has_the_same_text(target: Target) -> None:
+    texts = set()
+    for _ in range(2):
+        routine = routine_for(windows((1, 6, 5, 4), (8, 3, 3, 4), pad=1).kernel, target)
+        assert routine is not None
+        assert math.isfinite(routine.cost_ns)
+        assert routine.cost_ns > 0
+        texts.add(routine.text)
+    assert len(texts) == 1

@@ -1,0 +1,146 @@
+"""The kernel of rows gives what the graph computed with NumPy gives, and touches not a byte beside its memory."""
+
+import numpy as np
+import pytest
+from support.compiler.graphs import GraphBuilder
+from support.cpu.native import RUNNABLE, Array, compiled, run
+
+from neurald.drivers.compiler.analysis.interpreter import evaluate
+from neurald.drivers.compiler.ir.expression import Expression, apply, axis, index, load, reduce, select
+from neurald.drivers.compiler.ir.graph import Graph
+from neurald.drivers.compiler.ir.op import Op, ReductionOp
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.compiler.passes.fusion import fuse
+from neurald.drivers.cpu.kernels.row_wise.rows import is_row_by_row
+from neurald.drivers.cpu.kernels.select import routine_for
+from neurald.drivers.cpu.target.target import Target
+
+#: One target for each kind of code.
+TARGETS = {target.vector_bytes: target for target in RUNNABLE}
+#: Shapes of sources: rows shorter than a vector, of a few vectors, and longer ones, with and without a rest.
+SHAPES = ((5, 2), (3, 3), (2, 2, 7), (1, 8), (3, 17), (2, 21), (4, 64), (3, 65), (2, 3, 197), (2, 1001))
+
+pytestmark = pytest.mark.parametrize("target", list(TARGETS.values()), ids=lambda target: target.name)
+generator = np.random.default_rng(5)
+
+
+def folded(builder: GraphBuilder, source: Value, how: ReductionOp, function: Op | None = None) -> Value:
+    """The fold of each row."""
+
+    def body(*at: Expression) -> Expression:
+        along = axis(source.shape[-1], "r")
+        element = load(source, (*at, along))
+        return reduce(how, (along,), element if function is None else apply(function, element))
+
+    return builder.compute(source.shape[:-1], body)
+
+
+def softmax(shape: tuple[int, ...]) -> Graph:
+    builder = GraphBuilder()
+    source = builder.input(*shape)
+    largest = folded(builder, source, ReductionOp.MAXIMUM)
+
+    def power(*at: Expression) -> Expression:
+        return apply(Op.EXP, load(source, at) - load(largest, at[:-1]))
+
+    def total(*at: Expression) -> Expression:
+        along = axis(shape[-1], "r")
+        return reduce(ReductionOp.SUM, (along,), power(*at, along))
+
+    sums = builder.compute(shape[:-1], total)
+    return builder.finish(builder.compute(shape, lambda *at: power(*at) / load(sums, at[:-1])))
+
+
+def repeated_softmax(shape: tuple[int, ...]) -> Graph:
+    """Of rows whose elements are all the same."""
+    builder = GraphBuilder()
+    source = builder.input(*shape[:-1], 1)
+    wide = builder.compute(shape, lambda *at: load(source, (*at[:-1], index(0))))
+    largest = folded(builder, wide, ReductionOp.MAXIMUM)
+
+    def power(*at: Expression) -> Expression:
+        return apply(Op.EXP, load(wide, at) - load(largest, at[:-1]))
+
+    def total(*at: Expression) -> Expression:
+        along = axis(shape[-1], "r")
+        return reduce(ReductionOp.SUM, (along,), power(*at, along))
+
+    sums = builder.compute(shape[:-1], total)
+    return builder.finish(builder.compute(shape, lambda *at: power(*at) / load(sums, at[:-1])))
+
+
+def centred(shape: tuple[int, ...]) -> Graph:
+    """Of integers, and nothing is kept."""
+    builder = GraphBuilder()
+    source = builder.input(*shape, type=Scalar.INT32)
+    sums = folded(builder, source, ReductionOp.SUM)
+    return builder.finish(
+        builder.compute(shape, lambda *at: load(source, at) * shape[-1] - load(sums, at[:-1]))
+    )
+
+
+def above_root(shape: tuple[int, ...]) -> Graph:
+    """Two folds that do not need each other, and a result of another type."""
+    builder = GraphBuilder()
+    source = builder.input(*shape)
+    roots = folded(builder, source, ReductionOp.SUM, Op.ABSOLUTE)
+    least = folded(builder, source, ReductionOp.MINIMUM)
+
+    def body(*at: Expression) -> Expression:
+        value = load(source, at) * shape[-1]
+        return select(value > apply(Op.SQRT, load(roots, at[:-1])), value - load(least, at[:-1]), 0.0).to(
+            Scalar.INT16
+        )
+
+    return builder.finish(builder.compute(shape, body))
+
+
+def values(value: Value) -> Array:
+    if value.type is Scalar.INT32:
+        return generator.integers(-1000, 1000, value.shape, np.int32)
+    return generator.normal(0, 3, value.shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("make", [softmax, repeated_softmax, centred, above_root])
+def test_rows(make: object, target: Target) -> None:
+    assert callable(make)
+    graphs: list[Graph] = [make(shape) for shape in SHAPES]
+    routines = []
+    for graph in graphs:
+        (kernel,) = fuse(graph, is_row_wise=is_row_by_row).kernels
+        routine = routine_for(kernel, target)
+        assert routine is not None
+        assert routine.label.startswith("rows of")
+        routines.append(routine)
+    functions = compiled(routines, target)
+    for number, (graph, routine) in enumerate(zip(graphs, routines, strict=True)):
+        array = values(graph.inputs[0])
+        result, status = run(
+            routine,
+            {graph.inputs[0]: array},
+            target,
+            at_start=bool(number % 2),
+            splits=[routine.grains // 2],
+            functions=functions,
+        )
+        assert not status
+        (expected,) = evaluate(graph, [array])
+        np.testing.assert_allclose(result.reshape(expected.shape), expected, rtol=2e-6, atol=1e-6)
+
+
+def test_not_a_number_takes_its_row(target: Target) -> None:
+    graph = softmax((3, 21))
+    (kernel,) = fuse(graph, is_row_wise=is_row_by_row).kernels
+    routine = routine_for(kernel, target)
+    assert routine is not None
+    array = values(graph.inputs[0])
+    array[1, 20] = np.nan
+    result, _ = run(routine, {graph.inputs[0]: array}, target)
+    assert np.isnan(result.reshape(3, 21)).any(axis=1).tolist() == [False, True, False]
+    assert np.isnan(result.reshape(3, 21)[1]).all()
+
+
+def test_long_rows_are_left_to_several_threads(target: Target) -> None:
+    del target
+    assert len(fuse(softmax((2, 20_000)), is_row_wise=is_row_by_row).kernels) == 3
