@@ -1,8 +1,8 @@
-"""Variables of the environment that decide what a driver does.
+"""Environment variables that affect a driver.
 
-A driver reads all of them through one `Settings`, which copies them when its device is made. `Settings.description` is a part of
-the device's version, and thus of the key of everything that is cached for the device and of the seals of its artifacts. A
-variable that is read here cannot be left out of these.
+A driver reads them through a `Settings`, which copies them when its device is created.
+`Settings.description` is part of the device's version, and thus of the cache keys and artifact
+seals of the device. A variable that is read here can therefore not be omitted from these.
 """
 
 import os
@@ -16,11 +16,11 @@ _Choice = TypeVar("_Choice", bound=Enum)
 
 
 class Settings:
-    """The variables of one driver, as they were when this was made.
+    """Variables of one driver, as they were when this object was created.
 
     Args:
-        prefixes: what the names of its variables begin with.
-        environment: where they are read; None for that of this process.
+        prefixes: the prefixes of its variables' names.
+        environment: the variables; None for those of this process.
     """
 
     def __init__(self, *prefixes: str, environment: Mapping[str, str] | None = None) -> None:
@@ -32,27 +32,29 @@ class Settings:
         }
 
     def text(self, variable: str) -> str:
-        """The value of a variable; "" where it is not set.
+        """Returns the value of a variable; "" if it is not set.
 
         Raises:
-            ValueError: it is none of this driver's variables.
+            ValueError: it is not a variable of this driver.
         """
         if not variable.startswith(self._prefixes):
             raise ValueError(
-                f"{variable} is no setting of this driver; its names begin with {', '.join(self._prefixes)}"
+                f"{variable} is not a setting of this driver; its names begin with {', '.join(self._prefixes)}"
             )
         return self._texts.get(variable, "")
 
     def choice(self, variable: str, kind: type[_Choice], error: type[Error] = BadData) -> _Choice | None:
-        """The member of `kind` whose value is that of a variable; None where the variable is not set.
+        """Returns the member of `kind` with the value of a variable.
+
+        None if the variable is not set.
 
         Args:
             variable: its name.
-            kind: what it may say.
-            error: the type of what is raised.
+            kind: the permitted values.
+            error: the type of error to raise.
 
         Raises:
-            Error: of that type: the variable says something else.
+            Error: of that type: the value of the variable is invalid.
         """
         wanted = self.text(variable)
         if not wanted:
@@ -65,10 +67,11 @@ class Settings:
             raise error(f"{variable} is {wanted!r}; {names} is expected") from None
 
     def description(self, without: Collection[str] = ()) -> str:
-        """The variables that are set, such as "NEURALD_OPENCL_PRECISION=f16"; "" where none is.
+        """Lists the set variables, such as "NEURALD_OPENCL_PRECISION=f16"; "" if there are none.
 
         Args:
-            without: variables that decide nothing of what is compiled, or whose effect the device's version tells anyway.
+            without: variables that do not affect compilation, or whose effect is part of the
+                device's version anyway.
         """
         return ", ".join(
             f"{name}={text}" for name, text in sorted(self._texts.items()) if name not in without

@@ -1,8 +1,9 @@
-"""A digest of the files that a driver's compiler consists of, which is a part of the driver's version.
+"""Digest of a driver's compiler sources, which is part of the driver's version.
 
-So nothing that other code has compiled is taken from a cache. The digest is over the contents of the files, and copies of the same
-release agree wherever they lie. Since reading some hundred files takes 10 ms and more, the last digest is kept in the user's cache
-with the sizes and times of the files, which take 2 ms.
+It prevents the use of cached results that other code has compiled. The digest covers the contents
+of the files, so copies of a release agree wherever they are installed. Since reading some hundred
+files takes at least 10 ms, the last digest is kept in the user's cache with the sizes and times of
+the files, which take 2 ms to check.
 """
 
 import contextlib
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
 _PACKAGE = "neurald"
-#: Where it lies, if that is a directory.
+#: Location of the package, if it is a directory.
 _ROOT = Path(__file__).parent.parent
-#: Of a digest, in hexadecimal.
+#: Length of a digest in hexadecimal digits.
 _DIGITS = 16
 
 _known: dict[tuple[str, ...], str] = {}
@@ -32,7 +33,7 @@ _lock = forkable_lock()
 
 
 def sources_digest(*folders: str) -> str:
-    """The digest of all files in folders of this package, computed once in a process.
+    """Returns the digest of all files in folders of this package, computed once per process.
 
     Args:
         folders: such as "drivers/cpu".
@@ -44,17 +45,19 @@ def sources_digest(*folders: str) -> str:
 
 
 def _packed(folders: Iterable[str]) -> str:
-    from importlib.resources import files  # slow to import, and of use in zip files only
+    from importlib.resources import files  # slow to import, and only needed for zip files
 
     return digest_of_resources(files(_PACKAGE), folders)
 
 
 def digest_of_directory(root: Path, folders: Iterable[str]) -> str:
-    """The digest of all files in folders of a directory, from the user's cache where they have not changed.
+    """Returns the digest of all files in folders of a directory.
+
+    Cached while they are unchanged.
 
     Args:
         root: the directory.
-        folders: by their paths in it.
+        folders: their paths in it.
     """
     paths = _paths(root, folders)
     state = _state(root, paths)
@@ -63,14 +66,14 @@ def digest_of_directory(root: Path, folders: Iterable[str]) -> str:
     if known:
         return known
     digest = _content_digest((path, (root / path).read_bytes) for path in paths)
-    # Files that were written to meanwhile are read again next time.
+    # Files that were written meanwhile are read again next time.
     if _state(root, paths) == state:
         _remember(memory, state, digest)
     return digest
 
 
 def digest_of_resources(root: "Traversable", folders: Iterable[str]) -> str:
-    """The same for a package that is no directory, but a zip file for example."""
+    """Returns the digest for a package that is not a directory, such as one in a zip file."""
     found: list[tuple[str, Callable[[], bytes]]] = []
     pending = [(folder, root.joinpath(*folder.split("/"))) for folder in folders]
     while pending:
@@ -83,7 +86,7 @@ def digest_of_resources(root: "Traversable", folders: Iterable[str]) -> str:
 
 
 def _paths(root: Path, folders: Iterable[str]) -> list[str]:
-    """The paths of all files, from `root` on, sorted."""
+    """Returns the sorted paths of all files, relative to `root`."""
     found = []
     pending = list(folders)
     while pending:
@@ -99,7 +102,7 @@ def _paths(root: Path, folders: Iterable[str]) -> list[str]:
 
 
 def _state(root: Path, paths: Iterable[str]) -> str:
-    """What changes whenever a file is written to, or another one takes its place."""
+    """Returns a digest that changes whenever a file is written or replaced."""
     digest = hashlib.sha256()
     for path in paths:
         status = os.stat(f"{root}/{path}")  # noqa: PTH116 - a Path for each takes as long again
@@ -119,7 +122,10 @@ def _content_digest(contents: Iterable[tuple[str, Callable[[], bytes]]]) -> str:
 
 
 def _recall(memory: Path, state: str) -> str:
-    """The digest that was remembered for this state; "" if that was another one, or cannot be read."""
+    """Returns the digest that was stored for this state.
+
+    "" if there is none, or it cannot be read.
+    """
     try:
         before, digest, check = memory.read_text("ascii").split()
     except (OSError, ValueError):
@@ -128,7 +134,7 @@ def _recall(memory: Path, state: str) -> str:
 
 
 def _remember(memory: Path, state: str, digest: str) -> None:
-    """Keeps a digest, where that is possible; a reader never sees half of it."""
+    """Stores a digest if possible, atomically."""
     said = f"{state} {digest}"
     with contextlib.suppress(OSError):
         make_directory(memory.parent)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 CACHE_TOKEN_BYTES = 32
 
 #: Number of input shape combinations whose output shapes are cached.
-_SHAPES_KEPT = 256
+_SHAPE_CACHE_SIZE = 256
 
 #: Share of the compile timeout that may go to querying devices. Devices that have not answered by
 #: then are left out.
@@ -81,7 +81,7 @@ class CompilationBuilder:
         if model is None:
             raise UnexpectedNull("model is None")
         if not isinstance(model, Model):
-            raise BadState(f"{type(model).__name__} is no finished model; finish() returns one")
+            raise BadState(f"{type(model).__name__} is not a Model returned by ModelBuilder.finish()")
         if devices is not None:
             check_devices(devices)
         if threads is not None and not 1 <= integer(threads, "threads") <= MAXIMUM_THREADS:
@@ -492,7 +492,7 @@ def _output_shapes_of(model: Model) -> Callable[[tuple[tuple[int, ...] | None, .
     graph = model.main
     bindings = bind_operations(graph)
 
-    @lru_cache(maxsize=_SHAPES_KEPT)
+    @lru_cache(maxsize=_SHAPE_CACHE_SIZE)
     def output_shapes(inputs: tuple[tuple[int, ...] | None, ...]) -> _Shapes:
         given = {index: shape for index, shape in zip(model.inputs, inputs, strict=True) if shape is not None}
         shapes = infer_shapes(model, graph, bindings, given)

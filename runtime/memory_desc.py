@@ -78,7 +78,7 @@ class MemoryDesc:
         if compilation is None:
             raise UnexpectedNull("compilation is None")
         if not isinstance(compilation, Compilation):
-            raise BadState(f"{type(compilation).__name__} is no finished compilation; finish() returns one")
+            raise BadState(f"{type(compilation).__name__} is not a compilation that finish() has completed")
         index, probability = integer(index, "the index"), number(probability, "the probability")
         role = Role(owner=compilation, index=index, is_output=is_output)
         model = compilation.model

@@ -220,7 +220,7 @@ class ModelBuilder:
         if model is None:
             raise UnexpectedNull("model is None")
         if not isinstance(model, Model):
-            raise BadState(f"{type(model).__name__} is no finished model; finish() returns one")
+            raise BadState(f"{type(model).__name__} is not a Model returned by ModelBuilder.finish()")
         index = integer(index, "the operand index")
         operand = self._constant_operand(index)
         if operand.type is not OperandType.MODEL:

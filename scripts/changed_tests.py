@@ -1,8 +1,9 @@
-"""Lists the test files that a change touches, for `scripts/test --changed`.
+"""Lists the test files that a change affects, for `scripts/test --changed`.
 
-Changed is what differs from the branch `main` (on `main` itself: from the last commit), and what git does not know yet. For
-a source file these are its own test file, or the one that `tests/support/mirror.py` names, and the tests that import it,
-directly or through helpers in `tests/`; for a helper, the tests that import it; for a test, itself.
+The change is the difference to the branch `main` (on `main` itself: to the last commit), and
+untracked files. For a source file these are its own test file, or the one that
+`tests/support/mirror.py` names, and the tests that import it, directly or through helpers in
+`tests/`; for a helper, the tests that import it; for a test, itself.
 """
 
 import ast
@@ -24,7 +25,7 @@ def _git(*arguments: str) -> list[str]:
 
 
 def changed_files() -> list[str]:
-    """The paths of changed files, relative to the repository."""
+    """Returns the paths of changed files, relative to the repository."""
     try:
         (base,) = _git("merge-base", "main", "HEAD")
     except (subprocess.CalledProcessError, ValueError):
@@ -33,7 +34,7 @@ def changed_files() -> list[str]:
 
 
 def module_of(path: str) -> str | None:
-    """What a file is imported as: `neurald.hal.device`, or `support.models.small` for helpers of tests."""
+    """Returns a file's module name, such as `neurald.hal.device` or `support.models.small`."""
     if not path.endswith(".py"):
         return None
     parts = path.removesuffix(".py").split("/")
@@ -45,7 +46,7 @@ def module_of(path: str) -> str | None:
 
 
 def imports_of(path: Path) -> set[str]:
-    """The modules that a file imports, and names imported from packages, which may be modules."""
+    """Returns the modules that a file imports, and imported names, which may be modules."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -58,7 +59,7 @@ def imports_of(path: Path) -> set[str]:
 
 @functools.cache
 def _importers() -> tuple[frozenset[str], Mapping[str, set[str]]]:
-    """All files in `tests/`, and by a module's name those that import it."""
+    """Returns all files in `tests/`, and for each module name the files that import it."""
     files = {str(path.relative_to(ROOT)): path for path in sorted((ROOT / "tests").rglob("*.py"))}
     importers: dict[str, set[str]] = {}
     for name, path in files.items():
@@ -68,7 +69,7 @@ def _importers() -> tuple[frozenset[str], Mapping[str, set[str]]]:
 
 
 def touched_tests(changed: list[str]) -> list[str]:
-    """The test files to run for changed files."""
+    """Returns the test files to run for changed files."""
     files, importers = _importers()
     touched: set[str] = set()
     waiting = list(changed)
@@ -91,7 +92,7 @@ def touched_tests(changed: list[str]) -> list[str]:
 
 
 def main() -> None:
-    """Prints the files, one a line."""
+    """Prints the files, one per line."""
     sys.stdout.writelines(f"{path}\n" for path in touched_tests(changed_files()))
 
 

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Writes docs/operations.md from the operation tables; with --check fails when the committed one is not current.
+"""Writes docs/operations.md from the operation tables.
+
+With --check it fails if that file is outdated.
 
 Run with the environment's Python: .venv/bin/python scripts/operations.py
 """
@@ -37,18 +39,18 @@ tells what it declines, and why.
 
 
 def level_name(level: FeatureLevel) -> str:
-    """`LEVEL_3` as `3`."""
+    """Returns `LEVEL_3` as `3`."""
     return level.name.removeprefix("LEVEL_").lower()
 
 
 def types_of(definition: Definition) -> str:
-    """The types of the first tensor of data, each with its level."""
+    """Returns the types of the first data tensor, each with its level."""
     levels: dict[OperandType, FeatureLevel] = {}
     for form in definition.forms:
         parameters = [*form.inputs, *form.outputs]
         for row in definition.rows:
             tensors = [p for p in parameters if any(t.is_tensor for t in p.allowed(row.types))]
-            # Those whose type is a variable are the data; lists of numbers have a type of their own.
+            # Data have a variable type; lists of numbers have a fixed one.
             data = next((p for p in tensors if isinstance(p.types, str)), *tensors[:1] or (None,))
             for operand_type in data.allowed(row.types) if data else ():
                 level = max(form.level, row.level)
@@ -59,7 +61,7 @@ def types_of(definition: Definition) -> str:
 
 
 def operation_rows(*, extension: bool) -> Iterator[str]:
-    """A line of the table for each operation."""
+    """Yields a table row for each operation."""
     for operation_type in sorted(DEFINITIONS):
         definition = DEFINITIONS[operation_type]
         if (operation_type >= TFLITE_EXTENSION_BASE) is not extension:
@@ -70,7 +72,7 @@ def operation_rows(*, extension: bool) -> Iterator[str]:
 
 
 def emitted(lowering: Lowering) -> list[str]:
-    """The operations that a rule names in its text, or was made for."""
+    """Returns the operations that a rule names in its source, or was created for."""
     rule = lowering.rule
     values = inspect.getclosurevars(rule).nonlocals.values()
     names = {value.name for value in values if isinstance(value, OperationType)}
@@ -79,7 +81,7 @@ def emitted(lowering: Lowering) -> list[str]:
 
 
 def operator_rows() -> Iterator[str]:
-    """A line of the table for each builtin operator of TFLite that can be imported."""
+    """Yields a table row for each TFLite builtin operator that can be imported."""
     for code in sorted(LOWERINGS):
         yield f"| {OPERATOR_NAMES[code]} | {', '.join(emitted(LOWERINGS[code])) or 'what it stands for'} |"
 
@@ -98,14 +100,14 @@ _DIFFERENT_HEAD = """
 
 
 def known_rows(entries: Sequence[Known]) -> Iterator[str]:
-    """A line of a table of refusals or differences for each entry."""
+    """Yields a table row for each refusal or difference."""
     for entry in entries:
         operators = "all" if "*" in entry.operators else ", ".join(sorted(entry.operators))
         yield f"| {operators} | {entry.what} | {entry.why} |"
 
 
 def document() -> str:
-    """The whole text."""
+    """Returns the whole text."""
     lines = [
         _HEAD,
         "## Android NN\n",
@@ -128,7 +130,7 @@ def document() -> str:
 
 
 def main() -> int:
-    """The command line."""
+    """Runs the command line."""
     text = document()
     if "--check" in sys.argv[1:]:
         if not TARGET.exists() or TARGET.read_text() != text:

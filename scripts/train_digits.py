@@ -4,16 +4,18 @@ Run in an environment with the `train` dependency group:
 
     python scripts/train_digits.py
 
-It takes scikit-learn's bundled digits (1,797 handwritten digits, 8 x 8 pixels), holds 30 % of them back, trains a small
-convolutional network on the rest in plain NumPy, quantises it to 8 bits after training (weights per channel, ranges of
-activations from the training digits), and writes two files of the package:
+It takes scikit-learn's bundled digits (1,797 handwritten digits, 8 x 8 pixels), holds out 30 % of
+them, trains a small convolutional network on the rest in plain NumPy, quantises it to 8 bits after
+training (weights per channel, ranges of activations from the training digits), and writes two files
+of the package:
 
-- `service/demo/digits.tflite`: the model; its description states the accuracy on the digits held back.
-- `service/demo/digits.npz`: the digits held back, which the model has never seen: `images` (uint8, n x 8 x 8, white on
-  black) and `labels` (uint8, n).
+- `service/demo/digits.tflite`: the model; its description states the accuracy on the held-out
+  digits.
+- `service/demo/digits.npz`: the held-out digits, which the model has never seen: `images` (uint8, n
+  x 8 x 8, white on black) and `labels` (uint8, n).
 
-The accuracy is that of the finished file, run by neurald. Same machine and library versions, same bytes; elsewhere
-floating-point sums may round differently, and the accuracy by a digit or two.
+The accuracy is that of the finished file, run by neurald. The same machine and library versions
+produce the same bytes; elsewhere rounding may differ, and the accuracy by a digit or two.
 """
 
 import argparse
@@ -48,11 +50,11 @@ CLASSES = 10
 log = logging.getLogger("train_digits")
 
 
-# --- The network: convolution, pool, convolution, pool, fully connected -------------------------------------------------
+# --- The network: convolution, pool, convolution, pool, fully connected ---
 
 
 def patches(images: Array) -> Array:
-    """The 3 x 3 surroundings of every pixel, zeros outside: (n, h, w, 3 * 3 * channels)."""
+    """Returns the 3 x 3 neighbourhood of every pixel, zero-padded: (n, h, w, 3 * 3 * channels)."""
     padded = np.pad(images, ((0, 0), (1, 1), (1, 1), (0, 0)))
     windows = sliding_window_view(padded, (3, 3), axis=(1, 2))
     flat: Array = np.moveaxis(windows, 3, 5).reshape(*images.shape[:3], -1)
@@ -60,14 +62,14 @@ def patches(images: Array) -> Array:
 
 
 def pool_windows(images: Array) -> Array:
-    """2 x 2 windows that do not overlap: (n, h / 2, w / 2, channels, 4)."""
+    """Returns 2 x 2 windows that do not overlap: (n, h / 2, w / 2, channels, 4)."""
     n, height, width, channels = images.shape
     split = images.reshape(n, height // 2, 2, width // 2, 2, channels)
     return split.transpose(0, 1, 3, 5, 2, 4).reshape(n, height // 2, width // 2, channels, 4)
 
 
 def unpool(gradient: Array, windows: Array) -> Array:
-    """The gradient of 2 x 2 max pooling: it goes to the largest pixel of each window."""
+    """Computes the gradient of 2 x 2 max pooling: it goes to the largest pixel of a window."""
     n, height, width, channels = gradient.shape
     largest = windows.argmax(-1)[..., None] == np.arange(4)
     split = (gradient[..., None] * largest).reshape(n, height, width, channels, 2, 2)
@@ -76,7 +78,10 @@ def unpool(gradient: Array, windows: Array) -> Array:
 
 
 def scatter_patches(gradient: Array, shape: tuple[int, ...]) -> Array:
-    """The gradient of `patches`: every pixel sums what reached it through its nine neighbours."""
+    """Computes the gradient of `patches`.
+
+    Every pixel sums the gradients from its nine neighbours.
+    """
     n, height, width, channels = shape
     split = gradient.reshape(n, height, width, 3, 3, channels)
     padded = np.zeros((n, height + 2, width + 2, channels), gradient.dtype)
@@ -89,7 +94,8 @@ def scatter_patches(gradient: Array, shape: tuple[int, ...]) -> Array:
 class Network:
     """Two 3 x 3 convolutions with ReLU and 2 x 2 max pooling, then one fully connected layer.
 
-    `weights` holds three matrices (inputs x outputs) and three biases; a convolution's inputs are ordered y, x, channel.
+    `weights` holds three matrices (inputs x outputs) and three biases; a convolution's inputs are
+    ordered y, x, channel.
     """
 
     def __init__(self, rng: np.random.Generator) -> None:
@@ -99,7 +105,7 @@ class Network:
         self.weights = [w.astype(np.float32) for w in (*matrices, *biases)]
 
     def forward(self, images: Array) -> list[Array]:
-        """Every intermediate result that training or calibration needs, the logits last."""
+        """Returns the intermediate results for training and calibration, the logits last."""
         w1, w2, w3, b1, b2, b3 = self.weights
         patches1 = patches(images)
         conv1 = np.maximum(patches1 @ w1 + b1, 0)
@@ -112,7 +118,7 @@ class Network:
         return [patches1, conv1, windows1, pool1, patches2, conv2, windows2, flat, flat @ w3 + b3]
 
     def gradients(self, images: Array, labels: Array) -> list[Array]:
-        """The gradients of the mean cross-entropy, in the order of `weights`."""
+        """Returns the gradients of the mean cross-entropy, in the order of `weights`."""
         _, w2, w3, _, _, _ = self.weights
         patches1, conv1, windows1, pool1, patches2, conv2, windows2, flat, logits = self.forward(images)
         odds = np.exp(logits - logits.max(-1, keepdims=True))
@@ -135,7 +141,7 @@ class Network:
 
 
 def shifted(images: Array, rng: np.random.Generator) -> Array:
-    """Each image moved by up to one pixel, so that the network learns shapes rather than places."""
+    """Moves each image by up to one pixel, so that the network learns shapes, not positions."""
     padded = np.pad(images, ((0, 0), (1, 1), (1, 1), (0, 0)))
     windows = sliding_window_view(padded, images.shape[1:3], axis=(1, 2))
     y, x = rng.integers(0, 3, (2, len(images)))
@@ -143,7 +149,7 @@ def shifted(images: Array, rng: np.random.Generator) -> Array:
 
 
 def train(images: Array, labels: Array) -> Network:
-    """Adam on the cross-entropy, the rate falling along a cosine to zero."""
+    """Trains with Adam on the cross-entropy, with a cosine learning rate schedule."""
     rng = np.random.default_rng(SEED)
     network = Network(rng)
     means = [np.zeros_like(w) for w in network.weights]
@@ -170,12 +176,15 @@ def train(images: Array, labels: Array) -> Network:
     return network
 
 
-# --- Quantisation ------------------------------------------------------------------------------------------------------
+# --- Quantisation ---
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tensor:
-    """A tensor of the file: real value = (stored - zero_point) * scale, a scale for each index along `axis`."""
+    """Tensor of the file.
+
+    Real value = (stored - zero_point) * scale, with one scale per index of `axis`.
+    """
 
     name: str
     shape: tuple[int, ...]
@@ -188,7 +197,10 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operator:
-    """An operator of the file, tensors by index; `options` writes its options table and returns where it lies."""
+    """Operator of the file with tensor indices.
+
+    `options` writes its options table and returns the offset.
+    """
 
     code: int
     version: int
@@ -199,7 +211,7 @@ class Operator:
 
 
 def activation(name: str, shape: tuple[int, ...], low: float, high: float) -> Tensor:
-    """An int8 tensor for values from `low` to `high`, with 0 exactly representable."""
+    """Returns an int8 tensor for values from `low` to `high`, in which 0 is exact."""
     low, high = min(low, 0.0), max(high, 0.0)
     scale = float(np.float32((high - low) / 255))
     return Tensor(
@@ -214,7 +226,7 @@ def activation(name: str, shape: tuple[int, ...], low: float, high: float) -> Te
 def constants(
     name: str, weight: Array, bias: Array, input_scale: float, per_channel: bool
 ) -> tuple[Tensor, Tensor]:
-    """Weights (outputs first) as int8, symmetric around 0, and the bias as int32 at the product of both scales."""
+    """Returns symmetric int8 weights (outputs first) and the int32 bias at both scales' product."""
     flat = np.abs(weight.reshape(len(weight), -1))
     largest = flat.max(1) if per_channel else flat.max(keepdims=True)[0]
     scales = (largest / 127).astype(np.float32)
@@ -238,7 +250,7 @@ def constants(
 
 
 def conv_options(builder: flatbuffers.Builder) -> int:
-    """3 x 3, stride 1, zeros around, ReLU."""
+    """Writes options: 3 x 3, stride 1, zero padding, ReLU."""
     tflite.Conv2DOptionsStart(builder)
     tflite.Conv2DOptionsAddPadding(builder, tflite.Padding.SAME)
     tflite.Conv2DOptionsAddStrideW(builder, 1)
@@ -248,7 +260,7 @@ def conv_options(builder: flatbuffers.Builder) -> int:
 
 
 def pool_options(builder: flatbuffers.Builder) -> int:
-    """2 x 2, stride 2."""
+    """Writes options: 2 x 2, stride 2."""
     tflite.Pool2DOptionsStart(builder)
     tflite.Pool2DOptionsAddPadding(builder, tflite.Padding.VALID)
     tflite.Pool2DOptionsAddStrideW(builder, 2)
@@ -259,20 +271,23 @@ def pool_options(builder: flatbuffers.Builder) -> int:
 
 
 def fully_connected_options(builder: flatbuffers.Builder) -> int:
-    """No activation."""
+    """Writes options without activation."""
     tflite.FullyConnectedOptionsStart(builder)
     return int(tflite.FullyConnectedOptionsEnd(builder))
 
 
 def softmax_options(builder: flatbuffers.Builder) -> int:
-    """Beta 1."""
+    """Writes options with beta 1."""
     tflite.SoftmaxOptionsStart(builder)
     tflite.SoftmaxOptionsAddBeta(builder, 1.0)
     return int(tflite.SoftmaxOptionsEnd(builder))
 
 
 def quantise(network: Network, images: Array) -> tuple[list[Tensor], list[Operator]]:
-    """The network as an int8 graph with uint8 input and output; `images` give the ranges of the activations."""
+    """Returns an int8 graph with uint8 input and output.
+
+    `images` determine the activation ranges.
+    """
     w1, w2, w3, b1, b2, b3 = network.weights
     _, conv1, _, _, _, conv2, _, _, logits = network.forward(images)
     first, second = CHANNELS
@@ -341,11 +356,11 @@ def quantise(network: Network, images: Array) -> tuple[list[Tensor], list[Operat
     ]
 
 
-# --- The file ----------------------------------------------------------------------------------------------------------
+# --- The file ---
 
 
 def serialise(tensors: Sequence[Tensor], operators: Sequence[Operator], description: str) -> bytes:
-    """A `.tflite` file: one graph from the first tensor to the last, also offered as the signature `serving_default`."""
+    """Writes a `.tflite` file with one graph, also available as the signature `serving_default`."""
     builder = flatbuffers.Builder(1 << 14)
 
     def table_vector(offsets: Sequence[int]) -> int:
@@ -360,7 +375,8 @@ def serialise(tensors: Sequence[Tensor], operators: Sequence[Operator], descript
     def buffer(data: Array | None) -> int:
         content = None
         if data is not None:
-            # Constants are read in place by whoever maps the file, so they get an alignment that suits every type.
+            # Readers map the file and use constants in place, so these get an alignment for every
+            # type.
             stored = data.astype(data.dtype.newbyteorder("<")).tobytes()
             builder.StartVector(1, len(stored), 16)
             builder.head = builder.head - len(stored)
@@ -406,7 +422,7 @@ def serialise(tensors: Sequence[Tensor], operators: Sequence[Operator], descript
 
     def code_table(code: int, version: int) -> int:
         tflite.OperatorCodeStart(builder)
-        # Readers from before the codes outgrew a byte look at this field only.
+        # Readers from before the codes outgrew a byte read this field only.
         tflite.OperatorCodeAddDeprecatedBuiltinCode(builder, min(code, 127))
         tflite.OperatorCodeAddVersion(builder, version)
         tflite.OperatorCodeAddBuiltinCode(builder, code)
@@ -461,7 +477,7 @@ def serialise(tensors: Sequence[Tensor], operators: Sequence[Operator], descript
 
 
 def accuracy(content: bytes, images: Array, labels: Array) -> float:
-    """The share of digits that the finished file gets right, run by neurald."""
+    """Returns the share of digits that the finished file classifies correctly, run by neurald."""
     with tempfile.NamedTemporaryFile(suffix=".tflite") as file:
         file.write(content)
         file.flush()

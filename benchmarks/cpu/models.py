@@ -1,4 +1,4 @@
-"""What is measured: networks that are built here, and the real models of the data folder."""
+"""Models to measure: networks that are built here, and real models of the data folder."""
 
 import hashlib
 import math
@@ -23,9 +23,9 @@ from support.data import MODELS, load_module
 _BENCHMARKS = Path(__file__).parents[1]
 _FILES = _BENCHMARKS.parent / "build" / "networks"
 PRECISIONS = ("fp32", "int8", "uint8", "fp16", "hybrid", "int16x8")
-#: Built in these types.
+#: Types in which networks are built.
 _TYPES = {"fp32": np.float32, "int8": np.int8, "uint8": np.uint8}
-#: The network that is nothing but overhead.
+#: Network that measures overhead only.
 OVERHEAD = "addition"
 
 
@@ -35,11 +35,11 @@ class Skipped(Exception):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Case:
-    """One model.
+    """Model to measure.
 
     Attributes:
-        precision: the group that its ratios are averaged in.
-        onnx: the same network for an engine that reads nothing else.
+        precision: the group for which its ratios are averaged.
+        onnx: the same network for an engine that only reads ONNX.
     """
 
     name: str
@@ -48,10 +48,10 @@ class Case:
     onnx: Path | None = None
 
     def load(self) -> nd.Model:
-        """The model, whose shapes are all known.
+        """Loads the model; all its shapes are known.
 
         Raises:
-            Skipped: it cannot be read, or a shape is not known.
+            Skipped: it cannot be read, or a shape is unknown.
         """
         try:
             model = nd.load_tflite(self.tflite)
@@ -59,14 +59,14 @@ class Case:
             raise Skipped(str(error)) from None
         for position in (*model.inputs, *model.outputs):
             dimensions = model.main.operands[position].dimensions
-            # What depends on the number of images only is the same for all engines: they get one.
+            # An unspecified number of images becomes one for all engines.
             if dimensions is None or 0 in dimensions[1:]:
                 raise Skipped(f"its operand {position} has no shape of its own: {dimensions}")
         return model
 
 
 def all_cases() -> Iterator[Case]:
-    """Networks that are built here, which are written where they are missing, and then real models."""
+    """Yields the networks that are built here, then the real models."""
     folder = _FILES / _version()
     for name, precision in ((n, p) for n in NETWORKS for p in _TYPES if n != OVERHEAD or p == "fp32"):
         yield Case(
@@ -81,7 +81,7 @@ def all_cases() -> Iterator[Case]:
 
 
 def build(cases: Sequence[Case]) -> None:
-    """Writes the files of networks that are not there yet."""
+    """Writes the missing files of networks."""
     missing = [case for case in cases if case.onnx is not None and not case.onnx.exists()]
     for name in NETWORKS:
         wanted = [case for case in missing if case.name.startswith(f"{name}_")]
@@ -95,7 +95,7 @@ def build(cases: Sequence[Case]) -> None:
 
 
 def _version() -> str:
-    """What the files are known by: the code that writes them."""
+    """Returns a digest of the code that writes the files, as their version."""
     digest = hashlib.sha256()
     for path in sorted((_BENCHMARKS / "networks").glob("*.py")):
         digest.update(path.read_bytes())
@@ -103,10 +103,12 @@ def _version() -> str:
 
 
 def inputs_of(case: Case, model: nd.Model) -> list[np.ndarray[Any, Any]]:
-    """The same arrays every time: the photograph that a real model has in the data folder, or random numbers.
+    """Returns the same arrays every time.
 
-    Noise looks like nothing to a trained network, and small differences decide what it takes it for. Where any number of
-    images may be given it is one.
+    A real model's photograph in the data folder, or random numbers.
+
+    On noise, small differences decide what a trained network recognizes. An unspecified number of
+    images is one.
     """
     if MODELS is not None and case.tflite.is_relative_to(MODELS):
         bundle = load_module(MODELS / "golden_io.py").Bundle(str(MODELS))
@@ -117,7 +119,7 @@ def inputs_of(case: Case, model: nd.Model) -> list[np.ndarray[Any, Any]]:
 
 
 def multiplications(model: nd.Model) -> int:
-    """What its convolutions and matrix products multiply, for one image."""
+    """Counts the multiplications of convolutions and matrix products, for one image."""
     return sum(_multiplications(model, operation) for operation in model.main.operations)
 
 
@@ -135,6 +137,6 @@ def _multiplications(model: nd.Model, operation: Operation) -> int:
     weights = operands[operation.inputs[1]].dimensions
     if not results or not weights:
         return 0
-    # Weights of a depthwise convolution are (1, height, width, channels), others begin with the channels they give.
+    # Depthwise weights are (1, height, width, channels); in others the output channels come first.
     each = math.prod(weights[1:3] if operation.type is kinds.DEPTHWISE_CONV_2D else weights[1:])
     return math.prod(max(1, length) for length in results) * each

@@ -1,4 +1,4 @@
-"""What the machine's multipliers can do at most: independent multiply-adds in registers, as many as there is room for."""
+"""Measures the machine's peak arithmetic rate with independent multiply-adds in registers."""
 
 import ctypes
 import os
@@ -11,7 +11,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-#: As many sums as hide an instruction's latency, and no more than there are registers for.
+#: Enough accumulators to hide an instruction's latency, and few enough for the registers.
 _SUMS = 12
 _STEPS = 200_000
 _REPETITIONS = 12
@@ -19,12 +19,12 @@ _REPETITIONS = 12
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Instruction:
-    """A multiply-add.
+    """Multiply-add instruction.
 
     Attributes:
-        operations: that it does; a multiplication and an addition count as two.
-        vector: LLVM's type of its registers.
-        needs: the processor's features, as LLVM calls them.
+        operations: its number of operations; a multiplication and an addition count as two.
+        vector: the LLVM type of its registers.
+        needs: the required processor features, by their LLVM names.
     """
 
     text: str
@@ -47,11 +47,13 @@ INSTRUCTIONS = {
 
 
 def measure_peak(kind: str, cores: Sequence[int]) -> float | None:
-    """Operations a second, in units of 10⁹, of one thread on each core, all at the same time; None: no such instruction.
+    """Returns the rate in 10⁹ operations per second with one thread on each core.
+
+    Returns None if there is no such instruction.
 
     Args:
         kind: float32 or int8.
-        cores: where.
+        cores: the cores to use.
     """
     features = llvm.get_host_cpu_features()
     chosen = next((i for i in INSTRUCTIONS[kind] if all(features.get(name) for name in i.needs)), None)
@@ -81,7 +83,10 @@ def measure_peak(kind: str, cores: Sequence[int]) -> float | None:
 
 @cache
 def _compiled(instruction: Instruction) -> tuple[Any, Any]:
-    """A function that takes a number of steps, and what it must not outlive."""
+    """Compiles a function that takes a number of steps.
+
+    Returns it and the engine that owns its code.
+    """
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     llvm.initialize_native_asmparser()
@@ -95,7 +100,10 @@ def _compiled(instruction: Instruction) -> tuple[Any, Any]:
 
 
 def _text(instruction: Instruction) -> str:
-    """Each step adds a product to each sum; an assembler's instruction is none that a compiler would see through."""
+    """Renders the kernel.
+
+    Each step adds a product to each accumulator, in assembly that compilers keep.
+    """
     kind = instruction.vector
     begin = "\n".join(f"  %s{n} = phi {kind} [zeroinitializer, %entry], [%t{n}, %loop]" for n in range(_SUMS))
     assembly = f'asm sideeffect "{instruction.text} $2, $2, $0", "=v,0,v"'

@@ -1,4 +1,4 @@
-"""The processes that engines run in: started, told what to do, kept still while others are measured."""
+"""Processes of the engines, which are stopped while others are measured."""
 
 import json
 import os
@@ -18,12 +18,12 @@ _TIMEOUT_S = 300.0
 
 
 class Failed(Exception):
-    """An engine cannot run a model; the message says what it said last."""
+    """An engine cannot run a model; the message is its last output."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Task:
-    """What a worker is for, see `worker.main`."""
+    """Task of a worker, see `worker.main`."""
 
     engine: str
     model: Path
@@ -35,20 +35,22 @@ class Task:
     again: bool = False
 
     def text(self) -> str:
-        """For the command line."""
+        """Encodes the task for the command line."""
         fields = {name: getattr(self, name) for name in self.__slots__}
         return json.dumps({k: str(v) if isinstance(v, Path) else v for k, v in fields.items()})
 
 
 class Worker:
-    """One engine that has prepared one model. Between requests the process is stopped, with all that its threads may be waiting for.
+    """Engine process with one prepared model.
+
+    Between requests it is stopped with all its threads.
 
     Args:
-        task: what it does.
-        peers: the interpreter that has the other engines.
+        task: the task.
+        peers: the interpreter of the other engines.
 
     Raises:
-        Failed: it does not get as far as that.
+        Failed: the engine cannot prepare the model.
     """
 
     def __init__(self, task: Task, peers: Path | None) -> None:
@@ -68,10 +70,10 @@ class Worker:
         self._signal(signal.SIGSTOP)
 
     def ask(self, *command: Any) -> Any:
-        """Has the process do something, and returns its answer.
+        """Sends a command to the process and returns its answer.
 
         Raises:
-            Failed: it ended, or takes too long.
+            Failed: the process ended, or takes too long.
         """
         self._signal(signal.SIGCONT)
         if self._process.stdin is None:
@@ -84,9 +86,9 @@ class Worker:
         return answer
 
     def move(self, core: int) -> None:
-        """Has all its threads run on one core."""
+        """Moves all its threads to one core."""
         for thread in Path(f"/proc/{self._process.pid}/task").iterdir():
-            # One that ends meanwhile needs no core.
+            # Ignore threads that end meanwhile.
             with suppress(ProcessLookupError):
                 os.sched_setaffinity(int(thread.name), (core,))
 
@@ -107,7 +109,7 @@ class Worker:
             return json.loads(line)
         self._errors.seek(0)
         lines = [text.strip() for text in self._errors.read().splitlines() if text.strip()]
-        why = lines[-1] if lines else "it ended without a word"
+        why = lines[-1] if lines else "it ended without output"
         self.close()
         raise Failed(why if is_there else f"no answer within {_TIMEOUT_S} s")
 
@@ -117,6 +119,6 @@ class Worker:
 
 
 def can_import(python: Path, package: str) -> bool:
-    """Whether an interpreter has a package."""
+    """Returns True if an interpreter has a package."""
     code = f"import importlib.metadata as m; m.version({package!r})"
     return subprocess.run([str(python), "-c", code], capture_output=True, check=False).returncode == 0  # noqa: S603

@@ -1,4 +1,4 @@
-"""What is said of the measurements: figures of one model, and tables of all of them."""
+"""Summarises measurements of one model, and prints tables of all."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,12 +9,12 @@ import numpy as np
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-#: By engine, what its runs in a round took and the processor's time that they used, in milliseconds.
+#: For each engine, the duration and the processor time of its runs in a round, in milliseconds.
 Round = Mapping[str, Sequence[tuple[float, float]]]
 
-#: The engine that others are compared with, and the one whose results are the truth.
+#: The measured engine, and the one whose results are the reference.
 SUBJECT, TRUTH = "neurald", "litert"
-#: The part of the rounds that counts.
+#: Share of the rounds that counts.
 KEPT = 0.5
 
 
@@ -24,14 +24,15 @@ def say(text: str = "") -> None:
 
 
 def summarise(rounds: Sequence[Round]) -> dict[str, Any]:
-    """The figures of each engine, from the runs of each round.
+    """Computes the figures of each engine from the runs of each round.
 
-    Those rounds count in which all engines together took the least time: other programs disturbed them least.
+    Only those rounds count in which all engines together took the least time, that is, with the
+    least interference.
 
     Returns:
-        By engine: `p50_ms` and `p10_ms` of all runs, `cpu_ms`, the median of the processor's time that they used, and where it is not
-        the subject `ratio`, the median over rounds of the subject's median by its own, and `ratio_p10` and `ratio_cpu`, those of
-        the other two figures.
+        By engine: `p50_ms` and `p10_ms` of all runs; `cpu_ms`, the median processor time; and for
+        engines other than the subject `ratio`, the median over rounds of the subject's median
+        divided by its own, and `ratio_p10` and `ratio_cpu`, the same for the other two figures.
     """
     medians = [{name: _medians(runs) for name, runs in each.items()} for each in rounds]
     names = list(rounds[0])
@@ -55,15 +56,16 @@ def summarise(rounds: Sequence[Round]) -> dict[str, Any]:
 
 
 def _medians(runs: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """Of what runs took, and of the processor's time."""
+    """Returns the medians of duration and processor time."""
     wall, cpu = np.median(np.array(runs), axis=0)
     return float(wall), max(float(cpu), 1e-6)
 
 
 def difference(path: Path, truth: Path) -> dict[str, float] | str:
-    """How far results are from others: the largest difference, and the part of them that differ at all.
+    """Returns the largest difference from other results, and the share of results that differ.
 
-    Differences of real numbers are relative to the largest one of the output, those of integers are absolute.
+    Differences of real numbers are relative to the largest value of the output, those of integers
+    are absolute.
     """
     with np.load(path) as mine, np.load(truth) as theirs:
         results, wanted = ([archive[name] for name in archive.files] for archive in (mine, theirs))
@@ -79,7 +81,7 @@ def difference(path: Path, truth: Path) -> dict[str, float] | str:
 
 
 def geometric_means(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Of the ratios to each peer, over the models of each precision, for each number of threads; the worst one besides."""
+    """Averages the ratios to each peer by precision and number of threads, and finds the worst."""
     groups: dict[tuple[str, int, str], list[Mapping[str, Any]]] = {}
     for row in rows:
         for engine, figures in row["times"].items():
@@ -102,13 +104,13 @@ def geometric_means(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def show_row(row: Mapping[str, Any]) -> None:
-    """One model with one number of threads, as soon as it has been measured."""
+    """Prints the result of one model and number of threads."""
     cells = []
     for engine, figures in row["times"].items():
         text = f"{engine} {milliseconds(figures['p50_ms'])} ({milliseconds(figures['p10_ms'])})"
         if "ratio" in figures:
             text += f" {figures['ratio']:.2f}×"
-            # Threads that wait for others may use a processor's time doing so; one thread alone does not.
+            # Waiting threads may use processor time; a single thread does not.
             text += f" (processor's time {figures['ratio_cpu']:.2f}×)" if row["threads"] == 1 else ""
         cells.append(text)
     share = row.get("share_of_peak")
@@ -123,12 +125,12 @@ def show_row(row: Mapping[str, Any]) -> None:
 
 
 def milliseconds(value: float) -> str:
-    """With three digits that count."""
+    """Formats a number with three significant digits."""
     return f"{value:.{max(0, 2 - math.floor(math.log10(max(value, 1e-6))))}f}"
 
 
 def show_means(means: Iterable[Mapping[str, Any]]) -> None:
-    """The geometric means."""
+    """Prints the geometric means."""
     header = f"{'precision':10}{'threads':>8}  {'peer':12}{'models':>7}{'ratio':>8}{'of p10':>8}{'of CPU':>8}{'worst':>8}"
     say(f"\n{header}  model")
     for mean in means:
@@ -139,7 +141,7 @@ def show_means(means: Iterable[Mapping[str, Any]]) -> None:
 
 
 def show_preparations(found: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> None:
-    """What it takes to get as far as the first result, by model and engine."""
+    """Prints the costs up to the first result, by model and engine."""
     say(
         "\nMilliseconds: load and prepare without a cache, first run; prepare again in the same process; load and prepare in a"
     )

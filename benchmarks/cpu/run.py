@@ -1,19 +1,22 @@
-"""Whole models on the CPU device, against LiteRT, OpenVINO and ONNX Runtime.
+"""Compares whole models on the CPU device with LiteRT, OpenVINO and ONNX Runtime.
 
-    benchmarks/cpu/peers.sh                      # once: the others, in an environment of their own
-    python benchmarks/cpu/run.py [--models mobilenet,vww] [--threads 1,2] [--rounds 12] [--json FILE]
-    python benchmarks/cpu/run.py --busy          # two threads against one while another program holds a core
-    python benchmarks/cpu/run.py --cycles 1000   # whether preparing, running and dropping leaves memory behind
+    benchmarks/cpu/peers.sh                      # once: installs the others in a separate environment
+    python benchmarks/cpu/run.py [--models mobilenet,vww] [--threads 1,2] [--rounds 12] [--json F]
+    python benchmarks/cpu/run.py --busy          # two threads against one, beside a busy program
+    python benchmarks/cpu/run.py --cycles 1000   # detect memory that is left behind
 
-Each engine has a process of its own and runs in short bursts, all in turn, in random order, while the others are stopped: what
-disturbs the machine disturbs all of them alike. With one thread an engine is pinned to a core, the same for all in a round and the
-other one in the next, since cores of a shared machine differ in speed; with more it may use all cores and pin its threads as it likes.
-Half of the rounds count, those in which all engines together took the least time. Times are those of the call alone, with inputs in
-place. A ratio is the median over rounds of this project's median by the other's; below 1 this project is faster. Where other
-programs take cores away, the ratio of the tenth percentiles says more, and with one thread that of the processor's time.
+Each engine has its own process and runs in short bursts, in random order, while the others are
+stopped, so that interference affects all alike. With one thread an engine is pinned to a core, the
+same for all in a round and the other one in the next, since cores of a shared machine differ in
+speed; with more it may use all cores and pin its threads. The half of the rounds counts in which
+all engines together took the least time. Times are those of the call alone, with inputs in place. A
+ratio is the median over rounds of this project's median divided by the other's; below 1 this
+project is faster. If other programs use cores, the ratio of the tenth percentiles is more reliable,
+and with one thread that of the processor time.
 
-Networks are built here with random weights, real models come from the data folder. OpenVINO reads `.tflite` files too; ONNX Runtime
-gets what is built here as `.onnx`, so real models are not for it. What an engine cannot run is said.
+Networks are built here with random weights, real models come from the data folder. OpenVINO reads
+`.tflite` files too; ONNX Runtime gets the networks as `.onnx`, so it cannot run the real models.
+Failures of an engine are reported.
 """
 
 import argparse
@@ -49,20 +52,20 @@ from report import (
 
 _PEERS = {"litert": "ai-edge-litert", "openvino": "openvino", "onnxruntime": "onnxruntime"}
 _FEWEST_RUNS, _MOST_RUNS = 2, 2000
-#: What a process that was stopped needs until its caches are warm again, as a part of a burst.
+#: Share of a burst that a process needs to warm its caches after it was stopped.
 _WARM_UP = 0.2
 
 
 @dataclass(kw_only=True)
 class Session:
-    """How everything is measured, and what was found.
+    """Configuration of the measurements, and their results.
 
     Attributes:
-        engines: those that are there.
-        peers: the interpreter of the others.
-        cores: that may be used, as many as the most threads.
-        prepares: whether it is measured what preparing takes.
-        peaks: operations a second in units of 10⁹, by kind and number of threads.
+        engines: the installed engines.
+        peers: the interpreter of the other engines.
+        cores: the cores to use, as many as the largest number of threads.
+        prepares: whether to measure preparation.
+        peaks: 10⁹ operations per second, by kind and number of threads.
     """
 
     engines: Sequence[str]
@@ -78,11 +81,11 @@ class Session:
     skipped: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def engines_for(self, case: Case) -> list[str]:
-        """Those that can read its files."""
+        """Returns the engines that can read a case's files."""
         return [engine for engine in self.engines if engine != "onnxruntime" or case.onnx is not None]
 
     def task(self, case: Case, engine: str, threads: int, **options: Any) -> Task:
-        """What a worker needs to know."""
+        """Returns the task of a worker."""
         path = case.onnx if engine == "onnxruntime" and case.onnx is not None else case.tflite
         return Task(
             engine=engine,
@@ -94,7 +97,7 @@ class Session:
         )
 
     def document(self) -> dict[str, Any]:
-        """All that was found."""
+        """Returns all results."""
         return {
             "peaks": [
                 {"kind": kind, "threads": count, "giga": rate} for (kind, count), rate in self.peaks.items()
@@ -107,7 +110,7 @@ class Session:
         }
 
     def show(self) -> None:
-        """The tables of all models, where there are any."""
+        """Prints the tables of all models that have results."""
         document = self.document()
         if document["preparations"]:
             show_preparations(document["preparations"])
@@ -117,12 +120,12 @@ class Session:
             say(f"peak of {peak['kind']} with {peak['threads']} threads: {peak['giga']:.0f} × 10⁹/s")
 
     def skip(self, case: Case, who: str, why: str) -> None:
-        """Says that something is not measured."""
+        """Records and prints that something is not measured."""
         self.skipped.setdefault(case.name, {})[who] = why
         say(f"{case.name}: without {who}: {why[:200]}")
 
     def measure_peaks(self, threads: Sequence[int]) -> None:
-        """What the multipliers can do; the best of all times that it was asked."""
+        """Measures the peak rates, and keeps the best ones so far."""
         for kind in ("float32", "int8"):
             for count in threads:
                 found = measure_peak(kind, self.cores[:count]) if count <= len(self.cores) else None
@@ -130,7 +133,7 @@ class Session:
                     self.peaks[kind, count] = max(found, self.peaks.get((kind, count), 0.0))
 
     def measure(self, case: Case, threads: Sequence[int]) -> None:
-        """One model on all engines."""
+        """Measures one model on all engines."""
         try:
             model = case.load()
         except Skipped as error:
@@ -147,7 +150,7 @@ class Session:
                 self._compare(case, count, workers, multiplications(model))
 
     def _started(self, stack: ExitStack, case: Case, threads: int, *, prepare: bool) -> dict[str, Worker]:
-        """The engines that can run it, ready. The first time they also prepare it without a cache."""
+        """Starts the engines that can run a model, optionally after a cold preparation."""
         workers = {}
         for engine in self.engines_for(case):
             try:
@@ -190,10 +193,10 @@ class Session:
         show_row(row)
 
     def take_turns(self, workers: Mapping[str, Worker], *, pinned: bool) -> list[Round]:
-        """Bursts of all engines in turn; single runs, by engine, for each round."""
+        """Runs bursts of all engines in turn; returns the runs by engine for each round."""
         runs = {}
         for name, worker in workers.items():
-            # The first runs say how many make a burst.
+            # The first runs determine how many make a burst.
             once = min(wall for wall, _ in worker.ask("burst", 1, 3))
             runs[name] = int(min(_MOST_RUNS, max(_FEWEST_RUNS, self.burst_ms / max(once, 1e-3))))
         chance = random.Random(0)  # noqa: S311
@@ -209,7 +212,7 @@ class Session:
         return rounds
 
     def measure_busy(self, case: Case) -> None:
-        """Two threads on two cores, one of which another program wants all the time, against one thread on the other core."""
+        """Compares two threads, one on a busy core, with one thread on the other core."""
         np.savez(self.folder / "inputs.npz", *inputs_of(case, case.load()))
         with ExitStack() as stack:
             workers: dict[str, Worker] = {}
@@ -236,19 +239,19 @@ class Session:
             )
 
     def measure_cycles(self, case: Case, count: int, threads: int) -> None:
-        """Memory while a model is prepared, run and dropped, with a cache and without."""
+        """Measures memory while a model is prepared, run and dropped, with and without a cache."""
         np.savez(self.folder / "inputs.npz", *inputs_of(case, case.load()))
         cache = self.folder / case.name / "cycles"
         cache.mkdir(parents=True)
         for where in (cache, None):
             worker = Worker(self.task(case, SUBJECT, threads, cache=where), self.peers)
             try:
-                # Without a cache each takes a compiler's time.
+                # Without a cache each cycle compiles.
                 cycles = count if where is not None else max(10, count // 50)
                 sizes = worker.ask("cycles", cycles)
             finally:
                 worker.close()
-            # What is set up once, and first pieces of each pool, are there after a fifth.
+            # Initial set-up and the first blocks of each pool are done after a fifth.
             grown = sizes[-1] - sizes[2]
             row = {"model": case.name, "cached": where is not None, "cycles": cycles, "resident_kib": sizes}
             self.rows.append(row)
@@ -258,7 +261,7 @@ class Session:
 
 @contextmanager
 def _busy(core: int) -> Iterator[None]:
-    """A program that never waits, on one core."""
+    """Runs a busy loop on one core."""
     code = f"import os\nos.sched_setaffinity(0, ({core},))\nwhile True: pass"
     process = subprocess.Popen([sys.executable, "-c", code])  # noqa: S603
     try:
@@ -269,7 +272,7 @@ def _busy(core: int) -> Iterator[None]:
 
 
 def _machine() -> dict[str, Any]:
-    """Where it was measured."""
+    """Describes the machine."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     processor = next((line.partition(": ")[2] for line in lines if line.startswith("model name")), "")
     return {
@@ -301,7 +304,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _engines(python: Path) -> list[str]:
-    """Those that are there; others are said."""
+    """Returns the installed engines, and reports the others."""
     found = [SUBJECT]
     for name, package in _PEERS.items():
         if python.exists() and can_import(python, package):
@@ -339,7 +342,7 @@ def main() -> None:
             else:
                 session.measure(case, threads)
             if arguments.json:
-                # What there is so far: some runs are interrupted.
+                # Prints intermediate results: some runs are interrupted.
                 arguments.json.write_text(json.dumps({"machine": machine, **session.document()}, indent=1))
         session.show()
     say(f"load {os.getloadavg()[0]:.1f}")

@@ -1,7 +1,7 @@
-"""One engine with one model, in a process and an environment of its own; `process.py` starts it.
+"""Runs one engine with one model, in a separate process and environment; `process.py` starts it.
 
-The first argument is a JSON object, see `main`. What the process answers goes to standard output, one JSON value a line; what engines
-print goes to standard error. Apart from its engine it needs NumPy only.
+The first argument is a JSON object, see `main`. Answers go to standard output, one JSON value per
+line; output of engines goes to standard error. Apart from its engine it needs NumPy only.
 """
 
 import gc
@@ -20,34 +20,34 @@ import numpy as np
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-#: A model's caches are found by what it contains; the token only has the right length.
+#: The cache key covers the model's contents; the token only needs the right length.
 _TOKEN = bytes(32)
 
 
 class Engine(Protocol):
-    """One way to run models.
+    """Way to run models.
 
     Attributes:
-        package: whose version is told.
+        package: the package whose version is reported.
     """
 
     package: str
 
     def load(self, path: str) -> None:
-        """Reads a file, as far as that is a step of its own; another one that is ready is dropped."""
+        """Reads a file, if that is a separate step; drops any prepared model."""
 
     def prepare(self, inputs: Sequence[Array]) -> None:
-        """Makes it ready to run, with its inputs in place."""
+        """Prepares the model for running, with its inputs in place."""
 
     def run(self) -> None:
-        """Runs it once."""
+        """Runs the model once."""
 
     def outputs(self) -> list[Array]:
-        """What the last run gave."""
+        """Returns the outputs of the last run."""
 
 
 class Neurald:
-    """The CPU device, through the runtime, with inputs and outputs in shared memory."""
+    """The CPU device through the runtime, with inputs and outputs in shared memory."""
 
     package = "neurald"
 
@@ -62,12 +62,12 @@ class Neurald:
         self._results: list[tuple[Any, Array]] = []
 
     def load(self, path: str) -> None:
-        """Maps the file and makes a model of it."""
+        """Maps the file and creates a model."""
         self._execution, self._results = None, []
         self._model = self._nd.load_tflite(path)
 
     def prepare(self, inputs: Sequence[Array]) -> None:
-        """Compiles, and runs once, if the shapes of the outputs are not known before."""
+        """Compiles the model; runs it once if the shapes of outputs are unknown."""
         builder = self._nd.CompilationBuilder(self._model, [self._device], self._threads)
         builder.set_caching(self._cache, _TOKEN if self._cache else b"")
         compilation = builder.finish()
@@ -91,16 +91,16 @@ class Neurald:
         return memory, np.frombuffer(memory.view(0, like.nbytes), like.dtype).reshape(like.shape)
 
     def run(self) -> None:
-        """Computes."""
+        """Computes the outputs."""
         self._execution.compute()
 
     def outputs(self) -> list[Array]:
-        """In the model's order."""
+        """Returns the outputs in the model's order."""
         return [view.copy() for _, view in self._results]
 
 
 class Litert:
-    """LiteRT with XNNPACK, as it comes."""
+    """LiteRT with XNNPACK, in its default configuration."""
 
     package = "ai-edge-litert"
 
@@ -110,12 +110,12 @@ class Litert:
         self._interpreter: Any = None
 
     def load(self, path: str) -> None:
-        """Makes an interpreter."""
+        """Creates an interpreter."""
         self._interpreter = None
         self._interpreter = self._make(model_path=path, num_threads=self._threads)
 
     def prepare(self, inputs: Sequence[Array]) -> None:
-        """Allocates, which is when XNNPACK prepares its part."""
+        """Allocates tensors, which prepares XNNPACK."""
         details = self._interpreter.get_input_details()
         for detail, array in zip(details, inputs, strict=True):
             if tuple(detail["shape"]) != array.shape:
@@ -125,17 +125,20 @@ class Litert:
             self._interpreter.set_tensor(detail["index"], array)
 
     def run(self) -> None:
-        """Invokes."""
+        """Invokes the interpreter."""
         self._interpreter.invoke()
 
     def outputs(self) -> list[Array]:
-        """In the model's order."""
+        """Returns the outputs in the model's order."""
         get = self._interpreter.get_tensor
         return [get(detail["index"]) for detail in self._interpreter.get_output_details()]
 
 
 class Openvino:
-    """OpenVINO's CPU device for the least latency; by default it would compute in bfloat16 where a processor has that."""
+    """OpenVINO's CPU device, set to minimal latency.
+
+    It must use float32, because it would use bfloat16 on processors that have it.
+    """
 
     package = "openvino"
 
@@ -153,11 +156,11 @@ class Openvino:
         self._request: Any = None
 
     def load(self, path: str) -> None:
-        """Compiling reads the file."""
+        """Only stores the path: compiling reads the file."""
         self._path, self._request = path, None
 
     def prepare(self, inputs: Sequence[Array]) -> None:
-        """Reads and compiles."""
+        """Reads and compiles the file."""
         self._request = self._core.compile_model(self._path, "CPU", self._options).create_infer_request()
         for position, array in enumerate(inputs):
             tensor = self._request.get_input_tensor(position)
@@ -166,16 +169,19 @@ class Openvino:
             tensor.data[...] = array
 
     def run(self) -> None:
-        """Infers."""
+        """Runs inference."""
         self._request.infer()
 
     def outputs(self) -> list[Array]:
-        """In the model's order."""
+        """Returns the outputs in the model's order."""
         return [np.array(tensor.data) for tensor in self._request.output_tensors]
 
 
 class OnnxRuntime:
-    """ONNX Runtime's CPU provider on the network's `.onnx` file, whose images are NCHW and whose bytes are unsigned."""
+    """ONNX Runtime's CPU provider on the network's `.onnx` file.
+
+    Its images are NCHW and its bytes unsigned.
+    """
 
     package = "onnxruntime"
 
@@ -189,12 +195,12 @@ class OnnxRuntime:
         self._is_signed = False
 
     def load(self, path: str) -> None:
-        """Making a session reads the file and optimises it."""
+        """Creates a session, which reads and optimises the file."""
         self._binding = None
         self._session = self._module.InferenceSession(path, self._options, providers=["CPUExecutionProvider"])
 
     def prepare(self, inputs: Sequence[Array]) -> None:
-        """Binds."""
+        """Binds inputs and outputs."""
         self._binding = self._session.io_binding()
         self._is_signed = inputs[0].dtype == np.int8
         for slot, array in zip(self._session.get_inputs(), inputs, strict=True):
@@ -204,17 +210,17 @@ class OnnxRuntime:
             self._binding.bind_output(slot.name)
 
     def _flipped(self, array: Array) -> Array:
-        """Signed bytes as unsigned ones and back."""
+        """Converts signed bytes to unsigned ones or back."""
         if not self._is_signed:
             return array
         return (array.view(np.uint8) ^ 0x80).view(np.uint8 if array.dtype == np.int8 else np.int8)
 
     def run(self) -> None:
-        """Runs with what is bound."""
+        """Runs with the bound inputs and outputs."""
         self._session.run_with_iobinding(self._binding)
 
     def outputs(self) -> list[Array]:
-        """As the `.tflite` file has them."""
+        """Returns the outputs in the form of the `.tflite` file."""
         return [self._flipped(_moved(each, (0, 2, 3, 1))) for each in self._binding.copy_outputs_to_cpu()]
 
 
@@ -231,7 +237,10 @@ ENGINES: dict[str, Any] = {
 
 
 def memory_kib(kind: str) -> int:
-    """Resident memory, now (VmRSS) or at most (VmHWM); that of `getrusage` would begin with the parent's."""
+    """Returns current (VmRSS) or peak (VmHWM) resident memory.
+
+    `getrusage` would include the parent's.
+    """
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(kind):
             return int(line.split()[1])
@@ -239,7 +248,7 @@ def memory_kib(kind: str) -> int:
 
 
 def burst(engine: Engine, warm_up: int, runs: int) -> list[tuple[float, float]]:
-    """Milliseconds of each run: what it took, and the processor's time of all threads."""
+    """Returns the duration of each run and the processor time of all threads, in milliseconds."""
     run, now, used = engine.run, time.perf_counter_ns, time.process_time_ns
     for _ in range(warm_up):
         run()
@@ -253,7 +262,7 @@ def burst(engine: Engine, warm_up: int, runs: int) -> list[tuple[float, float]]:
 
 
 def cycles(engine: Engine, path: str, inputs: Sequence[Array], count: int) -> list[int]:
-    """Prepares, runs and drops again and again; resident KiB before, and after each tenth."""
+    """Prepares, runs and drops repeatedly; returns resident KiB before, and after each tenth."""
     sizes = [memory_kib("VmRSS")]
     for number in range(1, count + 1):
         engine.load(path)
@@ -266,7 +275,7 @@ def cycles(engine: Engine, path: str, inputs: Sequence[Array], count: int) -> li
 
 
 def prepared(engine: Engine, path: str, inputs: Sequence[Array]) -> dict[str, float]:
-    """Makes a model ready and runs it; milliseconds."""
+    """Prepares a model and runs it; returns milliseconds."""
     times = [time.perf_counter_ns()]
     steps: tuple[Callable[[], None], ...] = (
         lambda: engine.load(path),
@@ -281,10 +290,11 @@ def prepared(engine: Engine, path: str, inputs: Sequence[Array]) -> dict[str, fl
 
 
 def main() -> None:
-    """Answers with what preparing took, then obeys one command a line until standard input ends.
+    """Reports the preparation, then executes one command per line until standard input ends.
 
-    The argument has `engine`, `model` (a file), `threads`, `inputs` (`.npz`), `outputs` (where to put them), `cores`, `cache` (a folder or
-    None) and `again` (whether to prepare a second time). Commands are `["burst", warm-up, runs]`, `["cycles", count]` and `["memory"]`.
+    The argument has `engine`, `model` (a file), `threads`, `inputs` (`.npz`), `outputs` (a file to
+    write), `cores`, `cache` (a folder or None) and `again` (whether to prepare a second time).
+    Commands are `["burst", warm-up, runs]`, `["cycles", count]` and `["memory"]`.
     """
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)

@@ -1,17 +1,21 @@
-"""What it costs to run a model in a driver daemon: bursts, calls, and plain gRPC that carries the bytes.
+"""Measures the cost of running a model in a driver daemon.
+
+Bursts, calls, and gRPC with inline data.
 
     python benchmarks/ipc/run.py [--rounds 160] [--json]
 
-Two models: the identity on 600 KB, which costs as little as any can, and one that computes for about a millisecond. Each is
-run by the CPU device in this process and in a daemon, both in all ways that there are; `grpc_bytes` is a small server of its
-own that takes an input inside a message and gives the output back inside one, having run the same prepared model. Ways
-take turns in short rounds, in random order, so that what disturbs the machine disturbs all of them alike. Figures are of
-the quarter of the rounds in which all ways together took the least time, which others disturbed least.
+There are two models: the identity on 600 KB, which costs as little as possible, and one that
+computes for about a millisecond. The CPU device runs each in this process and in a daemon, in all
+available ways; `grpc_bytes` is a minimal server that receives an input inside a message and returns
+the output inside one, after running the same prepared model. Ways alternate in short rounds, in
+random order, so that interference affects all alike. Figures come from the quarter of the rounds in
+which all ways together took the least time.
 
-Cores of a shared machine differ in speed, by a factor of two and from second to second. So in each round the model runs on
-the same core whatever the way, in process or in a server, and what calls a server runs on another; the two cores
-change places from round to round. What a way costs more than the same run in process is told by the medians of each
-round (p50: the median of their differences) and by all runs together (p99: the difference of the two 99th percentiles).
+Cores of a shared machine differ in speed, by a factor of two and from second to second. In each
+round the model therefore runs on the same core for all ways, in process or in a server, and the
+caller of a server on another; the two cores are swapped from round to round. The overhead over the
+same run in process is computed from the medians of each round (p50: the median of their
+differences) and from all runs together (p99: the difference of the two 99th percentiles).
 """
 
 import argparse
@@ -40,18 +44,18 @@ import neurald as nd
 _ELEMENTS = 224 * 224 * 3
 _METHOD = "/neurald.benchmark.Bytes/Run"
 _RUNS_PER_ROUND = 10
-#: Takes longer than a daemon stays awake after an execution.
+#: Warm-up runs, which take longer than a daemon stays awake after an execution.
 _WARM_UP = 10
-#: The part of the rounds that counts.
+#: Share of the rounds that counts.
 _KEPT = 0.25
 _START_TIMEOUT_S = 60.0
 _IN_PROCESS = ("in_process", "in_process_arrays")
-#: A model that is computed by several threads would have more cores in one process than in the other.
+#: With several threads, a model would have more cores in one process than in the other.
 _ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "NEURALD_THREADS": "1"}
 
 
 def identity() -> nd.Model:
-    """RESHAPE to the same shape."""
+    """Builds a RESHAPE to the same shape."""
     builder = nd.ModelBuilder()
     shape = (1, _ELEMENTS)
     source = builder.add_operand(nd.OperandType.TENSOR_FLOAT32, shape)
@@ -64,9 +68,10 @@ def identity() -> nd.Model:
 
 
 def millisecond() -> nd.Model:
-    """TANH of TANH of … so often that it takes about a millisecond.
+    """Builds a chain of TANH that takes about a millisecond.
 
-    Each value is small enough to come from memory that is used again: new pages would cost more in one process than in another.
+    Each value is small enough to use recycled memory: new pages would cost more in one process than
+    in another.
     """
     builder = nd.ModelBuilder()
     operands = [builder.add_operand(nd.OperandType.TENSOR_FLOAT32, (1, 25_000)) for _ in range(41)]
@@ -80,7 +85,7 @@ MODELS = {"identity": identity, "millisecond": millisecond}
 
 
 def compiled(model: nd.Model, device: nd.Device) -> nd.Compilation:
-    """A model for one device."""
+    """Compiles a model for one device."""
     builder = nd.CompilationBuilder(model, devices=[device])
     builder.set_caching(None)
     return builder.finish()
@@ -89,9 +94,9 @@ def compiled(model: nd.Model, device: nd.Device) -> nd.Compilation:
 def bound(
     compilation: nd.Compilation, memory: nd.Memory, *, shared_input: bool, shared_output: bool
 ) -> nd.Execution:
-    """A reusable execution whose input and output lie in shared memory, or else in arrays.
+    """Creates a reusable execution whose input and output lie in shared memory, or else in arrays.
 
-    All use the same memory: how well its pages fit into a cache is a matter of luck.
+    All use the same memory, because its cache behaviour varies by allocation.
     """
     operands, model = compilation.model.main.operands, compilation.model
     shape = operands[model.inputs[0]].dimensions or ()
@@ -110,7 +115,7 @@ def bound(
 
 
 def serve_bytes(model: str, address: str) -> None:
-    """Serves a model by messages that carry the bytes, until standard input ends."""
+    """Serves a model through messages with inline data, until standard input ends."""
     compilation = compiled(MODELS[model](), nd.devices()[0])
     shape = compilation.model.main.operands[compilation.model.inputs[0]].dimensions or ()
     values, result = np.empty(shape, np.float32), np.empty(shape, np.float32)
@@ -140,7 +145,10 @@ _LIMITS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_leng
 
 
 def started(stack: ExitStack, *command: str) -> int:
-    """Starts a program that says "ready", or an address, once it serves; stops it with the stack. Gives its process ID."""
+    """Starts a server program, which the stack stops; returns its process id.
+
+    The program prints a line when it serves.
+    """
     environment = {**os.environ, **_ONE_THREAD}
     process = subprocess.Popen(  # noqa: S603
         [sys.executable, *command],
@@ -158,10 +166,10 @@ def started(stack: ExitStack, *command: str) -> int:
 
 
 class Placement:
-    """Which core the model runs on, and which its caller. With one core all stays where it is.
+    """Assignment of the model and its caller to cores. With one core nothing is moved.
 
     Args:
-        servers: process IDs of those that run the model.
+        servers: the process ids of the servers that run the model.
     """
 
     def __init__(self, servers: list[int]) -> None:
@@ -174,16 +182,16 @@ class Placement:
         self._cores.reverse()
         for server in self._servers:
             for thread in Path(f"/proc/{server}/task").iterdir():
-                # One that ends meanwhile needs no core.
+                # Ignore threads that end meanwhile.
                 with suppress(ProcessLookupError):
                     os.sched_setaffinity(int(thread.name), self._cores[:1])
 
     def enter(self, *, in_process: bool) -> None:
-        """Moves this thread to where the model runs, or to where it does not."""
+        """Moves this thread to the model's core, or to the other one."""
         os.sched_setaffinity(0, self._cores[:1] if in_process else self._cores[-1:])
 
     def leave(self) -> None:
-        """Lets this thread run everywhere again."""
+        """Lets this thread run on any core again."""
         os.sched_setaffinity(0, self._all)
 
 
@@ -191,7 +199,7 @@ _DAEMON = "import sys; from neurald.service.daemon.daemon import serve; serve('c
 
 
 def paths(stack: ExitStack, model: str, folder: str) -> tuple[dict[str, Callable[[], object]], Placement]:
-    """The ways to run a model once, by name, and where."""
+    """Returns the ways to run a model once, by name, and the assignment to cores."""
     daemon = started(stack, "-c", _DAEMON, f"unix://{folder}/cpu.sock")
     bytes_address = f"unix:{folder}/{model}.bytes"
     server = started(stack, __file__, "--serve-bytes", model, bytes_address)
@@ -232,7 +240,7 @@ def paths(stack: ExitStack, model: str, folder: str) -> tuple[dict[str, Callable
 
 
 def measure(ways: dict[str, Callable[[], object]], placement: Placement, rounds: int) -> dict[str, Any]:
-    """Microseconds of single runs, by way, in the rounds that took the least time in all."""
+    """Returns microseconds of single runs, by way, in the rounds with the least total time."""
     order = list(ways)
     samples: list[dict[str, list[float]]] = []
     for way in ways.values():
@@ -273,7 +281,7 @@ def measure(ways: dict[str, Callable[[], object]], placement: Placement, rounds:
 def overheads(
     rounds: list[dict[str, list[float]]], table: dict[str, dict[str, float]]
 ) -> dict[str, dict[str, float]]:
-    """What each way costs more than the same run in process."""
+    """Returns the overhead of each way over the same run in process."""
     extra = {}
     for name in table:
         if name in _IN_PROCESS:
@@ -288,7 +296,7 @@ def overheads(
 
 
 def show(model: str, report: dict[str, Any]) -> None:
-    """Prints a report for people."""
+    """Prints a report."""
     table, extra = report["microseconds"], report["overhead_microseconds"]
     print(f"\n{model}: the {report['rounds_kept']} least disturbed of {report['rounds']} rounds")  # noqa: T201
     print(f"{'way':20}{'p10 µs':>10}{'p50':>10}{'p99':>10}{'over p50':>12}{'over p99':>10}{'gRPC / it':>11}")  # noqa: T201

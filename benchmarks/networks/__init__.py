@@ -1,4 +1,4 @@
-"""Networks to measure with: MobileNet v1 and v2 and ResNet-50 with random weights, as files of several formats and types."""
+"""Benchmark networks: MobileNet v1 and v2 and ResNet-50 with random weights, in several formats."""
 
 from .architectures import NETWORKS
 from .network import Activation, Layer, Network

@@ -6,7 +6,7 @@ from .network import Activation, Network
 
 
 def mobilenet_v1() -> Network:
-    """MobileNet (Howard et al., 2017), width 1, 224 × 224."""
+    """Builds MobileNet (Howard et al., 2017), width 1, 224 × 224."""
     network = Network()
     layer = network.convolution(network.image, 32, 3, 2, Activation.RELU6)
     blocks = (
@@ -28,7 +28,7 @@ def mobilenet_v1() -> Network:
 
 
 def mobilenet_v2() -> Network:
-    """MobileNetV2 (Sandler et al., 2018), width 1, 224 × 224."""
+    """Builds MobileNetV2 (Sandler et al., 2018), width 1, 224 × 224."""
     network = Network()
     layer = network.convolution(network.image, 32, 3, 2, Activation.RELU6)
     blocks = (
@@ -55,7 +55,7 @@ def mobilenet_v2() -> Network:
 
 
 def resnet_50() -> Network:
-    """ResNet-50 (He et al., 2016), 224 × 224, with the stride in the 3 × 3 convolutions."""
+    """Builds ResNet-50 (He et al., 2016), 224 × 224, with the stride in the 3 × 3 convolutions."""
     network = Network()
     layer = network.convolution(network.image, 64, 7, 2, Activation.RELU)
     layer = network.maximum_pool(layer, 3, 2)
@@ -74,7 +74,7 @@ def resnet_50() -> Network:
 
 
 def addition() -> Network:
-    """One number added to itself: whatever it takes is overhead."""
+    """Builds an addition of one number to itself, which measures overhead only."""
     network = Network(size=1, channels=1)
     network.sum(network.image, network.image)
     return network

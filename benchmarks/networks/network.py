@@ -1,7 +1,8 @@
-"""A network layer by layer, with weights, and values for one image.
+"""Networks built layer by layer, with weights, and values for one image.
 
-Weights are random and scaled layer by layer so that sums have unit variance, as trained networks' have after
-normalisation: biases, limits of activations, quantisation and the range of half precision then matter as they do in practice.
+Weights are random and scaled by layer such that sums have unit variance, like those of trained
+networks after normalisation: biases, limits of activations, quantisation and the range of half
+precision then matter as they do in practice.
 """
 
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class Activation(Enum):
-    """What a layer applies to its sums, by TFLite's numbers."""
+    """Activation function of a layer, by TFLite's numbers."""
 
     NONE = 0
     RELU = 1
@@ -23,16 +24,17 @@ class Activation(Enum):
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Layer:
-    """One layer.
+    """Layer of a network.
 
     Attributes:
         kind: TFLite's name of its operator, "" for the image.
         sources: the layers that it reads.
-        value: what it gives for the image.
-        weights: (outputs, height, width, inputs), (1, height, width, channels) for DEPTHWISE_CONV_2D, and
-            (outputs, inputs) for FULLY_CONNECTED.
-        bias: one for each output.
-        kernel, stride: of windows, in both directions; a window that is smaller than the image is padded to keep the size.
+        value: its output for the image.
+        weights: (outputs, height, width, inputs), (1, height, width, channels) for
+            DEPTHWISE_CONV_2D, and (outputs, inputs) for FULLY_CONNECTED.
+        bias: one value for each output.
+        kernel, stride: those of windows, in both directions; windows smaller than the image are
+            padded to keep the size.
     """
 
     kind: str
@@ -45,7 +47,7 @@ class Layer:
     activation: Activation = Activation.NONE
 
     def pads(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        """What a window adds above and below, left and right."""
+        """Returns the padding of a window above and below, left and right."""
         height, width = (
             padding(length, self.kernel, self.stride) for length in self.sources[0].value.shape[1:3]
         )
@@ -53,12 +55,12 @@ class Layer:
 
 
 class Network:
-    """Makes a network layer by layer, computing as it goes.
+    """Builds a network layer by layer, and computes its values.
 
     Args:
         size: height and width of the image.
         channels: of the image.
-        seed: of the image and the weights.
+        seed: the seed of the image and the weights.
     """
 
     def __init__(self, size: int = 224, channels: int = 3, seed: int = 0) -> None:
@@ -68,12 +70,12 @@ class Network:
 
     @property
     def image(self) -> Layer:
-        """The input."""
+        """Input of the network."""
         return self.layers[0]
 
     @property
     def output(self) -> Layer:
-        """The last layer."""
+        """Last layer."""
         return self.layers[-1]
 
     def convolution(
@@ -84,7 +86,7 @@ class Network:
         stride: int = 1,
         activation: Activation = Activation.NONE,
     ) -> Layer:
-        """CONV_2D."""
+        """Adds a CONV_2D."""
         depth = source.value.shape[3]
         weights = self._random.standard_normal((channels, kernel, kernel, depth)).astype(np.float32)
         windows = _windows(source.value, kernel, stride)
@@ -92,7 +94,7 @@ class Network:
         return self._weighted("CONV_2D", source, sums, weights, kernel, stride, activation)
 
     def depthwise(self, source: Layer, stride: int, kernel: int = 3) -> Layer:
-        """DEPTHWISE_CONV_2D with RELU6."""
+        """Adds a DEPTHWISE_CONV_2D with RELU6."""
         shape = (1, kernel, kernel, source.value.shape[3])
         weights = self._random.standard_normal(shape).astype(np.float32)
         windows = _windows(source.value, kernel, stride)
@@ -123,17 +125,17 @@ class Network:
         )
 
     def sum(self, first: Layer, second: Layer, activation: Activation = Activation.NONE) -> Layer:
-        """ADD."""
+        """Adds an ADD."""
         value = _activated(first.value + second.value, activation)
         return self._add("ADD", (first, second), value, activation=activation)
 
     def maximum_pool(self, source: Layer, kernel: int, stride: int) -> Layer:
-        """MAX_POOL_2D."""
+        """Adds a MAX_POOL_2D."""
         windows = _windows(source.value, kernel, stride, outside=-np.inf)
         return self._add("MAX_POOL_2D", (source,), windows.max(axis=(3, 4)), kernel=kernel, stride=stride)
 
     def classify(self, source: Layer, classes: int = 1000) -> Layer:
-        """AVERAGE_POOL_2D of the whole image, RESHAPE and FULLY_CONNECTED."""
+        """Adds an AVERAGE_POOL_2D of the whole image, RESHAPE and FULLY_CONNECTED."""
         size, channels = source.value.shape[1], source.value.shape[3]
         mean = source.value.mean(axis=(1, 2), keepdims=True)
         pooled = self._add("AVERAGE_POOL_2D", (source,), mean, kernel=size)
@@ -155,7 +157,7 @@ class Network:
 
 
 def padding(length: int, kernel: int, stride: int) -> tuple[int, int]:
-    """What keeps the size of an image in one direction: before and behind."""
+    """Returns the padding before and after that keeps the size of an image in one direction."""
     total = max(0, (-(-length // stride) - 1) * stride + kernel - length)
     return total // 2, total - total // 2
 
@@ -167,7 +169,7 @@ def _activated(value: Array, activation: Activation) -> Array:
 
 
 def _windows(value: Array, kernel: int, stride: int, outside: float = 0.0) -> Array:
-    """(1, height, width, kernel, kernel, channels)."""
+    """Returns windows of shape (1, height, width, kernel, kernel, channels)."""
     pads = [padding(length, kernel, stride) for length in value.shape[1:3]]
     padded = np.pad(value, ((0, 0), *pads, (0, 0)), constant_values=outside)
     views = np.lib.stride_tricks.sliding_window_view(padded, (kernel, kernel), (1, 2))

@@ -1,7 +1,8 @@
-"""Networks as `.onnx` files, written field by field: the format is Protocol Buffers, and little of it is needed.
+"""Writes networks as `.onnx` files, field by field: only little of Protocol Buffers is needed.
 
-Images are NCHW there. Quantised files have unsigned activations, signed ones shifted by 128, and say where values are quantised
-by QuantizeLinear and DequantizeLinear. Activations need no operators then: they are where quantised values end.
+Images are NCHW. Quantised files have unsigned activations, with signed ones shifted by 128, and
+express quantisation with QuantizeLinear and DequantizeLinear. Activation functions then need no
+operators: the limits of quantised values implement them.
 """
 
 from collections.abc import Sequence
@@ -25,11 +26,11 @@ _INTEGER, _INTEGERS = 2, 7
 
 
 def onnx_file(network: Network, dtype: Any = np.float32) -> bytes:
-    """The file.
+    """Returns the file.
 
     Args:
-        network: what to write.
-        dtype: float32; int8 or uint8: weights of that type, and inputs and outputs that are uint8.
+        network: the network to write.
+        dtype: float32; or int8 or uint8 for weights of that type with uint8 inputs and outputs.
     """
     dtype = np.dtype(dtype)
     writer = _Writer() if dtype == np.float32 else _QuantizedWriter(network, dtype)
@@ -37,7 +38,7 @@ def onnx_file(network: Network, dtype: Any = np.float32) -> bytes:
 
 
 class _Writer:
-    """Writes float32."""
+    """Writes float32 networks."""
 
     def __init__(self) -> None:
         self._nodes: list[bytes] = []
@@ -108,7 +109,7 @@ class _Writer:
         return result
 
     def _constants(self, layer: Layer) -> list[str]:
-        """Weights and bias."""
+        """Adds weights and bias."""
         if layer.weights is None or layer.bias is None:
             return []
         return [self._constant(_outputs_first(layer, layer.weights)), self._constant(layer.bias)]
@@ -145,14 +146,14 @@ class _Writer:
 
 @dataclass(frozen=True, slots=True)
 class _Parameters:
-    """The names of a scale and a zero point."""
+    """Names of a scale and a zero point."""
 
     scale: str
     zero_point: str
 
 
 class _QuantizedWriter(_Writer):
-    """Writes bytes."""
+    """Writes quantised networks."""
 
     def __init__(self, network: Network, dtype: "np.dtype[Any]") -> None:
         super().__init__()
@@ -195,7 +196,7 @@ class _QuantizedWriter(_Writer):
         ]
 
     def _stored_constant(self, data: Array, how: Quantized) -> str:
-        """A constant, whose outputs come first."""
+        """Adds a constant whose outputs come first."""
         scales: Any = np.array(how.scales, np.float32)
         zero_points: Any = np.full(scales.shape, how.zero_point, data.dtype)
         if len(how.scales) == 1:
@@ -207,7 +208,7 @@ class _QuantizedWriter(_Writer):
 
 
 def _outputs_first(layer: Layer, weights: Array) -> Array:
-    """Weights as ONNX has them: (outputs, inputs, height, width)."""
+    """Returns weights in ONNX's order: (outputs, inputs, height, width)."""
     if layer.kind == "FULLY_CONNECTED":
         return weights
     return weights.transpose((3, 0, 1, 2) if layer.kind == "DEPTHWISE_CONV_2D" else (0, 3, 1, 2))
@@ -218,7 +219,7 @@ def _channels_first(value: Array) -> Array:
 
 
 def _port(name: str, shape: Sequence[int], dtype: "np.dtype[Any]") -> bytes:
-    """An input or output."""
+    """Encodes an input or output."""
     lengths = _message(*((1, _message((1, length))) for length in shape))
     return _message((1, name.encode()), (2, _message((1, _message((1, _TYPES[dtype]), (2, lengths))))))
 
@@ -230,7 +231,7 @@ def _attribute(name: str, value: int | tuple[int, ...]) -> bytes:
 
 
 def _message(*fields: tuple[int, int | bytes]) -> bytes:
-    """A message of numbers and of what has a length."""
+    """Encodes a message of numbers and length-delimited fields."""
     parts = []
     for number, value in fields:
         if isinstance(value, int):

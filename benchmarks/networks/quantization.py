@@ -1,7 +1,8 @@
-"""How a network is quantised to bytes, from what it computes for its image.
+"""Quantises a network to bytes, based on its values for the image.
 
-Signed bytes: activations asymmetric, weights symmetric with a scale for each output (one for FULLY_CONNECTED), as newer converters do.
-Unsigned bytes: all asymmetric with one scale, as older ones did.
+Signed bytes: activations are asymmetric, weights symmetric with a scale for each output (one for
+FULLY_CONNECTED), like in newer converters. Unsigned bytes: everything is asymmetric with one scale,
+like in older ones.
 """
 
 from collections.abc import Mapping
@@ -11,17 +12,17 @@ import numpy as np
 
 from .network import Array, Layer, Network
 
-#: Operators that give values as their source has them.
+#: Operators that pass values on unchanged.
 _MOVERS = ("MAX_POOL_2D", "AVERAGE_POOL_2D", "RESHAPE")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Quantized:
-    """How values are stored: real = scale × (stored − zero point).
+    """Quantisation of values: real = scale × (stored − zero point).
 
     Attributes:
         scales: one, or one for each index of an axis.
-        axis: of several scales.
+        axis: the axis of several scales.
         data: the stored values of constants.
     """
 
@@ -34,7 +35,7 @@ class Quantized:
 def quantized_activations(
     network: Network, dtype: "np.dtype[np.uint8 | np.int8]"
 ) -> Mapping[Layer, Quantized]:
-    """For every layer."""
+    """Returns the quantisation of every layer's output."""
     found: dict[Layer, Quantized] = {}
     for layer in network.layers:
         if layer.kind in _MOVERS:
@@ -46,7 +47,7 @@ def quantized_activations(
 
 
 def quantized_weights(layer: Layer, dtype: "np.dtype[np.uint8 | np.int8]") -> Quantized:
-    """The weights of a layer that has some."""
+    """Quantises the weights of a layer that has some."""
     weights = layer.weights
     if weights is None:
         raise ValueError(f"{layer.kind} has no weights")
@@ -65,7 +66,7 @@ def quantized_weights(layer: Layer, dtype: "np.dtype[np.uint8 | np.int8]") -> Qu
 
 
 def quantized_bias(layer: Layer, source: Quantized, weights: Quantized) -> Quantized:
-    """The bias of a layer, with the scale of its sums."""
+    """Quantises the bias of a layer, with the scale of its accumulators."""
     if layer.bias is None:
         raise ValueError(f"{layer.kind} has no bias")
     scales = np.float32(source.scales[0]) * np.array(weights.scales, np.float32)
@@ -74,7 +75,7 @@ def quantized_bias(layer: Layer, source: Quantized, weights: Quantized) -> Quant
 
 
 def _asymmetric(values: Array, dtype: "np.dtype[np.uint8 | np.int8]") -> tuple[float, int]:
-    """Scale and zero point that cover all values and zero."""
+    """Returns the scale and zero point that cover all values and zero."""
     low, high = min(0.0, float(values.min())), max(0.0, float(values.max()))
     scale = float(np.float32((high - low) / 255)) or 1.0
     return scale, int(np.iinfo(dtype).min + np.rint(-low / scale))

@@ -1,4 +1,4 @@
-"""Networks as `.tflite` files."""
+"""Writes networks as `.tflite` files."""
 
 import sys
 from pathlib import Path
@@ -18,11 +18,11 @@ _NAMES = {np.dtype(np.float32): "FLOAT32", np.dtype(np.int8): "INT8", np.dtype(n
 
 
 def tflite_file(network: Network, dtype: Any = np.float32) -> bytes:
-    """The file.
+    """Returns the file.
 
     Args:
-        network: what to write.
-        dtype: float32, or int8 or uint8 for a quantised file, inputs and outputs included.
+        network: the network to write.
+        dtype: float32, or int8 or uint8 for a quantised file, including inputs and outputs.
     """
     return _Writer(network, np.dtype(dtype)).write()
 
@@ -64,7 +64,7 @@ class _Writer:
         self._graph.operator(layer.kind, inputs, (self._tensors[layer],), options, **values)
 
     def _constants(self, layer: Layer) -> list[int]:
-        """Weights and bias."""
+        """Adds weights and bias."""
         if self._quantized is None:
             arrays = (layer.weights, layer.bias)
             return [self._tensor(each.shape, data=each) for each in arrays if each is not None]
@@ -84,7 +84,7 @@ class _Writer:
         )
 
     def _tensor(self, *arguments: Any, **attributes: Any) -> int:
-        """A tensor with a name of its own: there are readers that tell tensors apart by their names."""
+        """Adds a tensor with a unique name: some readers identify tensors by name."""
         self._count += 1
         return self._graph.tensor(*arguments, name=f"t{self._count}", **attributes)
 

@@ -1,12 +1,15 @@
-"""What networks take on an OpenCL device, beside PyTorch and LiteRT on the same GPU.
+"""Compares networks on an OpenCL device with PyTorch and LiteRT on the same GPU.
 
-    python benchmarks/opencl/run.py [--networks mobilenet_v2 resnet_50] [--precisions fp32 relaxed int8] [--runs 200]
+    python benchmarks/opencl/run.py [--networks mobilenet_v2 resnet_50]
+                                    [--precisions fp32 relaxed int8] [--runs 200]
 
-The networks are those of `benchmarks/networks`, batch 1. Ours is prepared twice, without and with what the first time kept in the
-cache; then its kernels are run alone, and whole executions with inputs and outputs in host memory. Figures are medians in
-microseconds: of the kernels from the first launch to the end of the last, and of the whole call. PyTorch runs torchvision's networks of the same shape, launch by launch and as a
-CUDA graph, inputs and outputs on the GPU; relaxed means halves there. LiteRT runs the same file on its GPU accelerator,
-without and with writing inputs and reading outputs. Peers that are not installed are named and left out.
+The networks are those of `benchmarks/networks`, batch 1. neurald prepares each one twice, with a
+cold and a warm cache; then its kernels run alone, and whole executions with inputs and outputs in
+host memory. Figures are medians in microseconds: of the kernels from the first launch to the end of
+the last, and of the whole call. PyTorch runs torchvision's networks of the same shape, launch by
+launch and as a CUDA graph, with inputs and outputs on the GPU; "relaxed" means float16 there.
+LiteRT runs the same file on its GPU accelerator, with and without transfers of inputs and outputs.
+Peers that are not installed are reported and skipped.
 """
 
 import argparse
@@ -29,7 +32,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from networks import NETWORKS, Network, tflite_file
 
-#: Of files; relaxed ones are float32 files whose model allows float16.
+#: Types of the files; relaxed ones are float32 files whose model allows float16.
 _TYPES = {"fp32": np.float32, "relaxed": np.float32, "int8": np.int8}
 _TORCHVISION = {"mobilenet_v2": "mobilenet_v2", "resnet_50": "resnet50"}
 _TOKEN = bytes(32)
@@ -38,11 +41,11 @@ _WARM_UP_S = 0.5
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Figure:
-    """One measurement.
+    """Result of one measurement.
 
     Attributes:
-        compute_us: with inputs and outputs where they are.
-        whole_us: with both in host memory; None where that was not measured.
+        compute_us: the time without transfers.
+        whole_us: the time with transfers to and from host memory; None if not measured.
     """
 
     who: str
@@ -52,7 +55,7 @@ class Figure:
 
 
 def median_us(run: Callable[[], object], runs: int) -> float:
-    """The median of so many runs, after half a second of runs that do not count: clocks rise as long as that."""
+    """Returns the median of this many runs, after half a second of warm-up to raise clocks."""
     started = time.perf_counter()
     while time.perf_counter() - started < _WARM_UP_S:
         run()
@@ -65,7 +68,7 @@ def median_us(run: Callable[[], object], runs: int) -> float:
 
 
 class _Device(OpenClDevice):
-    """Keeps the prepared model that it gives."""
+    """Device that keeps the model it prepared last."""
 
     prepared: OpenClPreparedModel
 
@@ -75,7 +78,7 @@ class _Device(OpenClDevice):
 
 
 def ours(path: Path, network: Network, precision: str, runs: int) -> Iterator[Figure]:
-    """The OpenCL driver, from a cold and a warm cache."""
+    """Measures the OpenCL driver, from a cold and a warm cache."""
     model = nd.load_tflite(path)
     if precision == "relaxed":
         model = dataclasses.replace(model, relaxed=True)
@@ -114,7 +117,7 @@ def ours(path: Path, network: Network, precision: str, runs: int) -> Iterator[Fi
 
 
 def pytorch(name: str, precision: str, runs: int) -> Iterator[Figure]:
-    """PyTorch on CUDA.
+    """Measures PyTorch on CUDA.
 
     Raises:
         ImportError: it is not installed.
@@ -159,7 +162,7 @@ def pytorch(name: str, precision: str, runs: int) -> Iterator[Figure]:
 
 
 def litert(path: Path, network: Network, precision: str, runs: int) -> Iterator[Figure]:
-    """LiteRT on its GPU accelerator.
+    """Measures LiteRT on its GPU accelerator.
 
     Raises:
         ImportError: it is not installed.
@@ -188,7 +191,7 @@ def litert(path: Path, network: Network, precision: str, runs: int) -> Iterator[
 
 
 def measured(name: str, precision: str, runs: int, folder: Path) -> None:
-    """Measures one network with everybody, and prints the figures and ratios."""
+    """Measures one network with all engines, and prints the figures and ratios."""
     network = NETWORKS[name]()
     path = folder / f"{name}_{precision}.tflite"
     path.write_bytes(tflite_file(network, _TYPES[precision]))
@@ -205,9 +208,9 @@ def measured(name: str, precision: str, runs: int, folder: Path) -> None:
                 own = own or figure
                 _print(figure, own)
         except ImportError as error:
-            print(f"  {who} is left out: {error}")  # noqa: T201
+            print(f"  {who} is skipped: {error}")  # noqa: T201
         except Exception as error:
-            # One engine's failure says nothing about the others.
+            # A failure of one engine must not stop the others.
             print(f"  {who} failed: {type(error).__name__}: {str(error)[:300]}")  # noqa: T201
 
 
@@ -219,7 +222,7 @@ def _print(figure: Figure, own: Figure) -> None:
 
 
 def main() -> None:
-    """See the module."""
+    """Runs the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--networks", nargs="+", choices=sorted(_TORCHVISION), default=sorted(_TORCHVISION))
     parser.add_argument("--precisions", nargs="+", choices=sorted(_TYPES), default=list(_TYPES))

@@ -1,1 +1,1 @@
-"""Devices that have an OpenCL driver: graphics cards, accelerators, and CPUs through an OpenCL runtime."""
+"""Driver for OpenCL devices: GPUs, accelerators, and CPUs with an OpenCL runtime."""

@@ -1,7 +1,7 @@
-"""What the OpenCL device keeps in a cache: the executable with its program's binary, and the constants.
+"""Cached form of a compiled step: the executable, its program's binary, and the constants.
 
-Two memories: how to run and the machine code, which decide what is executed, as MessagePack after a checksum; and the constants,
-as they lie in their buffer.
+An artifact has two memories. The first describes the execution and contains the machine code, as
+MessagePack after a checksum. The second contains the constants, laid out as in their buffer.
 """
 
 import hashlib
@@ -19,7 +19,8 @@ from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import HostMemory
 
 _MAGIC = b"nopencl2"
-#: After the magic number: places that are damaged would lead kernels out of their buffers.
+#: Checksum after the magic number: damaged offsets would let kernels access memory outside their
+#: buffers.
 _CHECKSUM_BYTES = 32
 
 
@@ -29,8 +30,9 @@ class _Stored(msgspec.Struct, frozen=True, array_like=True):
 
 
 def write_artifact(executable: Executable, binary: bytes, constants: np.ndarray) -> Artifact:
-    """What `read_artifact` makes a step of again."""
-    # The kernels that run one by one are then of use to profiles only, which can wait until they are compiled.
+    """Serializes a step in the format that `read_artifact` reads."""
+    # Then only profiles use the separate kernels, which can be compiled when a profile is
+    # requested.
     text = "" if executable.persistent is None else executable.text
     stored = _Stored(executable=msgspec.structs.replace(executable, text=text), binary=binary)
     body = msgspec.msgpack.encode(stored)
@@ -39,14 +41,14 @@ def write_artifact(executable: Executable, binary: bytes, constants: np.ndarray)
 
 
 def read_artifact(artifact: Artifact) -> tuple[Executable, bytes, np.ndarray]:
-    """The executable, the binary of its program, and its constants.
+    """Returns the executable, the binary of its program, and its constants.
 
     Raises:
-        BadData: it is no artifact of this driver, or its parts contradict each other.
+        BadData: the artifact is not from this driver, or its parts are inconsistent.
     """
     if len(artifact.model) != 1 or len(artifact.data) != 1:
         raise BadData(
-            f"{len(artifact.model)} and {len(artifact.data)} cache files; one of each kind is expected"
+            f"{len(artifact.model)} and {len(artifact.data)} cache files; expected one of each kind"
         )
     content = bytes(artifact.model[0].view())
     if not content.startswith(_MAGIC):
@@ -65,10 +67,10 @@ def read_artifact(artifact: Artifact) -> tuple[Executable, bytes, np.ndarray]:
 
 
 def _require_places(executable: Executable, constants_bytes: int) -> None:
-    """Every place lies in its buffer."""
+    """Raises `BadData` unless every offset lies inside its buffer."""
     sizes = {Base.ARENA: executable.arena_bytes, Base.CONSTANTS: executable.constants_bytes}
     if constants_bytes != executable.constants_bytes:
-        raise BadData(f"{constants_bytes} bytes of constants; {executable.constants_bytes} are expected")
+        raise BadData(f"{constants_bytes} bytes of constants; expected {executable.constants_bytes}")
     if (
         not FLAGS + executable.flags_bytes
         <= executable.zeros_bytes
@@ -97,7 +99,7 @@ def _require_places(executable: Executable, constants_bytes: int) -> None:
 
 
 def _require_image(call: Call, use: ImageUse, sizes: Mapping[Base, int]) -> None:
-    """What is read through an image lies in its buffer, in whole texels from its first element on."""
+    """Raises `BadData` unless the argument lies inside its buffer and starts at a texel."""
     if not 0 < use.argument < len(call.places):
         raise BadData(f"{call.kernel} has no argument {use.argument} to be read through an image")
     if not has_texels(use.type):

@@ -1,4 +1,8 @@
-"""From a step model to an executable: graph, transformations, fusion, choice of kernels, places in memory, program."""
+"""Compiles a step model into an executable.
+
+The stages are graph building, transformations, fusion, kernel selection, buffer assignment and
+program text.
+"""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -43,30 +47,31 @@ from neurald.hal.model.types import Model
 
 _LOG = logging.getLogger(__name__)
 
-#: Values begin at multiples of so many bytes, for vectors and for whole cache lines.
+#: Alignment of values in bytes, for vector accesses and whole cache lines.
 ALIGNMENT = 256
-#: Kernels read 16 bytes at a time, and store up to four elements.
+#: Kernels read 16 bytes at a time and store up to four elements.
 _ALIGNED = Alignment(read_bytes=16, written_elements=4)
 
-#: Of outputs that are placed behind all other values.
+#: Limit on the total size of outputs that are placed behind all other values.
 _MOST_MOVED_BYTES = 1 << 20
 
-#: The parameters of a persistent kernel that its phases' pointers name.
+#: Parameters of a persistent kernel, which the pointers of its phases refer to.
 BUFFERS = "__global uchar *arena, __global const uchar *constants"
 
-#: Picks one of the sources of each kernel; none for those of a chain that is taken, but for the last one, which gets the chain's.
+#: Picks one source for each kernel. The kernels of a selected chain get None, except the last one,
+#: which gets the chain's source.
 Choose = Callable[[Sequence[Sequence[Source]], Sequence[Chain]], Sequence[Source | None]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Compiled:
-    """An executable, and the contents of its constants.
+    """Executable and the contents of its constants.
 
     Attributes:
-        persistent: a call that may be faster than all of the executable's, if the device has it; its groups are still to be
-            found.
-        persistent_text: the program of its kernel.
-        kernels: those of the executable's calls.
+        persistent: one call that may be faster than all calls of the executable, if the device
+            supports it; its number of groups is not set yet.
+        persistent_text: the program text of that call's kernel.
+        kernels: the texts of the kernels that the executable calls.
     """
 
     executable: Executable
@@ -87,21 +92,21 @@ def compile_model(
     kernel_set: KernelSet = KernelSet.ALL,
     require_wanted: Callable[[str], None] = lambda where: None,
 ) -> Compiled:
-    """Compiles a model, every operation of which has a lowering.
+    """Compiles a model whose operations all have a lowering.
 
     Args:
-        model: of which a graph can be made.
-        input_shapes: of inputs, by operand, where the model leaves them open.
+        model: the step model.
+        input_shapes: the shapes of inputs, by operand, that the model leaves unspecified.
         facts: the device.
-        precision: of what is computed in floating point; None: the one that suits a relaxed model.
+        precision: the floating-point mode; None selects the device's mode for a relaxed model.
         choose: picks among the sources of each kernel.
-        is_fused: whether nodes are joined to larger kernels.
+        is_fused: whether nodes are fused into larger kernels.
         kernel_set: the kinds of kernels that may be used.
-        require_wanted: called before each kernel; raises to end the compilation.
+        require_wanted: called before each kernel; raises to abort the compilation.
 
     Raises:
         BadData: an operation has no lowering.
-        Error: what `require_wanted` raises.
+        Error: raised by `require_wanted`.
     """
     compiled, reason = _compiled(
         model,
@@ -114,7 +119,8 @@ def compile_model(
         require_wanted=require_wanted,
     )
     if reason:
-        # Only where images are of whole buffers, whose sizes are not known before.
+        # This happens only on devices whose images cover whole buffers, because the sizes of the
+        # buffers are not known earlier.
         _LOG.info("kernels read buffers, and no images: %s", reason)
         plain = replace(facts, images=None)
         compiled, _ = _compiled(
@@ -141,7 +147,10 @@ def _compiled(
     kernel_set: KernelSet,
     require_wanted: Callable[[str], None],
 ) -> tuple[Compiled, str]:
-    """What `compile_model` gives, and why the images that it reads cannot be made; "" if they can."""
+    """Compiles a model once.
+
+    Returns the result, and the reason why its images cannot be created; "" if they can.
+    """
     graph = build_graph(model, input_shapes)
     require_wanted("before the graph was transformed")
     transform(graph)
@@ -178,10 +187,14 @@ def _compiled(
 def _with_zeros(
     used: Sequence[tuple[Kernel, Source]],
 ) -> tuple[list[tuple[Kernel, Source]], list[tuple[Value, ...]]]:
-    """The same with kernels that make zero what others add to, and for each the values that it keeps others out of.
+    """Inserts kernels that clear the outputs which split-K kernels add to.
 
-    An output is made zero before the kernel that comes before the one that adds to it, and nothing else lies there since the kernel
-    before that: so these two run side by side, and where all kernels are one nobody waits for zeros.
+    An output is cleared before the kernel that precedes the accumulating one, and no other value
+    uses its memory since the kernel before that. The clearing kernel and its successor can
+    therefore run concurrently, and a persistent kernel needs no extra barrier for it.
+
+    Returns the kernels, and for each kernel the values that must not share memory with what it
+    uses.
     """
     found: list[tuple[Kernel, Source]] = []
     held: list[tuple[Value, ...]] = []
@@ -198,7 +211,7 @@ def _with_zeros(
 
 
 def _objection(executable: Executable, facts: DeviceFacts) -> str:
-    """Why a device has not all images that an executable reads; "" if it has."""
+    """Returns the reason why the device cannot create the images of an executable; "" if it can."""
     if facts.images is None:
         return ""
     sizes = {Base.ARENA: executable.arena_bytes, Base.CONSTANTS: executable.constants_bytes}
@@ -208,7 +221,7 @@ def _objection(executable: Executable, facts: DeviceFacts) -> str:
 
 
 def _label(source: Source, facts: DeviceFacts) -> str:
-    """How a source computes, and where kernels read images, which arguments it reads as buffers all the same because of limits."""
+    """Describes how a source computes, and why arguments are not read as images."""
     if facts.images is None:
         return source.label
     refused = [
@@ -284,7 +297,7 @@ def _assembled(
 def _with_outputs_last(
     assignment: BufferAssignment, kernels: Sequence[Kernel], alignment: int
 ) -> BufferAssignment:
-    """The same with small outputs at the end, where one transfer brings them together with what lies behind the values."""
+    """Moves small outputs to the end of the arena, to fetch them with the flags in one transfer."""
     graph = assignment.graph
     written = {graph.aliases.get(kernel.output, kernel.output) for kernel in kernels}
     outputs = [value for value in dict.fromkeys(graph.outputs) if value in written]
@@ -298,7 +311,10 @@ def _with_outputs_last(
 
 
 def phase_of(source: Source, call: Call, status: int) -> Phase:
-    """What a call does, as a phase of a persistent kernel; its status is at that place of the arena."""
+    """Describes a call as a phase of a persistent kernel.
+
+    `status` is the index of its status word.
+    """
     pointers, regions = [], []
     for position, (value, where) in enumerate(zip(source.arguments, call.places, strict=True)):
         pointers.append(argument_text(source, position, where.base, f"{where.offset}UL"))
@@ -322,7 +338,10 @@ def phase_of(source: Source, call: Call, status: int) -> Phase:
 
 
 def _together(phases: Sequence[Phase], facts: DeviceFacts) -> Call | None:
-    """A call of a kernel that runs all phases, its groups still to be found; None where the device or the phases allow none."""
+    """Returns a call of a persistent kernel for all phases, without its number of groups.
+
+    Returns None if the device or the phases do not support it.
+    """
     size = local_size([phase.source for phase in phases])
     if size is None or len(phases) < 2 or not is_offered(facts):
         return None

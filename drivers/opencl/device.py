@@ -1,4 +1,4 @@
-"""The OpenCL device: what it says of itself, and how it makes prepared models."""
+"""The OpenCL device: describes itself and prepares models."""
 
 import logging
 import time
@@ -63,11 +63,12 @@ from neurald.hal.process.fork import forkable_lock
 
 _LOG = logging.getLogger(__name__)
 
-#: The precision of models that allow float16, whatever the device would choose: f32, f32_f16 or f16.
+#: Precision of relaxed models, whatever the device prefers: f32, f32_f16 or f16.
 PRECISION_VARIABLE = "NEURALD_OPENCL_PRECISION"
-#: What the driver consists of, apart from itself: its compiler, and the references that constants are folded with.
+#: Sources that determine compiled code: this driver, its compiler, and the reference
+#: implementations used for constant folding.
 _SOURCES = ("drivers/compiler", "drivers/opencl", "hal")
-#: Variables whose effects are among the facts.
+#: Variables whose effects are part of the facts.
 _IN_FACTS = frozenset({DEVICE_VARIABLE, STORAGE_VARIABLE, SUMS_VARIABLE})
 
 _TYPES = {
@@ -75,27 +76,29 @@ _TYPES = {
     DeviceKind.CPU: DeviceType.CPU,
     DeviceKind.ACCELERATOR: DeviceType.ACCELERATOR,
 }
-#: Positions are computed in 32 bits.
+#: Kernels compute indices in 32 bits.
 _MOST_ELEMENTS = 2**31 - 1
 
 
 class OpenClDevice:
-    """Implements `neurald.hal.device.Device`. The device is opened when the first model is prepared.
+    """Implements `neurald.hal.device.Device`.
+
+    It opens the device when it prepares the first model.
 
     Args:
-        facts: which device.
-        name: how the runtime calls it.
-        is_fused: whether operations are joined to larger kernels.
-        settings: those that `facts` were found with; None for those of this process.
+        facts: the device.
+        name: the name by which the runtime knows it.
+        is_fused: whether operations are fused into larger kernels.
+        settings: the settings that `facts` were found with; None for those of this process.
 
     Attributes:
-        copies: how often values of device memory went to and from the host.
+        copies: counts the transfers of device memory to and from the host.
     """
 
     is_remote = False
     feature_level = FeatureLevel.LEVEL_8
     extensions = ("neurald.tflite",)
-    #: One memory with machine code and how to run it, one with constants.
+    #: One memory with machine code and execution data, one with constants.
     cache_files_needed = CacheFilesNeeded(model=1, data=1)
 
     def __init__(
@@ -117,7 +120,10 @@ class OpenClDevice:
 
     @cached_property
     def version(self) -> str:
-        """See `Device.version`: all that decides what is compiled, apart from the model and the options."""
+        """See `Device.version`.
+
+        Covers everything that affects compilation except the model and the options.
+        """
         parts = [
             f"neurald opencl {__version__}",
             f"sources {sources_digest(*_SOURCES)}",
@@ -131,10 +137,10 @@ class OpenClDevice:
 
     @property
     def context(self) -> DeviceContext:
-        """The open device.
+        """The open device; opens it on first use.
 
         Raises:
-            Error: it cannot be opened.
+            Error: the device cannot be opened.
         """
         with self._opening:
             if self._context is None:
@@ -143,15 +149,21 @@ class OpenClDevice:
 
     @property
     def executions_at_once(self) -> int:
-        """See `RunsSideBySide`: while one computes, the data of another one move."""
+        """See `RunsSideBySide`: one execution transfers data while the other one computes."""
         return 2
 
     def capabilities(self) -> Capabilities:
-        """See `Device.capabilities`: measured against the CPU device once for each version of both, and kept."""
+        """See `Device.capabilities`.
+
+        The result is measured relative to the CPU device and cached per version of both.
+        """
         return calibrated(self)
 
     def supported_operations(self, model: Model) -> Sequence[Verdict]:
-        """See `Device.supported_operations`: what has a lowering, and numbers and sizes that the device can handle."""
+        """See `Device.supported_operations`.
+
+        Operations that have a lowering, with types and sizes that the device supports.
+        """
         return supported_operations(model, self._objection)
 
     def _objection(self, graph: Graph) -> str:
@@ -164,7 +176,10 @@ class OpenClDevice:
         return top_k_unsupported_reason(graph)
 
     def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedWithOperands:
-        """See `Device.prepare_model`. With unspecified dimensions, executions compile for the shapes that come."""
+        """See `Device.prepare_model`.
+
+        Models with unspecified dimensions are compiled when an execution provides the shapes.
+        """
         if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
             raise MissedDeadlinePersistent("the deadline had passed before the model could be prepared")
         refused = [verdict.reason for verdict in self.supported_operations(model) if not verdict.ok]
@@ -179,8 +194,8 @@ class OpenClDevice:
     def _variant(
         self, options: PrepareOptions, model: Model, shapes: Mapping[int, Shape], limits: ExecuteOptions
     ) -> OpenClPreparedModel:
-        """A model for inputs of these shapes, from the cache if it was compiled for them before."""
-        # The limits of the preparation are over; those of the execution hold.
+        """Returns a model for these input shapes, from the cache if possible."""
+        # The limits of the preparation no longer apply; those of the execution do.
         later = replace(
             options,
             deadline_s=limits.deadline_s,
@@ -200,7 +215,7 @@ class OpenClDevice:
     def _compiled(
         self, model: Model, input_shapes: Mapping[int, Shape], options: PrepareOptions
     ) -> OpenClPreparedModel:
-        """A model compiled for inputs of these shapes."""
+        """Compiles a model for these input shapes."""
         started = time.monotonic()
         tuning = Tuning.of(options.preference, self.facts, self._settings)
         tuner = Tuner(self.context, tuning, options.require_wanted)
@@ -233,7 +248,10 @@ class OpenClDevice:
         return prepared
 
     def _built(self, compiled: Compiled, *, is_measured: bool) -> tuple[Executable, Program]:
-        """The program, and how it is run: kernel by kernel, or where that is measured to be faster all in one."""
+        """Builds the program.
+
+        Uses the persistent kernel if it is measured to be faster than single calls.
+        """
         if is_measured and compiled.persistent is not None:
             try:
                 return faster(self.context, compiled)
@@ -262,27 +280,34 @@ class OpenClDevice:
         if size_bytes > self.context.facts.max_allocation_bytes:
             raise OutOfMemory(
                 f"{self.name} allocates at most {self.context.facts.max_allocation_bytes} bytes at once; "
-                f"{size_bytes} are asked for"
+                f"{size_bytes} were requested"
             )
         return OpenClBuffer(self.context, size_bytes, self.copies)
 
     def _own(self, prepared: PreparedModel) -> PreparedWithOperands:
-        """The model, if this device has prepared it."""
+        """Returns the prepared model if it was prepared by this device.
+
+        Raises:
+            BadData: another device prepared it.
+        """
         if isinstance(prepared, OpenClPreparedModel) and prepared.device is self._context:
             return prepared
         if isinstance(prepared, SpecializingModel) and prepared.owner is self:
             return prepared
-        raise BadData(f"a role in a model that {self.name} has not prepared")
+        raise BadData(f"a role refers to a model that {self.name} did not prepare")
 
 
 def create() -> OpenClDevice:
-    """The factory that `neurald.hal.registry` calls: the device that NEURALD_OPENCL_DEVICE names, or the best one.
+    """Creates the device; called by `neurald.hal.registry`.
+
+    NEURALD_OPENCL_DEVICE selects the device; by default it is the best one.
 
     Raises:
-        UnavailableDevice: pyopencl, a platform or a device is missing; the message says what to install.
+        UnavailableDevice: pyopencl, a platform or a device is missing; the message says what to
+            install.
     """
     settings = process_settings()
     discovery = discover(settings)
     for skipped in discovery.skipped:
-        _LOG.info("OpenCL %s is skipped: %s", skipped.name, skipped.reason)
+        _LOG.info("OpenCL %s skipped: %s", skipped.name, skipped.reason)
     return OpenClDevice(choose(discovery, settings.text(DEVICE_VARIABLE)), settings=settings)

@@ -1,4 +1,4 @@
-"""A model that the OpenCL device has compiled: its program, its constants, and as many instances as run at the same time."""
+"""A model compiled for the OpenCL device: its program, its constants and its instances."""
 
 import time
 import weakref
@@ -33,15 +33,15 @@ from neurald.hal.process.fork import keep_in_children
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.lending_pool import Pool
 
-#: Requests whose addresses are kept.
+#: Number of requests whose resolved addresses are cached.
 _BINDINGS = 8
-#: Executions that run at the same time, each with buffers of its own; more wait, first come, first served.
+#: Concurrent executions, each with its own buffers; further ones wait in order of arrival.
 _INSTANCES = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Binding:
-    """Where each input and output lies: an address of the host, or a buffer of the device; None for an omitted input."""
+    """Resolved inputs and outputs: host addresses or device buffers; None for an omitted input."""
 
     inputs: tuple[int | OpenClBuffer | None, ...]
     outputs: tuple[int | OpenClBuffer, ...]
@@ -51,19 +51,20 @@ class OpenClPreparedModel(InProcessModel):
     """Implements `neurald.hal.device.PreparedModel`.
 
     Args:
-        device: that runs it.
-        executable: what to run.
-        program: the kernels that an execution launches.
+        device: the device that runs it.
+        executable: the calls to run.
+        program: the program with the kernels of an execution.
         constants: the contents of its constants.
-        keeps_artifact: whether `artifact` will be asked for.
+        keeps_artifact: whether `artifact` will be called.
 
     Raises:
-        OutOfMemory: the device has no room for it.
-        ResourceExhaustedPersistent, ResourceExhaustedTransient: its account may not have so much.
+        OutOfMemory: the device lacks memory for the model.
+        ResourceExhaustedPersistent, ResourceExhaustedTransient: the memory exceeds the limits of
+            its account.
         Error: the device failed.
     """
 
-    #: Inputs are copied to the device before anything looks at them.
+    #: Inputs are copied to the device before they are read.
     tolerates_changing_inputs = True
 
     def __init__(
@@ -79,7 +80,7 @@ class OpenClPreparedModel(InProcessModel):
         self.executable = executable
         self._program = program
         self._contents = constants if keeps_artifact else None
-        # They are on the device, and here too if they are kept.
+        # The constants are on the device, and also here if they are kept for the artifact.
         copies = 2 if keeps_artifact else 1
         self._reservation = reserve(copies * executable.constants_bytes, "constants of a compiled step")
         self._constants = allocate(device, executable.constants_bytes)
@@ -89,7 +90,8 @@ class OpenClPreparedModel(InProcessModel):
             output_shapes=tuple(OutputShape(dimensions=port.dimensions) for port in executable.outputs)
         )
         self._bindings: dict[int, tuple[weakref.ref[Request], _Binding]] = {}
-        # It must not refer to this object: all memory is to go with the last reference to it, not some time later.
+        # The finalizer must not refer to this object: all memory must be released with the last
+        # reference, not later by the garbage collector.
         new_instance = partial(Instance, device, executable, program, self._constants)
         first = new_instance()
         self._instances = Pool([first], new_instance, _INSTANCES)
@@ -97,10 +99,10 @@ class OpenClPreparedModel(InProcessModel):
         keep_in_children(self)
 
     def operand(self, index: int, *, is_output: bool) -> Operand:
-        """What the model says of an input or output.
+        """Returns the operand of an input or output.
 
         Raises:
-            BadData: there is none of that index.
+            BadData: there is no such input or output.
         """
         ports = self.executable.outputs if is_output else self.executable.inputs
         if not 0 <= index < len(ports):
@@ -108,7 +110,10 @@ class OpenClPreparedModel(InProcessModel):
         return ports[index].operand
 
     def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
-        """See `PreparedModel.execute`. What has been enqueued is run to its end, but little is enqueued ahead."""
+        """See `PreparedModel.execute`.
+
+        Commands that are already enqueued run to completion, but only few are enqueued ahead.
+        """
         started = time.monotonic_ns()
         if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
             raise MissedDeadlinePersistent("the deadline had passed before the execution started")
@@ -127,7 +132,7 @@ class OpenClPreparedModel(InProcessModel):
             binding = self._bind(request)
         on_device_ns, queued_ns = self._run(binding, options.deadline_s, options.cancellation)
         if not options.measure:
-            # The same object, which the runtime then need not look at again.
+            # Returns the same object each time, so that the runtime need not inspect it again.
             return self._result
         return ExecutionResult(
             output_shapes=self._result.output_shapes,
@@ -153,11 +158,13 @@ class OpenClPreparedModel(InProcessModel):
     def _run(
         self, binding: "_Binding", deadline_s: float | None, cancellation: Cancellation | None
     ) -> tuple[int, int]:
-        """Runs the step; returns the nanoseconds of its commands, and of waiting for other executions before.
+        """Runs the step.
+
+        Returns the nanoseconds of its commands, and those spent waiting for other executions.
 
         Raises:
             MissedDeadlineTransient: the deadline passed before the end.
-            Cancelled: it was cancelled before the end.
+            Cancelled: the execution was cancelled before the end.
             Error: the device failed.
         """
 
@@ -176,11 +183,11 @@ class OpenClPreparedModel(InProcessModel):
         if elapsed_ns is None and cancellation is not None:
             cancellation.require_not_cancelled("between kernels")
         if elapsed_ns is None or (deadline_s is not None and time.monotonic() >= deadline_s):
-            raise MissedDeadlineTransient("the deadline passed while its kernels ran")
+            raise MissedDeadlineTransient("the deadline passed while kernels were running")
         return elapsed_ns, queued_ns
 
     def _bind(self, request: Request) -> "_Binding":
-        """The places of a request's inputs and outputs, kept for when it comes again; its memories last as long as it does."""
+        """Resolves the inputs and outputs of a request; the result is cached with the request."""
         executable = self.executable
         binding = _Binding(
             inputs=tuple(
@@ -198,10 +205,10 @@ class OpenClPreparedModel(InProcessModel):
         return binding
 
     def _place(self, request: Request, argument: Argument, size_bytes: int) -> int | OpenClBuffer:
-        """Where an argument of so many bytes is: its address, or its buffer on this device.
+        """Returns the address of an argument, or its buffer on this device.
 
         Raises:
-            BadData: it does not lie in its memory, or on another device.
+            BadData: the argument does not lie inside its memory, or is on another device.
         """
         memory = _memory(request, argument)
         if isinstance(memory, OpenClBuffer):
@@ -211,7 +218,9 @@ class OpenClPreparedModel(InProcessModel):
                 )
             return memory
         if not 0 <= argument.offset <= memory.size - size_bytes:
-            raise BadData(f"{size_bytes} bytes at {argument.offset} do not lie in memory of {memory.size}")
+            raise BadData(
+                f"{size_bytes} bytes at {argument.offset} do not lie inside memory of {memory.size} bytes"
+            )
         return memory.address + argument.offset
 
     def artifact(self) -> Artifact | None:
@@ -221,7 +230,10 @@ class OpenClPreparedModel(InProcessModel):
         return write_artifact(self.executable, self._program.binary, self._contents)
 
     def launch(self) -> int:
-        """Runs the kernels of an execution without transfers, on whatever is in the arena; returns the nanoseconds.
+        """Runs the kernels of an execution without transfers, on the present contents of the arena.
+
+        Returns:
+            The nanoseconds that the kernels took.
 
         Raises:
             Error: the device failed.
@@ -230,7 +242,10 @@ class OpenClPreparedModel(InProcessModel):
             return instance.launch()
 
     def profile(self) -> tuple[KernelTime, ...]:
-        """See `PreparedModel.profile`: events of the device tell, on whatever is in the arena."""
+        """See `PreparedModel.profile`.
+
+        Uses the device's events, on the present contents of the arena.
+        """
         with self._instances.using() as instance:
             if self._profiled is None:
                 self._profiled = Program.from_source(self.device, self.executable.text)
@@ -243,6 +258,6 @@ def _memory(request: Request, argument: Argument) -> Memory:
 
 
 def _room(request: Request, argument: Argument) -> int:
-    """The bytes that an output may have; device memory is used as a whole."""
+    """Returns the size in bytes available for an output; device memory is used as a whole."""
     memory = _memory(request, argument)
     return memory.size if isinstance(memory, OpenClBuffer) else argument.length

@@ -1,8 +1,8 @@
-"""The variables of the environment that decide what the OpenCL driver does."""
+"""Environment variables of the OpenCL driver."""
 
 from neurald.drivers.settings import Settings
 
 
 def process_settings() -> Settings:
-    """Those of this process."""
+    """Returns the settings of this process."""
     return Settings("NEURALD_OPENCL_")

@@ -1,1 +1,1 @@
-"""The driver to copy: everything that a driver does, on the CPU, in five flavours that make partitioning interesting."""
+"""Example driver to copy, on the CPU, in five flavours that exercise partitioning."""

@@ -1,13 +1,14 @@
-"""What the sample device keeps in a cache: the model itself, since there is nothing that it compiles.
+"""Cached form of a prepared model: the model itself, since the sample device compiles nothing.
 
-Two memories: the graph, with the sizes of its pools, and the bytes of the pools. Both begin with a magic number of their own,
-so that one is not taken for the other. Numbers are little-endian:
+An artifact has two memories: the graph, with the sizes of its pools, and the bytes of the pools.
+Each begins with its own magic number, so that they cannot be confused. Numbers are little-endian:
 
-    model:  magic (8 bytes), number of pools (u32), bytes of the graph (u64), bytes of each pool (u64), the graph
-    data:   magic (8 bytes), the pools one after another, each from the next multiple of 64 on
+    model: magic (8 bytes), number of pools (u32), bytes of the graph (u64), bytes of each pool
+        (u64), the graph
+    data:   magic (8 bytes), the pools one after another, each at the next multiple of 64
 
-Whoever wrote to the cache directory may have written these bytes, and may go on writing: they are copied once, and what is
-checked is the copy.
+Any process with write access to the cache directory may have written these bytes, and may still
+modify them: they are copied once, and the copy is checked.
 """
 
 import struct
@@ -28,7 +29,7 @@ _SIZE = struct.Struct("<Q")
 
 
 def write_artifact(model: Model) -> Artifact:
-    """What `read_artifact` makes the model of again."""
+    """Serializes a model in the format that `read_artifact` reads."""
     graph = encode_model(model)
     parts = [_HEADER.pack(_MODEL_MAGIC, len(model.pools), len(graph))]
     parts += [_SIZE.pack(pool.size) for pool in model.pools]
@@ -43,14 +44,14 @@ def write_artifact(model: Model) -> Artifact:
 
 
 def read_artifact(artifact: Artifact, extensions: Sequence[Extension] = ()) -> Model:
-    """The valid model that an artifact was written of, where there are these vendors' extensions.
+    """Returns the validated model of an artifact, given the vendors' extensions.
 
     Raises:
-        BadData: it is no artifact of this driver.
+        BadData: the artifact is not from this driver.
     """
     if len(artifact.model) != 1 or len(artifact.data) != 1:
         raise BadData(
-            f"{len(artifact.model)} and {len(artifact.data)} cache files; one of each kind is expected"
+            f"{len(artifact.model)} and {len(artifact.data)} cache files; expected one of each kind"
         )
     head, data = bytes(artifact.model[0].view()), bytes(artifact.data[0].view())
     if len(head) < _HEADER.size or not data.startswith(_DATA_MAGIC):
@@ -77,5 +78,5 @@ def _pools(data: bytes, sizes: list[int]) -> list[Memory]:
             )
         pools.append(HostMemory(memoryview(data)[start:end]))
     if end != len(data):
-        raise BadData(f"a cache file of {len(data)} bytes; {end} are expected")
+        raise BadData(f"a cache file of {len(data)} bytes; expected {end}")
     return pools

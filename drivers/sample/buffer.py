@@ -1,6 +1,6 @@
-"""Memory of the sample device: host memory, large enough for all roles that are described.
+"""Memory of the sample device: host memory, large enough for all described roles.
 
-A device with memory of its own returns a `neurald.hal.model.device_buffer.DeviceBuffer` instead.
+A device with its own memory returns a `neurald.hal.model.device_buffer.DeviceBuffer` instead.
 """
 
 from collections.abc import Iterator
@@ -16,15 +16,15 @@ from neurald.hal.types import Operand, value_size
 
 
 def allocate(device: str, description: BufferDescription) -> Memory:
-    """Memory for the roles of a description.
+    """Allocates memory for the roles of a description.
 
     Args:
-        device: whose prepared models the roles are of.
-        description: what the memory is for.
+        device: the device that prepared the models of the roles.
+        description: the uses of the memory.
 
     Raises:
-        BadData: there is no role, roles contradict each other, or are of another device.
-        OpFailed: a dimension stays open, and this device offers no memory then.
+        BadData: there is no role, or roles contradict each other or belong to another device.
+        OpFailed: a dimension is unspecified, for which this device offers no memory.
     """
     uses = list(_uses(device, description))
     operand = described_operand(uses, description.dimensions)
@@ -39,7 +39,7 @@ def _uses(device: str, description: BufferDescription) -> Iterator[tuple[str, Op
         for role in roles:
             prepared = role.prepared_model
             if not isinstance(prepared, SamplePreparedModel) or prepared.device != device:
-                raise BadData(f"a role in a model that {device} has not prepared")
+                raise BadData(f"a role refers to a model that {device} did not prepare")
             graph = prepared.model.main
             indexes = graph.outputs if what == "output" else graph.inputs
             if not 0 <= role.index < len(indexes):

@@ -1,8 +1,9 @@
-"""The sample device: what a driver tells about its hardware, and how it makes prepared models.
+"""The sample device: describes its hardware and prepares models.
 
-To write a driver, copy this folder. What is to be replaced is in four places: what the device says of itself and what it
-takes (`flavour.py`), operations of its own, if it has any (`extension.py`), what it makes of a model and how that runs
-(`prepared_model.py`), and how what it has made is kept in a cache (`artifact.py`). What stays is the order of things in `prepare_model`, and the checks.
+To write a driver, copy this folder and replace four parts: the description of the device and of
+supported operations (`flavour.py`), vendor operations, if any (`extension.py`), the prepared form
+of a model and its execution (`prepared_model.py`), and its cached form (`artifact.py`). Keep the
+order of steps in `prepare_model`, and the checks.
 """
 
 import time
@@ -33,16 +34,18 @@ from neurald.hal.types import DeviceType, FeatureLevel, Model, Operation, Subgra
 
 
 class SampleDevice:
-    """Implements `neurald.hal.device.Device`; its prepared models run the operations' references.
+    """Implements `neurald.hal.device.Device`.
+
+    Its prepared models run the reference implementations.
 
     Args:
-        flavour: name, speeds and choice of operations.
+        flavour: name, performance and supported operations.
         feature_level: the newest operations that it may be asked to run.
     """
 
     type = DeviceType.ACCELERATOR
     is_remote = False
-    # Names everything that what it makes depends on: an artifact of another version is never read.
+    # Names everything that artifacts depend on: an artifact of another version is never read.
     version = f"neurald sample {__version__}, numpy {np.__version__}"
     #: One memory with the graph, which decides what is executed, and one with the constants.
     cache_files_needed = CacheFilesNeeded(model=1, data=1)
@@ -51,23 +54,33 @@ class SampleDevice:
         self.name = flavour.name
         self.feature_level = feature_level
         self._flavour = flavour
-        #: Vendors' extensions, and the names of all: nobody asks a device about an operation of another.
+        #: Vendor extensions, and the names of all extensions: a device is never asked about
+        #: operations of others.
         self.declared_extensions = flavour.extensions
         self.extensions = (TFLITE, *(extension.name for extension in flavour.extensions))
 
     def capabilities(self) -> Capabilities:
-        """See `Device.capabilities`. A real driver measures once and keeps the figures; these are given."""
+        """See `Device.capabilities`.
+
+        A real driver measures once and caches the figures; these are fixed.
+        """
         return self._flavour.capabilities
 
     def supported_operations(self, model: Model) -> Sequence[Verdict]:
-        """See `Device.supported_operations`: everything that has a reference and that the flavour takes."""
+        """See `Device.supported_operations`.
+
+        Operations with a reference that the flavour supports.
+        """
         return tuple(
             Verdict(ok=not reason, reason=reason)
             for reason in (self._objection(model, model.main, each) for each in model.main.operations)
         )
 
     def _objection(self, model: Model, graph: Subgraph, operation: Operation) -> str:
-        """Why an operation is not supported; control flow is if its graphs are, and validation saw to it that they end."""
+        """Returns the reason why an operation is not supported, or "".
+
+        Control flow is supported if its graphs are; validation has limited their nesting.
+        """
         if extension_of(operation.type) in self._flavour.extensions:
             return why_not(model, graph, operation)
         if operation.type not in DEFINITIONS:
@@ -109,25 +122,25 @@ class SampleDevice:
 
 
 def create_float_fast() -> SampleDevice:
-    """A fast device for float32; like all below a factory that `neurald.hal.registry` calls."""
+    """Creates a fast float32 device. Like those below, it is called by `neurald.hal.registry`."""
     return SampleDevice(FLOAT_FAST)
 
 
 def create_float_slow() -> SampleDevice:
-    """A slow, frugal device for float32."""
+    """Creates a slow, power-saving float32 device."""
     return SampleDevice(FLOAT_SLOW)
 
 
 def create_quant() -> SampleDevice:
-    """A device for 8-bit asymmetric tensors, said to be very slow."""
+    """Creates a device for 8-bit asymmetric tensors that claims to be very slow."""
     return SampleDevice(QUANT)
 
 
 def create_minimal() -> SampleDevice:
-    """A very fast device that only has ADD, CONCATENATION and CONV_2D on float32."""
+    """Creates a very fast device that only supports ADD, CONCATENATION and CONV_2D on float32."""
     return SampleDevice(MINIMAL)
 
 
 def create_all() -> SampleDevice:
-    """A device that has everything and is a little slower than the CPU."""
+    """Creates a device that supports everything and is slightly slower than the CPU."""
     return SampleDevice(ALL)

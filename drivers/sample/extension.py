@@ -1,20 +1,25 @@
-"""An extension of the sample driver's own: what a vendor writes to offer an operation or operand type that Android NN has not.
+"""Extension of the sample driver.
 
-There are pictures (tensors whose elements are pixels of three bytes), weights (a scalar of three float32), two operations
-between pictures and ordinary float32 tensors, and two attributes. A driver needs five things:
+Shows how a vendor offers operations and operand types beyond Android NN.
 
-- the declaration, which clients get to see, and which decides whether two devices mean the same (`EXTENSION`);
-- a signature for each operation: which operands it takes, and of what type and rank (`Form` and `row`);
-- a shape rule for each, from the shapes of its inputs;
-- what computes it: here NumPy, on a real device a kernel;
-- what reads the values of its attributes, and refuses those that mean nothing.
+It has pictures (tensors whose elements are pixels of three bytes), weights (a scalar of three
+float32), two operations between pictures and ordinary float32 tensors, and two attributes. A driver
+needs five things:
 
-Extension data are bytes that an application attaches to an operand. Those of a picture say in which order the channels of a
-pixel lie: `rgb`, which is what none means, or `bgr`.
+- the declaration, which is visible to clients, and which decides whether two devices mean the same
+  extension (`EXTENSION`);
+- a signature for each operation: its operands with types and ranks (`Form` and `row`);
+- a shape rule for each operation, from the shapes of its inputs;
+- an implementation: here NumPy, on a real device a kernel;
+- a parser for the values of its attributes, which refuses invalid ones.
 
-Attributes are bytes that an application attaches to a whole compilation or to a single execution. `ROUNDING` of a compilation
-says how gray values become whole numbers: `nearest`, which is what no value means, or `down`. `ORIENTATION` of an execution
-says in which order the rows of the pictures among its outputs are written: `upright`, which is what no value means, or `flipped`.
+Extension data are bytes that an application attaches to an operand. Those of a picture give the
+order of a pixel's channels: `rgb`, the default, or `bgr`.
+
+Attributes are bytes that an application attaches to a whole compilation or to a single execution.
+`ROUNDING` of a compilation selects how gray values are rounded to integers: `nearest`, the default,
+or `down`. `ORIENTATION` of an execution selects the order in which rows of output pictures are
+written: `upright`, the default, or `flipped`.
 """
 
 from collections.abc import Callable, Sequence
@@ -63,7 +68,7 @@ def _order_is_known(call: Call) -> None:
     for name in ("pixels", "gray"):
         data = call.operand(name).extension_data
         if data not in _ORDERS:
-            raise BadData(f"{call.name(name)} has extension data {data[:16]!r}; rgb or bgr is expected")
+            raise BadData(f"{call.name(name)} has extension data {data[:16]!r}; expected rgb or bgr")
 
 
 def _same_shape(call: Call) -> tuple[Shape, ...]:
@@ -71,50 +76,48 @@ def _same_shape(call: Call) -> tuple[Shape, ...]:
 
 
 def _channels(values: Array, data: bytes) -> Array:
-    """The channels of pixels as red, green and blue, or the other way round."""
+    """Reorders the channels of pixels to red, green and blue, or back."""
     return values[..., ::-1] if data == b"bgr" else values
 
 
 def _pixels_to_gray(call: Call) -> tuple[Array, ...]:
     pixels = np.ascontiguousarray(call.array("pixels"))
     channels = pixels.view(np.uint8).reshape(*pixels.shape, 3)
-    # A value that lies in shared memory is copied before it is looked at twice.
+    # A value in shared memory is copied before it is read twice.
     weights = np.frombuffer(call.array("weights").tobytes(), "<f4")
     real = _channels(channels, call.operand("pixels").extension_data).astype(np.float32)
     return (np.clip(real @ weights, 0.0, 255.0).astype(np.float32),)
 
 
 def gray_to_pixels(call: Call, whole: Callable[[Array], Array] = np.rint) -> tuple[Array, ...]:
-    """The kernel of GRAY_TO_PIXELS; `whole` makes whole numbers of gray values."""
+    """Computes GRAY_TO_PIXELS; `whole` rounds gray values to integers."""
     gray = np.nan_to_num(np.clip(call.array("gray"), 0.0, 255.0))
     channels = np.repeat(whole(gray).astype(np.uint8)[..., np.newaxis], 3, axis=-1)
     return (np.ascontiguousarray(channels).view(TENSOR_PIXELS.dtype).reshape(gray.shape),)
 
 
 def rounding(attributes: Sequence[AttributeValue]) -> Callable[[Array], Array]:
-    """What makes whole numbers of gray values in a compilation with these attributes.
+    """Returns the rounding function for a compilation with these attributes.
 
     Raises:
-        BadData: the value of ROUNDING is none.
+        BadData: the value of ROUNDING is invalid.
     """
     value = attribute_value(attributes, EXTENSION, ROUNDING)
     if value not in (None, b"nearest", b"down"):
-        raise BadData(
-            f"attribute ROUNDING of {EXTENSION.name} is {value[:16]!r}; nearest or down is expected"
-        )
+        raise BadData(f"attribute ROUNDING of {EXTENSION.name} is {value[:16]!r}; expected nearest or down")
     return np.floor if value == b"down" else np.rint
 
 
 def is_flipped(attributes: Sequence[AttributeValue]) -> bool:
-    """Whether an execution with these attributes writes the rows of pictures from the last to the first.
+    """Returns True if an execution with these attributes writes rows of pictures in reverse.
 
     Raises:
-        BadData: the value of ORIENTATION is none.
+        BadData: the value of ORIENTATION is invalid.
     """
     value = attribute_value(attributes, EXTENSION, ORIENTATION)
     if value not in (None, b"upright", b"flipped"):
         raise BadData(
-            f"attribute ORIENTATION of {EXTENSION.name} is {value[:16]!r}; upright or flipped is expected"
+            f"attribute ORIENTATION of {EXTENSION.name} is {value[:16]!r}; expected upright or flipped"
         )
     return value == b"flipped"
 
@@ -155,9 +158,12 @@ DEFINITIONS = {
 
 
 def why_not(model: Model, graph: Subgraph, operation: Operation) -> str:
-    """What is wrong with an operation of the extension, as far as the model tells; "" if nothing is.
+    """Describes what is wrong with an operation of the extension, as far as the model shows.
 
-    The runtime knows nothing of it, so the driver checks all of it, here and (values and shapes) when it runs.
+    "" if nothing is.
+
+    The runtime does not know the extension, so the driver checks everything, here and (values and
+    shapes) at run time.
     """
     definition = DEFINITIONS[operation.type]
     try:

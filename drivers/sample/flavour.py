@@ -1,7 +1,8 @@
-"""The five flavours of the sample device, and which operations each of them takes.
+"""The five flavours of the sample device, with their supported operations.
 
-Speeds and choices are those of Android NN's sample drivers (`driver/sample`): a float device that is fast, a frugal one, one
-for 8-bit models, one that knows three operations, and one that takes everything and is never preferred.
+Performance and supported operations are those of Android NN's sample drivers (`driver/sample`): a
+fast float device, a power-saving one, one for 8-bit models, one with three operations, and one that
+supports everything and is never preferred.
 """
 
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from neurald.hal.device import Capabilities, Performance
 from neurald.hal.model.extension import Extension
 from neurald.hal.types import Lifetime, OperandType, Operation, OperationType, Subgraph
 
-#: Why an operation of a graph is not supported, for people; "" where it is.
+#: Returns the reason why an operation of a graph is not supported, for people; "" if it is.
 Objection = Callable[[Operation, Subgraph], str]
 
 _UNIT = Performance(exec_time=1.0, power_usage=1.0)
@@ -23,13 +24,13 @@ _MINIMAL = (OperationType.ADD, OperationType.CONCATENATION, OperationType.CONV_2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flavour:
-    """What makes one sample device differ from another.
+    """Differences between the sample devices.
 
     Attributes:
-        name: of the device.
-        capabilities: what it claims.
-        objection: what it has against an operation.
-        extensions: of vendors, that it has.
+        name: the name of the device.
+        capabilities: the claimed performance.
+        objection: returns the reason why an operation is not supported.
+        extensions: the vendor extensions that it supports.
     """
 
     name: str
@@ -39,7 +40,7 @@ class Flavour:
 
 
 def uniform(performance: Performance) -> Capabilities:
-    """The same time and power for everything."""
+    """Returns the same time and power for everything."""
     return Capabilities(
         operand_performance=dict.fromkeys(OperandType, performance),
         relaxed_float32_scalar=performance,
@@ -50,7 +51,7 @@ def uniform(performance: Performance) -> Capabilities:
 
 
 def floating(float32: Performance, relaxed: Performance) -> Capabilities:
-    """Those two for float32, strict and relaxed; all else as on the CPU."""
+    """Returns the given performance for float32, strict and relaxed; all else equals the CPU."""
     return Capabilities(
         operand_performance=dict.fromkeys(OperandType, _UNIT) | dict.fromkeys(_FLOAT32, float32),
         relaxed_float32_scalar=relaxed,
@@ -61,12 +62,15 @@ def floating(float32: Performance, relaxed: Performance) -> Capabilities:
 
 
 def takes_all(operation: Operation, graph: Subgraph) -> str:
-    """No objection."""
+    """Supports every operation."""
     return ""
 
 
 def _of_types(values: tuple[OperandType, ...], words: str) -> Objection:
-    """Takes operations all of whose tensors are of these types, or steer: shapes, axes, indices, conditions, weights."""
+    """Supports operations whose tensors have these types or control types.
+
+    Control types are those of shapes, axes, indices, conditions and per-channel weights.
+    """
 
     def objection(operation: Operation, graph: Subgraph) -> str:
         if operation.type in (OperationType.IF, OperationType.WHILE):
@@ -88,7 +92,8 @@ def _of_types(values: tuple[OperandType, ...], words: str) -> Objection:
     return objection
 
 
-#: Types of indices, biases and conditions, and of weights with a scale for each channel, which go with others.
+#: Types of indices, biases, conditions and per-channel weights, which accompany tensors of other
+#: types.
 _STEERING = (
     OperandType.TENSOR_INT32,
     OperandType.TENSOR_INT64,
@@ -101,7 +106,7 @@ _takes_floats = _of_types((OperandType.TENSOR_FLOAT32,), "TENSOR_FLOAT32 only")
 
 def _takes_few(operation: Operation, graph: Subgraph) -> str:
     if operation.type not in _MINIMAL:
-        return f"{operation.type.name} is none of {', '.join(each.name for each in _MINIMAL)}"
+        return f"{operation.type.name} is not one of {', '.join(each.name for each in _MINIMAL)}"
     return _takes_floats(operation, graph)
 
 

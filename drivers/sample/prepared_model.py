@@ -1,4 +1,7 @@
-"""A model that the sample device has prepared. A real driver compiles it here, once, and runs what it has compiled."""
+"""Prepared model of the sample device.
+
+A real driver compiles the model here once, and runs the result.
+"""
 
 from collections.abc import Sequence
 from functools import partial
@@ -21,15 +24,17 @@ from neurald.hal.types import Model, OperandType
 
 
 class SamplePreparedModel(ArrayModel):
-    """Implements `neurald.hal.device.PreparedModel`. Keeps no state between executions, so that many may run at a time.
+    """Implements `neurald.hal.device.PreparedModel`.
+
+    It is stateless, so executions may run concurrently.
 
     Args:
-        model: every operation of which the device supports.
-        device: name of the device; buffers are only for models of their own.
-        options: how to prepare it; with a cache key `artifact` will be asked for.
+        model: a model whose operations are all supported.
+        device: the name of the device, which identifies the models that buffers are for.
+        options: the options of the preparation; with a cache key `artifact` will be called.
 
     Raises:
-        BadData: an attribute has a value that means nothing.
+        BadData: the value of an attribute is invalid.
     """
 
     def __init__(self, model: Model, *, device: str, options: PrepareOptions) -> None:
@@ -56,7 +61,10 @@ class SamplePreparedModel(ArrayModel):
         return write_artifact(self.model) if self._keeps_artifact else None
 
     def profile(self) -> Sequence[KernelTime]:
-        """See `PreparedModel.profile`: operations run on zeros, one by one; there are no times where shapes are open."""
+        """See `PreparedModel.profile`: runs the operations one by one on zeros.
+
+        There are no times if shapes are unspecified.
+        """
         graph = self.model.main
         operands = [graph.operands[index] for index in graph.inputs]
         if not all(

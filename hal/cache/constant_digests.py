@@ -19,7 +19,7 @@ from neurald.hal.errors import Error
 CONSTANTS = "constants"
 
 _PURPOSE = b"cache constants"
-_KEPT = 256
+_MAX_ENTRIES = 256
 _LIMIT = 1 << 16
 
 
@@ -44,7 +44,7 @@ class KnownConstants:
         known = self._read()
         known.pop(question, None)
         known[question] = constants
-        latest = list(known.items())[-_KEPT:]
+        latest = list(known.items())[-_MAX_ENTRIES:]
         content = msgspec.msgpack.encode(latest)
         with contextlib.suppress(OSError, Error):
             self._directory.make()

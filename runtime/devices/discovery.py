@@ -102,7 +102,7 @@ def supported_operations(model: Model, devices: Sequence[Device]) -> dict[str, t
     if model is None:
         raise UnexpectedNull("model is None")
     if not isinstance(model, Model):
-        raise BadState(f"{type(model).__name__} is no finished model; finish() returns one")
+        raise BadState(f"{type(model).__name__} is not a Model returned by ModelBuilder.finish()")
     found = verdicts_as_run(model, devices)
     positions = positions_by_number(model.main).values()
     return {name: tuple(verdicts[position] for position in positions) for name, verdicts in found.items()}
@@ -147,7 +147,7 @@ def check_devices(devices: Sequence[Device]) -> None:
         raise BadData("the list of devices is empty")
     for device in devices:
         if not isinstance(getattr(device, "name", None), str):
-            raise BadData(f"{device!r} is no device; see neurald.devices()")
+            raise BadData(f"{device!r} is not a device; see neurald.devices()")
     name, count = Counter(device.name for device in devices).most_common(1)[0]
     if count > 1:
         raise BadData(f"device {name} is listed {count} times")

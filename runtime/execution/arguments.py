@@ -306,7 +306,7 @@ def _array_memory(array: "np.ndarray[Any, Any]", operand: Operand, what: str) ->
 def _check_array(array: "np.ndarray[Any, Any]", operand: Operand, what: str) -> None:
     """Raises BadData unless the array has the operand's type and is C-contiguous."""
     if not isinstance(array, np.ndarray):
-        raise BadData(f"{what}: {type(array).__name__} is no NumPy array")
+        raise BadData(f"{what}: {type(array).__name__} is not a NumPy array")
     if array.dtype != operand.type.dtype:
         raise BadData(f"{what}: an array of {array.dtype}; {operand.type.name} has {operand.type.dtype}")
     if not array.flags.c_contiguous:

@@ -62,4 +62,4 @@ def require_compiled(compilation: object) -> None:
     # Checked by attributes: isinstance() with the Protocol would dominate the cost of creating an
     # execution.
     if not (hasattr(compilation, "executor") and hasattr(compilation, "recovery")):
-        raise BadState(f"{type(compilation).__name__} is no finished compilation; finish() returns one")
+        raise BadState(f"{type(compilation).__name__} is not a compilation that finish() has completed")

@@ -30,9 +30,9 @@ from neurald.runtime.plan.plan import (
 from neurald.runtime.plan.residency import Residence, residences
 
 #: Number of input shape combinations per step whose output shapes are cached.
-_SHAPES_KEPT = 64
+_SHAPE_CACHE_SIZE = 64
 #: Number of requests that are cached for loops and repeated executions.
-_REQUESTS_KEPT = 256
+_REQUEST_CACHE_SIZE = 256
 
 _Shapes: TypeAlias = tuple[tuple[int, ...] | None, ...]
 
@@ -190,7 +190,7 @@ class _Run:
         )
         request = self._requests.get(key)
         if request is None:
-            if len(self._requests) >= _REQUESTS_KEPT:
+            if len(self._requests) >= _REQUEST_CACHE_SIZE:
                 self._requests.clear()
             # The request keeps its memories alive, so that their ids stay unique.
             request = self._requests[key] = self._new_request(step, read)
@@ -246,7 +246,7 @@ class _StepShapes:
     def __init__(self, step: ExecutionStep) -> None:
         self._model = step.model
         self._bindings = bind_operations(step.model.main)
-        self.outputs = lru_cache(maxsize=_SHAPES_KEPT)(self._infer)
+        self.outputs = lru_cache(maxsize=_SHAPE_CACHE_SIZE)(self._infer)
 
     def _infer(self, inputs: _Shapes) -> _Shapes:
         graph = self._model.main

@@ -52,7 +52,7 @@ class Computation:
         self._stateful = StatefulRuns(compilation.state, variables) if variables else None
         self._has_strings = bool(arguments.string_outputs)
         self._has_device_memory = has_device_memory(self._request)
-        self._believed: ExecutionResult | None = None
+        self._validated_result: ExecutionResult | None = None
 
     @property
     def request(self) -> Request:
@@ -157,10 +157,10 @@ class Computation:
             raise
         except Error as error:
             result = recovery.run_whole_model(request, options, error)
-        if result is not self._believed:
+        if result is not self._validated_result:
             # All requests require the same shapes, and results are immutable.
             _require_shapes(request, result)
-            self._believed = result
+            self._validated_result = result
         return checked_result(result, self._arguments.string_outputs)
 
 

@@ -68,8 +68,8 @@ class Execution:
         self._compilation = compilation
         self._arguments = Arguments(compilation.model, compilation)
         self._computation: Computation | None = None
-        self._again: Callable[[Cancellation], None] | None = None
-        self._again_in: tuple[Burst, Callable[[ExecuteOptions], None]] | None = None
+        self._fast_path: Callable[[Cancellation], None] | None = None
+        self._burst_fast_path: tuple[Burst, Callable[[ExecuteOptions], None]] | None = None
         self._cancellation: Cancellation | None = None
         self._options: ExecuteOptions | None = None
         self._reusable = flag(reusable, "whether the execution is reusable")
@@ -235,16 +235,16 @@ class Execution:
             Error: the device failed.
         """
         if burst is None:
-            if not self._computed_again():
-                self._keep_for_again(self._run(*self._start()))
+            if not self._ran_fast_path():
+                self._cache_fast_path(self._run(*self._start()))
             return
         if not isinstance(burst, Burst):
             raise BadData(f"burst is a {type(burst).__name__}; create_burst() makes one")
         with burst.in_use(self._compilation):
-            if not self._computed_again_in(burst):
-                self._keep_for_again(self._run(*self._start(), burst), burst)
+            if not self._ran_burst_fast_path(burst):
+                self._cache_fast_path(self._run(*self._start(), burst), burst)
 
-    def _computed_again(self) -> bool:
+    def _ran_fast_path(self) -> bool:
         """Repeats the last computation on the fast path.
 
         Returns False if there is none or it failed.
@@ -252,17 +252,17 @@ class Execution:
         After a failure the caller takes the regular path, which writes all outputs again.
         """
         with self._lock:
-            again = self._again
-            if again is None or self._state is not _State.COMPLETED:
+            fast_path = self._fast_path
+            if fast_path is None or self._state is not _State.COMPLETED:
                 return False
             cancellation = self._cancellation or self._next_cancellation()
             self._state = _State.COMPUTATION
-        return self._has_computed(again, cancellation)
+        return self._succeeded(fast_path, cancellation)
 
-    def _has_computed(self, again: Callable[[_Limit], None], limit: _Limit) -> bool:
+    def _succeeded(self, fast_path: Callable[[_Limit], None], limit: _Limit) -> bool:
         """Runs a fast path; returns False if it failed and the regular path must run."""
         try:
-            again(limit)
+            fast_path(limit)
         except (Cancelled, MissedDeadlineTransient, MissedDeadlinePersistent):
             self._complete(None)
             raise
@@ -277,29 +277,29 @@ class Execution:
         self._state = _State.COMPLETED
         return True
 
-    def _computed_again_in(self, burst: Burst) -> bool:
-        """Like `_computed_again`, through the burst of the last computation."""
+    def _ran_burst_fast_path(self, burst: Burst) -> bool:
+        """Like `_ran_fast_path`, through the burst of the last computation."""
         with self._lock:
-            again = self._again_in
-            if again is None or again[0] is not burst or self._state is not _State.COMPLETED:
+            fast_path = self._burst_fast_path
+            if fast_path is None or fast_path[0] is not burst or self._state is not _State.COMPLETED:
                 return False
             options = self._next_options()
             self._state = _State.COMPUTATION
-        return self._has_computed(again[1], options)
+        return self._succeeded(fast_path[1], options)
 
-    def _keep_for_again(self, result: ExecutionResult, burst: Burst | None = None) -> None:
+    def _cache_fast_path(self, result: ExecutionResult, burst: Burst | None = None) -> None:
         """Caches a fast path for the next computation after a successful one."""
         computation = self._computation
         has_options = self._measure or self._timeout_s is not None or self._attributes
         if computation is None or not self._reusable or has_options:
             return
-        again = computation.create_reusable_execution() if burst is None else None
+        fast_path = computation.create_reusable_execution() if burst is None else None
         run = None if burst is None else computation.create_reusable_execution_in(burst, result)
         with self._lock:
             # Another computation may have started in the meantime.
             if self._result is result and self._after_fences is None:
-                self._again = again
-                self._again_in = None if burst is None or run is None else (burst, run)
+                self._fast_path = fast_path
+                self._burst_fast_path = None if burst is None or run is None else (burst, run)
 
     def start_compute(self) -> Event:
         """Runs the model in a new thread.
@@ -423,7 +423,7 @@ class Execution:
 
     def _complete(self, result: ExecutionResult | None, after_fences: Timing | None = None) -> None:
         with self._lock:
-            self._again = self._again_in = None
+            self._fast_path = self._burst_fast_path = None
             self._result = result
             self._after_fences = after_fences
             self._state = _State.COMPLETED

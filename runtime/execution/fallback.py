@@ -68,7 +68,7 @@ DEAD = RetryPolicy(first_pause_s=0.05, longest_pause_s=30.0)
 FAILING = RetryPolicy(first_pause_s=1.0, longest_pause_s=60.0)
 
 #: Number of requests whose last results are remembered as validated.
-_BELIEVED = 8
+_MAX_VALIDATED_RESULTS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +132,7 @@ class RecoveringStep:
         self._code = ResultCode.NO_ERROR
         self._substituted = 0
         self._failed_in_all = 0
-        self._believed: dict[int, tuple[weakref.ref[Request], ExecutionResult]] = {}
+        self._validated_results: dict[int, tuple[weakref.ref[Request], ExecutionResult]] = {}
 
     def execute(
         self,
@@ -157,7 +157,7 @@ class RecoveringStep:
                 result = self._call(prepared, request, options, call)
                 self._check(request, result)
             except Error as error:
-                _abandon(request)
+                _mark_memory_abandoned(request)
                 self._failed(error, prepared)
                 if not self._falls_back(error, has_limit=options.deadline_s is not None):
                     raise
@@ -171,7 +171,7 @@ class RecoveringStep:
             result = execute_on_host(self._cpu_model(), self._step.model.main, request, options)
             checked_step_result(self._step, request, result)
         except Error as error:
-            self._absolve(error)
+            self._clear_failure(error)
             raise
         self.count_substitution()
         # Timing is dropped: it could not be attributed to either device.
@@ -194,13 +194,13 @@ class RecoveringStep:
         A device returns the same result object while nothing about it changes, and requests and
         results are immutable, so a result that was checked for this request is not checked again.
         """
-        believed = self._believed.get(id(request))
-        if believed is not None and believed[1] is result and believed[0]() is request:
+        validated = self._validated_results.get(id(request))
+        if validated is not None and validated[1] is result and validated[0]() is request:
             return
         checked_step_result(self._step, request, result)
-        if len(self._believed) >= _BELIEVED:
-            self._believed.clear()
-        self._believed[id(request)] = weakref.ref(request), result
+        if len(self._validated_results) >= _MAX_VALIDATED_RESULTS:
+            self._validated_results.clear()
+        self._validated_results[id(request)] = weakref.ref(request), result
 
     def profile(self) -> tuple[str, Sequence[KernelTime]]:
         """Returns the name of the device that runs the step now, and its kernel times.
@@ -279,7 +279,7 @@ class RecoveringStep:
             self._prepare()
         except Error as error:
             with self._lock:
-                self._note(error)
+                self._record_failure(error)
         finally:
             with self._lock:
                 self._is_preparing = False
@@ -301,9 +301,9 @@ class RecoveringStep:
             if isinstance(error, DeadObject) and self._prepared is prepared:
                 self._prepared = None
             if not isinstance(error, Cancelled | MissedDeadlineTransient | MissedDeadlinePersistent):
-                self._note(error)
+                self._record_failure(error)
 
-    def _absolve(self, error: Error) -> None:
+    def _clear_failure(self, error: Error) -> None:
         """Clears the failure if the CPU device fails in the same way.
 
         Then the request is at fault.
@@ -313,7 +313,7 @@ class RecoveringStep:
                 self._failures = 0
                 self._retry_at = 0.0
 
-    def _note(self, error: Error) -> None:
+    def _record_failure(self, error: Error) -> None:
         if self._failures and time.monotonic() < self._retry_at:
             # A concurrent execution failed during the pause; this is not another consecutive
             # failure.
@@ -399,7 +399,7 @@ class RecoveringStep:
             )
 
 
-def _abandon(request: Request) -> None:
+def _mark_memory_abandoned(request: Request) -> None:
     """Marks memory that a failed device may still write to, so that it is not reused."""
     for pool in request.pools:
         if isinstance(pool, SharedMemory):

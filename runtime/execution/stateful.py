@@ -18,7 +18,7 @@ from neurald.hal.sync.cancellation import Cancellation
 from neurald.runtime.execution.state import Array, State
 
 #: Number of cached requests. Two alternate while nothing else uses the variables.
-_REQUESTS_KEPT = 4
+_REQUEST_CACHE_SIZE = 4
 
 
 @dataclass(slots=True)
@@ -92,7 +92,7 @@ class StatefulRuns:
             while True:
                 result = execute(extended.request)
                 if result is not extended.result:
-                    self._look_at(extended, result)
+                    self._record_result(extended, result)
                 visible = extended.visible
                 if visible is None or not visible.is_sufficient:
                     return visible or result
@@ -168,7 +168,7 @@ class StatefulRuns:
         key = (id(request), *map(id, values), *map(id, spares))
         extended = self._kept.get(key)
         if extended is None:
-            if len(self._kept) >= _REQUESTS_KEPT:
+            if len(self._kept) >= _REQUEST_CACHE_SIZE:
                 self._kept.clear()
             # The entry keeps the objects alive whose ids form its key.
             extended = self._kept[key] = self._extended(request, values, spares)
@@ -193,7 +193,7 @@ class StatefulRuns:
         )
         return _Extended(base, values, places, request)
 
-    def _look_at(self, extended: _Extended, result: ExecutionResult) -> None:
+    def _record_result(self, extended: _Extended, result: ExecutionResult) -> None:
         """Records a result and derives the visible one and the new values."""
         shown = len(result.output_shapes) - len(self._types)
         extended.visible = replace(result, output_shapes=result.output_shapes[:shown])

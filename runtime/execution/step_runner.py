@@ -51,11 +51,11 @@ def checked_step_result(step: ExecutionStep, request: Request, result: Execution
     try:
         check_result(result, step.output_operands, request)
     except BadData as error:
-        raise OpFailed(f"device {step.device.name} answered nonsense: {error}") from None
+        raise OpFailed(f"device {step.device.name} returned an invalid result: {error}") from None
     except (AttributeError, TypeError, ValueError) as error:
         # The object is not an `ExecutionResult`, or its fields have wrong types.
         raise OpFailed(
-            f"device {step.device.name} answered nonsense: {type(result).__name__} is no valid "
+            f"device {step.device.name} returned an invalid result: {type(result).__name__} is not a valid "
             f"ExecutionResult: {error}"
         ) from None
     return result

@@ -34,7 +34,7 @@ from neurald.runtime.plan.residency import Residence
 #: (AOSP's rule).
 _REUSE_FACTOR = 1.2
 #: Number of workspaces that a plan keeps for its next executions.
-_WORKSPACES_KEPT = 4
+_MAX_FREE_WORKSPACES = 4
 
 
 class Place:
@@ -183,7 +183,7 @@ class Workspaces:
         Do not return one of a failed execution: a device may still write to it.
         """
         with self._lock:
-            if len(self._free) < _WORKSPACES_KEPT:
+            if len(self._free) < _MAX_FREE_WORKSPACES:
                 self._free.append(workspace)
 
 

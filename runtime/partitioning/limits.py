@@ -15,7 +15,7 @@ Placements = Mapping[int, tuple[Placement, ...]]
 Split = Callable[[Mapping[Place, str]], tuple[Placements, tuple[Group, ...]]]
 
 #: Returns True if the CPU device can run an operation.
-CanMove = Callable[[Place], bool]
+CanFallBack = Callable[[Place], bool]
 
 
 def step_groups(groups: Sequence[Group]) -> list[StepGroup]:
@@ -34,7 +34,7 @@ def step_groups(groups: Sequence[Group]) -> list[StepGroup]:
 
 
 def split_within_limits(
-    candidates: Sequence[Candidate], partitioning: Partitioning, split: Split, can_move: CanMove
+    candidates: Sequence[Candidate], partitioning: Partitioning, split: Split, can_fall_back: CanFallBack
 ) -> tuple[Placements, tuple[Group, ...]]:
     """Splits a model so that every device except the CPU device respects the limits.
 
@@ -55,7 +55,7 @@ def split_within_limits(
             _refuse(candidates, _excess(candidates, partitioning, steps, frozenset()))
             return placements, groups
         fixed = frozenset(
-            step for step in steps if not all(can_move((step.graph, n)) for n in step.operations)
+            step for step in steps if not all(can_fall_back((step.graph, n)) for n in step.operations)
         )
         moved = {
             (step.graph, position): reason

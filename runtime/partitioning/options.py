@@ -68,4 +68,4 @@ class Partitioning:
             raise BadData(f"overrides is {shown(self.overrides)}; a sequence of overrides is expected")
         for override in self.overrides:
             if not isinstance(override, Override):
-                raise BadData(f"{override!r} is no override; pin(), forbid() and prefer() make them")
+                raise BadData(f"{override!r} is not an override; pin(), forbid() and prefer() make them")

@@ -66,9 +66,11 @@ class Override:
             )
         for position in self.operations:
             if not isinstance(position, int):
-                raise BadData(f"{self.kind.value} {self.device}: {position!r} is no position of an operation")
+                raise BadData(
+                    f"{self.kind.value} {self.device}: {position!r} is not the position of an operation"
+                )
         if self.operation_type is not None and not isinstance(self.operation_type, OperationType):
-            raise BadData(f"{self.kind.value} {self.device}: {self.operation_type!r} is no OperationType")
+            raise BadData(f"{self.kind.value} {self.device}: {self.operation_type!r} is not an OperationType")
 
     def __str__(self) -> str:
         if self.operation_type is not None:
@@ -229,7 +231,7 @@ class _Rules:
             operation = graph_of(self._model, place[0]).operations[place[1]]
             if interpret and candidate.is_cpu and nesting.is_interpretable(place[0], operation):
                 continue
-            reason = candidate.why_not(place)
+            reason = candidate.unsupported_reason(place)
             # Devices are only asked about the graphs of control flow that could be interpreted.
             if reason and (place[0] == MAIN or place[0] in candidate.verdicts):
                 self._problems.append(f"{rule}: it cannot run {describe(self._model, place)}: {reason}")

@@ -18,8 +18,8 @@ from neurald.runtime.partitioning.placement import (
     Placement,
     Wishes,
     find_best_device_for_each_operation,
-    nobody_can,
-    obstacles,
+    no_device_error,
+    unsupported_reasons,
 )
 from neurald.runtime.partitioning.policy_tengine import group_neighbours, place_by_cuts
 
@@ -108,14 +108,14 @@ def partition(
         placements = policy.place(model, candidates, preference, wishes)
         return placements, policy.group(model, placements)
 
-    def can_move(place: Place) -> bool:
+    def can_fall_back(place: Place) -> bool:
         if cpu is None:
             return False
         if policy.interprets:
-            return not obstacles(model, nesting, candidates, place)[cpu]
-        return not candidates[cpu].why_not(place)
+            return not unsupported_reasons(model, nesting, candidates, place)[cpu]
+        return not candidates[cpu].unsupported_reason(place)
 
-    placements, groups = split_within_limits(candidates, partitioning, split, can_move)
+    placements, groups = split_within_limits(candidates, partitioning, split, can_fall_back)
     check_groups(model, groups)
     if partitioning.require_full_delegation:
         check_full_delegation(model, candidates, placements)
@@ -133,8 +133,8 @@ def _place_on_cpu(
     placements = []
     for position in range(len(model.main.operations)):
         place = (MAIN, position)
-        if candidates[cpu].why_not(place):
-            raise nobody_can(model, place, candidates, [c.why_not(place) for c in candidates])
-        rejected = {n: c.why_not(place) or _OFF for n, c in enumerate(candidates) if n != cpu}
+        if candidates[cpu].unsupported_reason(place):
+            raise no_device_error(model, place, candidates, [c.unsupported_reason(place) for c in candidates])
+        rejected = {n: c.unsupported_reason(place) or _OFF for n, c in enumerate(candidates) if n != cpu}
         placements.append(Placement(device=cpu, reason=_OFF, rejected=rejected))
     return {MAIN: tuple(placements)}

@@ -44,7 +44,7 @@ class Candidate:
     is_cpu: bool = False
     excluded: Mapping[Place, str] = field(default_factory=lambda: MappingProxyType({}))
 
-    def why_not(self, place: Place) -> str:
+    def unsupported_reason(self, place: Place) -> str:
         """Returns why it cannot run an operation; empty if it can."""
         if place in self.excluded:
             return self.excluded[place]
@@ -118,15 +118,15 @@ def describe(model: Model, place: Place) -> str:
     return operation_name(graph_of(model, number), position)
 
 
-def nobody_can(
-    model: Model, place: Place, candidates: Sequence[Candidate], why_not: Sequence[str]
+def no_device_error(
+    model: Model, place: Place, candidates: Sequence[Candidate], reasons: Sequence[str]
 ) -> BadData:
     """Builds the error for an operation that no candidate can run."""
-    reasons = "; ".join(f"{c.name}: {reason}" for c, reason in zip(candidates, why_not, strict=True))
-    return BadData(f"no device can run {describe(model, place)} ({reasons})")
+    listed = "; ".join(f"{c.name}: {reason}" for c, reason in zip(candidates, reasons, strict=True))
+    return BadData(f"no device can run {describe(model, place)} ({listed})")
 
 
-def obstacles(
+def unsupported_reasons(
     model: Model, nesting: Nesting, candidates: Sequence[Candidate], place: Place
 ) -> tuple[str, ...]:
     """Returns for each candidate why it cannot run an operation by Android's rules.
@@ -136,13 +136,13 @@ def obstacles(
     number, position = place
     operation = graph_of(model, number).operations[position]
     if not is_control_flow(operation):
-        return tuple(candidate.why_not(place) for candidate in candidates)
+        return tuple(candidate.unsupported_reason(place) for candidate in candidates)
     obstacle = nesting.why_not_interpreted(number, operation)
     if obstacle:
         only_cpu = f"{obstacle}, so only the CPU device may run it"
-        return tuple(c.why_not(place) or ("" if c.is_cpu else only_cpu) for c in candidates)
+        return tuple(c.unsupported_reason(place) or ("" if c.is_cpu else only_cpu) for c in candidates)
     # Control flow that the CPU device wins is interpreted, so it need not be supported as a whole.
-    return tuple(c.excluded.get(place, "") if c.is_cpu else c.why_not(place) for c in candidates)
+    return tuple(c.excluded.get(place, "") if c.is_cpu else c.unsupported_reason(place) for c in candidates)
 
 
 class Scores:
@@ -209,10 +209,10 @@ class _Chooser:
         graph = graph_of(self._model, number)
         operation = graph.operations[position]
         is_interpretable = self._nesting.is_interpretable(number, operation)
-        why_not = obstacles(self._model, self._nesting, self._candidates, place)
-        able = [n for n, reason in enumerate(why_not) if not reason]
+        reasons = unsupported_reasons(self._model, self._nesting, self._candidates, place)
+        able = [n for n, reason in enumerate(reasons) if not reason]
         if not able:
-            raise nobody_can(self._model, place, self._candidates, why_not)
+            raise no_device_error(self._model, place, self._candidates, reasons)
         scores = {n: self._scores[n].operation(graph, operation) for n in able}
         best = min(able, key=lambda n: (scores[n], not self._candidates[n].is_cpu, n))
         reason = self._score_reason(best, scores)
@@ -220,7 +220,7 @@ class _Chooser:
         if winner is not None:
             best, reason = winner, wish
         rejected = {
-            n: why_not[n] or (wish if winner is not None else self._loss(n, best, scores))
+            n: reasons[n] or (wish if winner is not None else self._loss(n, best, scores))
             for n in range(len(self._candidates))
             if n != best
         }

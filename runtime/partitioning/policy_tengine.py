@@ -24,7 +24,7 @@ from neurald.hal.model.types import Model, Operation, Preference
 from neurald.runtime.model.boundary import boundaries, writers
 from neurald.runtime.model.branches import MAIN, Nesting, graph_of
 from neurald.runtime.partitioning.groups import Group, StepGroup
-from neurald.runtime.partitioning.placement import Candidate, Placement, Scores, Wishes, nobody_can
+from neurald.runtime.partitioning.placement import Candidate, Placement, Scores, Wishes, no_device_error
 
 _FULLY_CONNECTED = (OperationType.FULLY_CONNECTED, OperationType.TFLITE_FULLY_CONNECTED)
 
@@ -105,22 +105,23 @@ class _Cutter:
         self._operations = model.main.operations
         self._scores = [Scores(model, nesting, c.capabilities, preference) for c in candidates]
         #: By candidate, why it cannot run each operation.
-        self._why_not = [
-            [candidate.why_not((MAIN, n)) for n in range(len(self._operations))] for candidate in candidates
+        self._unsupported_reasons = [
+            [candidate.unsupported_reason((MAIN, n)) for n in range(len(self._operations))]
+            for candidate in candidates
         ]
         self._cpu = next((n for n, candidate in enumerate(candidates) if candidate.is_cpu), None)
         others = [n for n in range(len(candidates)) if n != self._cpu]
-        self._device = max(others, key=lambda n: (self._why_not[n].count(""), -n), default=0)
+        self._device = max(others, key=lambda n: (self._unsupported_reasons[n].count(""), -n), default=0)
 
     def place(self) -> tuple[Placement, ...]:
-        chosen = [self._home(position) for position in range(len(self._operations))]
+        chosen = [self._preferred_device(position) for position in range(len(self._operations))]
         if self._cpu is not None:
             self._move(chosen, self._cpu)
         return tuple(self._placement(position, *choice) for position, choice in enumerate(chosen))
 
     def _move(self, chosen: list[tuple[int, str]], cpu: int) -> None:
         """Moves operations to the CPU device that the device could run, too."""
-        can_move = [not reason for reason in self._why_not[cpu]]
+        can_fall_back = [not reason for reason in self._unsupported_reasons[cpu]]
         blocked = [position for position, (device, _) in enumerate(chosen) if device != self._device]
         for covered in cut(self._operations, blocked):
             reason = (
@@ -128,23 +129,23 @@ class _Cutter:
                 f"fewer than {COMPLEXITY} operations"
             )
             for position in covered[1:]:
-                if can_move[position] and self._wish(position)[0] is None:
+                if can_fall_back[position] and self._wish(position)[0] is None:
                     chosen[position] = (cpu, reason)
         for (_, position), reason in self._wishes.demoted.items():
-            if can_move[position]:
+            if can_fall_back[position]:
                 chosen[position] = (cpu, reason)
 
-    def _home(self, position: int) -> tuple[int, str]:
+    def _preferred_device(self, position: int) -> tuple[int, str]:
         """Returns the device of an operation considered alone, and the reason."""
         wished, rule = self._wish(position)
         if wished is not None:
             return wished, rule
-        if not self._why_not[self._device][position]:
+        if not self._unsupported_reasons[self._device][position]:
             return self._device, f"{self._name} can run it"
-        able = [n for n, reasons in enumerate(self._why_not) if not reasons[position]]
+        able = [n for n, reasons in enumerate(self._unsupported_reasons) if not reasons[position]]
         if not able:
-            why_not = [reasons[position] for reasons in self._why_not]
-            raise nobody_can(self._model, (MAIN, position), self._candidates, why_not)
+            listed = [reasons[position] for reasons in self._unsupported_reasons]
+            raise no_device_error(self._model, (MAIN, position), self._candidates, listed)
         graph = self._model.main
         operation = self._operations[position]
         best = min(able, key=lambda n: (n != self._cpu, self._scores[n].operation(graph, operation), n))
@@ -152,13 +153,17 @@ class _Cutter:
 
     def _wish(self, position: int) -> tuple[int | None, str]:
         wished, rule = self._wishes.preferred.get((MAIN, position), (None, ""))
-        return (wished, rule) if wished is not None and not self._why_not[wished][position] else (None, "")
+        return (
+            (wished, rule)
+            if wished is not None and not self._unsupported_reasons[wished][position]
+            else (None, "")
+        )
 
     def _placement(self, position: int, device: int, reason: str) -> Placement:
         beside = f"policy tengine uses {self._name}, and the CPU device"
         rejected = {
             n: reasons[position] or (reason if n in (self._device, self._cpu) else beside)
-            for n, reasons in enumerate(self._why_not)
+            for n, reasons in enumerate(self._unsupported_reasons)
             if n != device
         }
         return Placement(device=device, reason=reason, rejected=rejected)

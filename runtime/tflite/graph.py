@@ -309,7 +309,7 @@ class Graph(OperationList):
         """
         key = self.handles.get(operator.inputs[position]) if self.has(operator, position) else None
         if key is None:
-            raise Unsupported(f"input {position} is no handle that an operator has made")
+            raise Unsupported(f"input {position} is not a handle that an operator has created")
         return key
 
     def variable(self, key: Key) -> int:
@@ -357,7 +357,7 @@ class Graph(OperationList):
             Unsupported: that input is not a variable.
         """
         if not self.has(operator, position) or not self._tensors[operator.inputs[position]].is_variable:
-            raise Unsupported(f"input {position} is no variable")
+            raise Unsupported(f"input {position} is not a variable")
         result = self.temporary(self.input(operator, position))
         self.keep_state(operator, position, result)
         return result

@@ -1,10 +1,10 @@
 """The `neurald` command.
 
-Every command keeps three rules. What it finds goes to stdout, as one JSON document with `--json`. What went wrong goes to
-stderr as one sentence, with exit status 1, or 2 where the command line itself is wrong; never as a traceback. Ctrl-C
-ends with 130.
+Every command follows three rules. Results go to stdout, as one JSON document with `--json`. Errors
+go to stderr as one sentence, with exit status 1, or 2 if the command line itself is wrong; never as
+a traceback. Ctrl-C ends with 130.
 
-Nothing heavy may be imported here: `neurald --help` pays for it.
+Nothing heavy may be imported here, since it would slow down `neurald --help`.
 """
 
 import os
@@ -26,10 +26,10 @@ from neurald.service.cli.new_driver import new_driver
 from neurald.service.cli.run import run
 from neurald.service.sandbox.mode import OWN_PROCESS
 
-#: Set to anything, it lets unexpected errors end in a traceback.
+#: If set, unexpected errors end in a traceback.
 DEBUG_VARIABLE = "NEURALD_DEBUG"
 
-#: Longer messages are cut: names in a hostile model can have any length.
+#: Longer messages are truncated: names in a hostile model can have any length.
 _MESSAGE_LIMIT = 2000
 
 _INTERRUPTED = 130
@@ -38,7 +38,7 @@ _MOMENT_S = 0.01
 
 
 class _Commands(TyperGroup):
-    """Turns whatever a command raises into one sentence and an exit status."""
+    """Converts any exception of a command into one sentence and an exit status."""
 
     def invoke(self, ctx: Any) -> Any:
         from neurald.service.console.output import discard_stdout, printable
@@ -52,14 +52,15 @@ class _Commands(TyperGroup):
             discard_stdout()
             raise typer.Exit(_BROKEN_PIPE) from None
         except Exception as error:
-            # Typer's own (bad usage, exits) carry their exit status, and Typer reports them.
+            # Typer's own exceptions (bad usage, exits) carry their exit status, and Typer reports
+            # them.
             if hasattr(error, "exit_code") or isinstance(error, typer.Abort):
                 raise
             sys.stderr.write(f"error: {printable(_one_line(_message(error)))}\n")
             try:
                 sys.stdout.flush()
             except OSError:
-                # What could not be written must not fail once more when the interpreter ends.
+                # Unwritten output must not fail again when the interpreter ends.
                 discard_stdout()
             raise typer.Exit(1) from None
         return result
@@ -80,7 +81,7 @@ def _message(error: Exception) -> str:
 
 
 def _one_line(text: str) -> str:
-    """Lines joined by semicolons, after a colon by nothing; cut where it gets too long."""
+    """Joins lines by semicolons, or by a space after a colon, and truncates long text."""
     joined = ""
     for line in text.split("\n"):
         separator = "" if not joined else " " if joined.endswith(":") else "; "
@@ -105,8 +106,8 @@ def _options(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="A copy of the token file of the daemon on TCP that is used, where that is another user's or behind a "
-            "forwarded port; as NEURALD_TOKEN_FILE.",
+            help="A copy of the token file of the TCP daemon to use, if it belongs to another user or is behind a "
+            "forwarded port; like NEURALD_TOKEN_FILE.",
             show_default=False,
         ),
     ] = None,
@@ -123,7 +124,7 @@ app = typer.Typer(
     callback=_options,
     help="Run neural networks on the devices of this machine, and serve devices to others.",
     no_args_is_help=True,
-    # Plain help and plain errors: formatting them with rich would cost more than all the rest.
+    # Plain help and plain errors: rich formatting would take longer than everything else.
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -131,11 +132,11 @@ app = typer.Typer(
 app.command(help="Run a model on a photo, arrays or random input.")(run)
 app.command(help="Measure how fast a model loads, prepares and runs.")(benchmark)
 app.command(help="List the devices and how fast they are.")(devices)
-app.command(help="Say which device runs which operation of a model, and why.")(explain)
-app.add_typer(cache, name="cache", help="Look after the compilation cache: ls, verify, prune, warm.")
+app.command(help="Show which device runs which operation of a model, and why.")(explain)
+app.add_typer(cache, name="cache", help="Manage the compilation cache: ls, verify, prune, warm.")
 app.command(help="Serve a device to other processes until stopped.")(driver)
 app.command(
-    help="Check that a device does what every device must do.\n\n"
+    help="Check that a device behaves as every device must.\n\n"
     "A device of this process is opened in another one as well, where cases run between memory pages that nobody may touch. "
     "The memory of a daemon cannot be placed so, and the report says that."
 )(conformance)
@@ -144,7 +145,7 @@ app.command(help="Classify handwritten digits, here and in a daemon.")(demo)
 
 
 def _interrupt_again(unraisable: "sys.UnraisableHookArgs") -> None:
-    """Ctrl-C that came while a finaliser ran, where exceptions are lost, comes once more in a moment."""
+    """Repeats a Ctrl-C that arrived in a finalizer, where exceptions are lost."""
     if unraisable.exc_type is not KeyboardInterrupt:
         sys.__unraisablehook__(unraisable)
         return
@@ -155,11 +156,11 @@ def _interrupt_again(unraisable: "sys.UnraisableHookArgs") -> None:
 
 
 def _reopen_closed_streams() -> None:
-    """Opens what the shell has closed (`>&-`), so that no file or socket takes the number of a standard stream.
+    """Opens streams that the shell closed (`>&-`), so that no file or socket takes their numbers.
 
-    Writing to a closed stdout fails then with the system's own message, as it does in other programs.
+    Writing to a closed stdout then fails with the system's own message, as in other programs.
     """
-    # Ascending, since the lowest free number is what `os.open` gives.
+    # Ascending, since `os.open` returns the lowest free number.
     for number, name, flags in (
         (0, "stdin", os.O_RDONLY),
         (1, "stdout", os.O_RDONLY),
@@ -173,16 +174,16 @@ def _reopen_closed_streams() -> None:
 
 
 def main() -> None:
-    """The entry point of the `neurald` command; ends the process."""
+    """Runs the `neurald` command and ends the process."""
     _reopen_closed_streams()
-    # gRPC's own messages would come on top of the errors that are reported anyway.
+    # gRPC's own messages would duplicate the reported errors.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     if not sys.warnoptions:
         import warnings
 
         warnings.simplefilter("ignore")
     for stream in (sys.stdout, sys.stderr):
-        # A name that the terminal's encoding lacks is no reason to fail.
+        # A name that the terminal's encoding lacks must not cause a failure.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     sys.unraisablehook = _interrupt_again
     try:

@@ -1,4 +1,4 @@
-"""`neurald benchmark`."""
+"""The command `neurald benchmark`."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,11 +15,11 @@ def benchmark(
             help="Use this device only: a name from `neurald devices`, or the address of a daemon. May be repeated.",
         ),
     ] = None,
-    runs: Annotated[int, typer.Option(min=1, help="Measure at least so many runs.")] = 50,
-    min_secs: Annotated[float, typer.Option(min=0, help="Measure at least so long.")] = 1.0,
-    max_secs: Annotated[float, typer.Option(min=0, help="Stop measuring after so long.")] = 150.0,
-    warmup_runs: Annotated[int, typer.Option(min=0, help="Warm up with at least so many runs.")] = 1,
-    warmup_min_secs: Annotated[float, typer.Option(min=0, help="Warm up at least so long.")] = 0.5,
+    runs: Annotated[int, typer.Option(min=1, help="Minimum number of measured runs.")] = 50,
+    min_secs: Annotated[float, typer.Option(min=0, help="Minimum duration of the measurement.")] = 1.0,
+    max_secs: Annotated[float, typer.Option(min=0, help="Stop measuring after this time.")] = 150.0,
+    warmup_runs: Annotated[int, typer.Option(min=0, help="Minimum number of warm-up runs.")] = 1,
+    warmup_min_secs: Annotated[float, typer.Option(min=0, help="Minimum duration of the warm-up.")] = 0.5,
     signature: Annotated[
         str | None, typer.Option(metavar="NAME", help="Run this signature of the file.")
     ] = None,
@@ -27,24 +27,26 @@ def benchmark(
         list[str] | None,
         typer.Option(
             metavar="NAME=SHAPE",
-            help="The shape of a random input that the model leaves open, such as x=1x224x224x3. May be repeated.",
+            help="The shape of a random input that the model leaves unspecified, such as x=1x224x224x3. May be repeated.",
         ),
     ] = None,
     threads: Annotated[
         int | None, typer.Option(min=1, help="CPU threads to use. [default: the driver's choice]")
     ] = None,
     burst: Annotated[
-        bool, typer.Option("--burst", help="Run through a burst: shared memory in place of calls.")
+        bool, typer.Option("--burst", help="Run through a burst: shared memory instead of calls.")
     ] = False,
     profile: Annotated[
-        bool, typer.Option("--profile", help="Then time each kernel, and tell which operations it computes.")
+        bool,
+        typer.Option("--profile", help="Then time each kernel, and list the operations that it computes."),
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Measures loading, preparing, the first run, and many runs of a model on random inputs.
 
-    The first run pays for what is done late, and is reported apart; warm-up runs are not part of the figures.
-    Where the CPU device had to stand in for a device that failed, the table and the JSON document say so.
+    The first run includes lazy initialisation and is reported separately; warm-up runs are not
+    included in the figures. If the CPU device replaced a device that failed, the table and the JSON
+    document say so.
     """
     import time
     from contextlib import nullcontext
@@ -59,7 +61,7 @@ def benchmark(
 
     chosen = find_devices(device or ())
     with status(f"preparing {model}", quiet=json):
-        load_tflite = nd.load_tflite  # Importing it is no part of loading.
+        load_tflite = nd.load_tflite  # The import is not part of loading.
         start = time.perf_counter()
         loaded = load_tflite(model, signature=signature)
         load_s = time.perf_counter() - start
@@ -113,7 +115,7 @@ def benchmark(
 
 
 def _cached(step: dict[str, Any]) -> str:
-    """What the cache did for a step, where it has a part in it."""
+    """Describes the cache's part in preparing a step; "" if it had none."""
     if step["cache"] == "off":
         return ""
     return f" (cache {step['cache']}{': ' if step['reason'] else ''}{step['reason']})"

@@ -1,4 +1,7 @@
-"""`neurald cache`: what the compilation cache holds, whether it is sound, and what is to go or to come."""
+"""The command `neurald cache`.
+
+Lists, checks, removes and creates entries of the compilation cache.
+"""
 
 import re
 from pathlib import Path
@@ -10,13 +13,14 @@ if TYPE_CHECKING:
     from neurald.hal.cache.store import Cache, EntryStatus
     from neurald.hal.model.types import Preference, Priority
 
-#: Shown of a key; enough to tell entries apart.
+#: Displayed digits of a key; enough to distinguish entries.
 _KEY_SHOWN = 12
 _MB = 1e6
 _DAY_S = 86_400.0
 
 _Directory = Annotated[
-    Path | None, typer.Option("--dir", metavar="FOLDER", help="The cache there, in place of the user's own.")
+    Path | None,
+    typer.Option("--dir", metavar="FOLDER", help="Use the cache in this folder instead of the user's own."),
 ]
 _Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
@@ -25,14 +29,14 @@ cache = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 @cache.command(help="List the entries, the last used first.")
 def ls(directory: _Directory = None, json: _Json = False) -> None:
-    """Lists every entry with what its manifest tells."""
+    """Lists every entry with the contents of its manifest."""
     found = _open(directory)
     _write(found, found.entries(), json)
 
 
 @cache.command(help="Read and check every entry. Exit status 1 if one is damaged.")
 def verify(directory: _Directory = None, json: _Json = False) -> None:
-    """Checks every entry as for its use, and says what is wrong."""
+    """Checks every entry as if it were used, and reports damage."""
     from neurald.hal.errors import BadData
     from neurald.service.console.output import status
 
@@ -48,7 +52,7 @@ def verify(directory: _Directory = None, json: _Json = False) -> None:
         )
 
 
-@cache.command(help="Remove entries, and what dead processes left.")
+@cache.command(help="Remove entries and the leftovers of dead processes.")
 def prune(
     everything: Annotated[bool, typer.Option("--all", help="All entries.")] = False,
     damaged: Annotated[
@@ -56,22 +60,22 @@ def prune(
     ] = False,
     unused_days: Annotated[
         float | None,
-        typer.Option(metavar="DAYS", min=0, help="Entries that were not used for so long."),
+        typer.Option(metavar="DAYS", min=0, help="Entries that were not used for this many days."),
     ] = None,
     max_mb: Annotated[
         float | None,
         typer.Option(
-            metavar="MB", min=0, help="Entries, the least recently used first, until the rest is as small."
+            metavar="MB", min=0, help="The least recently used entries, until the rest is this small."
         ),
     ] = None,
     directory: _Directory = None,
     json: _Json = False,
 ) -> None:
-    """Removes what the options name."""
+    """Removes the entries that the options select."""
     from neurald.service.console.output import write_json, write_line
 
     if not (everything or damaged) and unused_days is None and max_mb is None:
-        raise typer.BadParameter("say what is to go: --all, --damaged, --unused-days or --max-mb")
+        raise typer.BadParameter("nothing selected; use --all, --damaged, --unused-days or --max-mb")
     found = _open(directory)
     before = _total(found.entries())
     removed = [
@@ -123,7 +127,7 @@ def warm(
     directory: Annotated[
         Path | None,
         typer.Option(
-            "--directory", "--dir", metavar="FOLDER", help="Warm the cache there, which needs a --token."
+            "--directory", "--dir", metavar="FOLDER", help="Warm the cache in this folder; requires --token."
         ),
     ] = None,
     token: Annotated[
@@ -133,15 +137,15 @@ def warm(
         list[str] | None,
         typer.Option(
             metavar="NAME=SIZExSIZE",
-            help="The shape of an input that the model leaves open, such as x=1x224x224x3: the model is run once with "
+            help="The shape of an input that the model leaves unspecified, such as x=1x224x224x3: the model is run once with "
             "random inputs. May be repeated.",
         ),
     ] = None,
     json: _Json = False,
 ) -> None:
-    """Compiles each model and says what the cache does for it from now on.
+    """Compiles each model and reports how the cache will be used from now on.
 
-    Preference, priority, token, directory, threads and shapes must be those that the application uses.
+    Preference, priority, token, directory, threads and shapes must match those of the application.
     """
     import neurald as nd
     from neurald.service.console.device_choice import find_devices
@@ -184,15 +188,15 @@ def warm(
 
 
 def _member(option: str, name: str, kind: "type[Preference] | type[Priority]") -> str:
-    """The name of a member of `kind`, however it is written."""
+    """Returns the name of a member of `kind`, in any case."""
     if name.upper() not in kind.__members__:
-        raise typer.BadParameter(f"{option} is {name!r}; one of {', '.join(kind.__members__)} is expected")
+        raise typer.BadParameter(f"{option} is {name!r}; expected one of {', '.join(kind.__members__)}")
     return name.upper()
 
 
 def _token(text: str) -> bytes:
     if text and not re.fullmatch(r"[0-9a-fA-F]{64}", text):
-        raise typer.BadParameter(f"--token has {len(text)} characters; 64 hexadecimal digits are expected")
+        raise typer.BadParameter(f"--token has {len(text)} characters; expected 64 hexadecimal digits")
     return bytes.fromhex(text)
 
 
@@ -237,7 +241,7 @@ def _write(found: "Cache", entries: "list[EntryStatus]", json: bool) -> None:
             entry["model"] or "-",
             f"{entry['size_bytes'] / _MB:.2f}",
             "-" if entry["compile_ms"] is None else f"{entry['compile_ms']:.1f}",
-            # Without seconds and zone: --json has the whole moment.
+            # Without seconds and time zone: --json has the full timestamp.
             entry["last_use"][:16].replace("T", " "),
             f"damaged: {entry['damage']}" if entry["damage"] else "sound",
         ]
@@ -267,7 +271,7 @@ def _describe(entry: "EntryStatus") -> dict[str, Any]:
 
 
 def _moment(seconds: float) -> str:
-    """ISO 8601 of a time on the clock of `time.time()`."""
+    """Formats a time of `time.time()` as ISO 8601."""
     from datetime import UTC, datetime
 
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")

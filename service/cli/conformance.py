@@ -1,4 +1,4 @@
-"""`neurald conformance`."""
+"""The command `neurald conformance`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,7 +9,7 @@ import typer
 if TYPE_CHECKING:
     from neurald.service.conformance.report import Run
 
-#: Failures that are listed one by one; `--json` has them all.
+#: Number of failures that are listed; `--json` has them all.
 _SHOWN = 20
 
 
@@ -26,10 +26,10 @@ def conformance(
         int,
         typer.Option(
             min=0,
-            help="Random cases for each form and types of an operation, beside those that always run.",
+            help="Random cases per form and types of an operation, in addition to those that always run.",
         ),
     ] = 1,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the first of them.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the first random case.")] = 0,
     operation: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="Only this operation; may be repeated.", show_default=False),
@@ -41,7 +41,9 @@ def conformance(
     vectors: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="A folder with Android's conformance records, to run too.", show_default=False
+            metavar="DIR",
+            help="A folder with Android's conformance records to run as well.",
+            show_default=False,
         ),
     ] = None,
     report: Annotated[
@@ -49,7 +51,7 @@ def conformance(
         typer.Option(
             metavar="FILE",
             dir_okay=False,
-            help="Write a report on what was certified: Markdown to FILE.md, else JSON.",
+            help="Write a certification report: Markdown to FILE.md, else JSON.",
             show_default=False,
         ),
     ] = None,
@@ -57,12 +59,12 @@ def conformance(
         bool,
         typer.Option(
             "--thorough",
-            help="Run all cases for every type, and all between guard pages; without it, most types have some.",
+            help="Run all cases for every type, all of them between guard pages; by default, most types run some.",
         ),
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Checks that a device does what every device must do; ends with 1 if it does not."""
+    """Checks that a device behaves as every device must; ends with 1 if it does not."""
     import time
     from datetime import UTC, datetime
 
@@ -162,7 +164,7 @@ def _show(run: "Run") -> None:
 
 
 def _write_item(text: str) -> None:
-    """Writes an item of a list, cut into lines that fit a narrow terminal."""
+    """Writes a list item, wrapped to fit a narrow terminal."""
     from textwrap import wrap
 
     from neurald.service.console.output import printable, write_line

@@ -1,4 +1,4 @@
-"""`neurald demo`."""
+"""The command `neurald demo`."""
 
 from typing import Annotated
 
@@ -8,7 +8,7 @@ import typer
 def demo(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Classifies held-back digits in this process and through a driver daemon, which it starts and stops."""
+    """Classifies held-out digits in this process and through a temporary driver daemon."""
     import sys
 
     from neurald.service.console.output import write_json

@@ -1,4 +1,4 @@
-"""`neurald devices`."""
+"""The command `neurald devices`."""
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 def devices(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Lists every device with what it says of itself."""
+    """Lists every device with its properties."""
     import neurald as nd
     from neurald.runtime.devices.extensions import conflicts
     from neurald.service.console.output import status, write_json
@@ -50,7 +50,7 @@ def _describe(device: Any, disabled: Mapping[str, str]) -> dict[str, Any]:
         description["performance"] = performance(device)
         description["daemon"] = daemon(device)
     except Error as error:
-        # One daemon that dies meanwhile does not hide the others.
+        # A daemon that dies meanwhile must not hide the others.
         description["error"] = str(error)
     return description
 
@@ -100,7 +100,7 @@ def _show(found: list[dict[str, Any]]) -> None:
 
 
 def _weaknesses(daemon: dict[str, Any] | None) -> Iterator[str]:
-    """What of a daemon its operator should know."""
+    """Yields security weaknesses of a daemon that its operator should know."""
     if daemon is None:
         return
     if daemon["access"] == "ANYBODY":

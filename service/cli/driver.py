@@ -1,4 +1,4 @@
-"""`neurald driver`."""
+"""The command `neurald driver`."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -25,7 +25,7 @@ def driver(
         str | None,
         typer.Option(
             metavar="ADDR",
-            help="unix:///path or host:port, on this host. Clients on TCP show a token, which is in a file in "
+            help="unix:///path or host:port, on this host. TCP clients must send a token, which is in a file in "
             "the runtime directory. [default: a socket named after the driver, where `neurald devices` looks]",
         ),
     ] = None,
@@ -33,7 +33,7 @@ def driver(
         bool,
         typer.Option(
             "--insecure",
-            help="Ask nobody for the token: every user of this machine may use the device, and so may every "
+            help="Do not require the token: every user of this machine may use the device, and so may every "
             "host that reaches the address. Nothing is encrypted.",
         ),
     ] = False,
@@ -41,7 +41,7 @@ def driver(
         list[str] | None,
         typer.Option(
             metavar="NAME=NUMBER",
-            help="What clients may have, such as sessions=8, memory of a session (memory_bytes=512MiB), of all sessions of a "
+            help="Limits on clients, such as sessions=8, memory of a session (memory_bytes=512MiB), of all sessions of a "
             "user (user_memory_bytes=2GiB) and of all clients (total_memory_bytes=4GiB), or how many seconds an execution "
             "may take before the device counts as hanging (execution_s=600); may be repeated.",
             show_default=False,
@@ -50,15 +50,15 @@ def driver(
     sandbox: Annotated[
         SandboxMode,
         typer.Option(
-            help="Keep the driver's process from writing elsewhere, from other processes and from connections: auto with "
-            "what the kernel has, full not without all of it, off not at all."
+            help="Restrict the driver's process from writing elsewhere, other processes and connections: auto uses "
+            "what the kernel supports, full requires all of it, off disables it."
         ),
     ] = SandboxMode.AUTO,
     writable: Annotated[
         list[Path] | None,
         typer.Option(
             metavar="PATH",
-            help="A directory, file or device that the driver writes to, inside the sandbox; may be repeated.",
+            help="A directory, file or device that the sandboxed driver may write to; may be repeated.",
             show_default=False,
         ),
     ] = None,
@@ -66,9 +66,12 @@ def driver(
         int | None,
         typer.Option(metavar="PID", min=1, help="Stop when this process ends.", show_default=False),
     ] = None,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log what happens to stderr.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log to stderr.")] = False,
 ) -> None:
-    """Serves a device until SIGTERM or Ctrl-C, then lets calls under way finish; a second one does not wait."""
+    """Serves a device until SIGTERM or Ctrl-C, then completes running calls.
+
+    A second signal does not wait.
+    """
     import logging
     import os
     import sys
@@ -78,7 +81,7 @@ def driver(
     from neurald.service.sandbox.sandbox import enter
 
     chosen = parse_limits(limit or ())
-    # Before anything is loaded that starts threads.
+    # This must precede any import that starts threads.
     entered = enter(
         sandbox,
         address_of(name, listen),
@@ -94,7 +97,7 @@ def driver(
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
     if ":" in name:
-        # At the end, so that no module there hides one of ours.
+        # Last, so that no module there shadows one of neurald.
         sys.path.append(os.getcwd())  # noqa: PTH109 - a plain string is wanted
 
     def ready(address: str) -> None:
@@ -116,15 +119,14 @@ def driver(
 
 
 def _warning(address: "Address") -> str:
-    """Says what --insecure does to a daemon at an address."""
+    """Returns the warning about --insecure for a daemon at this address."""
     if address.path is not None:
         return (
-            "warning: --insecure: whoever the modes of the socket admit may ask about the device, "
-            "without a token"
+            "warning: --insecure: any process that can open the socket may query the device, without a token"
         )
     if address.is_loopback:
-        return "warning: --insecure: every user of this machine may use it: nobody is asked for a token"
+        return "warning: --insecure: every user of this machine may use it without a token"
     return (
-        "warning: --insecure: whoever reaches this address can run models on this machine "
-        "and read what is sent, since nothing is authenticated or encrypted"
+        "warning: --insecure: every host that reaches this address can run models on this machine "
+        "and read the traffic, since nothing is authenticated or encrypted"
     )

@@ -1,4 +1,4 @@
-"""`neurald explain`."""
+"""The command `neurald explain`."""
 
 from errno import EISDIR, ENOENT
 from pathlib import Path
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from neurald.runtime.explain.explanation import Explanation
     from neurald.runtime.explain.records import StepExplanation
 
-#: So many positions of operations are listed; `--json` and `--html` have all.
+#: Number of operations that are listed; `--json` and `--html` have all.
 _LISTED = 8
 
 
@@ -31,11 +31,14 @@ def explain(
     ] = None,
     html: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write a page there, with the model drawn and coloured by device."),
+        typer.Option(metavar="FILE", help="Write a page with a diagram of the model, coloured by device."),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Says for each operation of a model which device would run it, and why no other; prepares and runs nothing."""
+    """Shows for each operation which device would run it, and why no other.
+
+    Prepares and runs nothing.
+    """
     import neurald as nd
     from neurald.hal.model.types import Preference
     from neurald.runtime.explain import explanation
@@ -46,7 +49,9 @@ def explain(
     from neurald.service.console.output import note, status, write_json
 
     if policy not in POLICY_NAMES:
-        raise typer.BadParameter(f"{policy!r} is none of {', '.join(POLICY_NAMES)}", param_hint="--policy")
+        raise typer.BadParameter(
+            f"unknown policy {policy!r}; expected one of {', '.join(POLICY_NAMES)}", param_hint="--policy"
+        )
     if html is not None and not html.absolute().parent.is_dir():
         raise FileNotFoundError(ENOENT, "there is no such folder", str(html.parent))
     if html is not None and html.is_dir():

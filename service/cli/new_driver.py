@@ -1,4 +1,4 @@
-"""`neurald new-driver`."""
+"""The command `neurald new-driver`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,16 +8,16 @@ import typer
 
 def new_driver(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="Of the driver, such as my-npu.", show_default=False)
+        str, typer.Argument(metavar="NAME", help="Name of the driver, such as my-npu.", show_default=False)
     ],
     directory: Annotated[
         Path | None,
         typer.Argument(
-            metavar="DIRECTORY", help="A new one, to write to. [default: NAME]", show_default=False
+            metavar="DIRECTORY", help="New directory to write to. [default: NAME]", show_default=False
         ),
     ] = None,
 ) -> None:
-    """Writes a Python package with a driver to begin with, tests that run the conformance suite on it, and their CI."""
+    """Writes a Python package with a starter driver, conformance tests, and a CI configuration."""
     from neurald.service.console.output import write_line
     from neurald.service.driver_template.writer import write_driver
 

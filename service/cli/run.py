@@ -1,4 +1,4 @@
-"""`neurald run`."""
+"""The command `neurald run`."""
 
 from collections.abc import Sequence
 from errno import EISDIR, ENOENT
@@ -16,17 +16,17 @@ def run(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A .tflite file.", show_default=False)],
     image: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Give the model this photo, and show the best classes."),
+        typer.Option(metavar="FILE", help="Use this photo as input, and show the best classes."),
     ] = None,
     labels: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Names of the classes, one per line.")
     ] = None,
-    top: Annotated[int, typer.Option(min=1, help="How many classes to show.")] = 5,
+    top: Annotated[int, typer.Option(min=1, help="Number of classes to show.")] = 5,
     mean: Annotated[
         float | None,
         typer.Option(
-            help="Image inputs are (pixel - mean) / std. Float models get 127.5 for both unless told otherwise; "
-            "uint8 models get the pixels as they are, int8 models pixels - 128."
+            help="Image inputs are (pixel - mean) / std. Float models default to 127.5 for both; "
+            "uint8 models get unchanged pixels, int8 models pixels - 128."
         ),
     ] = None,
     std: Annotated[float | None, typer.Option(help="See --mean.")] = None,
@@ -35,7 +35,7 @@ def run(
         typer.Option(metavar="IN.npz", help="Inputs by tensor name, or by position (input_0, input_1, …)."),
     ] = None,
     outputs: Annotated[
-        Path | None, typer.Option(metavar="OUT.npz", help="Write the outputs there, by tensor name.")
+        Path | None, typer.Option(metavar="OUT.npz", help="Write the outputs to this file, by tensor name.")
     ] = None,
     signature: Annotated[
         str | None, typer.Option(metavar="NAME", help="Run this signature of the file.")
@@ -44,7 +44,7 @@ def run(
         list[str] | None,
         typer.Option(
             metavar="NAME=SHAPE",
-            help="The shape of a random input that the model leaves open, such as x=1x224x224x3. May be repeated.",
+            help="The shape of a random input that the model leaves unspecified, such as x=1x224x224x3. May be repeated.",
         ),
     ] = None,
     device: Annotated[
@@ -59,7 +59,7 @@ def run(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Runs a model once and shows what came out."""
+    """Runs a model once and shows the results."""
     if image is not None and inputs is not None:
         raise typer.BadParameter("--image and --inputs exclude each other")
     if shape and (image is not None or inputs is not None):
@@ -73,7 +73,7 @@ def run(
     from neurald.service.tensors.classification import read_labels
     from neurald.service.tensors.shapes import parse_shapes, remarks_on_defaults
 
-    # What can be refused cheaply is refused before any work is done.
+    # Cheap checks come before any work.
     names = None if labels is None else read_labels(labels)
     if outputs is not None and not outputs.absolute().parent.is_dir():
         raise FileNotFoundError(ENOENT, "there is no such folder", str(outputs.parent))
@@ -120,7 +120,7 @@ def _inputs(
     std: float | None,
     shapes: "Shapes",
 ) -> tuple[str, list[Any]]:
-    """Where the inputs come from, and the inputs."""
+    """Returns the source of the inputs for messages, and the inputs."""
     from neurald.service.tensors.arrays import SEED, input_slots, random_inputs, read_inputs
 
     if image is not None:
@@ -135,14 +135,14 @@ def _inputs(
 def _classes(
     model: "nd.Model", results: Sequence[Any], names: list[str] | None, top: int
 ) -> tuple[list[dict[str, Any]] | None, list[str]]:
-    """The best classes, None if the model gives none, and remarks on how they were found."""
+    """Returns the best classes and remarks on them; None instead of classes if there are none."""
     from neurald.hal.errors import BadData
     from neurald.service.tensors.classification import align_labels, best, class_output, class_scores
 
     position = class_output(results)
     if position is None:
         shapes = ", ".join(str(list(result.shape)) for result in results)
-        reason = f"the model is no classifier: its outputs have the shapes {shapes}"
+        reason = f"the model is not a classifier: its outputs have the shapes {shapes}"
         if names is not None:
             raise BadData(f"{reason}; --labels needs one output with a number for each class")
         return None, [reason]
@@ -159,7 +159,10 @@ def _classes(
 
 
 def _summary(slot: Any, array: Any) -> dict[str, Any]:
-    """An output in numbers: smallest, largest and mean are of the real values (of complex ones the magnitudes), None where there is none."""
+    """Summarises an output; minimum, maximum and mean are None for an empty one.
+
+    They are those of the dequantised values, and for complex values of the magnitudes.
+    """
     import numpy as np
 
     from neurald.hal.model.quantization import is_quantized

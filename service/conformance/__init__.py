@@ -1,1 +1,1 @@
-"""The conformance suite: what every device must do, checked on one of them. `neurald conformance` runs it."""
+"""Conformance suite: checks the required behaviour on a device. `neurald conformance` runs it."""

@@ -1,4 +1,4 @@
-"""What a run certified: operations with their forms and types, and why others were not."""
+"""Summarises what a run certified: operations with their forms and types, and reasons for gaps."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -9,10 +9,10 @@ from neurald.service.conformance.result import Outcome, Result
 
 @dataclass(slots=True, kw_only=True)
 class Coverage:
-    """How the cases of one operation, form and row of types ended.
+    """Outcomes of the cases of one operation, form and row of types.
 
     Attributes:
-        reasons: why cases were declined, with how often.
+        reasons: the reasons for declined cases, with their counts.
     """
 
     operation: str
@@ -24,17 +24,17 @@ class Coverage:
 
     @property
     def declined(self) -> int:
-        """Cases that the device did not take."""
+        """Number of cases that the device declined."""
         return sum(self.reasons.values())
 
     @property
     def is_certified(self) -> bool:
-        """Whether every case that the device took is right, and there is one."""
+        """Whether at least one case passed and none failed."""
         return self.passed > 0 and self.failed == 0
 
 
 def coverage(results: Iterable[Result]) -> list[Coverage]:
-    """By operation, form and types, in the order in which they were checked."""
+    """Groups results by operation, form and types, in the order in which they were checked."""
     found: dict[tuple[str, int, str], Coverage] = {}
     for result in results:
         if not result.operation:

@@ -1,9 +1,9 @@
-"""Checks of operations: every case of every signature, on a device that keeps several prepared models at a time.
+"""Checks operations: every case of every signature, with several prepared models at a time.
 
-A case runs three times: with its inputs, with others, and with its own again, from memories that lie differently and hold other
-random bytes around the arguments. So a device is found that writes outside of outputs, leaves parts of them unwritten, reads
-what it was not given, or keeps something from one execution to the next. Some of the cases that pass
-also run between guard pages.
+A case runs three times: with its inputs, with others, and with its own again, from memories with
+different layouts and random contents around the arguments. This detects devices that write outside
+of outputs, leave parts of them unwritten, read beyond inputs, or keep state between executions.
+Some of the cases that pass also run between guard pages.
 """
 
 import hashlib
@@ -34,20 +34,20 @@ from neurald.service.conformance.result import Outcome, Result
 GROUP = "operations"
 #: The group of results of cases between guard pages.
 GUARD_PAGES = "guard pages"
-#: Says what is wrong, "" for nothing.
+#: Returns a description of what is wrong; "" if nothing is.
 Check = Callable[[], str]
-#: Every so many cases also run in a burst and fenced.
+#: One of this many cases also runs in a burst and fenced.
 _OTHER_WAYS = 8
-#: Of so many cases of a signature that pass, the first also runs between guard pages. Cases with
-#: constants are counted apart.
+#: Of this many passing cases of a signature, the first also runs between guard pages. Cases with
+#: constants are counted separately.
 _GUARD_PAGE_STRIDE = 8
-#: Of a family, this many are prepared from the cache, and some more.
+#: Number of cases of a family that are prepared from the cache, at least.
 _CACHED = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Kept:
-    """A case whose prepared model stays: others are prepared and run meanwhile."""
+    """Case whose prepared model is kept while others are prepared and run."""
 
     case: Case
     prepared: PreparedModel
@@ -58,14 +58,14 @@ class OperationCheck:
     """Checks the operations of one device.
 
     Attributes:
-        supported: cases that it ran right, for other checks.
+        supported: cases that passed, for other checks.
 
     Args:
-        device: any one.
+        device: any device.
         guarded: runs cases of the device between guard pages.
-        only: the label of the one case that is to run, "" for all.
-        is_thorough: every enumerated case runs, not only those of `default_depth`; and every case that
-            passes runs between guard pages, too.
+        only: the label of the only case to run, "" for all.
+        is_thorough: whether all enumerated cases run, not only those of `default_depth`, and all
+            passing cases also between guard pages.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class OperationCheck:
         self.supported: list[Case] = []
         self._device = device
         self._guarded_runs = guarded
-        #: Cases of the signature that have passed, by whether they have constants.
+        #: Number of passed cases of the signature, by whether they have constants.
         self._passed = {False: 0, True: 0}
         self._only = only
         self._is_thorough = is_thorough or bool(only)
@@ -82,7 +82,10 @@ class OperationCheck:
         self._is_remote = device.is_remote
 
     def check(self, signature: Signature, seeds: range) -> Iterator[Result]:
-        """A result for each case of a signature: those that always run, and random ones of these seeds."""
+        """Yields a result for each case of a signature.
+
+        Those that always run, and random ones of these seeds.
+        """
         depth = EVERY if self._is_thorough else default_depth(signature)
         self._passed = {False: 0, True: 0}
         for case in structural(signature, depth):
@@ -104,7 +107,7 @@ class OperationCheck:
         yield from self._between_guard_pages(case, result)
 
     def _between_guard_pages(self, case: Case, result: Result) -> Iterator[Result]:
-        """Runs a case between guard pages, if it has passed and is one of those that do."""
+        """Runs a passed case between guard pages, if it is selected."""
         if result.outcome is not Outcome.PASSED:
             return
         has_constants = bool(case.model.pools)
@@ -121,14 +124,14 @@ class OperationCheck:
         return not self._only or label == self._only
 
     def _family(self, signature: Signature, depth: Depth) -> Iterator[Result]:
-        """The base case and its neighbours, which the device must tell apart while it has them all."""
+        """Runs the base case and its neighbours, which the device must distinguish."""
         if self._only.startswith("seed "):
             return
         first = base(signature)
         if first is None:
             return
         result, kept = self._result(first)
-        # What has other constants has them beside the same model with those of the base.
+        # Cases with other constants are only run beside the base model.
         chosen = (
             each
             for each in (neighbours(first, depth) if kept is not None else ())
@@ -155,7 +158,7 @@ class OperationCheck:
         yield from self._from_cache(family)
 
     def _again(self, kept: _Kept, result: Result, when: str) -> Result:
-        """The result, or a failure if a prepared model gives other values than it did."""
+        """Returns the result, or a failure if a prepared model's outputs have changed."""
         detail = self._guarded(lambda: self._run(kept.prepared, kept.case, synchronously, Layout.PACKED, 6))
         if not detail:
             return result
@@ -163,7 +166,7 @@ class OperationCheck:
         return replace(result, outcome=Outcome.FAILED, detail=f"{label!r} went wrong {when}: {detail}")
 
     def _from_cache(self, family: list[_Kept]) -> Iterator[Result]:
-        """Every one of the family from its artifact, the last first, while the others still exist."""
+        """Restores members of the family from artifacts, in reverse, while the others exist."""
         step = max(1, len(family) // _CACHED)
         for kept in reversed(family[::step] if not self._only else family):
             if kept.artifact is None:
@@ -178,7 +181,7 @@ class OperationCheck:
             yield replace(result, outcome=Outcome.FAILED, detail=detail) if detail else result
 
     def _result(self, case: Case) -> tuple[Result, _Kept | None]:
-        """What comes of a case, and what is kept of it if it passed."""
+        """Runs a case; returns the result, and the prepared case if it passed."""
         self._count += 1
         kept: list[_Kept] = []
         declined: list[str] = []
@@ -193,7 +196,7 @@ class OperationCheck:
 
     @staticmethod
     def _guarded(check: Check) -> str:
-        """What a check finds wrong; a device of this process may raise anything."""
+        """Returns what a check finds wrong; an in-process device may raise any exception."""
         try:
             return check()
         except Error as error:
@@ -225,7 +228,7 @@ class OperationCheck:
         return text
 
     def _runs(self, prepared: PreparedModel, case: Case) -> str:
-        """What goes wrong in the executions of a case."""
+        """Describes what goes wrong in the executions of a case."""
         other = reseeded(case, 1) or case
         for number, (each, layout) in enumerate(
             ((case, Layout.PACKED), (other, Layout.SCATTERED), (case, Layout.SINGLE))
@@ -246,7 +249,7 @@ class OperationCheck:
         return ""
 
     def _run(self, prepared: PreparedModel, case: Case, execute: Execute, layout: Layout, fill: int) -> str:
-        # Behind a socket, shared memory is used as it is, and all else is copied.
+        # Remote devices use shared memory directly, and copy any other memory.
         allocate = Memory.allocate if self._is_remote and layout is Layout.SCATTERED else None
         bound = bind(case, layout=layout, fill=fill, allocate=allocate)
         return wrong(case, bound, execute(prepared, bound.request, execute_options()))
@@ -270,13 +273,13 @@ def _keyed(case: Case) -> PrepareOptions:
 
 
 def _declined(device: Device, case: Case, reason: str) -> str:
-    """What is said not to be supported must not be prepared either."""
+    """Checks that an operation reported as unsupported cannot be prepared either."""
     if not reason:
-        return "it is refused without a reason"
+        return "it was refused without a reason"
     try:
         device.prepare_model(case.model, prepare_options())
     except DeadObject:
         raise
     except Error:
         return ""
-    return f"it is not supported ({reason}), and was prepared"
+    return f"it is reported as unsupported ({reason}) but was prepared"

@@ -1,6 +1,8 @@
-"""Android's conformance records: models with inputs and the outputs that are expected (`nnapi-vectors/1`, gzipped JSON).
+"""Android's conformance records: models with inputs and expected outputs.
 
-A folder of them is given by whoever runs the suite; it is read as data, nothing in it is executed.
+The format is `nnapi-vectors/1`, gzipped JSON.
+
+The user provides a folder of them; it is read as data, and nothing in it is executed.
 """
 
 import base64
@@ -21,14 +23,14 @@ from neurald.service.conformance.result import Outcome, Result
 
 _FORMAT = "nnapi-vectors/1"
 _SUFFIX = ".json.gz"
-#: Short, for the records whose loop never ends.
+#: Short, for records with endless loops.
 _LOOP_TIMEOUT_S = 0.05
 _TYPES = {kind.name: kind for kind in nd.OperandType} | {"SUBGRAPH": nd.OperandType.MODEL}
 
 
 @dataclass(slots=True, kw_only=True)
 class RecordOperand:
-    """An operand; `data` is the value of a constant, or the number of a referenced graph."""
+    """Operand; `data` is the value of a constant, or the index of a referenced graph."""
 
     type: str
     dims: tuple[int, ...]
@@ -46,7 +48,7 @@ class RecordOperand:
 
 @dataclass(slots=True, kw_only=True)
 class RecordOperation:
-    """An operation, by name."""
+    """Operation, by name."""
 
     type: str
     inputs: list[int]
@@ -55,7 +57,7 @@ class RecordOperation:
 
 @dataclass(slots=True, kw_only=True)
 class RecordGraph:
-    """Operands, operations, and which operands come in and go out."""
+    """Operands, operations, inputs and outputs of a graph."""
 
     operands: list[RecordOperand]
     operations: list[RecordOperation]
@@ -65,7 +67,7 @@ class RecordGraph:
 
 @dataclass(slots=True, kw_only=True)
 class RecordOutput:
-    """What is expected of an output; `data` is None where it is not compared."""
+    """Expected output; `data` is None if it is not compared."""
 
     type: str
     dims: tuple[int, ...]
@@ -77,7 +79,7 @@ class RecordOutput:
 
 @dataclass(slots=True, kw_only=True)
 class Record:
-    """A model, inputs (None: omitted) and expected outputs. Variants are derived from copies."""
+    """Model, inputs (None if omitted) and expected outputs. Variants are derived from copies."""
 
     name: str
     op: str
@@ -92,32 +94,32 @@ class Record:
 
     @property
     def op_types(self) -> set[str]:
-        """The names of all operations."""
+        """Names of all operations."""
         graphs = (self.main, *self.referenced)
         return {operation.type for graph in graphs for operation in graph.operations}
 
 
 def record_files(folder: Path) -> list[Path]:
-    """The files below a folder, in a stable order."""
+    """Returns the files below a folder, in a stable order."""
     return sorted(folder.glob(f"*/*{_SUFFIX}"))
 
 
 def spec_name(path: Path) -> str:
-    """How a file is called: folder and name."""
+    """Returns the display name of a file: folder and name."""
     return f"{path.parent.name}/{path.name.removesuffix(_SUFFIX)}"
 
 
 def load_records(path: Path) -> list[Record]:
-    """The records of one file.
+    """Loads the records of one file.
 
     Raises:
-        BadData: it is no such file.
+        BadData: the file does not contain conformance records.
     """
     try:
         with gzip.open(path, "rt", encoding="utf-8") as file:
             document = json.load(file)
         if document["format"] != _FORMAT:
-            raise BadData(f"{path}: format {document['format']!r}; {_FORMAT} is expected")
+            raise BadData(f"{path}: format {document['format']!r}; expected {_FORMAT}")
         buffers = [base64.b64decode(buffer) for buffer in document["buffers"]]
         return [_record(each, buffers) for each in document["records"]]
     except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, IndexError) as error:
@@ -189,7 +191,7 @@ def _array(raw: bytes, type_name: str, dimensions: Sequence[int]) -> Array:
 
 
 def build(record: Record, graph: RecordGraph) -> nd.Model:
-    """The model of a graph of a record, through ModelBuilder."""
+    """Builds the model of a record's graph with ModelBuilder."""
     builder = nd.ModelBuilder()
     for operand in graph.operands:
         quant = operand.channel_quant
@@ -218,7 +220,7 @@ Compile = Callable[[nd.Model], nd.Compilation]
 
 
 def compile_for(device: nd.Device) -> Compile:
-    """Compilations for that device alone, none of which is kept in the cache."""
+    """Returns a function that compiles for that device alone, without the cache."""
 
     def compile_model(model: nd.Model) -> nd.Compilation:
         builder = nd.CompilationBuilder(model, [device])
@@ -229,10 +231,10 @@ def compile_for(device: nd.Device) -> Compile:
 
 
 def run(record: Record, compile_model: Compile) -> list[Array]:
-    """Builds, compiles and executes a record; the results have their real shapes.
+    """Builds, compiles and executes a record; the results have their actual shapes.
 
     Raises:
-        Error: something in that fails.
+        Error: one of these steps failed.
     """
     model = build(record, record.main)
     execution = nd.Execution(compile_model(model))
@@ -253,7 +255,7 @@ def run(record: Record, compile_model: Compile) -> list[Array]:
 
 
 def mismatches(record: Record, results: Sequence[Array]) -> list[str]:
-    """What is wrong with the results of a record; nothing if they are right."""
+    """Describes what is wrong with the results of a record; empty if they are correct."""
     if record.multinomial_tolerance:
         return _frequencies(record, results[0], record.multinomial_tolerance)
     lines = []
@@ -261,7 +263,7 @@ def mismatches(record: Record, results: Sequence[Array]) -> list[str]:
         if expected.ignored or expected.data is None:
             continue
         if found.shape != expected.dims:
-            lines.append(f"output {position}: shape {list(found.shape)}; {list(expected.dims)} is expected")
+            lines.append(f"output {position}: shape {list(found.shape)}; expected {list(expected.dims)}")
             continue
         got, want = found.astype(np.float64), expected.data.astype(np.float64)
         with np.errstate(invalid="ignore"):
@@ -279,7 +281,7 @@ def mismatches(record: Record, results: Sequence[Array]) -> list[str]:
 def _frequencies(record: Record, samples: Array, tolerance: float) -> list[str]:
     logits = record.inputs[0]
     if logits is None or samples.shape != record.outputs[0].dims:
-        return [f"output 0: shape {list(samples.shape)}; {list(record.outputs[0].dims)} is expected"]
+        return [f"output 0: shape {list(samples.shape)}; expected {list(record.outputs[0].dims)}"]
     for batch, row in enumerate(logits.astype(np.float64)):
         drawn = samples[batch].astype(np.int64)
         if drawn.min() < 0 or drawn.max() >= row.size:
@@ -287,12 +289,12 @@ def _frequencies(record: Record, samples: Array, tolerance: float) -> list[str]:
         wanted = np.exp(row) / np.exp(row).sum()
         worst = float(np.abs(np.bincount(drawn, minlength=row.size) / drawn.size - wanted).max())
         if worst > tolerance:
-            return [f"output 0: batch {batch}: a class comes {worst:g} too often or too seldom"]
+            return [f"output 0: batch {batch}: the frequency of a class differs by {worst:g}"]
     return []
 
 
 def failures(records: Iterable[Record], compile_model: Compile) -> list[str]:
-    """One line for each thing that is wrong with what comes of the records."""
+    """Describes everything that is wrong with the results of records, one line each."""
     lines = []
     for record in records:
         try:
@@ -302,21 +304,21 @@ def failures(records: Iterable[Record], compile_model: Compile) -> list[str]:
                 lines.append(f"{record.name}: {error.code.name}: {error}")
             continue
         if record.expect_failure:
-            lines.append(f"{record.name}: it was run; a failure is expected")
+            lines.append(f"{record.name}: it succeeded; expected a failure")
         else:
             lines += [f"{record.name}: {line}" for line in mismatches(record, results)]
     return lines
 
 
 def require_records(folder: Path) -> list[Path]:
-    """The files with records in a folder.
+    """Returns the files with records in a folder.
 
     Raises:
         BadData: there are none.
     """
     files = record_files(folder)
     if not files:
-        raise BadData(f"{folder} has no conformance records: no */*{_SUFFIX} is there")
+        raise BadData(f"{folder} contains no conformance records (*/*{_SUFFIX})")
     return files
 
 
@@ -329,10 +331,10 @@ def check_records(
     """Runs every record below a folder that the device supports.
 
     Args:
-        device: any one.
-        folder: with the records.
-        operations: only records with these; none for all.
-        told: called with the share of the work that is done.
+        device: any device.
+        folder: the folder with the records.
+        operations: only records with one of these run; none selects all.
+        told: called with the completed share of the work.
 
     Raises:
         BadData: there are no records.
@@ -356,7 +358,7 @@ def _check(device: nd.Device, record: Record) -> Result:
 
 
 def _refusal(device: nd.Device, record: Record) -> str:
-    """Why the device does not support all of a record; "" if it does."""
+    """Returns the reason why the device does not support a record; "" if it does."""
     missing = sorted(name for name in record.op_types if name not in nd.OperationType.__members__)
     if missing:
         return f"{', '.join(missing)} is not known"

@@ -1,4 +1,4 @@
-"""The report of a run: which device, what was certified, declined and wrong, as JSON or Markdown."""
+"""Reports a run as JSON or Markdown: the device, and what was certified, declined and wrong."""
 
 import shlex
 from collections.abc import Sequence
@@ -18,12 +18,12 @@ from neurald.service.console.output import printable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A run of the suite.
+    """Run of the suite.
 
     Attributes:
-        driver: as it was named on the command line.
-        began: when, in UTC.
-        took_s: how long.
+        driver: the name given on the command line.
+        began: the start time in UTC.
+        took_s: the duration.
     """
 
     device: Device
@@ -35,19 +35,19 @@ class Run:
 
     @property
     def failed(self) -> list[Result]:
-        """What is wrong."""
+        """Failed results."""
         return [result for result in self.results if result.outcome is Outcome.FAILED]
 
     @property
     def guarded(self) -> tuple[int, str]:
-        """How many cases ran between guard pages, and why not more; "" where nothing kept them from it."""
+        """Number of cases run between guard pages, and the reason if not more did, else ""."""
         found = [result for result in self.results if result.group == GUARD_PAGES]
         refusals = [result.detail for result in found if result.outcome is Outcome.DECLINED]
         return len(found) - len(refusals), next(iter(refusals), "")
 
 
 def command(run: Run, result: Result) -> str:
-    """What runs a failed check again."""
+    """Returns the command that repeats a failed check."""
     base = f"neurald conformance --device {shlex.quote(run.driver)}"
     if result.seed is not None and result.operation:
         return f"{base} --operation {result.operation} --seed {result.seed} --count 1"
@@ -58,7 +58,7 @@ def command(run: Run, result: Result) -> str:
 
 
 def document(run: Run) -> dict[str, Any]:
-    """The report as data."""
+    """Returns the report as data."""
     counts = {
         group: {outcome.value: found[outcome] for outcome in Outcome}
         for group, found in count(run.results).items()
@@ -109,7 +109,7 @@ def document(run: Run) -> dict[str, Any]:
 
 
 def markdown(run: Run) -> str:
-    """The report for people."""
+    """Returns the report as Markdown."""
     found = document(run)
     guarded, refusal = run.guarded
     lines = [
@@ -158,10 +158,10 @@ def markdown(run: Run) -> str:
 
 
 def write(run: Run, path: Path) -> None:
-    """Writes the report: Markdown where the file's name ends with .md, else JSON.
+    """Writes the report: Markdown if the file's name ends with .md, else JSON.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the report cannot be written.
     """
     import msgspec
 
@@ -179,12 +179,16 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _cell(text: str) -> str:
-    """Text that a device gave, as it can stand in a table."""
+    """Escapes a device's text for a table."""
     return printable(text).replace("|", "\\|").replace("<", "&lt;")
 
 
 def certified_by_operation(rows: Sequence[Coverage]) -> list[tuple[str, int, int, int]]:
-    """For each operation of which something ran: its name, how many combinations of form and types are certified, of how many that the device took, and of how many cases."""
+    """Lists the operations of which something ran.
+
+    Each entry has the name, the number of certified combinations of form and types, the number of
+    combinations that the device accepted, and the number of passed cases.
+    """
     found: dict[str, list[Coverage]] = {}
     for each in rows:
         if each.passed or each.failed:

@@ -1,4 +1,4 @@
-"""What came of one check."""
+"""Result of one check."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class Outcome(Enum):
-    """How a check ended; `DECLINED` is what a device says no to, which is its right."""
+    """Outcome of a check; `DECLINED` means that the device permissibly refused."""
 
     PASSED = "passed"
     DECLINED = "declined"
@@ -16,17 +16,18 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """One check of a device.
+    """Result of one check of a device.
 
     Attributes:
-        group: what kind of check: "operations", "contract", "invalid models", "records".
-        subject: operation, rule or file.
-        outcome: how it ended.
-        detail: the reason, or what was found and what is expected.
-        seed: with which a random case is had again.
-        label: which case of the operation it is: "activation=2", for example.
-        case: what `neurald conformance --case` takes to run it again.
-        operation, form, types: of a generated case: name, number of the form, and the types of its row.
+        group: the kind of check: "operations", "contract", "invalid models", "records".
+        subject: the operation, rule or file.
+        outcome: the outcome.
+        detail: the reason, or what was found and what was expected.
+        seed: the seed that reproduces a random case.
+        label: identifies the case within the operation, such as "activation=2".
+        case: the argument of `neurald conformance --case` that repeats it.
+        operation, form, types: of a generated case: the name, the number of the form, and the types
+            of its row.
     """
 
     group: str
@@ -42,7 +43,7 @@ class Result:
 
 
 def count(results: Iterable[Result]) -> dict[str, Counter[Outcome]]:
-    """How many of each outcome, by group."""
+    """Counts outcomes by group."""
     counts: dict[str, Counter[Outcome]] = {}
     for result in results:
         counts.setdefault(result.group, Counter())[result.outcome] += 1

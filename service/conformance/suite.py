@@ -1,4 +1,7 @@
-"""The suite: every operation that a device supports, what the HAL demands, invalid models, and Android's records if there are any."""
+"""The conformance suite.
+
+Supported operations, the HAL contract, invalid models, and Android's records.
+"""
 
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -19,9 +22,9 @@ from neurald.service.conformance.result import Outcome, Result
 from neurald.service.conformance.rules.contract import RULES
 from neurald.service.conformance.rules.rule import Broken, Declined, Subject
 
-#: Operations of which models are made invalid, at most; each gives some fifty.
+#: Limit on the operations whose models are made invalid; each gives about fifty models.
 _MUTATED = 12
-#: Models that are prepared beside that which rules are checked with.
+#: Number of models that are prepared in addition to the one that rules are checked with.
 _OTHERS = 7
 
 Told = Callable[[float], None]
@@ -29,17 +32,19 @@ Told = Callable[[float], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What is to be checked.
+    """Selection of the checks.
 
     Attributes:
-        count: random cases for each form and row of types of an operation, beside those that always run.
-        seed: of the first one.
-        operations: only these; none for all.
+        count: random cases for each form and row of types of an operation, in addition to those
+            that always run.
+        seed: the seed of the first one.
+        operations: only these are checked; none selects all.
         vectors: a folder with Android's conformance records.
-        case: the identifier of the only case that is to run, "" for all.
-        is_thorough: every type of an operation has all of its cases, and all run between guard pages.
-        driver: opens the device in another process, where cases run between guard pages: the name of
-            a driver, or module:factory. No case runs so without it, or on a device behind a socket.
+        case: the identifier of the only case to run, "" for all.
+        is_thorough: whether every type of an operation runs all cases, all of them between guard
+            pages.
+        driver: the name of a driver, or module:factory, that opens the device in another process,
+            where cases run between guard pages. Without it, or for remote devices, no case does so.
     """
 
     count: int = 1
@@ -52,12 +57,14 @@ class Plan:
 
 
 def run(device: Device, plan: Plan, told: Told = lambda share: None) -> Generator[Result, None, None]:
-    """Checks a device; a result for each check. Ends early where the device is gone for good.
+    """Checks a device; yields a result for each check.
+
+    Ends early if the device is permanently lost.
 
     Args:
-        device: any one.
-        plan: what is checked.
-        told: called with the share of the work that is done.
+        device: any device.
+        plan: the selection of checks.
+        told: called with the completed share of the work.
 
     Raises:
         BadData: the folder has no records.
@@ -96,7 +103,7 @@ def run(device: Device, plan: Plan, told: Told = lambda share: None) -> Generato
 
 
 def _others(cases: Sequence[Case]) -> tuple[Case, ...]:
-    """Some cases, of different operations as far as there are any, and neighbours of one another."""
+    """Returns some cases, of different operations if possible, completed by neighbours."""
     by_type = list({case.type: case for case in cases}.values())
     step = max(1, len(by_type) // _OTHERS)
     found = by_type[::step][:_OTHERS]
@@ -136,7 +143,7 @@ def _contract(subject: Subject) -> Iterator[Result]:
 
 
 def _invalid_models(device: Device, cases: Sequence[Case]) -> Iterator[Result]:
-    """Models with something wrong, of as many different operations as possible."""
+    """Yields checks of invalid models, of as many different operations as possible."""
     chosen = list({case.type: case for case in cases}.values())
     step = max(1, len(chosen) // _MUTATED)
     for case in chosen[::step][:_MUTATED]:
@@ -156,12 +163,12 @@ def _invalid_models(device: Device, cases: Sequence[Case]) -> Iterator[Result]:
 
 
 def _acceptance(call: Callable[[], object]) -> str:
-    """What is wrong with how a call with an invalid model ends; "" if it is refused as it should be."""
+    """Describes how a call with an invalid model ended wrongly; "" if it was refused properly."""
     try:
         call()
     except Error as error:
         is_right = error.code is ResultCode.BAD_DATA
-        return "" if is_right else f"{error.code.name}: {error}; BAD_DATA is expected"
+        return "" if is_right else f"{error.code.name}: {error}; expected BAD_DATA"
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     return "it was accepted"

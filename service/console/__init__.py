@@ -1,1 +1,1 @@
-"""What commands share: which devices a user means, what is measured, and how it is written."""
+"""Shared parts of the commands: device selection, measurements, and output."""

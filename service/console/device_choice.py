@@ -1,4 +1,7 @@
-"""Devices as the command line names them: as `neurald devices` lists them, by the address of a daemon, or by a driver."""
+"""Finds devices by their names on the command line.
+
+A name is one listed by `neurald devices`, the address of a daemon, or a driver.
+"""
 
 import os
 import re
@@ -16,19 +19,21 @@ from neurald.runtime.devices.discovery import cpu_device
 _ADDRESS = re.compile(r"unix:.+|.+:[0-9]{1,5}")
 _FACTORY = re.compile(r"[\w.]+:[A-Za-z_][\w.]*")
 
-#: What `performance` reports, by the name it has there.
+#: Types that `performance` reports, by their names there.
 _REPORTED = {"float32": OperandType.TENSOR_FLOAT32, "quant8": OperandType.TENSOR_QUANT8_ASYMM}
 
 
 def find_devices(names: Sequence[str]) -> list[nd.Device] | None:
-    """The devices of these names or addresses, in that order; None, which lets every device take part, for no name.
+    """Returns the devices of these names or addresses, in order.
 
-    The name of a driver, or `module:factory`, is a new device of that driver in this process, unless a device that runs
-    already is called so.
+    Without names it returns None, which selects all devices.
+
+    The name of a driver, or `module:factory`, creates a device of that driver in this process,
+    unless a running device has that name.
 
     Raises:
-        BadData: there is no device or driver of that name.
-        UnavailableDevice: nobody serves an address, or a driver's device cannot be had here.
+        BadData: there is no such device or driver.
+        UnavailableDevice: no daemon serves an address, or a driver's device is unavailable here.
     """
     if not names:
         return None
@@ -36,7 +41,7 @@ def find_devices(names: Sequence[str]) -> list[nd.Device] | None:
 
 
 def _found(name: str) -> nd.Device:
-    """The device of a name. No other daemon than the one that is named is asked: it may not answer."""
+    """Returns the device of a name. It asks no other daemon, which might not answer."""
     if name == cpu_device().name:
         return cpu_device()
     _, at, place = name.partition("@")
@@ -70,13 +75,15 @@ def _created(name: str) -> nd.Device:
 
 
 def address(device: nd.Device) -> str | None:
-    """Where the daemon of a device listens; None for a device of this process."""
+    """Returns the address of a device's daemon; None for a device of this process."""
     found = getattr(device, "address", None)
     return None if found is None else str(found)
 
 
 def daemon(device: nd.Device) -> dict[str, Any] | None:
-    """What the daemon of a device does, whom it serves and what restricts its process; None for a device of this process.
+    """Describes the daemon of a device: status, access and sandbox.
+
+    None for a device of this process.
 
     Raises:
         Error: the daemon does not answer.
@@ -99,7 +106,7 @@ def daemon(device: nd.Device) -> dict[str, Any] | None:
 
 
 def performance(device: nd.Device) -> dict[str, dict[str, float] | None]:
-    """Time and power relative to the CPU device (1.0), for 32-bit floats and 8-bit integers; None where not known.
+    """Returns time and power relative to the CPU device (1.0), by type; None if unknown.
 
     Raises:
         Error: the device does not answer.
@@ -115,21 +122,22 @@ def performance(device: nd.Device) -> dict[str, dict[str, float] | None]:
 
 
 def executions_elsewhere(compilation: nd.Compilation) -> dict[int, int]:
-    """How many executions of each step the CPU device has run in place of the step's device; by step."""
+    """Returns by step how many executions the CPU device has run instead of the step's device."""
     return {found.step: found.executions for found in compilation.recovery.substitutions}
 
 
 def describe_steps(
     compilation: nd.Compilation, before: Mapping[int, int] | None = None
 ) -> list[dict[str, Any]]:
-    """Describes step by step which device runs how many operations, and where executions really ran.
+    """Describes for each step its device, its operations, and where executions really ran.
 
     Args:
-        compilation: to describe.
-        before: what `executions_elsewhere` gave before the executions of interest; None counts all.
+        compilation: the compilation.
+        before: an earlier result of `executions_elsewhere`, to be subtracted; None counts all.
 
     Returns:
         For each step its device, its number of operations, how it was prepared (see
+            `PreparationReport`), how many executions the CPU device ran instead, and why.
         `PreparationReport`), how many executions the CPU device ran in the device's place and why.
     """
     found = {each.step: each for each in compilation.recovery.substitutions}
@@ -153,11 +161,11 @@ def describe_steps(
 
 
 def say_where_it_ran(steps: Sequence[Mapping[str, Any]], fallback: str) -> list[str]:
-    """Says in one sentence each what did not run on the device that was chosen for it.
+    """Reports, in one sentence each, what did not run on the device that was chosen for it.
 
     Args:
         steps: from `describe_steps`.
-        fallback: `CompilationReport.fallback`: why the whole model was left to the CPU device.
+        fallback: `CompilationReport.fallback`, the reason why the CPU device got the whole model.
     """
     said = [f"the whole model was prepared for the CPU device: {fallback}"] if fallback else []
     said += [

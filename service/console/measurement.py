@@ -1,4 +1,4 @@
-"""Latencies of a model: how one execution after another is timed, and what is said of many."""
+"""Measures latencies of a model and summarises them."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -14,14 +14,17 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunControl:
-    """When enough was run: after `runs` and `min_s` seconds, both, and after `max_s` seconds in any case."""
+    """Stopping rule.
+
+    After both `runs` and `min_s` seconds, and after `max_s` seconds in any case.
+    """
 
     runs: int
     min_s: float
     max_s: float
 
     def share_done(self, runs: int, elapsed_s: float) -> float:
-        """How much of it is done, 1 or more when all is."""
+        """Returns the completed share; 1 or more means done."""
         wanted = min(runs / max(self.runs, 1), elapsed_s / self.min_s if self.min_s else 1.0)
         if runs >= self.runs and elapsed_s >= self.min_s:
             wanted = 1.0
@@ -29,7 +32,10 @@ class RunControl:
 
 
 def summarise(seconds: Sequence[float]) -> dict[str, float | int]:
-    """Number, rate and distribution of latencies; times in ms, percentiles interpolated, std of the population."""
+    """Returns count, rate and distribution of latencies.
+
+    Times are in ms, percentiles are interpolated, and std is that of the population.
+    """
     milliseconds = np.asarray(seconds) * 1e3
     return {
         "runs": len(seconds),
@@ -45,13 +51,14 @@ def summarise(seconds: Sequence[float]) -> dict[str, float | int]:
 
 
 class BoundExecution:
-    """One reusable execution whose buffers stay bound, for running the same thing again and again.
+    """Reusable execution with bound buffers, for repeated runs on the same data.
 
     Args:
-        compilation: what to run.
+        compilation: the compilation to run.
         inputs: in the model's order.
-        outputs: of an earlier run with these inputs; buffers of the same types and shapes are bound.
-        burst: of the compilation, if runs are to go through one.
+        outputs: of an earlier run with these inputs; buffers of the same types and shapes are
+            bound.
+        burst: a burst of the compilation, to run through it.
     """
 
     def __init__(
@@ -70,7 +77,7 @@ class BoundExecution:
             self._execution.set_output(position, array)
 
     def time_once(self) -> float:
-        """Runs once; seconds."""
+        """Runs once; returns the seconds it took."""
         start = time.perf_counter()
         self._execution.compute(burst=self._burst)
         return time.perf_counter() - start
@@ -79,7 +86,10 @@ class BoundExecution:
 def repeat(
     time_once: Callable[[], float], control: RunControl, on_progress: Callable[[float], None] = lambda _: None
 ) -> list[float]:
-    """Runs at least once and until enough was run; the seconds of each. `on_progress` is called between runs."""
+    """Runs at least once, until the stopping rule is met; returns the seconds of each run.
+
+    `on_progress` is called between runs.
+    """
     seconds: list[float] = []
     start = time.perf_counter()
     share = 0.0

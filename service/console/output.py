@@ -1,6 +1,7 @@
-"""What commands write: tables for people, one JSON document for programs, notes and progress on stderr.
+"""Output of commands: tables for people, JSON for programs, notes and progress on stderr.
 
-Text that comes from files (names, labels) goes through `printable`, so that it cannot steer a terminal.
+Text from files (names, labels) goes through `printable`, so that it cannot inject terminal control
+sequences.
 """
 
 import os
@@ -12,23 +13,24 @@ from typing import IO, TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from rich.console import Console
 
-#: Wide enough for every table: what a pipe reads is never cut or wrapped.
+#: Wide enough for every table: output to a pipe is never truncated or wrapped.
 _PIPE_WIDTH = 10_000
-#: Blanks between two columns of a table.
+#: Spaces between two columns of a table.
 _COLUMN_GAP = 3
-#: A column is not shortened below this width.
+#: Minimum width of a shortened column.
 _NARROWEST = 8
 
 
 def printable(text: str) -> str:
-    """`text` with everything that is not printable (control and escape characters, line breaks) escaped."""
+    """Escapes characters that are not printable (control and escape characters, line breaks)."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def write_json(document: Any) -> None:
     """Writes one JSON document, and nothing else, to stdout.
 
-    NumPy numbers must have been turned into Python's; NaN and infinities become null, which JSON has no numbers for.
+    NumPy numbers must have been converted to Python's. NaN and infinities become null, as JSON
+    lacks them.
     """
     import msgspec
 
@@ -51,9 +53,9 @@ def write_table(
     Args:
         columns: the titles.
         rows: the texts, one for each column.
-        right: columns that hold numbers, which are aligned to the right.
-        shorten: columns whose texts end with an ellipsis where the terminal is too narrow; texts of
-            other columns are wrapped then. A pipe always gets everything.
+        right: numeric columns, which are aligned to the right.
+        shorten: columns whose texts are truncated with an ellipsis if the terminal is too narrow;
+            texts of other columns are wrapped then. Output to a pipe is complete.
     """
     from rich import box
     from rich.table import Table
@@ -78,7 +80,10 @@ def write_table(
 def _shortened(
     columns: Sequence[str], rows: Sequence[Sequence[str]], shorten: Sequence[str], width: int
 ) -> dict[str, int]:
-    """Shares out the room that the other columns leave among those that may be shortened; the widths by column."""
+    """Distributes the remaining width among the columns that may be shortened.
+
+    Returns widths by column.
+    """
     from rich.cells import cell_len
 
     natural = {
@@ -88,7 +93,7 @@ def _shortened(
     fixed = sum(wide for column, wide in natural.items() if column not in shorten)
     room = width - fixed - _COLUMN_GAP * (len(columns) - 1)
     widths = {}
-    # The narrowest first, so that what it does not need goes to the others.
+    # The narrowest first, so that the others get the room that it leaves.
     waiting = sorted(shorten, key=natural.__getitem__)
     for number, column in enumerate(waiting):
         share = max(room // (len(waiting) - number), _NARROWEST)
@@ -98,12 +103,12 @@ def _shortened(
 
 
 def note(text: str) -> None:
-    """Tells people something on stderr."""
+    """Writes a note to stderr."""
     sys.stderr.write(f"note: {printable(text)}\n")
 
 
 class Progress(Protocol):
-    """A bar that its owner moves."""
+    """Progress bar controlled by the caller."""
 
     def advance_to(self, share: float) -> None:
         """Shows that `share`, 0 to 1, of the work is done."""
@@ -117,18 +122,21 @@ class _Silent:
 
 @contextmanager
 def status(text: str, *, quiet: bool = False) -> Iterator[None]:
-    """Shows a spinner on stderr while the block runs, if that is a terminal."""
+    """Shows a spinner on stderr during the block, if stderr is a terminal."""
     if quiet or not sys.stderr.isatty():
         yield
         return
-    # A slow spinner: its thread competes with what is being waited for.
+    # A slow spinner, because its thread competes with the work.
     with _console(sys.stderr).status(printable(text), refresh_per_second=4):
         yield
 
 
 @contextmanager
 def progress(text: str, *, quiet: bool = False) -> Iterator[Progress]:
-    """Shows a bar on stderr, if that is a terminal. It draws only inside `advance_to`, at most ten times a second."""
+    """Shows a progress bar on stderr, if stderr is a terminal.
+
+    It draws only inside `advance_to`, at most ten times a second.
+    """
     if quiet or not sys.stderr.isatty():
         yield _Silent()
         return
@@ -164,7 +172,7 @@ def _console(file: IO[str]) -> "Console":
     from rich.console import Console
 
     class PassingConsole(Console):
-        """Leaves a closed pipe to the command's own error handling; rich would exit with status 1."""
+        """Leaves a closed pipe to the command's error handling; rich would exit with status 1."""
 
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError
@@ -174,7 +182,7 @@ def _console(file: IO[str]) -> "Console":
 
 
 def discard_stdout() -> None:
-    """Sends what is still to be written to nowhere: whoever read it has left."""
+    """Discards pending output, because the reader has closed the pipe."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

@@ -1,4 +1,4 @@
-"""Where the time of a model goes, kernel by kernel: what `neurald benchmark --profile` reports."""
+"""Reports a model's time per kernel, for `neurald benchmark --profile`."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,10 +14,10 @@ from neurald.runtime.execution.profile import StepProfile
 from neurald.runtime.model.branches import graph_of
 from neurald.service.console.output import printable, write_line, write_table
 
-#: Profiles that medians are taken of, and after how many seconds no further one is begun.
+#: Number of profiles per median, and the seconds after which no further one starts.
 _PROFILES = 9
 _LIMIT_S = 2.0
-#: So many operations of one kernel are listed, and of those without kernels; `--json` has all.
+#: Number of operations that are listed per kernel, and of those without kernels; `--json` has all.
 _LISTED = 6
 
 
@@ -25,7 +25,7 @@ def median_profile(compilation: nd.Compilation, run_once: Callable[[], object]) 
     """Runs and profiles a compilation several times.
 
     Args:
-        compilation: to profile.
+        compilation: the compilation to profile.
         run_once: executes it once.
 
     Returns:
@@ -43,7 +43,7 @@ def median_profile(compilation: nd.Compilation, run_once: Callable[[], object]) 
 
 
 def _median(taken: Sequence[StepProfile], last: StepProfile) -> StepProfile:
-    """`last`, with the medians of those profiles that have the same kernels."""
+    """Returns `last` with median times over the profiles that have the same kernels."""
     same = [
         profile.kernels
         for profile in taken
@@ -61,9 +61,12 @@ def _identity(kernel: KernelTime) -> tuple[str, str, tuple[int, ...]]:
 
 
 def describe_profile(model: Model, profiles: Sequence[StepProfile]) -> dict[str, Any]:
-    """The profiles of a model's steps as data: kernels, sums by types of operations, and what runs on references.
+    """Describes the profiles of a model's steps.
 
-    `share` is of the time of all kernels; `operations` counts those of steps whose devices tell times.
+    Kernels, totals by operation types, and reference runs.
+
+    `share` is relative to the time of all kernels; `operations` counts those of steps whose devices
+    report times.
     """
     total_ns = sum(profile.duration_ns for profile in profiles)
     told = [profile for profile in profiles if profile.kernels]
@@ -103,7 +106,10 @@ def describe_profile(model: Model, profiles: Sequence[StepProfile]) -> dict[str,
 
 
 def _operation(model: Model, graph: int, number: int) -> dict[str, Any]:
-    """Which operation it is: its graph (0 for the main one), position and type, and the name of what it writes first."""
+    """Identifies an operation.
+
+    Its graph (0 is the main one), position, type, and first output's name.
+    """
     found = graph_of(model, graph)
     operation = found.operations[positions_by_number(found)[number]]
     return {
@@ -119,7 +125,10 @@ def _time(duration_ns: int, total_ns: int) -> dict[str, float]:
 
 
 def _sums(model: Model, profiles: Iterable[StepProfile], total_ns: int) -> Iterator[dict[str, Any]]:
-    """Kernels by the types of their operations, which are not told apart inside of a kernel; longest first."""
+    """Yields totals by the operation types of kernels, longest first.
+
+    A kernel's operations stay together.
+    """
     sums: dict[tuple[str, ...], list[KernelTime]] = {}
     for profile in profiles:
         graph = graph_of(model, profile.graph)
@@ -140,11 +149,11 @@ def _sums(model: Model, profiles: Iterable[StepProfile], total_ns: int) -> Itera
 
 
 def show_profile(document: dict[str, Any], run_ms: float) -> None:
-    """Writes what `describe_profile` says.
+    """Prints the result of `describe_profile`.
 
     Args:
-        document: from there.
-        run_ms: what a run takes in all.
+        document: the result of `describe_profile`.
+        run_ms: the total time of a run.
     """
     for step in document["steps"]:
         branch = f", graph {step['graph']}" if step["graph"] else ""
@@ -176,7 +185,7 @@ def _outcome(step: dict[str, Any]) -> str:
 
 
 def _kernel_row(kernel: dict[str, Any]) -> tuple[str, ...]:
-    label = "reference, which is no kernel" if kernel["is_reference"] else kernel["label"]
+    label = "reference implementation, not a kernel" if kernel["is_reference"] else kernel["label"]
     return (kernel["kernel"], label, _listed(kernel["operations"]), *_time_columns(kernel))
 
 
@@ -195,7 +204,10 @@ def _time_columns(entry: dict[str, Any]) -> tuple[str, str]:
 
 
 def _listed(operations: Sequence[dict[str, Any]]) -> str:
-    """Operations by position, type and what they write: `3 CONV_2D conv1/relu, 4 MAX_POOL_2D pool1`."""
+    """Lists operations by position, type and output.
+
+    `3 CONV_2D conv1/relu, 4 MAX_POOL_2D pool1`.
+    """
     named = [
         " ".join(filter(None, (str(each["operation"]), each["type"], each["output"]))) for each in operations
     ]

@@ -1,1 +1,1 @@
-"""One driver process: a device served at an address, its health, and the limit of its memory."""
+"""The driver process: serves a device at an address, reports its health, and limits its memory."""

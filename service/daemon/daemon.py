@@ -1,9 +1,9 @@
-"""One driver daemon: a device at an address, from its start to the end of its last call.
+"""Driver daemon: serves a device at an address, from start-up to the end of its last call.
 
-A daemon holds a lock beside its socket for as long as it lives, so that of two that start at the same time
-one is refused, and a socket that is left of a dead one can be told from one that is served. When it is told
-to stop (SIGTERM, SIGINT) it takes no new work, lets the calls under way finish, and removes its sockets;
-told again, it does not wait for them.
+A daemon holds a lock beside its socket throughout its life. Of two that start at the same time one
+is therefore refused, and the socket of a dead one can be distinguished from a served one. On a stop
+request (SIGTERM, SIGINT) it accepts no new work, completes running calls, and removes its sockets;
+on a second one it does not wait for them.
 """
 
 import contextlib
@@ -44,30 +44,30 @@ from neurald.service.sandbox.sandbox import Sandbox
 
 logger = logging.getLogger(__name__)
 
-#: How long calls under way may take once a daemon is to stop.
+#: Time limit for running calls when a daemon stops.
 DRAIN_S = 30.0
-#: How many may ask about the services at the same time, and how long they may think about it.
+#: Limits on concurrent reflection streams, and on their idle time.
 _REFLECTIONS = 8
 _REFLECTION_S = 10.0
 _REFLECTION_GRACE_S = 0.25
 _LOOK_S = 0.5
-#: How long a thread of Python may keep others waiting who want to run: calls of one client are not to be felt by all others.
+#: Python's thread switch interval: calls of one client must not delay those of all others.
 _SWITCH_S = 2e-4
 
 
 class Daemon:
-    """A driver served at an address: `startup`, `serve` until somebody calls `stop`, `shutdown`.
+    """Driver served at an address: `startup`, `serve` until `stop` is called, `shutdown`.
 
     Args:
-        driver: name of a driver, or `module:factory`.
+        driver: the name of a driver, or `module:factory`.
         listen: `unix:///path` or `host:port`; None for a socket in the runtime directory.
-        insecure: listen beyond this host, though without TLS.
-        limits: what a session may hold.
-        drain_s: how long the calls under way may take once it is to stop.
-        sandbox: what the process is restricted by; it is closed before clients are served.
+        insecure: whether to listen beyond this host, although without TLS.
+        limits: the limits on sessions.
+        drain_s: the time limit for running calls during shutdown.
+        sandbox: the restrictions of the process, which are completed before clients are served.
 
     Raises:
-        BadData: the address is none.
+        BadData: the address is invalid.
     """
 
     def __init__(
@@ -86,23 +86,23 @@ class Daemon:
         self._insecure = insecure
         self._limits = limits
         self._drain_s = drain_s
-        # What signal handlers may use: an event can be locked by the very thread that they interrupt.
+        # Safe for signal handlers, unlike an event, whose lock the interrupted thread may hold.
         self._stops: SimpleQueue[None] = SimpleQueue()
         self._garbage = Garbage()
         self._cleanup = contextlib.ExitStack()
 
     @property
     def address(self) -> str:
-        """Where it serves; with the real port after `startup`."""
+        """Address that is served, with the actual port after `startup`."""
         return str(self._address)
 
     def startup(self) -> None:
-        """Takes the address, makes the device and serves it.
+        """Acquires the address, creates the device and serves it.
 
         Raises:
-            BadState: somebody serves there, or the place is not safe.
+            BadState: another process serves this address, or the location is not safe.
             BadData: other hosts can reach the address, and it is not `insecure`.
-            UnavailableDevice: there is no such driver, or its device cannot be had.
+            UnavailableDevice: there is no such driver, or its device is unavailable.
         """
         _raise_descriptor_limit()
         with contextlib.ExitStack() as cleanup:
@@ -113,7 +113,8 @@ class Daemon:
                 _remove_stale(path)
                 _remove_stale(self._address.memory_path)
             device = self._device = create_device(self._driver)
-            device.capabilities()  # which some devices measure the first time: before clients wait for it
+            # some devices measure on the first call: do it before clients wait
+            device.capabilities()
             self._server = DeviceServer(
                 device,
                 self._address,
@@ -132,14 +133,17 @@ class Daemon:
         logger.info("%s serves at %s", device.name, self.address)
 
     def serve(self) -> None:
-        """Waits until `stop` is called. Meanwhile the health service tells whether the device ends what it executes.
+        """Waits until `stop` is called, and keeps the health service up to date.
 
-        What clients leave behind in memory goes back to the system.
+        The state depends on whether the device completes its executions.
+
+        It also returns the memory that clients have released to the system.
         """
         was_hanging = False
         heap = Heap()
         while True:
-            # A signal that comes just before the wait begins, or to another thread, does not end it.
+            # A signal that arrives just before the wait, or in another thread, does not interrupt
+            # it.
             with contextlib.suppress(Empty):
                 return self._stops.get(timeout=_LOOK_S)
             if not self._server.is_serving:
@@ -153,22 +157,26 @@ class Daemon:
             heap.look()
 
     def limit_memory(self) -> contextlib.AbstractContextManager[None]:
-        """Limits the memory of the whole process meanwhile; for one that does nothing else then, after `startup`."""
+        """Limits the memory of the whole process during the block; use it after `startup`."""
         return limited_memory(self._device, self._limits or Limits())
 
     def collect_seldom(self) -> contextlib.AbstractContextManager[None]:
-        """Leaves it to `serve` when the process collects its garbage; for one that does nothing else, after `startup`."""
+        """Reduces garbage collections during the block and leaves them to `serve`."""
         return self._garbage.collected_seldom()
 
     def stop(self) -> None:
-        """Has `serve` return; called again, has `shutdown` not wait. May be called by signal handlers."""
+        """Makes `serve` return; a second call makes `shutdown` not wait.
+
+        May be called by signal handlers.
+        """
         self._stops.put(None)
 
     def shutdown(self) -> bool:
-        """Refuses new work, lets calls finish, and leaves nothing behind.
+        """Refuses new work, completes running calls, and removes sockets and locks.
 
         Returns:
-            Whether they all finished, also those that were given up since they hang. Threads still work for the others; no
+            True if all calls finished. False also if hanging calls were abandoned: their threads
+                still run, and the interpreter cannot exit before them.
             interpreter ends before them.
         """
         self._tell_health(health_pb2.HealthCheckResponse.NOT_SERVING)
@@ -187,21 +195,27 @@ class Daemon:
 
 
 def _give_up() -> NoReturn:
-    """Ends the process at once: whoever waits for it learns of that, and whoever watches over it starts another one."""
+    """Ends the process at once, which its parent or supervisor notices."""
     logger.critical("the thread that serves clients has ended; the daemon ends too")
     logging.shutdown()
     os._exit(os.EX_SOFTWARE)
 
 
 class _Reflection(reflection.ReflectionServicer):  # type: ignore[misc]
-    """Reflection whose streams are counted, and cut off when they stand still: each takes a thread, and needs no session."""
+    """Reflection service with a limit on streams, each of which takes a thread without a session.
+
+    Streams that stall are cut off.
+    """
 
     def __init__(self, streams: Streams) -> None:
         super().__init__((SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME))
         self._streams = streams
 
     def handlers(self) -> grpc.GenericRpcHandler:
-        """A handler whose requests arrive as bytes: gRPC loses sight of streams whose requests it cannot parse."""
+        """Returns a handler that receives requests as bytes.
+
+        gRPC loses track of streams whose requests it cannot parse.
+        """
         service = reflection_pb2.DESCRIPTOR.services_by_name["ServerReflection"]
         (method,) = service.methods
         call: Any = grpc.stream_stream_rpc_method_handler(
@@ -209,7 +223,7 @@ class _Reflection(reflection.ReflectionServicer):  # type: ignore[misc]
         )
         return grpc.method_handlers_generic_handler(service.full_name, {method.name: call})
 
-    def ServerReflectionInfo(  # noqa: N802 - as the contract has it
+    def ServerReflectionInfo(  # noqa: N802 - name from the protocol
         self, request_iterator: Iterator[bytes], context: grpc.ServicerContext
     ) -> Iterator[Any]:
         """Answers questions about the services."""
@@ -232,11 +246,11 @@ class _Reflection(reflection.ReflectionServicer):  # type: ignore[misc]
 
 
 def _add_health(server: DeviceServer, cleanup: contextlib.ExitStack) -> Health:
-    """Adds the standard services beside ours: health, and reflection for tools that look around."""
+    """Adds the standard services: health, and reflection for inspection tools."""
     servicer = Health()
     cleanup.callback(servicer.close)
     health_pb2_grpc.add_HealthServicer_to_server(servicer, server.grpc)
-    # Of their own, so that they cannot take those that memories need.
+    # A separate limit, so that they cannot use up the streams that memories need.
     streams = Streams(most=_REFLECTIONS, patience_s=_REFLECTION_S, grace_s=_REFLECTION_GRACE_S)
     server.grpc.add_generic_rpc_handlers((_Reflection(streams).handlers(),))
     return servicer
@@ -253,14 +267,16 @@ def serve(
     ready: Callable[[str], None] | None = None,
     until_exit_of: int | None = None,
 ) -> int:
-    """Runs a daemon until SIGTERM or SIGINT, in the main thread. Arguments are those of `Daemon`.
+    """Runs a daemon until SIGTERM or SIGINT, in the main thread.
 
-    When it returns, the process's signal handlers and limits of memory are what they were before. If calls do not finish in
-    time, it ends the process instead, also with status 0.
+    See `Daemon` for other arguments.
+
+    On return, the process's signal handlers and memory limits are restored. If calls do not finish
+    in time, it ends the process instead, also with status 0.
 
     Args:
-        ready: called with the address once it serves.
-        until_exit_of: a process; the daemon stops when that ends, however it ends.
+        ready: called with the address when the daemon serves.
+        until_exit_of: a process id; the daemon stops when that process ends for any reason.
 
     Returns:
         The exit status, 0.
@@ -294,7 +310,7 @@ def serve(
 
 
 def _stop_at_exit(process: int, stop: Callable[[], None]) -> None:
-    """Calls `stop` when a process ends, also when it is killed.
+    """Calls `stop` when a process ends, even if it is killed.
 
     Raises:
         BadState: there is no such process, or it cannot be watched.
@@ -328,7 +344,7 @@ def _signals(stop: Callable[[], None]) -> Iterator[None]:
 
 
 def _raise_descriptor_limit() -> None:
-    """Every memory of a client takes a descriptor while it is mapped."""
+    """Raises the soft limit on descriptors: every mapped memory of a client takes one."""
     now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = machine.descriptors()
     if now != resource.RLIM_INFINITY and now < wanted:
@@ -336,7 +352,11 @@ def _raise_descriptor_limit() -> None:
 
 
 def _prepare_directory(directory: Path) -> None:
-    """Makes the directory of a socket, for its user alone; refuses one in which others could replace it."""
+    """Creates the directory of a socket with access for its user only.
+
+    Raises:
+        BadState: other users could replace the directory or it cannot be used.
+    """
     is_ours = directory == runtime_directory()
     try:
         make_directory(directory)
@@ -356,27 +376,30 @@ def _lock(path: Path) -> FileLock:
     try:
         lock.acquire()
     except Timeout:
-        raise BadState(f"a daemon serves unix://{path} already, or is about to") from None
+        raise BadState(f"another daemon already serves unix://{path}, or is starting") from None
     except OSError as error:
         raise BadState(f"{lock.lock_file} cannot be locked: {error.strerror}") from None
     return lock
 
 
 def _release(lock: FileLock) -> None:
-    """Removes the lock file while it is held, then releases it; `FileLock` notices when a file it waited for is gone."""
+    """Removes the lock file while holding it, then releases it.
+
+    `FileLock` notices if a file that it waited for was removed.
+    """
     with contextlib.suppress(OSError):
         Path(lock.lock_file).unlink()
     lock.release()
 
 
 def _remove_stale(path: Path) -> None:
-    """Removes the socket that a dead daemon left; the lock is held."""
+    """Removes the socket of a dead daemon; the caller holds the lock."""
     try:
         status = path.lstat()
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(status.st_mode):
-        raise BadState(f"{path} is no socket; nothing else is replaced")
+        raise BadState(f"{path} exists and is not a socket; remove it or choose another address")
     if is_served(path):
-        raise BadState(f"somebody else serves unix://{path}")
+        raise BadState(f"another process serves unix://{path}")
     path.unlink()

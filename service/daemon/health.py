@@ -1,7 +1,8 @@
-"""The standard health service. Neither its watches nor who does not read them can hold up anybody.
+"""The standard health service, in which slow watchers cannot block other callers.
 
-gRPC's own servicer sends with its lock held, and waits for gRPC to have sent: which waits for a client that does not read, and for
-ever if another watch ends meanwhile, since its end waits for the lock in the thread that serves all.
+gRPC's own servicer sends while holding its lock, and waits until gRPC has sent, that is, for a
+client that may not read. It deadlocks if another watch ends meanwhile, since ending takes the lock
+in the thread that serves all.
 """
 
 import threading
@@ -16,16 +17,16 @@ from neurald.hal.admission.streams import Streams
 from neurald.hal.errors import ResourceExhaustedTransient
 from neurald.hal.rpc.transport.status import abort
 
-#: The one that watches for longest gives way to the next beyond these.
+#: Limit on watches; beyond it, the oldest one is cancelled.
 MAXIMUM_WATCHES = 64
-#: Threads that tell watches of changes, and how long one may take to be told.
+#: Number of threads that notify watches, and the time limit for one notification.
 _TELLERS = 4
 _TELL_S = 10.0
 _GRACE_S = 0.25
 
 
 class _Watch:
-    """A client that is told of every change."""
+    """Client that is notified of every change."""
 
     __slots__ = ("context", "lock", "send", "service", "told")
 
@@ -38,18 +39,18 @@ class _Watch:
 
 
 class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
-    """Tells whether services serve."""
+    """Reports whether services serve."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._states: dict[str, int] = {}
-        # By its call; a dictionary keeps the order in which they came.
+        # By call, in order of arrival.
         self._watches: dict[grpc.ServicerContext, _Watch] = {}
         self._telling = Streams(most=MAXIMUM_WATCHES, patience_s=_TELL_S, grace_s=_GRACE_S)
         self._tellers = ThreadPoolExecutor(_TELLERS, thread_name_prefix="neurald health")
 
     def set(self, service: str, state: int) -> None:
-        """Changes the state of a service. Who watches it learns of that a moment later."""
+        """Changes the state of a service; watches are notified asynchronously."""
         with self._lock:
             self._states[service] = state
             for watch in self._watches.values():
@@ -57,11 +58,11 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
                     self._tellers.submit(self._tell, watch)
 
     def close(self) -> None:
-        """Tells nobody any more."""
+        """Stops all notifications."""
         self._tellers.shutdown(wait=False, cancel_futures=True)
 
-    def Check(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802 - as the contract has it
-        """The state of a service."""
+    def Check(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802 - name from the protocol
+        """Returns the state of a service."""
         with self._lock:
             state = self._states.get(request.service)
         if state is None:
@@ -69,10 +70,10 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
             return health_pb2.HealthCheckResponse()
         return health_pb2.HealthCheckResponse(status=state)
 
-    def Watch(  # noqa: N802 - as the contract has it
+    def Watch(  # noqa: N802 - name from the protocol
         self, request: Any, context: grpc.ServicerContext, send_response_callback: Callable[[Any], None]
     ) -> None:
-        """Tells the state of a service now, and whenever it changes."""
+        """Reports the state of a service now, and whenever it changes."""
         watch = _Watch(request.service, context, send_response_callback)
         oldest = None
         with self._lock:
@@ -93,7 +94,7 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
         if refusal:
             abort(context, ResourceExhaustedTransient(refusal))
 
-    # Has gRPC hand over the means to send, in place of iterating in a thread until the stream ends.
+    # Makes gRPC pass a send callback instead of iterating in a thread until the stream ends.
     Watch.experimental_non_blocking = True  # type: ignore[attr-defined]
 
     def _tell(self, watch: _Watch) -> None:

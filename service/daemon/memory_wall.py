@@ -1,14 +1,15 @@
-"""The last wall around a daemon's memory: a limit of the kernel, for what its accounts do not see.
+"""Limits a daemon's memory through the kernel, as a last resort beyond its accounting.
 
-What clients are lent is accounted for before it is taken (`neurald.hal.accounting.account`). Leaks, fragmented heaps and libraries that
-take more than anybody expects are not. The kernel refuses memory beyond the wall, which fails one call with OUT_OF_MEMORY; without
-it the kernel would end processes, and not only this one.
+Memory lent to clients is accounted for before it is allocated (`neurald.hal.accounting.account`).
+Leaks, fragmented heaps and libraries with unexpected demand are not. Beyond the limit the kernel
+refuses memory, which fails one call with OUT_OF_MEMORY; without it the kernel would kill processes,
+and not only this one.
 
-The address space is what is limited (RLIMIT_AS), because shared memory of clients counts there as well. Drivers of GPUs reserve
-addresses that never become memory, 15 GiB for a context of OpenCL on an H100 with 0.2 GiB of memory, and more for more devices;
-drivers of other accelerators may do the same. So for them only memory that is private and can be written is limited
-(RLIMIT_DATA), which leaves out those reservations. OpenCL on a processor (PoCL) reserves nothing, and is limited like the CPU
-driver.
+The limit applies to the address space (RLIMIT_AS), because that includes shared memory of clients.
+Drivers of GPUs reserve addresses that never become memory, 15 GiB for an OpenCL context on an H100
+with 0.2 GiB of memory, and more for several devices; drivers of other accelerators may do the same.
+For them only private writable memory is limited (RLIMIT_DATA), which excludes those reservations.
+OpenCL on a CPU (PoCL) reserves nothing, and is limited like the CPU driver.
 """
 
 import contextlib
@@ -24,21 +25,23 @@ from neurald.hal.model.types import DeviceType
 
 logger = logging.getLogger(__name__)
 
-#: For threads that serve calls and bursts, each with a stack of 8 MiB of addresses, and for libraries that are loaded later.
+#: Headroom for threads that serve calls and bursts, each with 8 MiB of stack addresses, and for
+#: libraries loaded later.
 _HEADROOM_BYTES = 8 << 30
-#: The C library makes up to eight heaps for each processor, and reserves 64 MiB for each.
+#: The C library creates up to eight heaps per CPU core, and reserves 64 MiB for each.
 _HEAPS_OF_A_PROCESSOR_BYTES = 8 * (64 << 20)
 
 
 @contextlib.contextmanager
 def limited_memory(device: Device, limits: Limits) -> Iterator[None]:
-    """Limits the memory of this process, from `with` on, to what it has now, what its clients may have, and headroom.
+    """Limits this process's memory during the block to its current use plus limits and headroom.
 
-    Only the soft limit is set: a process that is started from here may set its own. A limit that is lower already stays.
+    Only the soft limit is set, so that child processes may set their own. A lower existing limit
+    stays.
 
     Args:
-        device: that is served, ready to work.
-        limits: of the daemon.
+        device: the served device, ready to work.
+        limits: the limits of the daemon.
     """
     is_processor = device.type is DeviceType.CPU
     kind, what = (resource.RLIMIT_AS, "address space") if is_processor else (resource.RLIMIT_DATA, "data")
@@ -63,7 +66,7 @@ def limited_memory(device: Device, limits: Limits) -> Iterator[None]:
 
 
 def _now_bytes(kind: int) -> int:
-    """What counts towards a limit now."""
+    """Returns the bytes that currently count towards a limit."""
     key = "VmData:" if kind == resource.RLIMIT_DATA else "VmSize:"
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(key):

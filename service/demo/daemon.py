@@ -1,4 +1,4 @@
-"""A driver daemon as a child process, for as long as a block runs."""
+"""Runs a driver daemon as a child process during a block."""
 
 import os
 import signal
@@ -20,13 +20,16 @@ _STOP_LIMIT_S = 10.0
 
 @contextmanager
 def driver_daemon(driver: str) -> Iterator[str]:
-    """Starts `neurald driver` on a private socket and yields its address; stops it however the block ends.
+    """Starts `neurald driver` on a private socket and yields its address.
+
+    Always stops it at the end.
 
     Args:
-        driver: what to serve, as the command takes it.
+        driver: the driver to serve, as the command takes it.
 
     Raises:
-        UnavailableDevice: it ended, or did not serve in time; the message holds what it said last.
+        UnavailableDevice: the daemon ended, or did not serve in time; the message has its last
+            output.
     """
     with (
         tempfile.TemporaryDirectory(prefix="neurald-") as folder,
@@ -35,9 +38,10 @@ def driver_daemon(driver: str) -> Iterator[str]:
     ):
         address = f"unix://{Path(folder) / 'driver.sock'}"
         command = [sys.executable, "-m", "neurald", "driver", driver, "--listen", address]
-        # It also ends where nothing can stop it any more, as when this process is killed.
+        # The daemon also ends if this process is killed.
         command += ["--until-exit-of", str(os.getpid())]
-        # In a session of its own, so that Ctrl-C reaches only us and we stop it in order.
+        # In its own session, so that Ctrl-C reaches only this process, which stops the daemon in
+        # order.
         process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
             command, stdin=subprocess.DEVNULL, stdout=messages, stderr=messages, start_new_session=True
         )
@@ -77,7 +81,7 @@ def _stop(process: "subprocess.Popen[bytes]") -> None:
 
 @contextmanager
 def _termination_as_interrupt() -> Iterator[None]:
-    """Has SIGTERM and SIGHUP end the block as Ctrl-C does, so that nothing stays behind."""
+    """Makes SIGTERM and SIGHUP end the block like Ctrl-C, so that it cleans up."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""What `neurald demo` runs: the digit classifier in this process and through a driver daemon."""
+"""Runs the digit classifier in this process and through a driver daemon."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from neurald.service.demo.digits import MODEL, Digits, held_back
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-#: How many digits are drawn.
+#: Number of digits that are drawn.
 SHOWN = 4
 
 _SHADES = " ░▒▓█"
@@ -24,11 +24,11 @@ _ASCII_SHADES = " .+*#"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What one device made of the digits.
+    """One device's results for the digits.
 
     Attributes:
         guesses: the most probable label of each digit.
-        probabilities: how probable the device found it, 0 to 1.
+        probabilities: the probability of that label, 0 to 1.
         latency: see `summarise`.
     """
 
@@ -39,12 +39,12 @@ class Result:
     latency: dict[str, float | int]
 
     def accuracy(self, labels: Array) -> float:
-        """The share of digits that it got right."""
+        """Returns the share of correct digits."""
         return float(np.mean(self.guesses == labels))
 
 
 def run(*, quiet: bool = False) -> tuple[Digits, list[Result]]:
-    """Classifies all digits with each device: the CPU in this process, and the CPU behind a daemon of its own.
+    """Classifies all digits on the CPU in this process, and on the CPU through a daemon.
 
     Raises:
         Error: the daemon does not start, or a device fails.
@@ -84,7 +84,7 @@ def _classify(model: nd.Model, device: nd.Device, digits: Digits) -> Result:
 
 
 def show(digits: Digits, results: Sequence[Result], encoding: str) -> None:
-    """Draws a few digits with what the first device took them for, then a table of all devices."""
+    """Draws a few digits with the first device's guesses, then a table of all devices."""
     first = results[0]
     write_line(f"{len(digits.images)} handwritten digits that the model has never seen, for example")
     write_line()
@@ -119,7 +119,10 @@ def show(digits: Digits, results: Sequence[Result], encoding: str) -> None:
 
 
 def draw(images: Array, encoding: str) -> list[str]:
-    """Images side by side as lines of text, two characters a pixel, in shades that `encoding` has."""
+    """Draws images side by side as lines of text, two characters per pixel.
+
+    Falls back to ASCII if `encoding` lacks the shades.
+    """
     try:
         _SHADES.encode(encoding)
     except (UnicodeEncodeError, LookupError):

@@ -1,7 +1,8 @@
-"""The demo's model and digits, as `scripts/train_digits.py` made them.
+"""The demo's model and digits, created by `scripts/train_digits.py`.
 
-The digits are part of "Optical Recognition of Handwritten Digits" by E. Alpaydin and C. Kaynak (UCI Machine Learning
-Repository, licence CC BY 4.0), as scikit-learn bundles them, with pixels scaled from 0-16 to 0-255.
+The digits are part of "Optical Recognition of Handwritten Digits" by E. Alpaydin and C. Kaynak (UCI
+Machine Learning Repository, licence CC BY 4.0), as scikit-learn bundles them, with pixels scaled
+from 0-16 to 0-255.
 """
 
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ _HERE = Path(__file__).resolve().parent
 #: The classifier: uint8 [1, 8, 8, 1], white on black, to probabilities as uint8 [1, 10].
 MODEL = _HERE / "digits.tflite"
 
-#: Digits that were held back from training.
+#: Digits that were held out from training.
 DIGITS = _HERE / "digits.npz"
 
 
@@ -35,7 +36,7 @@ class Digits:
 
 
 def held_back() -> Digits:
-    """The digits that the model has never seen.
+    """Loads the digits that the model has never seen.
 
     Raises:
         OSError: the package's file is missing.

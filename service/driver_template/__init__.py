@@ -1,1 +1,1 @@
-"""The package that `neurald new-driver` writes: a driver to begin with, its tests, and their CI."""
+"""The package that `neurald new-driver` writes: a starter driver, its tests, and their CI."""

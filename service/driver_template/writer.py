@@ -11,7 +11,7 @@ from neurald.hal.registry import BUILT_IN
 _NAME = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*")
 _LONGEST_NAME = 40
 _TAKEN = frozenset(("neurald", "numpy", "test", "tests", "pytest", "setuptools"))
-#: Files of the package, with the templates that they are made of; {package} is the name of the Python package.
+#: Files of the package and their templates; {package} is the name of the Python package.
 _FILES = {
     "pyproject.toml": "pyproject.toml.txt",
     "README.md": "README.md.txt",
@@ -27,32 +27,32 @@ _FILES = {
 
 
 def checked_name(name: str) -> str:
-    """The name of the Python package of a driver.
+    """Returns the name of a driver's Python package.
 
     Raises:
-        BadData: a driver cannot have that name.
+        BadData: the name is not valid for a driver.
     """
     package = name.replace("-", "_")
     if not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
         raise BadData(
-            f"driver name {name!r}; a letter and then letters, digits and single hyphens are expected, all of them "
-            f"small, {_LONGEST_NAME} at most"
+            f"driver name {name!r}; expected a lower-case letter followed by lower-case letters, digits and single hyphens, "
+            f"at most {_LONGEST_NAME} characters"
         )
     if keyword.iskeyword(package) or keyword.issoftkeyword(package):
-        raise BadData(f"driver name {name!r}: it is a keyword of Python; choose another one")
+        raise BadData(f"driver name {name!r}: it is a Python keyword; choose another name")
     if package in sys.stdlib_module_names or package in _TAKEN:
-        raise BadData(f"driver name {name!r}: there is a Python module of that name; choose another one")
+        raise BadData(f"driver name {name!r}: there is a Python module of that name; choose another name")
     if name in BUILT_IN:
-        raise BadData(f"driver name {name!r}: neurald has a driver of that name; choose another one")
+        raise BadData(f"driver name {name!r}: neurald has a driver of that name; choose another name")
     return package
 
 
 def write_driver(name: str, directory: Path) -> None:
-    """Writes the package of a new driver to a directory that does not exist yet.
+    """Writes the package of a new driver to a directory that must not exist yet.
 
     Raises:
-        BadData: a driver cannot have that name, or the directory exists.
-        OSError: it cannot be written.
+        BadData: the name is not valid for a driver, or the directory exists.
+        OSError: the package cannot be written.
     """
     package = checked_name(name)
     if directory.exists() or directory.is_symlink():

@@ -1,1 +1,1 @@
-"""What a driver process may not do: it runs code of vendors on models of strangers."""
+"""Sandbox of driver processes, which run vendors' code on untrusted models."""

@@ -1,4 +1,4 @@
-"""Calls of Linux that Python has no function for."""
+"""Linux calls for which Python has no function."""
 
 import ctypes
 import os
@@ -14,7 +14,7 @@ def system_call(number: int, *arguments: "int | bytes | ctypes.Array[ctypes.c_ch
     """Makes a system call; bytes and buffers are passed by their address.
 
     Raises:
-        OSError: it failed.
+        OSError: the call failed.
     """
     values = [ctypes.c_long(one) if isinstance(one, int) else one for one in arguments]
     result: int = _libc().syscall(ctypes.c_long(number), *values)
@@ -28,7 +28,7 @@ def process_control(option: int, argument: int) -> int:
     """Calls `prctl` with one argument.
 
     Raises:
-        OSError: it failed.
+        OSError: the call failed.
     """
     zero = ctypes.c_ulong(0)
     result: int = _libc().prctl(option, ctypes.c_ulong(argument), zero, zero, zero)

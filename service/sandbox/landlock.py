@@ -1,8 +1,8 @@
-"""Landlock: where a process may write, which TCP ports it may use, and that it reaches no process outside.
+"""Landlock: restricts where a process may write, its TCP ports, and access to other processes.
 
-Linux knows it since 5.13, in versions ("ABIs") that add rights; what a version does not know is not restricted. It holds for
-the thread that asks for it and for those, and the processes, that it starts from then on.
-See https://docs.kernel.org/userspace-api/landlock.html.
+Linux has it since 5.13, in versions ("ABIs") that add rights; rights unknown to a version are not
+restricted. It applies to the calling thread, and to threads and processes started from then on. See
+https://docs.kernel.org/userspace-api/landlock.html.
 """
 
 import os
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from neurald.service.sandbox.kernel import system_call
 
-# The numbers are those of all machines.
+# The numbers are the same on all machines.
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _GET_VERSION = 1
 _PATH_BENEATH, _NET_PORT = 1, 2
@@ -22,7 +22,7 @@ _WRITE_FILE, _TRUNCATE, _IOCTL_DEV = 1 << 1, 1 << 14, 1 << 15
 _REMOVE_DIRECTORY, _REMOVE_FILE, _MAKE_DEVICE = 1 << 4, 1 << 5, 1 << 6 | 1 << 11
 _MAKE = 1 << 7 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 12  # directories, files, sockets, pipes and links
 _REFER = 1 << 13
-#: Reading and executing are left as they are.
+#: Reading and executing are not restricted.
 _RIGHTS_BY_VERSION = {
     1: _WRITE_FILE | _REMOVE_DIRECTORY | _REMOVE_FILE | _MAKE_DEVICE | _MAKE,
     2: _REFER,
@@ -37,7 +37,7 @@ _SCOPES_SINCE = 6
 
 
 def version() -> int:
-    """The version that this kernel has, 0 for none."""
+    """Returns the version that this kernel supports, 0 for none."""
     try:
         return system_call(_CREATE_RULESET, None, 0, _GET_VERSION)
     except OSError:
@@ -47,16 +47,16 @@ def version() -> int:
 def restrict(
     landlock: int, writable: Iterable[Path], ports: Iterable[int], *, emptied: Iterable[Path] = ()
 ) -> None:
-    """Restricts this thread, and what it starts, for ever; PR_SET_NO_NEW_PRIVS is set.
+    """Restricts this thread and its children permanently; PR_SET_NO_NEW_PRIVS must be set.
 
-    It then writes only to `writable`, listens only at `ports`, connects to nobody over TCP or by an abstract UNIX
-    socket, and sends signals only to itself and what it has started.
+    It then writes only to `writable`, listens only on `ports`, cannot connect over TCP or abstract
+    UNIX sockets, and sends signals only to itself and its children.
 
     Args:
         landlock: the version to use.
-        writable: directories with all that is in them, and files; devices take control calls (ioctl), too. What is not there
-            is passed over.
-        ports: of TCP; 0 for any that the kernel chooses.
+        writable: directories with their contents, and files; devices also accept control calls
+            (ioctl). Missing paths are ignored.
+        ports: TCP ports; 0 for any port that the kernel chooses.
         emptied: directories from which empty directories may be removed.
 
     Raises:

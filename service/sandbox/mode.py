@@ -1,15 +1,16 @@
-"""How much of the sandbox a driver process must have."""
+"""The required extent of a driver process's sandbox."""
 
 from enum import StrEnum
 
 
 class SandboxMode(StrEnum):
-    """AUTO takes the parts that the kernel has, FULL refuses to start without any of them, OFF takes none."""
+    """AUTO uses the parts that the kernel supports, FULL requires all of them, OFF uses none."""
 
     AUTO = "auto"
     FULL = "full"
     OFF = "off"
 
 
-#: What commands get as their context's object when the process does nothing else, so that it may be restricted for ever.
+#: Context object of a command whose process does nothing else, so that it may be restricted
+#: permanently.
 OWN_PROCESS = "own process"

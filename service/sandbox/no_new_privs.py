@@ -1,4 +1,4 @@
-"""No program that this process starts gains rights: not from set-user-ID bits, and not from file capabilities."""
+"""Prevents child programs from gaining rights through set-user-ID bits or file capabilities."""
 
 from neurald.service.sandbox.kernel import process_control
 
@@ -6,7 +6,7 @@ _PR_SET_NO_NEW_PRIVS = 38
 
 
 def set_no_new_privs() -> None:
-    """Sets PR_SET_NO_NEW_PRIVS for this thread, those that it starts, and their processes, for ever.
+    """Sets PR_SET_NO_NEW_PRIVS for this thread and its children, permanently.
 
     Raises:
         OSError: the kernel is older than 3.5.

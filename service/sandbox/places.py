@@ -1,7 +1,7 @@
-"""Where a driver process must be able to write.
+"""Lists the paths that a driver process must be able to write to.
 
-To the directory of its socket or token, to neurald's cache, to the caches of OpenCL's vendors, and to devices. All other files
-it can read at the most; for temporary files it has a directory of its own.
+These are the directory of its socket or token, neurald's cache, the caches of OpenCL vendors, and
+devices. All other files are read-only at most; a separate directory is used for temporary files.
 """
 
 import contextlib
@@ -19,7 +19,8 @@ from neurald.hal.process.address import Address
 from neurald.hal.process.private_directory import make_directory
 from neurald.hal.process.runtime_directory import runtime_directory
 
-#: Of each vendor's runtime: the variable that names its cache, and where that is below the user's cache or home otherwise.
+#: For each vendor's runtime: the variable that names its cache, and the default below the user's
+#: cache or home.
 _VENDOR_CACHES = (
     ("POCL_CACHE_DIR", "cache", "pocl"),
     ("CUDA_CACHE_PATH", "home", ".nv"),
@@ -28,7 +29,7 @@ _VENDOR_CACHES = (
     ("NEO_CACHE_DIR", "cache", "neo_compiler_cache"),
     ("AMD_COMGR_CACHE_DIR", "cache", "comgr"),
 )
-#: Devices that hold no data, and those that compute.
+#: Devices that hold no data, and compute devices.
 _DEVICES = (
     *("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"),
     *("/dev/dri", "/dev/kfd", "/dev/accel", "/dev/dma_heap", "/dev/udmabuf", "/dev/mali0"),
@@ -44,12 +45,15 @@ _NUMBERED_DEVICES = "nvidia[0-9]*"
 
 
 def directory_of(address: Address) -> Path:
-    """Where the sockets of a daemon are made or, if it listens on TCP, its token."""
+    """Returns the directory of a daemon's sockets or, if it listens on TCP, of its token."""
     return runtime_directory() if address.path is None else address.path.parent
 
 
 def make_places(address: Address) -> list[Path]:
-    """Makes the directories of a daemon that are missing, and the installation's secret; all that it must write to."""
+    """Creates a daemon's missing directories and the installation's secret.
+
+    Returns all writable paths.
+    """
     places = [directory_of(address)]
     # Without a home there is no cache.
     with contextlib.suppress(RuntimeError, Error):
@@ -58,7 +62,7 @@ def make_places(address: Address) -> list[Path]:
         installation_secret()
     places = [place for place in places if place.is_absolute()]
     for place in places:
-        # Whoever needs it will say what is wrong with it.
+        # The code that needs it will report the error.
         with contextlib.suppress(OSError):
             make_directory(place)
     devices = [Path(device) for device in _DEVICES]
@@ -66,10 +70,10 @@ def make_places(address: Address) -> list[Path]:
 
 
 def vendor_caches(cache: Path) -> Iterator[Path]:
-    """The caches of the vendors whose runtimes are here or have been.
+    """Yields the caches of vendors whose runtimes are or were installed.
 
     Args:
-        cache: of the user.
+        cache: the user's cache directory.
     """
     roots = {"cache": cache, "home": Path(os.environ.get("HOME", cache))}
     for variable, root, name in _VENDOR_CACHES:
@@ -80,7 +84,7 @@ def vendor_caches(cache: Path) -> Iterator[Path]:
 
 
 def _has_pocl() -> bool:
-    """Whether PoCL may be used: it cannot do without its cache."""
+    """Returns True if PoCL, which requires its cache, may be used."""
     folders = (Path("/etc/OpenCL/vendors"), Path(sys.prefix) / "etc/OpenCL/vendors")
     is_installed = importlib.util.find_spec("pocl_binary_distribution") is not None
     return is_installed or any(True for folder in folders for _ in folder.glob("pocl*"))

@@ -1,4 +1,7 @@
-"""Limits of resources that no driver needs. Descriptors and memory have limits of their own, which depend on the daemon's."""
+"""Disables resources that no driver needs.
+
+Descriptors and memory have separate limits that depend on the daemon's.
+"""
 
 import resource
 
@@ -6,14 +9,14 @@ import resource
 _RLIMIT_MSGQUEUE = 12
 
 _NONE = (
-    resource.RLIMIT_CORE,  # a core file would hold the data of all clients
+    resource.RLIMIT_CORE,  # a core file would contain the data of all clients
     _RLIMIT_MSGQUEUE,
-    resource.RLIMIT_RTPRIO,  # a thread of such a priority can take a core for itself
+    resource.RLIMIT_RTPRIO,  # a real-time thread can monopolise a core
 )
 
 
 def limit_resources() -> None:
-    """Sets the limits of this process, and of those that it starts, to none at all.
+    """Sets the limits of this process and its children to zero.
 
     Raises:
         OSError, ValueError: the kernel refuses.

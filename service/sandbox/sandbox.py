@@ -1,7 +1,8 @@
 """The sandbox of a driver process.
 
-It is entered before anything else is loaded, since Landlock holds for the thread that asks for it and those that it starts.
-Before clients are served it is closed: from then on the process connects to nobody.
+It is entered before anything else is loaded, since Landlock applies to the calling thread and
+threads started later. Before clients are served it is closed: from then on the process cannot
+connect.
 """
 
 import contextlib
@@ -21,7 +22,7 @@ from neurald.service.sandbox.temporary_directory import TemporaryDirectory
 
 logger = logging.getLogger(__name__)
 
-#: What Landlock guards, and since which version. Of signals and abstract sockets the first one stands for both.
+#: Parts of Landlock and their first version. The last one stands for signals and abstract sockets.
 _LANDLOCK_PARTS = (
     (1, "landlock-files"),
     (3, "landlock-truncation"),
@@ -36,12 +37,12 @@ ALL_PARTS = ("no_new_privs", "rlimits", *(name for _, name in _LANDLOCK_PARTS), 
 
 @dataclass(slots=True, kw_only=True)
 class Sandbox:
-    """What a process is restricted by.
+    """Restrictions of a process.
 
     Attributes:
-        mode: that was asked for.
-        parts: that are in force, of `ALL_PARTS`.
-        temporary: its directory for temporary files; None if it has none of its own.
+        mode: the requested extent.
+        parts: those of `ALL_PARTS` in force.
+        temporary: its directory for temporary files; None if it uses the shared one.
     """
 
     mode: SandboxMode
@@ -50,11 +51,11 @@ class Sandbox:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The parts that are not in force."""
+        """Parts that are not in force."""
         return tuple(part for part in ALL_PARTS if part not in self.parts)
 
     def close(self) -> None:
-        """Forbids connections; devices are open by now, and clients are to be served.
+        """Forbids connections. Devices must be open by now; clients can be served after this.
 
         Raises:
             BadState: the kernel refuses.
@@ -67,7 +68,7 @@ class Sandbox:
         logger.info("sandbox %s: %s", self.mode, ", ".join(self.parts) or "nothing is restricted")
 
     def leave_nothing(self) -> None:
-        """Removes the directory for temporary files; the restrictions stay."""
+        """Removes the directory for temporary files; the restrictions remain."""
         if self.temporary is not None:
             self.temporary.remove()
             self.temporary = None
@@ -76,13 +77,13 @@ class Sandbox:
 def enter(
     mode: SandboxMode, address: Address, writable: Iterable[Path] = (), *, is_own_process: bool
 ) -> Sandbox:
-    """Restricts this process, which has one thread, for ever.
+    """Restricts this process, which must have a single thread, permanently.
 
     Args:
-        mode: how much of it there must be.
-        address: where it will serve.
-        writable: where the driver writes beside what all drivers need.
-        is_own_process: whether the process is there for the daemon alone; nothing is restricted otherwise.
+        mode: the requested extent.
+        address: the address that it will serve.
+        writable: paths that the driver writes to in addition to those of all drivers.
+        is_own_process: whether the process only runs the daemon; otherwise nothing is restricted.
 
     Raises:
         BadState: a part is missing and `mode` is FULL, or the kernel refuses.
@@ -98,10 +99,10 @@ def enter(
         parts = []
     sandbox = Sandbox(mode=mode, parts=tuple(parts))
     if mode is SandboxMode.FULL and sandbox.missing:
-        cause = "this kernel lacks them" if parts else "this process does more than to serve a driver"
+        cause = "this kernel lacks them" if parts else "this process does more than serve a driver"
         raise BadState(
-            f"--sandbox full: {', '.join(sandbox.missing)} cannot be had, since {cause}; all of them take Linux 6.12 "
-            "on x86-64 or 64-bit Arm. --sandbox auto does with what there is"
+            f"--sandbox full: {', '.join(sandbox.missing)} are unavailable, since {cause}; all of them require Linux 6.12 "
+            "on x86-64 or 64-bit Arm. --sandbox auto uses the available parts"
         )
     if not parts:
         return sandbox
@@ -123,7 +124,7 @@ def enter(
 
 
 def _is_alone() -> bool:
-    """Whether the process has one thread."""
+    """Returns True if the process has one thread."""
     with contextlib.suppress(OSError):
         return len(tuple(Path("/proc/self/task").iterdir())) == 1
     return False

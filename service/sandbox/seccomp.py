@@ -1,8 +1,9 @@
-"""seccomp: which system calls a process may make.
+"""seccomp: restricts the system calls of a process.
 
-What no driver needs and what leads out of the process is refused: other processes, kernel modules, mounts, keys, tracing,
-namespaces, sockets to elsewhere, set-user-ID files. A list of what is allowed instead would have to follow each release of
-Python, LLVM and every vendor's library. System calls that this file does not know are refused, however, as on an older kernel.
+It refuses calls that no driver needs and that affect things outside the process: other processes,
+kernel modules, mounts, keys, tracing, namespaces, sockets to elsewhere, set-user-ID files. An
+allowlist would have to follow each release of Python, LLVM and every vendor's library. System calls
+unknown to this file are refused, however, as on an older kernel.
 """
 
 import ctypes
@@ -23,7 +24,7 @@ _ALL_THREADS = 1
 _RETURN_ERROR = 0x0005_0000
 
 _FORBIDDEN = (
-    # Other processes
+    # Other processes.
     *(
         "ptrace",
         "process_vm_readv",
@@ -32,7 +33,7 @@ _FORBIDDEN = (
         "process_mrelease",
         "pidfd_getfd",
     ),
-    # File systems, and files that a path does not have to lead to
+    # File systems, and access to files other than by path.
     *(
         "mount",
         "umount2",
@@ -45,26 +46,26 @@ _FORBIDDEN = (
     ),
     *("fsopen", "fsconfig", "fsmount", "fspick", "open_by_handle_at", "fanotify_init"),
     *("swapon", "swapoff", "quotactl", "quotactl_fd", "acct"),
-    # What Landlock does not look at
+    # Calls that Landlock does not check.
     *("chown", "lchown", "fchown", "fchownat", "setxattr", "lsetxattr", "fsetxattr", "setxattrat"),
     *("removexattr", "lremovexattr", "fremovexattr", "removexattrat", "file_setattr"),
-    # Code in the kernel
+    # Code in the kernel.
     *("init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load", "bpf", "reboot"),
-    # Much of the kernel that few programs use, and that has had many defects
+    # Rarely used parts of the kernel with many past vulnerabilities.
     *("perf_event_open", "userfaultfd", "keyctl", "add_key", "request_key", "modify_ldt", "iopl", "ioperm"),
-    # Other namespaces
+    # Other namespaces.
     *("unshare", "setns"),
-    # The state of the machine
+    # Global state of the machine.
     *("settimeofday", "clock_settime", "clock_adjtime", "adjtimex", "sethostname", "setdomainname", "syslog"),
 )
-#: They do what other calls do, but seccomp does not see what. Programs fall back to those.
+#: Calls whose effects seccomp cannot see. Programs fall back to older ones.
 _OPAQUE = ("io_uring_setup", "io_uring_enter", "io_uring_register", "clone3", "openat2")
 
 _NAMESPACES = 0x7E02_0000  # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID and NEWNET
 _SET_ID = stat.S_ISUID | stat.S_ISGID
 _MAKES_FILES = os.O_CREAT | 0o20000000  # __O_TMPFILE
-_TERMINAL_INPUT = (0x5412, 0x541C)  # TIOCSTI and TIOCLINUX put words in the mouth of who sits at it
-_ANY_PERSONALITY = 0xFFFF_FFFF  # asks for it
+_TERMINAL_INPUT = (0x5412, 0x541C)  # TIOCSTI and TIOCLINUX inject terminal input
+_ANY_PERSONALITY = 0xFFFF_FFFF  # queries the personality
 _TYPE_MASK = 0xF
 _MSG_FASTOPEN = 0x2000_0000
 
@@ -74,7 +75,7 @@ _NOT_PERMITTED = fail(errno.EACCES)
 
 
 def is_available() -> bool:
-    """Whether this kernel has it, and the machine is known."""
+    """Returns True if this kernel supports it, and the machine is known."""
     machine = MACHINES.get(platform.machine())
     if machine is None:
         return False
@@ -86,10 +87,12 @@ def is_available() -> bool:
 
 
 def forbid(*, tcp: bool) -> None:
-    """Forbids all threads of this process, and what it starts, what no driver does; PR_SET_NO_NEW_PRIVS is set.
+    """Forbids calls that no driver needs, for all threads and children.
+
+    PR_SET_NO_NEW_PRIVS must be set.
 
     Args:
-        tcp: whether sockets for TCP may be made.
+        tcp: whether TCP sockets may be created.
 
     Raises:
         OSError: the kernel refuses.
@@ -114,9 +117,9 @@ def forbid(*, tcp: bool) -> None:
 
 
 def forbid_connecting() -> None:
-    """Forbids all threads of this process, and what it starts, to connect to anybody; see `forbid`.
+    """Forbids all threads of this process, and its children, to connect; see `forbid`.
 
-    Whoever listens outside might do what this process may not.
+    A service outside might do what this process may not.
     """
     to_nobody = load_argument(4, if_equal(0, ALLOW, _NOT_PERMITTED), upper=True)
     _install(
@@ -141,7 +144,7 @@ def _without_set_id(mode: int) -> Code:
 
 
 def _internet() -> Code:
-    """Sockets of TCP alone: Landlock does not look at other protocols."""
+    """Allows TCP sockets only: Landlock does not check other protocols."""
     protocol = load_argument(2, _one_of((0, socket.IPPROTO_TCP), ALLOW, _NOT_PERMITTED))
     stream = load_argument(1, if_equal(socket.SOCK_STREAM, protocol, _NOT_PERMITTED), mask=_TYPE_MASK)
     return load_argument(0, _one_of((socket.AF_INET, socket.AF_INET6), stream, _NOT_PERMITTED))

@@ -1,12 +1,12 @@
-"""The numbers of system calls by their names, of the machines that the sandbox knows.
+"""Numbers of system calls by name, for the machines that the sandbox supports.
 
-From 424 on all machines have the same. See `asm/unistd_64.h` and `asm-generic/unistd.h`.
+From 424 on all machines share the numbers. See `asm/unistd_64.h` and `asm-generic/unistd.h`.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-#: The last that was known when this was written (Linux 6.18). Later ones may do what the sandbox forbids.
+#: Last known number (Linux 6.18). Later calls may do what the sandbox forbids.
 LAST_KNOWN = 469
 
 _EVERYWHERE = {
@@ -162,18 +162,18 @@ _AARCH64 = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """What a filter of system calls must know about a kind of machine.
+    """Properties of a machine type that a filter of system calls needs.
 
     Attributes:
-        architecture: its number for the kernel (AUDIT_ARCH_…).
-        numbers: of system calls by name; names that it does not have are missing.
+        architecture: the kernel's number for it (AUDIT_ARCH_…).
+        numbers: numbers of system calls by name, without calls that the machine lacks.
     """
 
     architecture: int
     numbers: Mapping[str, int]
 
 
-#: By the names that `platform.machine()` gives.
+#: By the names that `platform.machine()` returns.
 MACHINES = {
     "x86_64": Machine(architecture=0xC000_003E, numbers={**_EVERYWHERE, **_X86_64}),
     "aarch64": Machine(architecture=0xC000_00B7, numbers={**_EVERYWHERE, **_AARCH64}),

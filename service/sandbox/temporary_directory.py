@@ -1,4 +1,4 @@
-"""A directory for the temporary files of one process, so that it need not write to the one that all share."""
+"""Directory for the temporary files of one process, so that it need not write to the shared one."""
 
 import contextlib
 import fcntl
@@ -14,10 +14,10 @@ _PREFIX = "neurald-driver-"
 
 
 class TemporaryDirectory:
-    """A new directory, which this process and those that it starts use for temporary files from now on.
+    """New directory, which this process and its children use for temporary files from now on.
 
     Attributes:
-        path: of it.
+        path: its path.
     """
 
     def __init__(self) -> None:
@@ -28,23 +28,29 @@ class TemporaryDirectory:
         os.environ["TMPDIR"] = tempfile.tempdir = str(self.path)
 
     def remove(self) -> None:
-        """Removes it with all that is in it."""
+        """Removes the directory with its contents."""
         shutil.rmtree(self.path, ignore_errors=True)
         os.close(self._lock)
 
 
 def _make(shared: Path) -> tuple[Path, int]:
-    """A new directory, and a descriptor by which it is locked for as long as this process lives."""
+    """Creates a directory.
+
+    Returns it and a descriptor that holds its lock while this process lives.
+    """
     while True:
         path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=shared))
         descriptor = _locked(path)
-        # Another process may have taken it for abandoned just before.
+        # Another process may have removed it as abandoned just before.
         if descriptor is not None and path.is_dir():
             return path, descriptor
 
 
 def _locked(path: Path) -> int | None:
-    """A descriptor that holds the lock of a directory of this user's; None if that is another process's."""
+    """Returns a descriptor that holds a directory's lock.
+
+    Returns None if another process holds it, or another user owns the directory.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
@@ -60,7 +66,7 @@ def _locked(path: Path) -> int | None:
 
 
 def _remove_abandoned(shared: Path) -> None:
-    """Removes those of processes that were killed."""
+    """Removes the directories of processes that were killed."""
     for path in shared.glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):
             if stat.S_ISDIR(path.lstat().st_mode) and (descriptor := _locked(path)) is not None:

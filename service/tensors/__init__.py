@@ -1,1 +1,1 @@
-"""Inputs and outputs of models as a user gives and gets them: files, images, shapes and classes."""
+"""Inputs and outputs of models in user-facing forms: files, images, shapes and classes."""

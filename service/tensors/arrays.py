@@ -1,7 +1,8 @@
-"""Inputs and outputs of a model as arrays: from and to `.npz` files, and random ones.
+"""Reads, writes and generates a model's inputs and outputs as arrays.
 
-An array in a file goes by the tensor's name, or by its position (`input_0`, `output_0`, …), which is the only name where
-a model's names are missing, not unique or no names for files. Strings are arrays of NumPy's types for bytes and text.
+In an `.npz` file an array is named after its tensor, or by position (`input_0`, `output_0`, …),
+which is the only name if a model's names are missing, not unique or not valid file names. Strings
+are arrays of NumPy's bytes and text types.
 """
 
 import io
@@ -22,11 +23,11 @@ from neurald.service.tensors.files import open_regular
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-#: Random inputs always come from this seed.
+#: Seed of all random inputs.
 SEED = 0
 
 _NAME_LIMIT = 200
-#: Upper end of random 32-bit integers: as a rule they are positions in a table, which may be short.
+#: Upper limit of random 32-bit integers, which are usually indices into a table that may be short.
 _INDEX_LIMIT = 99
 
 
@@ -36,7 +37,7 @@ class Slot:
 
     Attributes:
         key: its name in a file.
-        alias: another name by which it is understood: `input_0` or `output_0` by position.
+        alias: an alternative name by position, `input_0` or `output_0`.
     """
 
     key: str
@@ -44,26 +45,26 @@ class Slot:
     operand: Operand
 
     def describe(self) -> str:
-        """Name, type and shape, for people."""
+        """Returns name, type and shape, for messages."""
         is_text = self.operand.type is OperandType.TENSOR_STRING
         kind = "strings" if is_text else self.operand.type.dtype
         return f"{self.key!r} ({describe_type(kind, self.operand.dimensions)})"
 
 
 def describe_type(kind: "np.dtype[Any] | str", shape: tuple[int, ...] | None) -> str:
-    """For example `float32 [?, 8]`; an unspecified dimension is a question mark."""
+    """Returns a text such as `float32 [?, 8]`; a question mark is an unspecified dimension."""
     if shape is None:
         return f"{kind} of any shape"
     return f"{kind} [{', '.join(str(d) if d else '?' for d in shape)}]"
 
 
 def input_slots(model: Model) -> tuple[Slot, ...]:
-    """The inputs of the main graph, in order."""
+    """Returns the inputs of the main graph, in order."""
     return _slots(model, model.inputs, model.input_names, "input")
 
 
 def output_slots(model: Model) -> tuple[Slot, ...]:
-    """The outputs of the main graph, in order."""
+    """Returns the outputs of the main graph, in order."""
     return _slots(model, model.outputs, model.output_names, "output")
 
 
@@ -72,7 +73,7 @@ def _slots(model: Model, indexes: Sequence[int], names: Sequence[str], kind: str
     usable = len(set(names)) == len(indexes) and all(map(_is_file_name, names))
     keys = names if usable else aliases
     return tuple(
-        # What is one tensor's name cannot stand for another's position.
+        # A name that is another tensor's key cannot be an alias.
         Slot(key=key, alias=key if alias in keys else alias, operand=model.main.operands[index])
         for key, alias, index in zip(keys, aliases, indexes, strict=True)
     )
@@ -89,9 +90,11 @@ def _is_file_name(name: str) -> bool:
 
 
 def random_inputs(slots: Sequence[Slot], shapes: Mapping[str, tuple[int, ...]] | None = None) -> list[Array]:
-    """Makes the same arrays for the same slots and shapes every time.
+    """Generates arrays that are the same for the same slots and shapes every time.
 
-    A slot whose key is in `shapes` gets that shape; else unspecified dimensions are 1. Floats are in [0, 1), 8- and 16-bit integers take their whole range, wider ones 0 to 99; strings are such numbers.
+    A slot whose key is in `shapes` gets that shape; otherwise unspecified dimensions are 1. Floats
+    are in [0, 1), 8- and 16-bit integers cover their whole range, wider ones 0 to 99; strings are
+    such numbers.
     """
     rng = np.random.default_rng(SEED)
     given = shapes or {}
@@ -105,7 +108,7 @@ def random_inputs(slots: Sequence[Slot], shapes: Mapping[str, tuple[int, ...]] |
 _HEADER_LIMIT_BYTES = 1 << 16
 _LENGTH = struct.Struct("<I")
 _COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-#: A byte of DEFLATE stands for 1032 at the most.
+#: DEFLATE expands a byte to at most 1032.
 _MOST_EXPANDED = 1032
 _LEAST_BYTES = 1 << 10
 
@@ -117,7 +120,7 @@ def _random(rng: np.random.Generator, operand: Operand, shape: tuple[int, ...]) 
     if dtype.kind == "c":
         return (rng.random(shape) + 1j * rng.random(shape)).astype(dtype)
     if dtype.kind == "f":
-        # Rounding to float16 can reach 1.0, which is as good.
+        # Rounding to float16 can give 1.0, which does not matter.
         return rng.random(shape, np.float32).astype(dtype)
     if dtype.kind == "b":
         return rng.integers(0, 2, shape).astype(dtype)
@@ -128,12 +131,14 @@ def _random(rng: np.random.Generator, operand: Operand, shape: tuple[int, ...]) 
 
 
 def read_inputs(path: Path, slots: Sequence[Slot]) -> list[Array]:
-    """The inputs of a model from an `.npz` file, in the model's order.
+    """Reads the inputs of a model from an `.npz` file, in the model's order.
 
-    Nothing in the file is unpickled, and nothing is read before its header says that it has the type and shape expected.
+    Nothing in the file is unpickled, and array data is read only after its header has the expected
+    type and shape.
 
     Raises:
-        BadData: it is no `.npz` file, an input is missing, extra, given twice, or of another type or shape.
+        BadData: it is not an `.npz` file, or an input is missing, unknown, duplicated, or of
+            another type or shape.
         OSError: the file cannot be read.
     """
     with open_regular(path) as file:
@@ -141,7 +146,7 @@ def read_inputs(path: Path, slots: Sequence[Slot]) -> list[Array]:
             archive = zipfile.ZipFile(file)
             members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
         except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
-            raise BadData(f"{path} is no .npz file as numpy.savez writes them: {error}") from None
+            raise BadData(f"{path} is not an .npz file as numpy.savez writes it: {error}") from None
         with archive:
             chosen = _match(path, members, slots)
             return [_read(archive, info, path, slot) for info, slot in zip(chosen, slots, strict=True)]
@@ -175,22 +180,21 @@ def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, slot: Slo
     try:
         with archive.open(info) as member:
             shape, dtype = _read_header(member)
-        # A header that promises more than there is would have it all allocated.
+        # A header that promises more than there is would cause a large allocation.
         honest = math.prod(shape) * max(1, dtype.itemsize) <= info.file_size
-    except Exception as error:  # Damaged bytes make zipfile, zlib and NumPy raise nearly anything.
+    # Damaged bytes make zipfile, zlib and NumPy raise almost any exception.
+    except Exception as error:
         raise BadData(f"{path}: {info.filename} cannot be read: {error}") from None
     is_text = want.type is OperandType.TENSOR_STRING
     dtype_fits = dtype.kind in "SU" if is_text else dtype.newbyteorder("<") == want.type.dtype
     if not dtype_fits or not shape_fits(shape, want.dimensions):
-        raise BadData(
-            f"{path}: {info.filename} is {describe_type(dtype, shape)}; {slot.describe()} is expected"
-        )
+        raise BadData(f"{path}: {info.filename} is {describe_type(dtype, shape)}; expected {slot.describe()}")
     try:
         if not honest:
             raise ValueError(f"{info.file_size} bytes are too few for the shape {list(shape)}")
         with archive.open(info) as member:
             array = np.lib.format.read_array(member, allow_pickle=False)
-            # Reading to the end has the archive check its checksum.
+            # Reading to the end makes the archive check its checksum.
             member.read(1)
     except Exception as error:
         raise BadData(f"{path}: {info.filename} cannot be read: {error}") from None
@@ -200,7 +204,7 @@ def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, slot: Slo
 
 
 def _most_bytes(compressed: int) -> int:
-    """What so many bytes can be expanded to by the methods that NumPy's archives use."""
+    """Returns the maximum size that compressed bytes expand to with NumPy's compression methods."""
     return _MOST_EXPANDED * compressed + _LEAST_BYTES
 
 
@@ -209,21 +213,21 @@ def _read_header(member: IO[bytes]) -> "tuple[tuple[int, ...], np.dtype[Any]]":
     if version == (1, 0):
         shape, _, dtype = np.lib.format.read_array_header_1_0(member)
     elif version == (2, 0):
-        # NumPy believes a length of up to 4 GiB, and reads as much before it looks at any of it.
+        # NumPy trusts a length of up to 4 GiB, and reads that much before it checks anything.
         prefix = member.read(_LENGTH.size)
         length = _LENGTH.unpack(prefix)[0] if len(prefix) == _LENGTH.size else 0
         if length > _HEADER_LIMIT_BYTES:
             raise ValueError(
-                f"its header of {length} bytes is too long; at most {_HEADER_LIMIT_BYTES} are expected"
+                f"its header of {length} bytes is too long; expected at most {_HEADER_LIMIT_BYTES}"
             )
         shape, _, dtype = np.lib.format.read_array_header_2_0(io.BytesIO(prefix + member.read(length)))
     else:
-        raise ValueError(f"its format version is {version[0]}.{version[1]}; 1.0 or 2.0 is expected")
+        raise ValueError(f"its format version is {version[0]}.{version[1]}; expected 1.0 or 2.0")
     return shape, dtype
 
 
 def shape_fits(shape: tuple[int, ...], dimensions: tuple[int, ...] | None) -> bool:
-    """Whether an array of this shape may be given for an operand of these dimensions."""
+    """Returns True if an array of this shape fits an operand of these dimensions."""
     if dimensions is None:
         return True
     return len(shape) == len(dimensions) and all(
@@ -235,11 +239,11 @@ def write_outputs(path: Path, slots: Sequence[Slot], arrays: Sequence[Array]) ->
     """Writes the outputs of a model to an `.npz` file.
 
     Raises:
-        BadData: strings cannot be written, since they end with a zero or need too much room.
+        BadData: strings cannot be written, because they end with a zero or need too much space.
         OSError: the file cannot be written.
     """
     stored = [_to_write(np.asarray(array), slot) for slot, array in zip(slots, arrays, strict=True)]
-    # Not numpy.savez, which takes the names `file` and `allow_pickle` for its own arguments.
+    # numpy.savez reserves the names `file` and `allow_pickle` for its own arguments.
     with zipfile.ZipFile(path, "w") as archive:
         for slot, array in zip(slots, stored, strict=True):
             with archive.open(f"{slot.key}.npy", "w", force_zip64=True) as member:
@@ -247,16 +251,18 @@ def write_outputs(path: Path, slots: Sequence[Slot], arrays: Sequence[Array]) ->
 
 
 def _to_write(array: Array, slot: Slot) -> Array:
-    """Strings as bytes of one length, which shorter ones are filled up to with zeros; all else as it is."""
+    """Pads strings to bytes of equal length with zeros; returns other arrays unchanged."""
     if slot.operand.type is not OperandType.TENSOR_STRING:
         return array
     strings: list[bytes] = array.reshape(-1).tolist()
     if any(string.endswith(b"\0") for string in strings):
-        raise BadData(f"output {slot.key!r} has a string that ends with a zero, which .npz files cannot tell")
+        raise BadData(
+            f"output {slot.key!r} has a string that ends with a zero, which .npz files cannot represent"
+        )
     longest = max(map(len, strings), default=0)
     if longest * len(strings) > MAXIMUM_OPERAND_BYTES:
         raise BadData(
             f"output {slot.key!r} has {len(strings)} strings, the longest of {longest} bytes, which are too many "
-            f"for an .npz file, where all take as much room"
+            f"for an .npz file, where all strings have the same size"
         )
     return np.array(strings, f"S{max(1, longest)}").reshape(array.shape)

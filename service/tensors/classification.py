@@ -1,4 +1,4 @@
-"""From the outputs of a classifier to its best classes, with probabilities and labels."""
+"""Finds the best classes in a classifier's outputs, with probabilities and labels."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from neurald.service.tensors.files import open_regular
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-#: Operations that pass scores on as they are.
+#: Operations that pass scores on unchanged.
 _TRANSPARENT = frozenset(
     (
         OperationType.QUANTIZE,
@@ -32,7 +32,7 @@ _LABEL_FILE_LIMIT_BYTES = 16 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guess:
-    """One class and how probable the model finds it, 0 to 1."""
+    """Class with its probability, 0 to 1."""
 
     index: int
     probability: float
@@ -41,16 +41,18 @@ class Guess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scores:
-    """The scores of all classes, 0 to 1, and what was done to make them probabilities ("" for nothing)."""
+    """Scores of all classes, 0 to 1, and a remark on their conversion ("" if there was none)."""
 
     values: Array
     remark: str = ""
 
 
 def class_output(outputs: Sequence[Array]) -> int | None:
-    """Which output holds class scores: the only one with more than one number, all along its last dimension.
+    """Returns the output with class scores.
 
-    None if there is no such output, or several.
+    The only one with several numbers, all in its last dimension.
+
+    Returns None if there is no such output, or several.
     """
     fitting = [
         n
@@ -61,17 +63,19 @@ def class_output(outputs: Sequence[Array]) -> int | None:
 
 
 def real_values(array: Array, operand: Operand) -> Array:
-    """The numbers that stored values stand for."""
+    """Dequantises stored values."""
     if is_quantized(operand) and operand.channel_quant is None:
         return np.asarray(dequantize(array, operand))
     return array
 
 
 def class_scores(model: Model, position: int, output: Array) -> Scores:
-    """Probabilities from the output at `position`: the model's own, or its logits through softmax.
+    """Returns probabilities from the output at `position`.
 
-    The operation that wrote the output decides (SOFTMAX, LOGISTIC, LOG_SOFTMAX); where it is another one, numbers from
-    0 to 1 with the sum 1 are probabilities and others logits.
+    The model's own, or softmax of its logits.
+
+    The operation that wrote the output decides (SOFTMAX, LOGISTIC, LOG_SOFTMAX). After any other
+    operation, numbers from 0 to 1 with the sum 1 are probabilities, and others are logits.
 
     Raises:
         BadData: the output has numbers that are not finite.
@@ -84,13 +88,17 @@ def class_scores(model: Model, position: int, output: Array) -> Scores:
     if writer is OperationType.SOFTMAX:
         return Scores(values=values)
     if writer is OperationType.LOGISTIC:
-        return Scores(values=values, remark="each class has a probability of its own; they need not sum to 1")
+        return Scores(
+            values=values, remark="each class has an independent probability; they need not sum to 1"
+        )
     if writer is OperationType.LOG_SOFTMAX:
         return Scores(values=np.exp(values))
     if values.min() >= 0 and values.max() <= 1 and abs(values.sum() - 1) <= 0.02:
         return Scores(values=values)
     odds = np.exp(values - values.max())
-    return Scores(values=odds / odds.sum(), remark="the model gives logits; softmax made them probabilities")
+    return Scores(
+        values=odds / odds.sum(), remark="the model outputs logits; softmax converted them to probabilities"
+    )
 
 
 def _writer(model: Model, index: int) -> OperationType | None:
@@ -102,10 +110,10 @@ def _writer(model: Model, index: int) -> OperationType | None:
 
 
 def read_labels(path: Path) -> list[str]:
-    """The lines of a label file, without empty ones at its end.
+    """Returns the lines of a label file, without trailing empty ones.
 
     Raises:
-        BadData: it is no regular file, no text in UTF-8, or has no line.
+        BadData: it is not a regular file, not UTF-8 text, or has no line.
         OSError: it cannot be read.
     """
     with open_regular(path) as file:
@@ -117,37 +125,42 @@ def read_labels(path: Path) -> list[str]:
     except UnicodeDecodeError:
         text = "\0"
     if "\0" in text:
-        raise BadData(f"{path} is no label file: it is not text in UTF-8")
+        raise BadData(f"{path} is not a label file: it is not UTF-8 text")
     labels = [line.strip() for line in text.split("\n")]
     while labels and not labels[-1]:
         labels.pop()
     if not labels:
-        raise BadData(f"{path} is no label file: it has no line")
+        raise BadData(f"{path} is not a label file: it is empty")
     return labels
 
 
 def align_labels(labels: Sequence[str], classes: int) -> tuple[list[str], str]:
-    """Labels for each class, and a remark where a background class had to be added or left out ("" for none).
+    """Returns a label for each class, and a remark if labels were added or left out ("" if not).
 
     Raises:
         BadData: the file has fewer labels than the model has classes, by more than one.
     """
     if len(labels) == classes - 1:
-        remark = f"{len(labels)} labels for {classes} classes: class 0 is taken for the background"
+        remark = f"{len(labels)} labels for {classes} classes: class 0 is assumed to be the background"
         return ["background", *labels], remark
     if len(labels) == classes + 1:
-        remark = f"{len(labels)} labels for {classes} classes: the first is taken for a background class and left out"
+        remark = f"{len(labels)} labels for {classes} classes: the first is assumed to be a background class and is skipped"
         return list(labels[1:]), remark
     if len(labels) < classes:
         raise BadData(f"the label file has {len(labels)} labels; the model has {classes} classes")
     remark = (
-        f"{len(labels)} labels for {classes} classes: the last are left out" if len(labels) > classes else ""
+        f"{len(labels)} labels for {classes} classes: the last ones are ignored"
+        if len(labels) > classes
+        else ""
     )
     return list(labels[:classes]), remark
 
 
 def best(scores: Scores, count: int, labels: Sequence[str] | None) -> list[Guess]:
-    """The `count` most probable classes, the best first; equal ones in the order of their indexes."""
+    """Returns the `count` most probable classes, the best first.
+
+    Ties in the order of their indices.
+    """
     order = np.argsort(-scores.values, kind="stable")[:count]
     return [
         Guess(

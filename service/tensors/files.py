@@ -1,4 +1,4 @@
-"""Files that a user names, opened so that none of them can make the command wait or read without an end."""
+"""Opens files named by a user such that they cannot make the command block or read endlessly."""
 
 import errno
 import os
@@ -10,10 +10,10 @@ from neurald.hal.errors import BadData
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """A regular file, opened to be read. Nobody has to write to a pipe first for one to be refused.
+    """Opens a regular file for reading. Pipes are refused without waiting for a writer.
 
     Raises:
-        BadData: it is a pipe, a device or something else without an end.
+        BadData: it is a pipe, a device or another endless file.
         OSError: it cannot be opened, or is a directory.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)

@@ -1,4 +1,4 @@
-"""Photos as the input of a model."""
+"""Converts photos to model inputs."""
 
 import warnings
 from pathlib import Path
@@ -14,27 +14,30 @@ from neurald.service.tensors.files import open_regular
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-#: How float inputs are normalised unless the caller knows better: 0 to 255 becomes -1 to 1.
+#: Default normalisation of float inputs: 0 to 255 becomes -1 to 1.
 DEFAULT_MEAN = 127.5
 DEFAULT_STD = 127.5
 
-# The formats that photos come in. Pillow knows many more, some of which start other programs.
+# Formats of photos. Pillow supports many more, some of which start other programs.
 _FORMATS = ("AVIF", "BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
-#: As Pillow's own limit for files: larger models are damaged ones.
+#: Pillow's own limit for files; a model with a larger input is damaged.
 _PIXEL_LIMIT = 1 << 27
 _FLOATS = (OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16)
 _BYTES = (OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNED)
 
 
 def image_input(model: Model, path: Path, mean: float | None = None, std: float | None = None) -> Array:
-    """A photo as the only input of a model, [1, height, width, channels] with 3 channels (RGB) or 1 (grey).
+    """Returns a photo as the only input of a model.
 
-    The photo is turned upright, and scaled to the model's size without keeping its proportions. Float inputs get
-    (pixel - mean) / std, uint8 inputs the pixels, int8 inputs pixels - 128. Quantised inputs for which `mean` or `std`
-    is given get (pixel - mean) / std in the operand's scale and zero point.
+    The shape is [1, height, width, channels] with 3 channels (RGB) or 1 (grey).
+
+    The photo is rotated upright, and scaled to the model's size without keeping its aspect ratio.
+    Float inputs get (pixel - mean) / std, uint8 inputs the pixels, int8 inputs pixels - 128.
+    Quantised inputs for which `mean` or `std` is given get (pixel - mean) / std, quantised with the
+    operand's scale and zero point.
 
     Raises:
-        BadData: the model takes no such input, or the file is no photo, or damaged or too large to be one.
+        BadData: the model takes no such input, or the file is not a photo, damaged or too large.
         OSError: the file cannot be read.
     """
     operand = _image_operand(model)
@@ -79,14 +82,17 @@ def _image_operand(model: Model) -> Operand:
 
 
 def read_image(path: Path, height: int, width: int, channels: int) -> Array:
-    """A photo as uint8 [1, height, width, channels]; a height or width of 0 keeps the photo's own.
+    """Reads a photo as uint8 [1, height, width, channels].
+
+    A height or width of 0 keeps the photo's own.
 
     Raises:
-        BadData: the file is no regular file, no photo, damaged, or has an absurd number of pixels.
+        BadData: the file is not a regular file or a photo, is damaged, or has too many pixels.
         OSError: the file cannot be read.
     """
     Image.init()
-    formats = [name for name in _FORMATS if name in Image.OPEN]  # Pillow may have been built without some.
+    # Pillow may have been built without some.
+    formats = [name for name in _FORMATS if name in Image.OPEN]
     with open_regular(path) as file:
         try:
             with warnings.catch_warnings():
@@ -94,10 +100,11 @@ def read_image(path: Path, height: int, width: int, channels: int) -> Array:
                 with Image.open(file, formats=formats) as image:
                     photo = _convert(image, channels)
         except UnidentifiedImageError:
-            raise BadData(f"{path} is no image in a known format ({', '.join(formats)})") from None
+            raise BadData(f"{path} is not an image in a supported format ({', '.join(formats)})") from None
         except (Image.DecompressionBombWarning, Image.DecompressionBombError) as error:
             raise BadData(f"{path} is too large for an image: {error}") from None
-        except Exception as error:  # Damaged files make Pillow's decoders raise nearly anything.
+        # Damaged files make Pillow's decoders raise almost any exception.
+        except Exception as error:
             raise BadData(f"{path} is damaged: {error}") from None
     size = (width or photo.width, height or photo.height)
     if size != photo.size:
@@ -108,6 +115,6 @@ def read_image(path: Path, height: int, width: int, channels: int) -> Array:
 def _convert(image: Image.Image, channels: int) -> Image.Image:
     upright = ImageOps.exif_transpose(image)
     if upright.mode.startswith("I;16"):
-        # Pillow would cut 16-bit grey at 255 instead of scaling it.
+        # Pillow would clip 16-bit grey at 255 instead of scaling it.
         upright = Image.fromarray((np.asarray(upright) >> 8).astype(np.uint8))
     return upright.convert("RGB" if channels == 3 else "L")

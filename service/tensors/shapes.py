@@ -1,4 +1,4 @@
-"""Shapes that the command line gives to the inputs of a model: `--shape NAME=1x96x64`."""
+"""Input shapes on the command line: `--shape NAME=1x96x64`."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -13,27 +13,25 @@ _SHAPE = re.compile(r"[0-9]{1,10}(x[0-9]{1,10})*", re.ASCII)
 
 
 def parse_shapes(settings: Sequence[str], slots: Sequence[Slot]) -> Shapes:
-    """Reads the shapes of inputs from the command line.
+    """Parses the shapes of inputs from the command line.
 
     Args:
         settings: each `NAME=SIZExSIZE…`; the name is that of an input, or `input_0` and so on.
         slots: the model's inputs.
 
     Returns:
-        Shapes by the inputs' keys. Inputs that no setting names are not in it.
+        Shapes by the inputs' keys, without inputs that no setting names.
 
     Raises:
-        BadData: a setting cannot be read, names no input or one twice, or gives a shape that the
-            model's input does not have.
+        BadData: a setting is invalid, names an unknown input or one twice, or contradicts the
+            model's input.
     """
     by_name = {name: slot for slot in slots for name in (slot.alias, slot.key)}
     shapes: dict[str, tuple[int, ...]] = {}
     for setting in settings:
         name, _, text = setting.rpartition("=")
         if not name or not _SHAPE.fullmatch(text):
-            raise BadData(
-                f"shape {setting!r} cannot be read; NAME=SIZExSIZE is expected, such as x=1x224x224x3"
-            )
+            raise BadData(f"shape {setting!r} cannot be read; expected NAME=SIZExSIZE, such as x=1x224x224x3")
         if name not in by_name:
             raise BadData(f"shape {setting!r} names no input; the inputs are {', '.join(map(repr, by_name))}")
         slot = by_name[name]
@@ -55,7 +53,7 @@ def parse_shapes(settings: Sequence[str], slots: Sequence[Slot]) -> Shapes:
 
 
 def remarks_on_defaults(slots: Sequence[Slot], shapes: Shapes) -> list[str]:
-    """Says for which inputs the size 1 stands for sizes that neither the model nor the user gives."""
+    """Reports inputs whose size defaults to 1 because neither model nor user specifies it."""
     return [
         f"input {slot.describe()} has no fixed shape; size 1 stands for each '?' "
         f"(--shape {slot.key}=SIZExSIZE gives another)"

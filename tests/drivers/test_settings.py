@@ -36,7 +36,7 @@ def test_only_the_variables_of_the_driver_are_read() -> None:
     assert found.text("NEURALD_X_A") == "1"
     assert not found.text("NEURALD_X_B")
     assert not found.text("NEURALD_X_NEW")
-    with pytest.raises(ValueError, match="NEURALD_Y_C is no setting of this driver"):
+    with pytest.raises(ValueError, match="NEURALD_Y_C is not a setting of this driver"):
         found.text("NEURALD_Y_C")
 
 

@@ -1,10 +1,12 @@
-"""An application under fire, in a process of its own: every call must give right results, whatever is done to the daemons.
+"""Application process under fault injection.
+
+Every call must succeed, whatever happens to the daemons.
 
     python -m faults.application SEED
 
-It uses the client library as applications do, and lets the CPU stand in for devices. One model is an addition, which the
-daemon `first` runs, the other is in three steps, which `first` and `second` run in turn. When its input ends, the devices
-must be used again before long. Its report is a line of JSON.
+It uses the client library as applications do, and lets the CPU replace devices. One model is an
+addition, which the daemon `first` runs; the other has three steps, which `first` and `second` run
+alternately. When its input ends, the devices must soon be used again. It reports a line of JSON.
 """
 
 import json
@@ -25,13 +27,14 @@ from neurald.hal.memory.pool import HostMemory
 
 SHAPE = (16, 64)
 BYTES = 16 * 64 * 4
-#: Calls before what it holds counts as what it needs.
+#: Warm-up calls, after which its resources count as normal.
 _WARM_CALLS = 60
-#: How long the devices may stay unused after the last fault: the longest pause of a device that was told to fail a few times.
+#: Time limit for using the devices again after the last fault: the longest pause of a device that
+#: was told to fail a few times.
 _RECOVERY_S = 60.0
-#: How often device memory may lose its value before a run of two executions is right.
+#: Limit on how often device memory may lose its value before two executions succeed.
 _ATTEMPTS = 1000
-#: How long device memory may have to keep a value.
+#: Time limit for device memory to keep a value.
 _KEPT_S = 0.1
 _MEMORY_SLACK_BYTES = 24 << 20
 
@@ -39,12 +42,12 @@ Array = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
 
 
 class Program:
-    """A compilation, what it computes, and the burst and the device memory that are kept with it.
+    """Compilation with a reference function, a burst and device memory.
 
     Args:
-        model: of two inputs and one output.
+        model: a model with two inputs and one output.
         reference: computes the same.
-        devices: that must run it.
+        devices: the devices that must run it.
     """
 
     def __init__(
@@ -54,7 +57,7 @@ class Program:
         self.reference = reference
         found = tuple(step.device.name.split("@")[0] for step in self.compilation.plan.steps)
         if found != devices:
-            raise RuntimeError(f"the steps lie on {found}; {devices} are expected")
+            raise RuntimeError(f"the steps lie on {found}; expected {devices}")
         self.burst = self.compilation.create_burst()
         self.memory = (
             nd.MemoryDesc()
@@ -65,13 +68,13 @@ class Program:
         )
 
     def renew_burst(self) -> nd.Burst:
-        """A new burst in place of the one before."""
+        """Replaces the burst by a new one."""
         self.burst.close()
         self.burst = self.compilation.create_burst()
         return self.burst
 
     def bound(self, first: Array, second: Array, output: Array) -> nd.Execution:
-        """An execution on arrays."""
+        """Returns an execution on arrays."""
         execution = nd.Execution(self.compilation)
         execution.set_input(0, first)
         execution.set_input(1, second)
@@ -80,7 +83,7 @@ class Program:
 
 
 def _alternating_model() -> nd.Model:
-    """`(first + second) * second + first`."""
+    """Builds `(first + second) * second + first`."""
     builder = nd.ModelBuilder()
     first, second, total, product, output = (builder.add_operand(FLOAT, SHAPE) for _ in range(5))
     activation = builder.add_operand(nd.OperandType.INT32)
@@ -105,10 +108,10 @@ def _adding() -> Program:
 
 
 class Application:
-    """Calls in every way that there is; `wrong` lists what must not happen.
+    """Calls in all available ways; `wrong` lists failures.
 
     Args:
-        seed: of what is called, and with which numbers.
+        seed: determines the calls and their numbers.
     """
 
     def __init__(self, seed: int) -> None:
@@ -123,11 +126,11 @@ class Application:
         self.slowest_s = 0.0
 
     def pause_s(self) -> float:
-        """A pause between two calls."""
+        """Returns a pause between two calls."""
         return self._random.uniform(0.0, PAUSE_S)
 
     def call(self) -> None:
-        """One call, in one of the ways."""
+        """Makes one call, in a random way."""
         program = self._random.choice(self._programs)
         way = self._random.choice(self._ways)
         first = np.full(SHAPE, self._random.randint(0, 63), np.float32)
@@ -136,7 +139,7 @@ class Application:
         started = time.monotonic()
         try:
             result, expected = way(program, first, second)
-        except Exception as error:  # nothing may be raised
+        except Exception as error:  # no exception is allowed
             self.wrong.append(f"{name}: {type(error).__name__}: {error}")
         else:
             if np.array_equal(result, expected):
@@ -171,7 +174,7 @@ class Application:
         return output, program.reference(first, second)
 
     def _fenced(self, program: Program, first: Array, second: Array) -> tuple[Array, Array]:
-        """Two executions, the second of which waits for the first and uses its output."""
+        """Runs two executions, the second of which waits for the first and uses its output."""
         other = self._random.choice(self._programs)
         memory = nd.Memory.allocate(4 * BYTES)
         views = [np.frombuffer(memory.view(n * BYTES, BYTES), np.float32).reshape(SHAPE) for n in range(4)]
@@ -188,7 +191,10 @@ class Application:
         return views[3], other.reference(program.reference(first, second), second)
 
     def _device_memory(self, program: Program, first: Array, second: Array) -> tuple[Array, Array]:
-        """Two executions with device memory between them; where its value is lost with the device, both once more."""
+        """Runs two executions with device memory between them.
+
+        Repeats both if its value is lost.
+        """
         middle = program.reference(first, second)
         for _ in range(_ATTEMPTS):
             output = np.full(SHAPE, -1, np.float32)
@@ -215,13 +221,13 @@ class Application:
         raise RuntimeError(f"device memory lost its value {_ATTEMPTS} times")
 
     def _anew(self, program: Program, first: Array, second: Array) -> tuple[Array, Array]:
-        """A compilation of its own, for whatever devices there are at the moment."""
+        """Compiles anew for the devices that are present."""
         compilation = nd.CompilationBuilder(program.compilation.model).finish()
         (result,) = compilation.run(first, second)
         return result, program.reference(first, second)
 
     def recover(self) -> None:
-        """Calls until the devices are used again, for both what was compiled earlier and what is compiled now."""
+        """Calls until the devices are used again, by old and new compilations."""
         end = time.monotonic() + _RECOVERY_S
         first, second = np.full(SHAPE, 2, np.float32), np.full(SHAPE, 3, np.float32)
         while left := [
@@ -236,14 +242,14 @@ class Application:
         _adding().burst.close()
 
     def close(self) -> None:
-        """Lets go of everything."""
+        """Releases everything."""
         for program in self._programs:
             program.burst.close()
         self._programs.clear()
 
 
 def main(seed: int) -> dict[str, Any]:
-    """Calls until its input ends; the report."""
+    """Calls until its input ends; returns the report."""
     ended = input_ends()
     application = Application(seed)
     for _ in range(_WARM_CALLS):
@@ -255,7 +261,8 @@ def main(seed: int) -> dict[str, Any]:
         application.call()
     application.recover()
     now = Held.here()
-    # A device that was found again may have a second connection, which lives as long as what was compiled through it.
+    # A reconnected device may have a second connection, which lives as long as the compilations
+    # that use it.
     application.wrong += now.more_than(base, descriptors=24, threads=12, rss_bytes=_MEMORY_SLACK_BYTES)
     application.close()
     return {

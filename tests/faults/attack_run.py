@@ -1,4 +1,4 @@
-"""Attacks at length: each on a daemon of its own, with a table of what an honest client noticed."""
+"""Runs attacks in full, each on its own daemon, and prints what an honest client observed."""
 
 import json
 import os
@@ -18,12 +18,12 @@ _HEAD = (
 
 
 def main(names: Sequence[str], seconds: float, report: Path | None) -> int:
-    """Plays attacks in full, each on cores of its own where there are enough; the exit status, 1 where a criterion fails that nothing is awaited for.
+    """Runs attacks, on separate cores if possible; returns 1 if a criterion fails, else 0.
 
     Args:
-        names: of the attacks.
-        seconds: how long each lasts, and how long the honest client is measured alone before.
-        report: where a JSON document goes.
+        names: the names of the attacks.
+        seconds: the duration of each, and of the honest client's measurement before it.
+        report: the file for a JSON document.
     """
     sys.stdout.write(_HEAD)
     cores = os.sched_getaffinity(0)
@@ -43,7 +43,7 @@ def main(names: Sequence[str], seconds: float, report: Path | None) -> int:
 
 
 def _rows(played: Played) -> str:
-    """Calls in the first row, other ways and what was wrong in the next ones."""
+    """Formats an attack: calls in the first row, other ways and failures in the next ones."""
     verdict = "wrong" if played.wrong else "slow" if played.slow else "good"
     before, after = played.before, played.after
     held = (

@@ -1,4 +1,4 @@
-"""One attack on one daemon: what an honest client notices of it, and what the daemon still holds afterwards."""
+"""Runs one attack on one daemon, and measures an honest client and the daemon's resources."""
 
 import contextlib
 import json
@@ -20,30 +20,30 @@ from faults.proc import Held, resident_bytes
 from neurald.hal.errors import Error
 from neurald.hal.rpc.wire.device import DaemonStatus
 
-#: How soon after an attack its daemon must hold what it held before.
+#: Time limit for a daemon to release its resources after an attack.
 BACK_S = 2.0
-#: What may stay: allocators keep some memory, and gRPC a descriptor and a thread of its own now and then.
+#: Permitted growth: allocators keep some memory, and gRPC a descriptor or a thread now and then.
 _SLACK_BYTES = 24 * MIB
 _SLACK_DESCRIPTORS = 4
 _SLACK_THREADS = 4
 _LOOK_S = 0.02
-#: How long an attack may take to end.
+#: Time limit for an attack to end.
 _END_S = 90.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Played:
-    """What came of an attack.
+    """Results of an attack.
 
     Attributes:
-        name: of it.
+        name: its name.
         alone, attacked: p50 and p99 in milliseconds by way, without and under attack.
-        ratio: the largest of p99 under attack by p99 alone.
-        before, after: what the daemon held.
-        peak_bytes: by how much its memory had grown meanwhile, at most.
-        outcomes: of the attack, counted.
-        wrong: what must not have happened, whatever the latencies are.
-        slow: how much too slow the honest client was, if it was.
+        ratio: the largest ratio of p99 under attack to p99 alone.
+        before, after: the daemon's resources.
+        peak_bytes: the largest growth of its memory meanwhile.
+        outcomes: the counted outcomes of the attack.
+        wrong: failures, whatever the latencies.
+        slow: by how much the honest client was too slow, if it was.
     """
 
     name: str
@@ -58,13 +58,13 @@ class Played:
     slow: list[str] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:
-        """A document of it."""
+        """Returns the results as a JSON document."""
         return asdict(self)
 
 
 @contextlib.contextmanager
 def daemon_for(attack: type[Attack], folder: Path) -> Iterator[DaemonProcess]:
-    """A daemon as an attack wants it."""
+    """Starts a daemon with the options of an attack."""
     with DaemonProcess(
         folder, attack.options, listen=attack.listen, descriptors=attack.descriptors
     ) as daemon:
@@ -78,14 +78,14 @@ def play(
     intensity: float,
     cores: Collection[int] = (),
 ) -> Played:
-    """Measures an honest client for so many seconds without the attack, and for as many under it.
+    """Measures an honest client for this many seconds without the attack, then under it.
 
     Args:
-        attack: what is played.
-        daemon: what is attacked.
-        seconds: how long each measurement takes.
-        intensity: of the attack.
-        cores: that the attacker runs on; none: on those that this process runs on.
+        attack: the attack.
+        daemon: its target.
+        seconds: the duration of each measurement.
+        intensity: the intensity of the attack.
+        cores: the attacker's cores; by default those of this process.
     """
     said = len(daemon.log)
     honest = Honest(daemon.address, daemon.token_file)
@@ -150,7 +150,7 @@ def _no_report(child: Child, folder: Path) -> dict[str, Any]:
 
 
 def _left(honest: Honest, status: DaemonStatus, before: Held, daemon: DaemonProcess) -> list[str]:
-    """What the daemon holds that it did not hold before, once it has had time to let go of it."""
+    """Describes what the daemon still holds in excess after a settling time."""
     end = time.monotonic() + BACK_S
     while True:
         if daemon.process.poll() is not None:
@@ -186,7 +186,7 @@ def _ratio(attacked: Latencies, alone: Latencies) -> float:
 
 
 class _Watch:
-    """Notes by how much the memory of a process grows at most, from `with` on."""
+    """Records the largest growth of a process's memory during the block."""
 
     def __init__(self, process: int) -> None:
         self._process = process
@@ -196,7 +196,7 @@ class _Watch:
         self.peak_bytes = 0
 
     def _look(self) -> None:
-        with contextlib.suppress(OSError, KeyError):  # it has ended
+        with contextlib.suppress(OSError, KeyError):  # the process has ended
             while not self._is_over.wait(_LOOK_S):
                 self.peak_bytes = max(self.peak_bytes, resident_bytes(self._process) - self._before)
 

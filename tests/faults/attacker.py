@@ -14,12 +14,13 @@ from faults.attacks.attack import Target
 from faults.attacks.catalogue import ATTACKS
 from faults.proc import input_ends
 
-#: What a busy attacker takes from others by its own computing is the scheduler's matter, not the daemon's.
+#: Lowers its priority: processor time used by the attacker is the scheduler's matter, not the
+#: daemon's.
 _NICE = 19
 
 
 def main(name: str, intensity: str, address: str, process: str, folder: str, *cores: str) -> dict[str, Any]:
-    """Attacks, on certain cores if some are given; the report."""
+    """Attacks, on the given cores if any; returns the report."""
     os.nice(_NICE)
     if cores:
         os.sched_setaffinity(0, {int(core) for core in cores})
@@ -34,7 +35,7 @@ def main(name: str, intensity: str, address: str, process: str, folder: str, *co
         while not steps or not ended.is_set():
             attack.step()
             steps += 1
-    except Exception:  # an attack that cannot go on is a fault of its own, or of what it attacks
+    except Exception:  # the failure of an attack is a fault of itself or of its target
         attack.expect(False, traceback.format_exc())
     finally:
         attack.stop()

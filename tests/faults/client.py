@@ -1,4 +1,6 @@
-"""A client under fire: calls one after another, each of which must end in time, in a right result or in an error of the tree."""
+"""Client under fault injection, whose calls must end in time with a correct result or a known
+error.
+"""
 
 import random
 import threading
@@ -12,22 +14,22 @@ from neurald.hal.device import ExecuteOptions, PreparedModel, PrepareOptions
 from neurald.hal.errors import Error
 from neurald.hal.rpc.client.device import RemoteDevice, connect
 
-#: What a call may take, and how much later than that it may still end: the machine may be busy.
+#: Time limit of a call, and the tolerance for a busy machine.
 CALL_S = 5.0
 SLACK_S = 10.0
-#: The longest pause between two calls: without any, clients leave no time for what is done to them.
+#: The longest pause between two calls: without pauses, no time is left for faults.
 PAUSE_S = 0.03
-#: A pause after an error, so that clients do not take the time that the daemon needs to come back.
+#: A pause after an error, which leaves the daemon time to recover.
 _ERROR_PAUSE_S = 0.02
 WAYS = ("sync", "burst", "fenced")
 
 
 class Client:
-    """Calls until it is told to stop. `outcomes` counts what came of them, `wrong` lists what must not happen.
+    """Calls until stopped. `outcomes` counts the outcomes, `wrong` lists failures.
 
     Args:
         address: of the daemon.
-        seed: of what is called, and with which numbers.
+        seed: determines the calls and their numbers.
     """
 
     def __init__(self, address: str, seed: int) -> None:
@@ -40,20 +42,20 @@ class Client:
         self.wrong: list[str] = []
 
     def run(self, stop: threading.Event) -> None:
-        """Calls until `stop` is set, then leaves."""
+        """Calls until `stop` is set, then disconnects."""
         while not stop.wait(self._random.uniform(0.0, PAUSE_S)):
             self.call()
         self.close()
 
     def close(self) -> None:
-        """Leaves."""
+        """Disconnects."""
         self._prepared = None
         if self._device is not None:
             self._device.close()
         self._device = None
 
     def call(self) -> None:
-        """One call, from connecting on if that is needed."""
+        """Makes one call, after connecting if necessary."""
         way = self._random.choice(WAYS)
         started = time.monotonic()
         try:
@@ -63,7 +65,7 @@ class Client:
             self.outcomes[f"{way}: {error.code.name}"] += 1
             self._prepared = None
             time.sleep(_ERROR_PAUSE_S)
-        except Exception as error:  # whatever else is raised is what is looked for
+        except Exception as error:  # any other exception is a failure
             self.wrong.append(f"{way}: {type(error).__name__}: {error}")
             self._prepared = None
         elapsed = time.monotonic() - started

@@ -1,19 +1,20 @@
-"""Cores of a machine, shared out between those who attack a daemon and those who are measured.
+"""Divides the cores of a machine between attackers and measured processes.
 
-What an attacker computes by itself, it takes from everybody on the machine, and a daemon can do nothing about that. So where
-there are enough cores, attackers have some to themselves, and the daemon and its honest client have the others.
+The processor time of an attacker's own computations is lost to all others, and a daemon cannot
+prevent that. If there are enough cores, attackers therefore get separate ones, and the daemon and
+its honest client get the others.
 """
 
 from collections.abc import Collection
 
-#: On fewer cores nobody has any to itself.
+#: Minimum number of cores for a division.
 _ENOUGH = 4
-#: Attackers have one in so many.
+#: Attackers get one of this many cores.
 _SHARE = 4
 
 
 def cores_of_attackers(cores: Collection[int]) -> frozenset[int]:
-    """Those of the cores that attackers have to themselves; none where they have to share them."""
+    """Returns the cores reserved for attackers; none if they must share."""
     if len(cores) < _ENOUGH:
         return frozenset()
     return frozenset(sorted(cores)[-(len(cores) // _SHARE) :])

@@ -1,4 +1,4 @@
-"""A daemon of the CPU device as users start it, with runtime and cache directories of its own."""
+"""Daemon of the CPU device as users start it, with separate runtime and cache directories."""
 
 import os
 import resource
@@ -15,7 +15,7 @@ _SAYS = "serving cpu on "
 
 
 def private_environment(folder: Path) -> dict[str, str]:
-    """The environment of a process that finds and leaves nothing outside of a folder."""
+    """Returns the environment of a process that only uses files in a folder."""
     return {
         **os.environ,
         "PYTHONPATH": str(Path(__file__).resolve().parents[1]),
@@ -28,14 +28,14 @@ def private_environment(folder: Path) -> dict[str, str]:
 
 
 class DaemonProcess:
-    """A daemon that serves, from `with` on.
+    """Daemon that runs during a block.
 
     Args:
         folder: for its files, with a short path.
         options: of its command line.
-        listen: where; None for a UNIX socket in the folder.
-        descriptors: how many it may have; None for as many as it wants.
-        environment: variables beside those of `private_environment`.
+        listen: its address; None for a UNIX socket in the folder.
+        descriptors: its limit on descriptors; None for no limit.
+        environment: variables in addition to those of `private_environment`.
     """
 
     def __init__(
@@ -80,19 +80,19 @@ class DaemonProcess:
 
     @property
     def log(self) -> str:
-        """What it has said."""
+        """Contents of its log."""
         return self._log.read_text(errors="replace")
 
     @property
     def token_file(self) -> Path | None:
-        """The file with the token that its clients must show; None if it serves a UNIX socket, which needs none."""
+        """File with the token for its clients; None for a UNIX socket, which needs none."""
         if self.address.startswith("unix:"):
             return None
         (path,) = (self._folder / "neurald").glob("*.token")
         return path
 
     def stop(self) -> float:
-        """Tells it to stop; how many seconds it took, or infinity where it had to be killed."""
+        """Stops it; returns the seconds it took, or infinity if it had to be killed."""
         began = time.monotonic()
         self.process.terminate()
         try:
@@ -103,7 +103,7 @@ class DaemonProcess:
         return time.monotonic() - began
 
     def kill(self) -> None:
-        """Ends it at once."""
+        """Kills it."""
         self.process.kill()
         self.process.wait()
 

@@ -1,4 +1,4 @@
-"""What is done to caches as a whole: the disk is full, or their writers are killed."""
+"""Faults of whole caches: a full disk, and killed writers."""
 
 import contextlib
 import json
@@ -18,7 +18,7 @@ _REPORT_S = 120.0
 
 
 def fill_disk(field: Field) -> None:
-    """A cache lies on a disk that has room for a part of what is stored, and whose room changes meanwhile."""
+    """Places a cache on a disk that is too small for it, and whose free space changes."""
     with _small_disk(field) as (folder, limit_bytes):
         cache = folder / "cache"
         writers = [
@@ -41,7 +41,10 @@ def fill_disk(field: Field) -> None:
 
 @contextlib.contextmanager
 def _small_disk(field: Field) -> Iterator[tuple[Path, int]]:
-    """A folder, and the limit of a file's bytes there, 0 for none: a small file system of its own where this user may have one."""
+    """Yields a small folder, and the limit on a file's size there, 0 for none.
+
+    It is a separate file system if this user may mount one.
+    """
     whole = CONSTANTS * CONSTANT_BYTES
     folder = field.folder / "small"
     folder.mkdir()
@@ -58,7 +61,7 @@ def _small_disk(field: Field) -> Iterator[tuple[Path, int]]:
 
 
 def kill_writers(field: Field) -> None:
-    """Those who fill a cache are killed; what they leave is whole, or swept."""
+    """Kills processes that fill a cache; what they leave must be complete, or be cleaned up."""
     cache = field.folder / "written"
     writers: list[Child] = [
         field.start("writer", field.address, cache, field.random.randrange(1 << 30), 0, 0)
@@ -73,7 +76,7 @@ def kill_writers(field: Field) -> None:
 
 
 def _check(field: Field, folder: Path) -> None:
-    """No entry is torn, nothing is left of dead writers, and what is cached gives right results."""
+    """Checks that no entry is torn, no temporary file is left, and cached results are correct."""
     if not folder.exists():
         return
     cache = Cache(folder)

@@ -1,8 +1,11 @@
-"""The drivers that tests of faults run: sample devices that do what a file says. `first` adds and `second` multiplies.
+"""Drivers for fault tests: sample devices controlled by a file.
 
-The file `$NEURALD_FAULT` holds one word, looked up before every execution: `delay` makes it wait, `lie` tells wrong shapes,
-`fail` raises, `endless` does not return until the file says something else, `die in execute` kills the process. Before every
-preparation `die in prepare` does. Anything else lets it be. What a device has measured of itself differs from start to start.
+`first` adds and `second` multiplies.
+
+The file `$NEURALD_FAULT` holds one word, which is read before every execution: `delay` makes it
+wait, `lie` reports wrong shapes, `fail` raises, `endless` does not return until the file changes,
+`die in execute` kills the process. Before every preparation `die in prepare` does so. Any other
+word has no effect. The measured performance of a device differs from start to start.
 """
 
 import os
@@ -25,7 +28,7 @@ _LOOK_S = 0.01
 
 
 def _word(path: Path) -> str:
-    """What the device is told; nothing where the file is not there, or goes just now."""
+    """Returns the word; "" if the file is missing, or is being removed."""
     try:
         return path.read_text()
     except FileNotFoundError:
@@ -57,7 +60,7 @@ def _executing(path: Path) -> Execute:
 
 
 class _Forgetting(Faulty):
-    """It keeps no list of what it has prepared, which would hold the memory of that."""
+    """Keeps no list of prepared models, which would hold their memory."""
 
     def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:  # type: ignore[override]
         if _word(_fault_path()) == "die in prepare":
@@ -78,10 +81,10 @@ def _device(name: str, operation: OperationType) -> Faulty:
 
 
 def create_first() -> Faulty:
-    """The device that adds."""
+    """Creates the device that adds."""
     return _device("first", OperationType.ADD)
 
 
 def create_second() -> Faulty:
-    """The device that multiplies."""
+    """Creates the device that multiplies."""
     return _device("second", OperationType.MUL)

@@ -1,4 +1,7 @@
-"""Where harm is done: two driver daemons that are started again whenever they are gone, and processes that use them."""
+"""Test field.
+
+Two driver daemons that are restarted whenever they die, and processes that use them.
+"""
 
 import contextlib
 import os
@@ -16,16 +19,16 @@ from neurald.hal.registry import is_served
 
 TESTS = Path(__file__).resolve().parents[1]
 _START_S = 60.0
-#: How long an execution may take before the daemons give it up.
+#: Time limit of an execution in the daemons.
 EXECUTION_S = 2
 
 
 class Daemon:
-    """A driver daemon that can be killed and started again at the same address.
+    """Driver daemon that can be killed and restarted at the same address.
 
     Args:
-        folder: in which it listens, as in a runtime directory.
-        name: of its driver, a factory of `faults.driver`.
+        folder: the folder in which it listens, like a runtime directory.
+        name: the name of its driver, a factory of `faults.driver`.
     """
 
     def __init__(self, folder: Path, name: str) -> None:
@@ -55,12 +58,12 @@ class Daemon:
         return process
 
     def restart(self) -> None:
-        """Starts what was killed anew."""
+        """Restarts it after it was killed."""
         self.process.wait(_START_S)
         self.process = self._started()
 
     def stop(self) -> bool:
-        """Stops it; whether it did so when it was told to."""
+        """Stops it; returns True if it obeyed."""
         self.process.send_signal(signal.SIGCONT)
         self.process.terminate()
         try:
@@ -73,11 +76,11 @@ class Daemon:
 
 
 class Field:
-    """The daemons, and the folder of their sockets and files.
+    """Daemons, and the folder of their sockets and files.
 
     Args:
-        folder: a short path; sockets lie in it.
-        seed: of what is done and when.
+        folder: a short path for sockets.
+        seed: determines the actions and their times.
     """
 
     def __init__(self, folder: Path, seed: int) -> None:
@@ -96,32 +99,32 @@ class Field:
 
     @property
     def address(self) -> str:
-        """Of the daemon that adds."""
+        """Address of the daemon that adds."""
         return self.daemons[0].address
 
     def any_daemon(self) -> Daemon:
-        """One of the two."""
+        """Returns one of the two daemons."""
         return self.random.choice(self.daemons)
 
     def pause(self, low: float = 0.0, high: float = 0.2) -> None:
-        """Lets the clients call for a random while."""
+        """Pauses for a random time, in which the clients call."""
         time.sleep(self.random.uniform(low, high))
 
     def start(self, module: str, *arguments: object) -> "Child":
-        """Starts a program of this folder, which says when it is ready."""
+        """Starts a program of this folder, which reports when it is ready."""
         self._children = [child for child in self._children if child.process.poll() is None]
         self._children.append(Child(self.folder, module, *arguments))
         return self._children[-1]
 
     def close(self) -> None:
-        """Stops the daemons, and programs that still run; a daemon that does not stop is itself a fault."""
+        """Stops the daemons and remaining programs; a daemon that does not stop is a failure."""
         for child in self._children:
             child.kill()
         self.wrong += [f"{daemon.address} did not stop" for daemon in self.daemons if not daemon.stop()]
 
 
 def child_environment(folder: Path) -> dict[str, str]:
-    """What a process needs to find the daemons of a field, and nothing of the user's own."""
+    """Returns the environment for finding the daemons of a field, without user settings."""
     return {
         **os.environ,
         "PYTHONPATH": str(TESTS),
@@ -132,7 +135,10 @@ def child_environment(folder: Path) -> dict[str, str]:
 
 
 class Child:
-    """A program of this folder in a process of its own. It says `ready`, goes on until its input ends, and then reports."""
+    """Program of this folder in its own process.
+
+    It prints `ready`, runs until its input ends, and reports.
+    """
 
     def __init__(self, folder: Path, module: str, *arguments: object) -> None:
         self._log = folder / f"{module}.log"
@@ -143,14 +149,14 @@ class Child:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                bufsize=0,  # else what is read ahead of `ready` would be lost to `communicate`
+                bufsize=0,  # a buffer would swallow what follows `ready`, which `communicate` needs
             )
 
     def wait_ready(self) -> None:
-        """Returns when it has said so.
+        """Waits until the program is ready.
 
         Raises:
-            RuntimeError: it has not.
+            RuntimeError: it did not become ready.
         """
         assert self.process.stdout is not None
         readable, _, _ = select.select([self.process.stdout], [], [], _START_S)
@@ -160,12 +166,12 @@ class Child:
             raise RuntimeError(f"a client does not start: {line!r}, {self._log.read_text()[-2000:]}")
 
     def kill(self) -> None:
-        """Kills it, whatever it does."""
+        """Kills it."""
         self.process.kill()
         self._reap()
 
     def report(self, timeout_s: float) -> str:
-        """Tells it to stop, and returns what it has to say then; empty if it hangs or failed."""
+        """Stops it and returns its report; "" if it hangs or failed."""
         try:
             output, _ = self.process.communicate(timeout=timeout_s)
         except subprocess.TimeoutExpired:

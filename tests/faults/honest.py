@@ -1,4 +1,4 @@
-"""An honest client, which calls at a steady pace and notes how long that takes."""
+"""Honest client that calls at a steady pace and measures latencies."""
 
 import statistics
 import threading
@@ -13,28 +13,28 @@ from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import Error
 from neurald.hal.rpc.client.device import connect
 
-#: Each way calls so often. A call that is late delays those after it, and each counts from when it was due: an application
-#: whose user waits sees it so.
+#: Period of the calls in each way. A late call delays those after it, and each latency counts from
+#: the due time: a user of the application perceives it so.
 _PERIOD_S = 0.005
-#: Or as often as leaves room beside calls that take longer, as those on TCP do: each is three calls of gRPC. An honest client asks
-#: for no more than the daemon can do for it alone.
+#: Minimum ratio of the period to the duration of a call, for slow calls such as those on TCP, which
+#: are three gRPC calls each: an honest client asks for no more than the daemon can do for it alone.
 _ROOM = 4.0
 _SHAPE = (16,)
 _WARM_CALLS = 50
 
 
 class Latencies:
-    """How long calls took.
+    """Latencies of calls.
 
     Args:
-        seconds: of each.
+        seconds: the latency of each call.
     """
 
     def __init__(self, seconds: list[float]) -> None:
         self._sorted = sorted(seconds)
 
     def percentile(self, share: float) -> float:
-        """In milliseconds, what so many of a hundred are not above."""
+        """Returns a percentile in milliseconds."""
         if not self._sorted:
             return float("nan")
         position = min(len(self._sorted) - 1, int(len(self._sorted) * share / 100))
@@ -45,11 +45,11 @@ class Latencies:
 
 
 class Honest:
-    """A client with a prepared model and a burst of it. `failures` lists what must not happen to it.
+    """Client with a prepared model and a burst. `failures` lists its failures.
 
     Args:
         address: of the daemon.
-        token_file: with the token that the daemon demands, if it does.
+        token_file: the file with the daemon's token, if it requires one.
     """
 
     def __init__(self, address: str, token_file: Path | None = None) -> None:
@@ -67,7 +67,7 @@ class Honest:
         self._period_s = max(_PERIOD_S, _ROOM * statistics.median(taken_s)) if taken_s else _PERIOD_S
 
     def measure(self, seconds: float) -> dict[str, Latencies]:
-        """Calls in all ways at the same time; the latencies of each."""
+        """Calls in all ways concurrently; returns the latencies of each."""
         latencies: dict[str, list[float]] = {}
 
         def call(way: str) -> None:
@@ -104,10 +104,10 @@ class Honest:
         return latencies
 
     def close(self) -> None:
-        """Leaves."""
+        """Disconnects."""
         self._burst.close()
         self.device.close()
 
 
-#: A daemon that is so far behind serves nobody any more.
+#: A daemon that lags this far behind counts as dead.
 _MOST_BEHIND_S = 30.0

@@ -1,4 +1,7 @@
-"""Rounds of clients that come, call, and leave or are killed: afterwards a daemon holds what it held before."""
+"""Detects leaks.
+
+Clients come, call, and leave or are killed in rounds, and resources must not grow.
+"""
 
 import threading
 import time
@@ -11,22 +14,23 @@ from faults.victim import WAYS
 
 from neurald.hal.rpc.client.device import RemoteDevice, connect
 
-#: Rounds before what is held counts as what is needed: thread pools and allocators grow to their size.
+#: Warm-up rounds, in which thread pools and allocators grow to their final size.
 WARM_ROUNDS = 3
 _CALLS = 12
-#: How long what is let go of may take to be gone.
+#: Time limit for releasing resources.
 _SETTLE_S = 30.0
 _SLACK_BYTES = 8 << 20
-#: Descriptors and threads that come and go with what gRPC does just now. Each client that is not let go of costs one at least.
+#: Tolerance for descriptors and threads that gRPC uses temporarily. Each leaked client costs at
+#: least one.
 _SLACK = 8
-#: Threads of a daemon that serve calls. They come as they are needed, and stay.
+#: Threads of a daemon that serve calls. They are created on demand, and stay.
 _POOL_THREADS = 64
-#: Of memory that a round may cost for good: nothing, but allocators move in steps.
+#: Permitted growth of memory per round: none is expected, but allocators grow in steps.
 _ROUND_BYTES = 64 << 10
 
 
 def rounds(field: Field, count: int, clients: int) -> tuple[dict[str, Any], list[str]]:
-    """Plays `count` rounds after some to warm up; figures, and what was wrong."""
+    """Runs `count` rounds after a warm-up; returns figures and failures."""
     daemon = field.daemons[0]
     device = connect(daemon.address)
     wrong: list[str] = []
@@ -53,9 +57,11 @@ def rounds(field: Field, count: int, clients: int) -> tuple[dict[str, Any], list
 
 
 def _settled(process: int, daemon_base: Held, base: Held, growth: int) -> tuple[Held, Held, list[str]]:
-    """What the daemon and this process hold, and what of it is too much, once what they let go of has had time to be gone.
+    """Returns the resources of the daemon and of this process, and any excess, after a settling
+    time.
 
-    A session ends before gRPC closes its connections, and processes that compiled are waited for later still.
+    A session ends before gRPC closes its connections, and helper processes of compilations are
+    reaped later still.
     """
     end = time.monotonic() + _SETTLE_S
     while True:
@@ -104,11 +110,11 @@ def _visit(client: Client) -> None:
 
 
 def _until_idle(device: RemoteDevice) -> list[str]:
-    """Waits until the daemon holds nothing for anybody; what it still holds in the end."""
+    """Waits until the daemon holds nothing for clients; returns the remainder."""
     end = time.monotonic() + _SETTLE_S
     while True:
         status = device.status()
-        # This process has this session, and that of `neurald.connect`, of which executions have gone.
+        # This process has this session, and that of `neurald.connect`; executions have ended.
         if status.sessions <= 2 and not status.prepared_models and not status.memories and status.calls <= 1:
             return []
         if time.monotonic() > end:

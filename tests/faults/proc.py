@@ -1,4 +1,4 @@
-"""What a process holds, as /proc tells."""
+"""Resources of a process, according to /proc."""
 
 import contextlib
 import gc
@@ -10,7 +10,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """What a process holds; `rss_bytes` is the memory that is its own."""
+    """Resources of a process; `rss_bytes` is its private memory."""
 
     descriptors: int
     threads: int
@@ -18,10 +18,10 @@ class Held:
 
     @classmethod
     def by(cls, pid: int) -> "Held":
-        """What a process holds now.
+        """Reads the current resources of a process.
 
         Args:
-            pid: of a process of this user's.
+            pid: of a process of this user.
         """
         folder = Path(f"/proc/{pid}")
         status = dict(line.split(":", 1) for line in (folder / "status").read_text().splitlines())
@@ -33,14 +33,14 @@ class Held:
 
     @classmethod
     def here(cls) -> "Held":
-        """What this process holds once what it let go of is gone."""
+        """Reads the resources of this process after a garbage collection."""
         gc.collect()
         return cls.by(os.getpid())
 
     def more_than(
         self, base: "Held", *, descriptors: int = 0, threads: int = 0, rss_bytes: int = 0
     ) -> list[str]:
-        """What is more than it was, for people; by how much it may be is given."""
+        """Describes increases beyond the given tolerances."""
         return [
             f"{now} {name}; there were {before}"
             for name, now, before, slack in (
@@ -53,7 +53,7 @@ class Held:
 
 
 def resident_bytes(pid: int) -> int:
-    """The memory that a process and its children have now, with what they share, but for files."""
+    """Returns the memory of a process and its children, with shared memory but without files."""
     status = dict(
         line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in line
     )
@@ -64,12 +64,12 @@ def resident_bytes(pid: int) -> int:
 def _resident_if_there(pid: int) -> int:
     try:
         return resident_bytes(pid)
-    except (OSError, KeyError):  # it has ended meanwhile
+    except (OSError, KeyError):  # the process has ended meanwhile
         return 0
 
 
 def children(pid: int) -> list[int]:
-    """The processes that a process has started and that still are."""
+    """Returns the running child processes of a process."""
     found: list[int] = []
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         with contextlib.suppress(OSError):
@@ -78,16 +78,16 @@ def children(pid: int) -> list[int]:
 
 
 def shared_memory_entries() -> int:
-    """How many entries of ours lie in /dev/shm."""
+    """Returns the number of this project's entries in /dev/shm."""
     return len(list(Path("/dev/shm").glob("*neurald*")))
 
 
 def input_ends() -> threading.Event:
-    """Is set when the standard input of this process has ended."""
+    """Returns an event that is set when the standard input of this process has ended."""
     ended = threading.Event()
 
     def watch() -> None:
-        # Not through `sys.stdin`, whose lock a child that is forked now would wait for.
+        # Not through `sys.stdin`, whose lock would block a forked child.
         while os.read(0, 1 << 12):
             pass
         ended.set()

@@ -1,20 +1,21 @@
-"""Does harm to driver daemons under the load of many clients: no result may be wrong, no call hang, nothing leak.
+"""Injects faults into driver daemons under load to detect wrong results, hangs and leaks.
 
     .venv/bin/python tests/faults/run.py --count 200 --seed 1
     .venv/bin/python tests/faults/run.py --attacks --seconds 20 --json attacks.json
     .venv/bin/python tests/faults/run.py --soak --minutes 30 --json soak.json
 
-One scenario after another is drawn and played (`scenario.py`), while 8 clients call: half of them are threads that use the
-devices themselves and get their errors (`client.py`), half are applications in processes of their own, for which the CPU
-stands in for devices, so that every call of theirs must be right (`application.py`). Then clients come and go, in
-order or killed, and the daemon must hold what it held before (`leak.py`). What has been drawn follows from the seed; what
-it meets does not, since time is part of it.
+Scenarios are drawn and played one after another (`scenario.py`), while 8 clients call: half of them
+are threads that use the devices directly and receive their errors (`client.py`); half are
+application processes, for which the CPU replaces devices, so that every call must succeed
+(`application.py`). Then clients come and go, in order or killed, and the daemon's resources must
+not grow (`leak.py`). The seed determines what is drawn, but not the timing.
 
-With `--attacks` hostile clients do what they can to a daemon (`attacks/`), one class of attacks after another, while an
-honest client measures its calls (`attacked.py`). Attackers run at the lowest priority and, where there are four cores or
-more, on a quarter of them that nobody else uses (`cores.py`): what is measured is what the daemon lets them take, not what
-they compute themselves. With `--soak` clients use one for a long time, and what it holds must not grow (`soak.py`). Both exit
-with 1 where something was wrong, or too slow, or grew.
+With `--attacks` hostile clients attack a daemon (`attacks/`), one class of attacks after another,
+while an honest client measures its calls (`attacked.py`). Attackers run at the lowest priority and,
+on machines with at least four cores, on a separate quarter of them (`cores.py`), so that the
+measurement shows what the daemon lets them take, not their own computations. With `--soak` clients
+use a daemon for a long time, and its resources must not grow (`soak.py`). Both exit with 1 if
+anything was wrong, too slow, or grew.
 """
 
 import argparse
@@ -43,22 +44,22 @@ from faults.scenario import SCENARIOS  # noqa: E402
 
 CLIENTS = 8
 ROUNDS = 20
-#: How long what is let go of may take to be gone.
+#: Time limit for releasing resources.
 _SETTLE_S = 30.0
-#: An application may have to wait for a device that is left alone for a minute.
+#: An application may wait a minute for a device in back-off.
 _REPORT_S = 180.0
 
 
 def run(
     names: Sequence[str], seed: int, *, clients: int = CLIENTS, leak_rounds: int = ROUNDS
 ) -> dict[str, Any]:
-    """Plays scenarios, and rounds that look for leaks; a report with everything that was wrong.
+    """Plays scenarios and leak rounds; returns a report with all failures.
 
     Args:
-        names: of the scenarios, in order.
-        seed: of everything that is drawn.
-        clients: half of them are processes.
-        leak_rounds: how many; 0 for none.
+        names: the names of the scenarios, in order.
+        seed: determines everything that is drawn.
+        clients: their number; half of them are processes.
+        leak_rounds: their number; 0 for none.
     """
     entries = shared_memory_entries()
     with tempfile.TemporaryDirectory(prefix="nf") as folder:
@@ -78,7 +79,7 @@ def run(
 
 def _play(field: Field, names: Sequence[str], clients: int, seed: int) -> dict[str, Any]:
     probe = Client(field.address, seed)
-    _until_right(probe)  # whatever is made once, gRPC's own threads for example, is made now
+    _until_right(probe)  # creates what is created once, such as gRPC's threads
     before = Held.here()
     applications = [field.start("application", number) for number in range(clients // 2)]
     for application in applications:
@@ -130,7 +131,7 @@ def _report(application: Child) -> dict[str, Any]:
 
 
 def _until_right(client: Client) -> None:
-    """Calls until one call of each way is right: whatever was done to the daemon, it serves again."""
+    """Calls until one call of each way succeeds, which shows that the daemon serves again."""
     end = time.monotonic() + 60
     client.outcomes.clear()
     while sum(key.endswith(": right") for key in client.outcomes) < 3:
@@ -143,7 +144,7 @@ def _until_right(client: Client) -> None:
 def _leaks(before: Held) -> list[str]:
     end = time.monotonic() + _SETTLE_S
     while True:
-        # Memory is what `leak.py` looks at, where nothing else happens meanwhile.
+        # Memory is checked by `leak.py`, where nothing else happens.
         more = Held.here().more_than(before, descriptors=8, threads=4, rss_bytes=1 << 30)
         if not more or time.monotonic() > end:
             return more
@@ -151,7 +152,7 @@ def _leaks(before: Held) -> list[str]:
 
 
 def main() -> int:
-    """The command line."""
+    """Runs the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -171,7 +172,7 @@ def main() -> int:
         "--json", type=Path, metavar="FILE", help="write the report of attacks or a soak there"
     )
     arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that daemons are stopped in that case too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # stops the daemons, too
     if arguments.list:
         sys.stdout.write("\n".join(ATTACKS) + "\n")
         return 0

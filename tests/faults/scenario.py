@@ -1,4 +1,7 @@
-"""What is done to daemons, their clients and their files. Each scenario is a function of the `Field`; add more to `SCENARIOS`."""
+"""Fault scenarios for daemons, their clients and their files.
+
+Functions of the `Field` in `SCENARIOS`.
+"""
 
 import os
 import signal
@@ -16,12 +19,12 @@ import neurald as nd
 from neurald.hal.errors import Error
 from neurald.hal.memory.pool import SharedMemory
 
-#: How long a driver that dies of what it is asked may stay alive, since nobody asks it for that.
+#: Time after which a driver that should die of a request is killed, in case there is no request.
 _POISONED_S = 2.0
 
 
 def kill(field: Field) -> None:
-    """A daemon dies, and another one takes its place."""
+    """Kills a daemon and restarts it."""
     daemon = field.any_daemon()
     daemon.process.kill()
     field.pause()
@@ -29,7 +32,7 @@ def kill(field: Field) -> None:
 
 
 def kill_all(field: Field) -> None:
-    """All daemons die, one shortly after the other."""
+    """Kills all daemons in short succession, and restarts them."""
     for daemon in field.daemons:
         daemon.process.kill()
         field.pause(0.0, 0.05)
@@ -39,7 +42,7 @@ def kill_all(field: Field) -> None:
 
 
 def freeze(field: Field) -> None:
-    """A daemon stands still for a while."""
+    """Suspends a daemon for a while."""
     process = field.any_daemon().process
     process.send_signal(signal.SIGSTOP)
     field.pause(0.05, 0.5)
@@ -47,7 +50,7 @@ def freeze(field: Field) -> None:
 
 
 def freeze_and_kill(field: Field) -> None:
-    """A daemon stands still, and then dies."""
+    """Suspends a daemon, then kills it."""
     daemon = field.any_daemon()
     daemon.process.send_signal(signal.SIGSTOP)
     field.pause(0.0, 0.3)
@@ -57,7 +60,7 @@ def freeze_and_kill(field: Field) -> None:
 
 
 def freeze_for_long(field: Field) -> None:
-    """A daemon stands still for longer than its clients wait for a sign of life."""
+    """Suspends a daemon for longer than its clients wait for a sign of life."""
     process = field.any_daemon().process
     process.send_signal(signal.SIGSTOP)
     field.pause(2.5, 4.0)
@@ -65,7 +68,7 @@ def freeze_for_long(field: Field) -> None:
 
 
 def hang(field: Field) -> None:
-    """Kernels of a driver do not end for longer than its daemon lets them run."""
+    """Makes kernels of a driver run for longer than its daemon permits."""
     path = field.any_daemon().fault
     path.write_text("endless")
     field.pause(0.5 * EXECUTION_S, 2.0 * EXECUTION_S)
@@ -73,7 +76,7 @@ def hang(field: Field) -> None:
 
 
 def poison(field: Field) -> None:
-    """What a driver prepares or executes kills it, and so again once it was started anew."""
+    """Makes preparations or executions kill a driver, also after a restart."""
     daemon = field.any_daemon()
     daemon.fault.write_text(field.random.choice(("die in prepare", "die in execute")))
     for _ in range(2):
@@ -86,7 +89,7 @@ def poison(field: Field) -> None:
 
 
 def misbehave(field: Field) -> None:
-    """A driver is slow, lies or fails for a while."""
+    """Makes a driver slow, wrong or failing for a while."""
     path = field.any_daemon().fault
     path.write_text(field.random.choice(("delay", "lie", "fail")))
     field.pause(0.05, 0.5)
@@ -94,7 +97,7 @@ def misbehave(field: Field) -> None:
 
 
 def kill_clients(field: Field) -> None:
-    """Clients are killed in the middle of what they do: calls, bursts, fenced executions, preparations."""
+    """Kills clients in the middle of calls, bursts, fenced executions and preparations."""
     ways = field.random.sample(WAYS, field.random.randint(1, len(WAYS)))
     victim = field.start("victim", field.address, *ways)
     victim.wait_ready()
@@ -103,7 +106,7 @@ def kill_clients(field: Field) -> None:
 
 
 def truncate_memory(field: Field) -> None:
-    """Shared memory cannot be pulled away under those who read it."""
+    """Tries to truncate shared memory, which must not affect its readers."""
     memory = SharedMemory.create(1 << 16)
     for size in (0, 1, 1 << 20):
         try:
@@ -115,9 +118,9 @@ def truncate_memory(field: Field) -> None:
 
 
 def damage_cache(field: Field) -> None:
-    """Files of caches are flipped, cut, swapped and removed between compilations, which all give right results.
+    """Damages cache files between compilations, which must all give correct results.
 
-    One cache is of this process, the other that of the applications.
+    One cache belongs to this process, the other to the applications.
     """
     folder = field.folder / "cache"
     folder.mkdir(exist_ok=True, mode=0o700)
@@ -128,7 +131,7 @@ def damage_cache(field: Field) -> None:
             builder.set_caching(folder, bytes(range(32)))
             (result,) = builder.finish().run(np.ones((2, 3), np.float32), np.full((2, 3), 2, np.float32))
         except Error:
-            continue  # a scenario before this one may still be felt
+            continue  # an earlier scenario may still have an effect
         if not np.array_equal(result, np.full((2, 3), 3, np.float32)):
             field.wrong.append("a damaged cache changed a result")
         for damaged in (folder, field.folder / "caches"):

@@ -1,8 +1,8 @@
-"""A daemon under load for a long time, whose clients prepare, drop and reconnect: what it and they hold must not grow.
+"""Long-running load on a daemon, whose resources must not grow.
 
-Memory goes up and down with what clients do just now, so its floor is looked at: the least of each of many windows. A
-line through the floor that half of all pairs of windows rise faster than (Theil and Sen) does not follow a few that
-are off. Descriptors and threads have a floor too; a leak raises it by one each time.
+Memory fluctuates with the clients' activity, so its floor is examined: the minimum of each of many
+windows. The Theil-Sen slope of the floor, the median slope over all pairs of windows, is
+insensitive to outliers. Descriptors and threads have a floor too; each leak raises it by one.
 """
 
 import json
@@ -23,15 +23,15 @@ from faults.field import Child
 from faults.proc import Held, resident_bytes, shared_memory_entries
 
 CLIENTS = 4
-#: The share of the time in which each client has the daemon work.
+#: Share of time in which each client keeps the daemon busy.
 LOAD = 0.7
-#: What an hour may add to memory, in bytes.
+#: Permitted growth of memory per hour, in bytes.
 MOST_PER_HOUR = 1 * MIB
-#: The first third is warm-up: pools of threads, allocators and caches grow to their size.
+#: The first third is warm-up: thread pools, allocators and caches grow to their final size.
 _WARM_SHARE = 1 / 3
 _WINDOWS = 20
-#: By how much the floor of descriptors and threads may differ between the first and the last windows, and what a daemon
-#: may hold in addition once all clients have gone.
+#: Permitted change of the floor of descriptors and threads between the first and the last windows,
+#: and permitted excess in a daemon after all clients have left.
 FLAT = 2
 _LEFT = 4
 _LEFT_S = 5.0
@@ -40,11 +40,11 @@ _REPORT_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """What a process holds at a moment.
+    """Resources of a process at a moment.
 
     Attributes:
         seconds: since the beginning.
-        resident_bytes: with its children.
+        resident_bytes: including its children.
     """
 
     seconds: float
@@ -54,7 +54,7 @@ class Sample:
 
     @classmethod
     def of(cls, pid: int, seconds: float) -> "Sample":
-        """What a process holds now."""
+        """Reads the current resources of a process."""
         held = Held.by(pid)
         return cls(
             seconds=seconds,
@@ -66,11 +66,11 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Growth:
-    """How what a process holds has changed after its warm-up.
+    """Change of a process's resources after its warm-up.
 
     Attributes:
         memory_per_hour: the slope of the floor of its memory, in bytes.
-        descriptors, threads: the floor of the first and of the last windows.
+        descriptors, threads: the floors of the first and of the last windows.
     """
 
     memory_per_hour: float
@@ -79,7 +79,7 @@ class Growth:
 
     @classmethod
     def in_samples(cls, samples: Sequence[Sample]) -> "Growth":
-        """From samples over a whole run, warm-up included."""
+        """Computes the growth from samples of a whole run, including warm-up."""
         end_s = samples[-1].seconds
         warm = [sample for sample in samples if sample.seconds >= end_s * _WARM_SHARE]
         windows = _windows(warm)
@@ -99,7 +99,7 @@ class Growth:
         )
 
     def faults(self, who: str, most_per_hour: float = MOST_PER_HOUR, flat: int = FLAT) -> list[str]:
-        """What grows by more than it may, for people."""
+        """Describes growth beyond the limits."""
         faults = []
         if self.memory_per_hour > most_per_hour:
             faults.append(f"{who}: memory grows by {self.memory_per_hour / MIB:.2f} MiB an hour")
@@ -120,7 +120,7 @@ def _windows(samples: Sequence[Sample]) -> list[list[Sample]]:
 
 
 def slope(points: Sequence[tuple[float, float]]) -> float:
-    """The median of the slopes between all pairs of points; 0 where there are no two."""
+    """Returns the median slope between all pairs of points; 0 for fewer than two."""
     slopes = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in combinations(points, 2) if b[0] != a[0]]
     return statistics.median(slopes) if slopes else 0.0
 
@@ -128,12 +128,12 @@ def slope(points: Sequence[tuple[float, float]]) -> float:
 def soak(
     seconds: float, *, clients: int = CLIENTS, most_per_hour: float = MOST_PER_HOUR, flat: int = FLAT
 ) -> dict[str, Any]:
-    """Runs a daemon under load; a report with samples, growth and everything that was wrong.
+    """Runs a daemon under load; returns a report with samples, growth and failures.
 
     Args:
-        seconds: how long.
-        clients: processes that use it.
-        most_per_hour: see `MOST_PER_HOUR`; a short run says nothing of an hour.
+        seconds: the duration.
+        clients: the number of processes that use it.
+        most_per_hour: see `MOST_PER_HOUR`; short runs cannot measure it.
         flat: see `FLAT`; in a short run windows are too short for a floor.
     """
     entries = shared_memory_entries()
@@ -183,7 +183,10 @@ def soak(
 
 
 def _left(pid: int, before: Held) -> list[str]:
-    """What a daemon still holds of clients that have gone; memory is judged by its growth."""
+    """Describes what a daemon still holds after all clients left.
+
+    Memory is judged by its growth.
+    """
     end = time.monotonic() + _LEFT_S
     while True:
         more = Held.by(pid).more_than(before, descriptors=_LEFT, threads=_LEFT, rss_bytes=1 << 40)
@@ -193,7 +196,7 @@ def _left(pid: int, before: Held) -> list[str]:
 
 
 def _sampled(watched: dict[str, int], seconds: float) -> dict[str, list[Sample]]:
-    """Samples of processes, over so many seconds; it ends early where one of them does."""
+    """Samples processes for this many seconds; stops early if one of them ends."""
     samples: dict[str, list[Sample]] = {who: [] for who in watched}
     period_s = min(5.0, max(0.05, seconds / 200))
     began = time.monotonic()
@@ -208,7 +211,7 @@ def _sampled(watched: dict[str, int], seconds: float) -> dict[str, list[Sample]]
 
 
 def main(minutes: float, report: Path | None) -> int:
-    """Soaks and prints what came of it; the exit status, 1 where something was wrong or grew."""
+    """Runs the soak test and prints the results; returns 1 on failure or growth."""
     result = soak(minutes * 60)
     if report is not None:
         report.write_text(json.dumps(result, indent=1) + "\n")

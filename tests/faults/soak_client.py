@@ -1,4 +1,4 @@
-"""A client for a long time: it prepares models, executes them in every way, drops them, and connects anew.
+"""Long-running client that prepares models, executes them in every way, drops them, and reconnects.
 
 python -m faults.soak_client ADDRESS SEED LOAD
 """
@@ -16,7 +16,7 @@ from support.models.small import add_model
 
 import neurald as nd
 
-#: Models that a client has at a time, and in how many of its actions it replaces one, or its connection.
+#: Number of models of a client, and the shares of actions that replace one, or the connection.
 _MODELS = 4
 _REPLACED = 0.05
 _RECONNECTED = 0.01
@@ -25,7 +25,7 @@ _DEPTHS = (1, 2, 3, 5)
 
 
 class _Program:
-    """A compiled model: `first + depth * second`."""
+    """Compiled model: `first + depth * second`."""
 
     def __init__(self, device: nd.Device, length: int, depth: int) -> None:
         builder = nd.CompilationBuilder(add_model((length,), depth), [device])
@@ -39,12 +39,12 @@ class _Program:
 
 
 class SoakClient:
-    """Acts at a share of what it could do.
+    """Client that acts for a share of its time.
 
     Args:
         address: of the daemon.
-        seed: of what it does.
-        load: how much of its time it has the daemon work.
+        seed: determines its actions.
+        load: the share of time in which it keeps the daemon busy.
     """
 
     def __init__(self, address: str, seed: int, load: float) -> None:
@@ -64,7 +64,7 @@ class SoakClient:
         return _Program(self._device, self._random.choice(_LENGTHS), self._random.choice(_DEPTHS))
 
     def act(self) -> None:
-        """One action, and a pause in proportion to the time that it took."""
+        """Performs one action, and pauses in proportion to its duration."""
         began = time.monotonic()
         draw = self._random.random()
         if draw < _RECONNECTED:
@@ -102,7 +102,7 @@ class SoakClient:
             self.wrong.append("the CPU stood in for the daemon")
 
     def close(self) -> None:
-        """Leaves."""
+        """Disconnects."""
         for program in self._programs:
             program.close()
         self._programs.clear()
@@ -110,7 +110,7 @@ class SoakClient:
 
 
 def main(address: str, seed: str, load: str) -> dict[str, Any]:
-    """Acts until its input ends; the report."""
+    """Acts until its input ends; returns the report."""
     client = SoakClient(address, int(seed), float(load))
     ended = input_ends()
     sys.stdout.write("ready\n")

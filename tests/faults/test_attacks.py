@@ -1,6 +1,6 @@
-"""Every attack of `tests/faults/run.py --attacks`, for a moment and with less force: nobody is hurt, and nothing is left.
+"""Short runs of every attack of `tests/faults/run.py --attacks` with reduced intensity.
 
-How slow an honest client becomes is looked at in the long form only.
+The latency of an honest client is only checked in full runs.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ _INTENSITY = 0.1
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
-    """A daemon that outlives one attack after another."""
+    """Runs a daemon that is shared by the attacks."""
     with daemon_for(BlockingFences, tmp_path_factory.mktemp("d")) as daemon:
         yield daemon
 

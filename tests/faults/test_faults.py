@@ -1,4 +1,4 @@
-"""A short slice of `tests/faults/run.py`."""
+"""Short runs of `tests/faults/run.py`."""
 
 import pytest
 from faults.run import run

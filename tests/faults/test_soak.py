@@ -1,4 +1,4 @@
-"""What `tests/faults/run.py --soak` does, for seconds; and that it finds leaks."""
+"""Short runs of `tests/faults/run.py --soak`, and tests of its leak detection."""
 
 import math
 import random
@@ -13,7 +13,7 @@ _HALF_HOUR_S = 1800
 def samples(
     *, bytes_per_hour: float = 0.0, descriptors_per_hour: float = 0.0, threads_per_hour: float = 0.0
 ) -> list[Sample]:
-    """Half an hour of a process that goes up and down, warms up, and leaks."""
+    """Simulates half an hour of a process that fluctuates, warms up, and leaks."""
     generator = random.Random(1)
     made = []
     for second in range(0, _HALF_HOUR_S, 5):

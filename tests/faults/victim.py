@@ -1,4 +1,4 @@
-"""A process that is to be killed in the middle of something: a client for each way of acting, side by side.
+"""Process to be killed while it acts: one client thread for each way.
 
     python -m faults.victim ADDRESS WAY…
 
@@ -35,7 +35,7 @@ def _request() -> Request:
 
 
 def _acting(way: str, device: RemoteDevice) -> Callable[[], object]:
-    """What it does again and again."""
+    """Returns the action to repeat."""
     if way == "prepare":
         return lambda: device.prepare_model(_MODEL, PrepareOptions())
     prepared: PreparedModel = device.prepare_model(_MODEL, PrepareOptions())
@@ -46,7 +46,7 @@ def _acting(way: str, device: RemoteDevice) -> Callable[[], object]:
         burst = prepared.create_burst()
         return lambda: burst.execute(request, options)
     never = Fence()
-    # They wait in the daemon for a fence that its owner's death leaves as it is.
+    # They wait in the daemon for a fence that is not signalled when its owner dies.
     waiting = [prepared.execute_fenced(_request(), (never,), options) for _ in range(_FENCED)]
     return lambda: (waiting, prepared.execute_fenced(request, (), options).result())
 

@@ -1,9 +1,10 @@
-"""A client that fills a cache, in a process of its own.
+"""Client process that fills a cache.
 
     python -m faults.writer ADDRESS FOLDER SEED COUNT LIMIT
 
-It compiles COUNT models, which follow from SEED and of which there are few, or goes on until it is killed where that is 0.
-Where LIMIT is not 0, no file that it writes can have more bytes. Its report is a line of JSON: what was wrong.
+It compiles COUNT models, few different ones determined by SEED, or runs until killed if COUNT is 0.
+If LIMIT is not 0, it limits the size of files that the process writes. It reports failures as a
+line of JSON.
 """
 
 import itertools
@@ -25,7 +26,7 @@ MODELS = 12
 
 
 def _model(number: int) -> nd.Model:
-    """`input + constant + …`: an artifact has all constants in one file, while here each is a memory of its own."""
+    """Builds `input + constant + …`; an artifact combines the constants in one file."""
     builder = nd.ModelBuilder()
     activation = builder.add_operand(nd.OperandType.INT32)
     builder.set_operand_value(activation, 0)
@@ -41,22 +42,22 @@ def _model(number: int) -> nd.Model:
 
 
 def compile_and_check(device: nd.Device, folder: Path, number: int) -> str:
-    """Compiles a model with a cache, and runs it; what was wrong.
+    """Compiles a model with a cache, and runs it; returns what was wrong.
 
     Args:
-        device: that adds.
-        folder: of the cache.
-        number: of the model.
+        device: the device that adds.
+        folder: the folder of the cache.
+        number: the number of the model.
     """
     builder = nd.CompilationBuilder(_model(number), [device])
     builder.set_caching(folder, bytes(32))
     (result,) = builder.finish().run(np.full(SHAPE, 1, np.float32))
     expected = 1 + sum(number + index for index in range(CONSTANTS))
-    return "" if np.all(result == expected) else f"model {number}: {result.flat[0]}; {expected} is right"
+    return "" if np.all(result == expected) else f"model {number}: {result.flat[0]}; expected {expected}"
 
 
 def main(address: str, folder: Path, seed: int, count: int, limit_bytes: int) -> list[str]:
-    """Fills the cache; what was wrong."""
+    """Fills the cache; returns what was wrong."""
     device = nd.connect(address)
     numbers = random.Random(seed)
     sys.stdout.write("ready\n")
@@ -67,7 +68,7 @@ def main(address: str, folder: Path, seed: int, count: int, limit_bytes: int) ->
     for _ in range(count) if count else itertools.count():
         try:
             line = compile_and_check(device, folder, numbers.randrange(MODELS))
-        except Exception as error:  # a cache never makes anything fail
+        except Exception as error:  # a cache must never cause a failure
             line = f"{type(error).__name__}: {error}"
         if line:
             wrong.append(line)

@@ -1,4 +1,4 @@
-"""Fuzzes one target in worker processes: where it stands, its corpus and its findings are kept in a folder."""
+"""Fuzzes one target in worker processes; keeps its progress, corpus and findings in a folder."""
 
 import contextlib
 import hashlib
@@ -20,21 +20,21 @@ from support.case_pool import Case, Ended, Result, run_cases, serve
 from support.progress import Progress
 
 _SCRIPT = Path(__file__).resolve().parent / "run.py"
-#: One of so many cases starts from the corpus, once there is one.
+#: One of this many cases starts from the corpus, if there is one.
 _FROM_CORPUS = 2
-#: How often an input that shows a finding is tried to be made smaller, and for how long.
+#: Limits on the number of attempts to shrink an input with a finding, and on their seconds.
 _PROBES, _SHRINKING_S = 150, 120.0
-#: Findings of one kind that are kept; more are only counted.
+#: Number of findings of one kind that are kept; more are only counted.
 _KEPT = 3
 
 
 @dataclass(slots=True)
 class Report:
-    """What came of a campaign.
+    """Results of a campaign.
 
     Attributes:
-        outcomes: how many cases had which.
-        findings: what must not have happened, each with the file of an input that shows it.
+        outcomes: the number of cases by outcome.
+        findings: failures, each with the file of an input that shows it.
     """
 
     target: str
@@ -46,7 +46,7 @@ class Report:
 
 
 def work(target: Target) -> None:
-    """A worker: runs the inputs that it is given, or makes from those that it is given."""
+    """Runs a worker: executes given inputs, or inputs derived from given ones."""
     seeds = target.seeds()
     lines = NewLines()
 
@@ -78,7 +78,10 @@ def _judged(run: Callable[[], Any]) -> dict[str, Any]:
 
 
 def content_of(case: Case, target: Target, seeds: Sequence[bytes]) -> tuple[bytes, str]:
-    """The input of a case, and what was done to make it: it is given, or follows from its number and what it starts from."""
+    """Returns the input of a case, and what was done to create it.
+
+    It is given, or determined by the case's number and starting point.
+    """
     if "content" in case:
         return from_text(case["content"]), ""
     base = seeds[case["base"]] if isinstance(case["base"], int) else Path(case["base"]).read_bytes()
@@ -89,11 +92,11 @@ class Campaign:
     """Fuzzes a target.
 
     Args:
-        name: of the target.
-        folder: what is kept; None for nothing but the report.
-        seed: that all cases follow from.
+        name: the name of the target.
+        folder: where results are kept; None to keep only the report.
+        seed: determines all cases.
         models: see `target_of`.
-        jobs: worker processes.
+        jobs: the number of worker processes.
     """
 
     def __init__(
@@ -113,14 +116,15 @@ class Campaign:
         self._corpus = Corpus(None if self._folder is None else self._folder / "corpus")
         self._command = [sys.executable, str(_SCRIPT), "--worker", "--target", name]
         self._command += ["--own-models"] if models is None else ["--models", str(models)]
-        #: The inputs of what is found in this run, and why, by the positions in the list of findings.
+        #: Inputs of this run's findings, and the reasons, by their positions in the list of
+        #: findings.
         self._found: dict[int, tuple[bytes, str]] = {}
         self._kinds: Counter[str] = Counter(kind_of(found["why"]) for found in self._progress.findings)
 
     def run(
         self, count: int, end_s: float = float("inf"), tell: Callable[[str], None] | None = None
     ) -> Report:
-        """Runs cases up to a number of them in all, or until a time on the clock of `time.monotonic()`."""
+        """Runs cases up to a total number, or until a time of `time.monotonic()`."""
         started, told = time.monotonic(), time.monotonic()
         try:
             for ended in self._ran(self._cases(count, end_s)):
@@ -182,7 +186,7 @@ class Campaign:
         self._corpus.add(f"{outcome} {result['new_lines']} {number}" if is_new else outcome, content)
 
     def _smaller(self, content: bytes, why: str) -> bytes:
-        """The smallest input found with the same kind of finding."""
+        """Returns the smallest input found with the same kind of finding."""
         kind, end = kind_of(why), time.monotonic() + _SHRINKING_S
         pieces = self._target.pieces(content)
         if len(pieces) < 2:
@@ -200,7 +204,7 @@ class Campaign:
             return self._target.joined(shrunk(pieces, fails, _PROBES), content)
 
     def _kept(self, content: bytes) -> str:
-        """The file that an input is kept in."""
+        """Stores an input; returns its file."""
         if self._folder is None:
             return ""
         folder = self._folder / "findings"
@@ -210,7 +214,7 @@ class Campaign:
         return str(path)
 
     def _replace(self, position: int, content: bytes) -> None:
-        """Has a finding shown by a smaller input."""
+        """Replaces the input of a finding by a smaller one."""
         found = self._progress.findings[position]
         file = self._kept(content)
         if found["file"] and found["file"] != file:
@@ -219,7 +223,7 @@ class Campaign:
 
 
 class _Probes:
-    """Runs inputs one after the other, in one worker as long as that lives."""
+    """Runs inputs one after another, in one worker as long as it lives."""
 
     def __init__(self, ran: Callable[..., Iterator[Ended]]) -> None:
         self._case: Case = {}
@@ -230,7 +234,7 @@ class _Probes:
             yield self._case
 
     def why(self, content: bytes) -> str:
-        """What is found with an input, "" for nothing."""
+        """Returns the finding for an input, "" if there is none."""
         self._case = {"number": 0, "content": as_text(content)}
         ended = next(self._results)
         return ended.death if ended.result is None else str(ended.result.get("why") or "")

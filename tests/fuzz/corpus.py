@@ -1,4 +1,4 @@
-"""Inputs that are worth starting from: each went a way that none before it went."""
+"""Corpus of inputs to start from, each of which had a new outcome."""
 
 import hashlib
 from pathlib import Path
@@ -9,10 +9,10 @@ _MOST = 1000
 
 
 class Corpus:
-    """A folder of inputs, one for each kind of outcome, as small as they come.
+    """Folder of inputs, the smallest one for each kind of outcome.
 
     Args:
-        folder: where they are; None keeps none.
+        folder: the folder; None keeps nothing.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -23,11 +23,11 @@ class Corpus:
 
     @property
     def paths(self) -> list[Path]:
-        """The files, always in the same order."""
+        """Files in a fixed order."""
         return [] if self._folder is None else [self._folder / f"{name}.bin" for name in self._sizes]
 
     def wants(self, outcome: str, size: int) -> bool:
-        """Whether an input of that size with that outcome would be kept."""
+        """Returns True if an input of that size with that outcome would be kept."""
         if self._folder is None or size > _LARGEST:
             return False
         known = self._sizes.get(_name(outcome))

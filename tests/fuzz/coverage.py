@@ -1,15 +1,15 @@
-"""Tells whether code has been executed that never was before in this process, from Python 3.12 on, at next to no cost."""
+"""Detects newly executed lines of code at negligible cost, from Python 3.12 on."""
 
 import sys
 from types import CodeType
 from typing import Any
 
-#: Of `sys.monitoring`; 1 is what coverage tools take.
+#: Tool id of `sys.monitoring`; coverage tools use 1.
 _TOOL = 3
 
 
 class NewLines:
-    """Counts lines of neurald as they are executed for the first time, in any thread."""
+    """Counts lines of neurald that are executed for the first time, in any thread."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -28,6 +28,6 @@ class NewLines:
         monitoring.set_events(_TOOL, monitoring.events.LINE)
 
     def take(self) -> int:
-        """How many there were since the last call; always 0 where Python cannot tell."""
+        """Returns the number of new lines since the last call; always 0 if Python lacks support."""
         count, self._count = self._count, 0
         return count

@@ -1,4 +1,4 @@
-"""Damages protobuf messages, field by field: what comes out is a message that parses, more often than damaged bytes do."""
+"""Mutates protobuf messages field by field; unlike damaged bytes, the result usually parses."""
 
 import random
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ _WIDTHS = {
 
 
 def mutate_message(message: Message, rng: random.Random) -> str:
-    """Changes a message in one to three places; what was done."""
+    """Mutates a message in one to three places; returns a description."""
     names = []
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         places = list(_messages(message))
@@ -31,7 +31,7 @@ def mutate_message(message: Message, rng: random.Random) -> str:
 
 
 def _messages(message: Message) -> Iterator[Message]:
-    """The message and all that it has inside."""
+    """Yields the message and all its submessages."""
     yield message
     for field, value in message.ListFields():
         if field.message_type is None or _is_map(field):

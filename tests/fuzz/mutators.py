@@ -1,7 +1,7 @@
-"""Damages `.tflite` files, one class of bug after the other, in place: the file keeps its length or gets shorter.
+"""Mutates `.tflite` files in place, one class of bug at a time; a file never gets longer.
 
-Each mutator takes a copy of a file and a random generator. They find their way with the schema's own readers, which check
-nothing: in a file that is damaged already they may raise anything.
+Each mutator takes a copy of a file and a random generator. It navigates with the schema's readers,
+which check nothing: in an already damaged file they may raise any exception.
 """
 
 import contextlib
@@ -13,7 +13,7 @@ from typing import Any
 
 from tflite.Model import Model
 
-#: Numbers of the fields in their tables, as offsets into the vtable.
+#: Offsets of fields in the vtables.
 _SHAPE, _TYPE, _BUFFER, _QUANTIZATION, _SIGNATURE = 4, 6, 8, 12, 18
 _INPUTS, _OUTPUTS, _OPTIONS_TYPE, _OPTIONS = 6, 8, 10, 12
 
@@ -22,7 +22,7 @@ REALS = (0.0, -1.0, 1e-38, 1e38, float("nan"), float("inf"), -0.0, 1e-45)
 
 
 class File:
-    """Where things are in a good file."""
+    """Positions of parts of a valid file."""
 
     def __init__(self, data: bytearray) -> None:
         self.data = data
@@ -33,19 +33,19 @@ class File:
         self.buffers = [self.model.Buffers(n) for n in range(self.model.BuffersLength())]
 
     def vector(self, table: Any, field: int) -> tuple[int, int] | None:
-        """Position of the first element and number of elements."""
+        """Returns the position of the first element and the number of elements."""
         offset = table._tab.Offset(field)
         if not offset:
             return None
         return table._tab.Vector(offset), table._tab.VectorLen(offset)
 
     def scalar(self, table: Any, field: int) -> int | None:
-        """Position of a scalar field, None where it has its default."""
+        """Returns the position of a scalar field, None if it has its default."""
         offset = table._tab.Offset(field)
         return offset + table._tab.Pos if offset else None
 
     def options(self) -> Iterator[tuple[int, int]]:
-        """Position and size of each field that options tables store."""
+        """Yields the position and size of each stored field of options tables."""
         for operator in self.operators:
             options = operator.BuiltinOptions()
             if options is None:
@@ -74,7 +74,7 @@ def _int32(file: File, rng: random.Random, place: tuple[int, int] | None) -> Non
 
 
 def zero_options(file: File, rng: random.Random) -> None:
-    """Class 1, divisions by zero: strides, block sizes, windows of 0."""
+    """Class 1: sets strides, block sizes or windows to 0, for divisions by zero."""
     fields = list(file.options())
     if fields:
         position, size = rng.choice(fields)
@@ -82,7 +82,7 @@ def zero_options(file: File, rng: random.Random) -> None:
 
 
 def odd_options(file: File, rng: random.Random) -> None:
-    """Classes 1 and 3: options with any number."""
+    """Classes 1 and 3: sets options to arbitrary numbers."""
     fields = list(file.options())
     if fields:
         position, size = rng.choice(fields)
@@ -91,7 +91,7 @@ def odd_options(file: File, rng: random.Random) -> None:
 
 
 def operand_indexes(file: File, rng: random.Random) -> None:
-    """Class 2: operators, inputs and outputs that name tensors which are not there, or others."""
+    """Class 2: makes operators, inputs and outputs refer to missing or other tensors."""
     tables = [(operator, rng.choice((_INPUTS, _OUTPUTS))) for operator in file.operators]
     tables += [(graph, rng.choice((_INPUTS, _OUTPUTS))) for graph in file.subgraphs]
     if tables:
@@ -102,7 +102,7 @@ def operand_indexes(file: File, rng: random.Random) -> None:
 
 
 def data_values(file: File, rng: random.Random) -> None:
-    """Class 3: indexes, axes, sizes and paddings among the constants."""
+    """Class 3: changes indices, axes, sizes and paddings among the constants."""
     small = [place for b in file.buffers if (place := file.vector(b, 4)) and 4 <= place[1] <= 256]
     if small:
         position, length = rng.choice(small)
@@ -111,7 +111,7 @@ def data_values(file: File, rng: random.Random) -> None:
 
 
 def shape_overflow(file: File, rng: random.Random) -> None:
-    """Classes 4 and 6: products that overflow, tensors that are huge."""
+    """Classes 4 and 6: makes shapes overflow, or tensors huge."""
     for _ in range(rng.randint(1, 3)):
         tensor = rng.choice(file.tensors)
         place = file.vector(tensor, rng.choice((_SHAPE, _SHAPE, _SIGNATURE)))
@@ -121,7 +121,7 @@ def shape_overflow(file: File, rng: random.Random) -> None:
 
 
 def missing_buffers(file: File, rng: random.Random) -> None:
-    """Class 5: constants without bytes, tensors with another's buffer."""
+    """Class 5: removes bytes of constants, or assigns other buffers."""
     if rng.random() < 0.5:
         tensor = rng.choice(file.tensors)
         file.put("<I", file.scalar(tensor, _BUFFER), rng.choice((0, 1, 2, len(file.buffers), 2**32 - 1)))
@@ -132,7 +132,7 @@ def missing_buffers(file: File, rng: random.Random) -> None:
 
 
 def subgraph_cycles(file: File, rng: random.Random) -> None:
-    """Class 7: control flow that refers to itself, or to nothing."""
+    """Class 7: makes control flow refer to itself, or to nothing."""
     control = [o for o in file.operators if _code(file, o) in (118, 119, 129, 206)]
     if control:
         options = rng.choice(control).BuiltinOptions()
@@ -149,7 +149,7 @@ def _code(file: File, operator: Any) -> int:
 
 
 def shape_mismatch(file: File, rng: random.Random) -> None:
-    """Class 8: shapes and ranks that do not fit each other, data shorter than its shape."""
+    """Class 8: makes shapes and ranks inconsistent, or data shorter than its shape."""
     place = file.vector(rng.choice(file.tensors), _SHAPE)
     if place is not None and place[1]:
         if rng.random() < 0.5:
@@ -159,7 +159,10 @@ def shape_mismatch(file: File, rng: random.Random) -> None:
 
 
 def quantization(file: File, rng: random.Random) -> None:
-    """Class 9: scales of zero, infinity or none, zero points and channels out of range."""
+    """Class 9.
+
+    Sets scales to zero, infinity or nothing, or zero points and channels out of range.
+    """
     tensor = rng.choice(file.tensors)
     details = tensor.Quantization()
     if details is None:
@@ -177,7 +180,7 @@ def quantization(file: File, rng: random.Random) -> None:
 
 
 def type_confusion(file: File, rng: random.Random) -> None:
-    """Tensors, operators and options taken for other kinds."""
+    """Changes the types of tensors, operators and options."""
     what = rng.randrange(3)
     if what == 0:
         file.put("<b", file.scalar(rng.choice(file.tensors), _TYPE), rng.randrange(-2, 20))
@@ -192,7 +195,7 @@ def type_confusion(file: File, rng: random.Random) -> None:
 
 
 def bit_flips(file: File, rng: random.Random) -> None:
-    """Class 10: flipped bits, most of them outside the weights."""
+    """Class 10: flips bits, most of them outside the weights."""
     limit = len(file.data) if rng.random() < 0.3 else min(len(file.data), 4096)
     start = rng.choice((0, len(file.data) - limit))
     for _ in range(rng.choice((1, 1, 2, 8))):
@@ -201,21 +204,21 @@ def bit_flips(file: File, rng: random.Random) -> None:
 
 
 def offsets(file: File, rng: random.Random) -> None:
-    """Class 10: cyclic tables, vectors that run out of the file, aliased things."""
+    """Class 10: creates cyclic tables, vectors beyond the file, and aliases."""
     table = rng.choice((*file.tensors, *file.operators, *file.subgraphs))
     position = file.scalar(table, rng.choice((4, 6, 8, 10, 12)))
     file.put("<I", position, rng.choice((0, 1, 4, 2**31, 2**32 - 4, 2**32 - table._tab.Pos % 2**32, 100)))
 
 
 def splice(file: File, rng: random.Random) -> None:
-    """Class 10: a piece of the file copied over another."""
+    """Class 10: copies a piece of the file over another."""
     length = min(rng.choice((4, 8, 16, 64)), len(file.data))
     source, target = (rng.randrange(len(file.data) - length + 1) for _ in range(2))
     file.data[target : target + length] = file.data[source : source + length]
 
 
 def truncate(file: File, rng: random.Random) -> None:
-    """Class 10: the file ends too early."""
+    """Class 10: truncates the file."""
     del file.data[rng.randrange(len(file.data)) :]
 
 
@@ -238,7 +241,7 @@ MUTATORS: tuple[Mutator, ...] = (
 
 
 def mutate(content: bytes, rng: random.Random) -> tuple[bytes, str]:
-    """A damaged copy of a good file, and the names of what was done to it."""
+    """Returns a mutated copy of a valid file, and the names of the mutators."""
     data = bytearray(content)
     names: list[str] = []
     while data == content:
@@ -251,7 +254,7 @@ def mutate(content: bytes, rng: random.Random) -> tuple[bytes, str]:
 
 
 def _apply(mutator: Mutator, file: File, rng: random.Random) -> bool:
-    """Whether the file is another one after the mutator."""
+    """Returns True if the mutator changed the file."""
     before = bytes(file.data)
     # Earlier damage may have destroyed what this one reads.
     with contextlib.suppress(Exception):

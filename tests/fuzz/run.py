@@ -1,21 +1,22 @@
-"""Damages what neurald reads, and looks at what comes of it: a result or an nd.Error, in bounded time and memory, and nothing else.
+"""Fuzzes neurald's inputs: each must give a result or an nd.Error, in bounded time and memory.
 
-    .venv/bin/python tests/fuzz/run.py --count 1000000 --resume DIR      # goes on where a run with this folder ended
+    .venv/bin/python tests/fuzz/run.py --count 1000000 --resume DIR      # resumes a previous run
     .venv/bin/python tests/fuzz/run.py --minutes 10 --target requests
     .venv/bin/python tests/fuzz/run.py --target ring --replay DIR/ring/findings/0123456789abcdef.bin
 
 The targets, all unless one is named:
 
-    tflite     damaged `.tflite` files are loaded, prepared and run on references; some also compiled, which must give the same
-    requests   damaged requests of a client with a session, memories and prepared models, to a driver daemon of its own
-    ring       packets and shared memory of bursts, from a hostile client to a daemon, and from a hostile daemon to a client
-    cache      entries of the compilation cache whose files are changed, cut, exchanged or gone; also the installation's secret
+    tflite     `.tflite` files, run on references; some also compiled, with equal results
+    requests   requests of a client with a session, memories and prepared models, to a daemon
+    ring       packets and shared memory of bursts, from a hostile client or daemon
+    cache      changed, truncated, exchanged or missing cache files, and the installation's secret
     npz        damaged `.npz` files with inputs
 
-Worker processes do the work, each with a limited address space and a limited time for a case. One that dies or hangs is a finding with
-its case, and another takes its place. Cases start from good inputs, and from the corpus: inputs that ended in a way that none before
-them did, or (from Python 3.12 on) executed lines of code that none before them did. What is found is made smaller, and kept with the
-corpus and the state of the run in the folder of `--resume`.
+Worker processes run the cases, each with a limited address space and a time limit per case. A
+worker that dies or hangs is a finding with its case, and is replaced. Cases start from valid
+inputs, and from the corpus: inputs with a new outcome, or (from Python 3.12 on) with newly executed
+lines of code. Findings are shrunk, and kept with the corpus and the progress in the folder of
+`--resume`.
 """
 
 import argparse
@@ -34,12 +35,12 @@ from fuzz.campaign import Campaign, Report, replay, work  # noqa: E402
 from fuzz.target import MODULES, target_of  # noqa: E402
 from support.data import MODELS  # noqa: E402
 
-#: Outcomes and findings that the summary lists for each target.
+#: Number of outcomes and findings in the summary of each target.
 _LISTED_OUTCOMES, _LISTED_FINDINGS = 4, 4
 
 
 def summary(reports: Sequence[Report]) -> str:
-    """One screen."""
+    """Formats a summary of one screen."""
     lines = []
     for report in reports:
         rate = report.cases / report.seconds if report.seconds else 0.0
@@ -58,7 +59,7 @@ def summary(reports: Sequence[Report]) -> str:
 
 
 def main() -> int:
-    """The command line."""
+    """Runs the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

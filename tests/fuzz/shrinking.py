@@ -1,16 +1,16 @@
-"""Makes an input that shows a finding smaller: delta debugging over its pieces."""
+"""Shrinks an input with a finding by delta debugging over its pieces."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
 
 def shrunk(pieces: Sequence[Any], fails: Callable[[Sequence[Any]], bool], probes: int = 200) -> list[Any]:
-    """The fewest pieces found that still fail, in their order.
+    """Returns the fewest pieces found that still fail, in their order.
 
     Args:
-        pieces: that fail together.
-        fails: whether some of them do.
-        probes: how often that may be asked.
+        pieces: pieces that fail together.
+        fails: returns True if the given pieces fail.
+        probes: the limit on its calls.
     """
     kept = list(pieces)
     count = 2

@@ -1,4 +1,4 @@
-"""What can be fuzzed: a target makes damaged inputs of good ones, and says what came of each."""
+"""Interface of fuzz targets, which mutate valid inputs and run them."""
 
 import base64
 import random
@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
-#: The targets, and the modules that they are in.
+#: Targets and their modules.
 MODULES: Mapping[str, str] = {
     "tflite": "fuzz.target_tflite",
     "requests": "fuzz.target_requests",
@@ -19,59 +19,59 @@ MODULES: Mapping[str, str] = {
 
 
 class Finding(Exception):
-    """Something that must not happen."""
+    """Failure found by fuzzing."""
 
 
 class Target(Protocol):
-    """A target in a worker process.
+    """Target in a worker process.
 
     Attributes:
-        limit_s: how long a case may take.
-        address_space: bytes that a worker may map beyond what it starts with.
+        limit_s: the time limit of a case.
+        address_space: bytes that a worker may map beyond its initial use.
     """
 
     limit_s: float
     address_space: int
 
     def seeds(self) -> Sequence[bytes]:
-        """Good inputs, always in the same order."""
+        """Returns valid inputs, in a fixed order."""
         ...
 
     def mutate(self, content: bytes, rng: random.Random) -> tuple[bytes, str]:
-        """A damaged copy, and what was done to it."""
+        """Returns a mutated copy, and a description of the mutation."""
         ...
 
     def run(self, content: bytes) -> str:
-        """What became of an input: a few words, which are the same for inputs that go the same way.
+        """Runs an input; returns a few words that are equal for inputs with the same outcome.
 
         Raises:
-            Finding: what must not happen.
+            Finding: something failed.
         """
         ...
 
     def pieces(self, content: bytes) -> Sequence[Any]:
-        """What an input is made of, in order; `joined` puts some of them together. For making an input smaller."""
+        """Splits an input into pieces for shrinking; `joined` combines some of them."""
         ...
 
     def joined(self, pieces: Sequence[Any], content: bytes) -> bytes:
-        """An input of some of the pieces of `content`."""
+        """Returns an input from some of the pieces of `content`."""
         ...
 
     def close(self) -> None:
-        """Ends what was started.
+        """Ends everything that was started.
 
         Raises:
-            Finding: something is left that should not be.
+            Finding: something is left over.
         """
         ...
 
 
 def target_of(name: str, models: Path | None) -> Target:
-    """The target of that name.
+    """Returns the target of that name.
 
     Args:
         name: one of `MODULES`, or a module with a function `create`.
-        models: folder with more good `.tflite` files.
+        models: a folder with more valid `.tflite` files.
     """
     make: Callable[[Path | None], Target] = import_module(MODULES.get(name, name)).create
     return make(models)
@@ -82,16 +82,16 @@ _NAMES = re.compile(r"'[^']*'|\"[^\"]*\"|/[\w./-]+|\b[A-Z][A-Z0-9_]{2,}\b|\[[^\]
 
 
 def kind_of(text: str) -> str:
-    """A message without the numbers and names in it: messages of one place in the code become the same."""
+    """Removes numbers and names from a message, which leaves its kind."""
     return _NUMBERS.sub("#", _NAMES.sub("@", text))[:160]
 
 
-#: What damaged bytes are likely to be.
+#: Likely values of damaged bytes.
 _INTERESTING = (0, 1, 0x7F, 0x80, 0xFF)
 
 
 def mutate_bytes(content: bytes, rng: random.Random) -> tuple[bytes, str]:
-    """A copy with damaged, missing, repeated or new bytes."""
+    """Returns a copy with damaged, missing, repeated or new bytes."""
     data = bytearray(content)
     names = []
     for _ in range(rng.choice((1, 1, 1, 2, 4, 8))):
@@ -120,16 +120,16 @@ def mutate_bytes(content: bytes, rng: random.Random) -> tuple[bytes, str]:
 
 
 def byte_runs(content: bytes, length: int = 16) -> list[bytes]:
-    """An input in pieces of bytes."""
+    """Splits an input into pieces of bytes."""
     size = max(1, -(-len(content) // 256), 1 if len(content) < 256 else length)
     return [content[start : start + size] for start in range(0, len(content), size)]
 
 
 def as_text(content: bytes) -> str:
-    """Bytes for JSON."""
+    """Encodes bytes for JSON."""
     return base64.b64encode(content).decode()
 
 
 def from_text(text: str) -> bytes:
-    """Bytes of `as_text`."""
+    """Decodes the result of `as_text`."""
     return base64.b64decode(text)

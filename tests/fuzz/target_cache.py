@@ -1,4 +1,4 @@
-"""Entries of the compilation cache, whose files anybody who may write to the directory may change, exchange or cut."""
+"""Fuzzes entries of the compilation cache, whose files other processes may change."""
 
 import json
 import os
@@ -34,7 +34,7 @@ _KINDS = (
 
 
 class CacheTarget:
-    """Implements `Target`. An input is a list of what is done to the files of an entry, in JSON.
+    """Implements `Target`. An input is a JSON list of changes to the files of an entry.
 
     Two models are cached for each of two devices; entries and files are exchanged between them.
     """
@@ -49,7 +49,7 @@ class CacheTarget:
         self._secret = root / "state" / "secret"
         self._secret.parent.mkdir(mode=0o700)
         os.environ[SECRET_VARIABLE] = str(self._secret)
-        # Large files of data are found to be what they were in another way than small ones.
+        # Large data files are verified in another way than small ones.
         constants = np.arange(6, dtype=np.float32).reshape(2, 3), np.full((100, 700), 7, np.float32)
         self._models = [(addition(each), each) for each in constants]
         self._devices: list[nd.Device] = [CpuDevice(), create_all()]
@@ -61,7 +61,10 @@ class CacheTarget:
         self._kept_secret = self._secret.read_bytes() if self._secret.exists() else b""
 
     def _compiled(self, folder: Path) -> list[str]:
-        """Compiles all models for all devices, and checks what they compute; what came from the cache."""
+        """Compiles all models for all devices, and checks their results.
+
+        Returns what the cache did.
+        """
         outcomes = []
         for device in self._devices:
             for number, (model, constant) in enumerate(self._models):
@@ -72,7 +75,7 @@ class CacheTarget:
                     (result,) = compilation.run(np.ones(constant.shape, np.float32))
                 except nd.Error as error:
                     raise Finding(
-                        f"a damaged cache makes compiling fail: {error.code.name}: {error}"
+                        f"compiling failed with a damaged cache: {error.code.name}: {error}"
                     ) from None
                 if not np.array_equal(result, constant + 1):
                     raise Finding(f"a damaged cache changes the result of {device.name}")
@@ -86,7 +89,7 @@ class CacheTarget:
         return [b"[]"]
 
     def mutate(self, content: bytes, rng: random.Random) -> tuple[bytes, str]:
-        """See `Target.mutate`: one more thing, or a few."""
+        """See `Target.mutate`: adds one or a few changes."""
         try:
             edits = list(json.loads(content))
         except ValueError:
@@ -113,7 +116,7 @@ class CacheTarget:
             for edit in json.loads(content):
                 self._edit(edit)
             outcomes = self._compiled(self._cache)
-            # What was stored anew is good.
+            # Entries that were stored anew are valid.
             self._compiled(self._cache)
         finally:
             if self._kept_secret:
@@ -161,6 +164,6 @@ class CacheTarget:
 
 
 def create(models: Path | None) -> CacheTarget:
-    """The target."""
+    """Creates the target."""
     del models
     return CacheTarget()

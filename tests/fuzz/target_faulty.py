@@ -1,4 +1,4 @@
-"""A target with faults, for the tests of campaigns: bytes of an input make it raise, abort or hang."""
+"""Target with faults, for tests of campaigns: bytes of an input make it raise, abort or hang."""
 
 import os
 import random
@@ -48,6 +48,6 @@ class FaultyTarget:
 
 
 def create(models: Path | None) -> FaultyTarget:
-    """The target."""
+    """Creates the target."""
     del models
     return FaultyTarget()

@@ -1,4 +1,4 @@
-"""Inputs of `neurald run --inputs`, as `.npz` files."""
+"""Fuzzes inputs of `neurald run --inputs`, `.npz` files."""
 
 import io
 import random
@@ -17,7 +17,7 @@ from neurald.service.tensors.arrays import Slot, read_inputs
 
 T = OperandType
 
-#: Bytes that reading may allocate, whatever a file of a few kilobytes says.
+#: Limit on the bytes that reading may allocate, whatever a file of a few kilobytes claims.
 _MOST_ALLOCATED = 64 << 20
 
 
@@ -54,7 +54,7 @@ class NpzTarget:
         return made
 
     def mutate(self, content: bytes, rng: random.Random) -> tuple[bytes, str]:
-        """See `Target.mutate`: inside of a member, whose checksum is made anew, or anywhere."""
+        """See `Target.mutate`: mutates a member and updates its checksum, or mutates any bytes."""
         if rng.random() < 0.4:
             return mutate_bytes(content, rng)
         try:
@@ -130,6 +130,6 @@ def _second_version(arrays: dict[str, "np.ndarray[tuple[int, ...], np.dtype[np.g
 
 
 def create(models: Path | None) -> NpzTarget:
-    """The target."""
+    """Creates the target."""
     del models
     return NpzTarget()

@@ -1,7 +1,8 @@
-"""Requests to a driver daemon, from a client with a session: recorded ones that the daemon accepts, and damaged ones.
+"""Fuzzes requests from a client with a session to a driver daemon, starting from accepted ones.
 
-An input is the number of a call and its message. Tokens of memories and fences are good for one call only: where a message has one of
-the words in `_TOKENS`, it is given the token of a new memory like that before it is sent.
+An input is the number of a call and its message. Tokens of memories and fences are valid for one
+call only: the placeholders in a message are replaced by tokens of new memories and fences before it
+is sent.
 """
 
 import contextlib
@@ -44,9 +45,10 @@ from neurald.hal.sync.fence import Fence
 _TESTS = Path(__file__).resolve().parents[1]
 _CONSTANT = np.arange(6, dtype=np.float32).reshape(2, 3)
 _ANSWER_S = 25.0
-#: Cases after which the session is closed, and the daemon must hold what it held before.
+#: Number of cases after which the session is closed, and the daemon's resources must not have
+#: grown.
 _SESSION_CASES = 300
-#: What a daemon may hold more than before: threads and descriptors of gRPC come and go, and allocators keep memory.
+#: Permitted growth: threads and descriptors of gRPC come and go, and allocators keep memory.
 _DESCRIPTORS, _THREADS, _RSS_BYTES = 12, 40, 256 << 20
 _SETTLE_S = 15.0
 _DAEMON_ADDRESS_SPACE = 12 << 30
@@ -77,18 +79,18 @@ _REPLIES: dict[str, type[Any]] = {
     "GetArtifact": device_pb2.GetArtifactReply,
     "CopyFromBuffer": device_pb2.CopyFromBufferReply,
 }
-#: In the place of tokens, and as long as they are.
+#: Placeholders for tokens, of the same length.
 _SCRATCH = tuple(b"<scratch memo %d>" % number for number in range(2))
 _SIGNALLED, _UNSIGNALLED = b"<fence signall.>", b"<fence, waiting>"
 _MODEL_TOKEN = "<pool of mod {:2}>"
-#: Handles of a new session: numbers are given in order, from 1 on.
+#: Handles of a new session, which are assigned in order from 1.
 _PLAIN, _LOOP = 1, 2
 _SCRATCH_BYTES = 4096
 _OPTIONS = device_pb2.PrepareOptions(preference=1, priority=100)  # type: ignore[arg-type]
 
 
 class _Client:
-    """A session with the models, the buffer and the artifact that requests name."""
+    """Session with the models, the buffer and the artifact that requests refer to."""
 
     def __init__(self, address: str, models: Sequence[Model]) -> None:
         where = Address.parse(address)
@@ -110,17 +112,17 @@ class _Client:
         return int(device_pb2.PrepareModelReply.FromString(reply).prepared_model)
 
     def call(self, name: str, message: Message) -> Any:
-        """The reply to a call."""
+        """Returns the reply to a call."""
         return getattr(self.stub, name)(message, metadata=self.metadata, timeout=_ANSWER_S)
 
     def raw(self, name: str, data: bytes) -> bytes:
-        """The bytes of the reply."""
+        """Returns the bytes of the reply."""
         send: Any = self._channel.unary_unary(f"/{SERVICE}/{name}")
         reply: bytes = send(data, metadata=self.metadata, timeout=_ANSWER_S)
         return reply
 
     def with_tokens(self, data: bytes) -> bytes:
-        """A message with tokens of new memories and fences in the places of the words for them."""
+        """Replaces the placeholders in a message by tokens of new memories and fences."""
         for word in _SCRATCH:
             if word in data:
                 memory = SharedMemory.create(_SCRATCH_BYTES)
@@ -133,7 +135,7 @@ class _Client:
                 data = data.replace(word, self.side.register_fence(fence))
         for number, model in enumerate(self._models):
             word = _MODEL_TOKEN.format(number).encode()
-            # Damage may name a model that has no pool.
+            # A damaged message may refer to a model without a pool.
             if word in data and model.pools:
                 (pool,) = model.pools
                 assert isinstance(pool, SharedMemory)
@@ -141,7 +143,7 @@ class _Client:
         return data
 
     def works(self) -> bool:
-        """Whether the first model still gives the right result."""
+        """Returns True if the first model still gives the correct result."""
         values, result = SharedMemory.create(24), SharedMemory.create(24)
         np.frombuffer(values.view(), np.float32)[:] = 2
         pools = [types_pb2.RequestPool(memory=self.side.register(memory)) for memory in (values, result)]
@@ -159,12 +161,12 @@ class _Client:
 
 
 def wire_model(model: Model, number: int) -> types_pb2.Model:
-    """A message of a model; the token of its pool is a word."""
+    """Encodes a model; a placeholder stands for the token of its pool."""
     return model_to_wire(model, [_MODEL_TOKEN.format(number).encode()] * len(model.pools))
 
 
 class RequestsTarget:
-    """Implements `Target`; it has a daemon of its own."""
+    """Implements `Target` with its own daemon."""
 
     limit_s = 60.0
     address_space = 4 << 30
@@ -207,7 +209,7 @@ class RequestsTarget:
         assert self._daemon.stdout is not None
         if not self._daemon.stdout.readline():
             raise RuntimeError(f"the daemon does not start: {self._log.read_text()[-500:]}")
-        # What is made once is made now.
+        # Creates what is created once.
         client = _Client(self._address, self._models)
         client.works()
         client.close()
@@ -228,7 +230,7 @@ class RequestsTarget:
         return True
 
     def seeds(self) -> Sequence[bytes]:
-        """See `Target.seeds`: requests that the daemon accepts."""
+        """See `Target.seeds`: returns requests that the daemon accepts."""
         arguments = {
             "inputs": [types_pb2.Argument(pool=0, length=24)],
             "outputs": [types_pb2.Argument(pool=1, offset=64, length=24)],
@@ -347,7 +349,7 @@ class RequestsTarget:
         return "OK"
 
     def _clean_up(self, client: _Client, name: str, reply: Any) -> None:
-        """Lets go of what an accepted request has made."""
+        """Releases what an accepted request has created."""
         tokens: list[bytes] = []
         if name.startswith("PrepareModel"):
             client.call(
@@ -378,7 +380,7 @@ class RequestsTarget:
         return True
 
     def _reopen(self) -> None:
-        """Closes the session; now and then the daemon must have what it had before then."""
+        """Closes the session; sometimes checks that the daemon's resources have not grown."""
         assert self._client is not None
         self._client.close()
         self._client = None
@@ -411,7 +413,7 @@ class RequestsTarget:
         return " ".join(line.strip() for line in lines[-6:])[-600:]
 
     def _broken(self, text: str) -> Finding:
-        """A finding; the next case has a daemon of its own."""
+        """Returns a finding; the next case gets a new daemon."""
         if self._daemon is not None:
             status = self._daemon.poll()
             if status is not None:
@@ -451,13 +453,13 @@ class RequestsTarget:
 
 
 def _models() -> list[Model]:
-    """Models of which requests are made; the first two are prepared in every session."""
+    """Returns the models for requests; the first two are prepared in every session."""
     found = [addition(_CONSTANT), loop(below(3, extra=1), counting(1.0, 2.0))]
     found += [random_graph(seed, 6).model for seed in (3, 17, 40)]
     return [seal_constants(model) for model in found]
 
 
 def create(models: Path | None) -> RequestsTarget:
-    """The target."""
+    """Creates the target."""
     del models
     return RequestsTarget()

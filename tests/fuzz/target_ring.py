@@ -1,15 +1,16 @@
-"""Bursts: packets and shared memory from a hostile client to a daemon, and from a hostile daemon to a client.
+"""Fuzzes bursts: a hostile client against a daemon, and a hostile daemon against a client.
 
-An input is a list of actions in JSON. The first one names the side that is hostile; the others are
+An input is a JSON list of actions. The first one names the hostile side; the others are
 
     packet   bytes sent over the burst's socket, with some descriptors of memories
     ring     bytes written anywhere into the ring
     put      an entry put into the ring in turn, with the number and the packet that go with it
-    take     wait for what the other side says or puts
+    take     wait for a packet or an entry from the other side
     close    the socket is closed
 
-The other side is the real one. A daemon must answer or cut off the client, and still serve another client's burst; a client's
-execution must end with a result or an nd.Error. What the other side then holds is what it held before.
+The other side is the real implementation. A daemon must answer or disconnect the client, and still
+serve another client's burst; a client's execution must end with a result or an nd.Error. Afterwards
+the other side's resources must not have grown.
 """
 
 import contextlib
@@ -60,7 +61,7 @@ _MEMORY_BYTES = 1024
 _REQUEST = Request(
     inputs=(Argument(pool=0, length=24),), outputs=(Argument(pool=0, offset=64, length=24),), pools=()
 )
-#: How long the other side may take to react; a take that nothing comes for is over earlier.
+#: Time limit for a reaction of the other side; a take without result ends earlier.
 _REACTION_S, _TAKE_S = 10.0, 0.05
 _EXECUTION_S = 1.0
 _LARGEST_PACKET = 70_000
@@ -80,7 +81,7 @@ _TAKE: Action = {"kind": "take"}
 
 
 def _client_seeds() -> list[list[Action]]:
-    """What a client that keeps the rules does."""
+    """Returns the actions of a correct client."""
     start = [
         {"kind": "client"},
         _packet(MEMORY_HEAD.pack(MEMORY, 1, _MEMORY_BYTES, False), 1),
@@ -95,7 +96,7 @@ def _client_seeds() -> list[list[Action]]:
 
 
 def _daemon_seeds() -> list[list[Action]]:
-    """What a daemon that keeps the rules does."""
+    """Returns the actions of a correct daemon."""
     start = [
         {"kind": "daemon"},
         _TAKE,
@@ -113,7 +114,7 @@ def _daemon_seeds() -> list[list[Action]]:
 
 
 class RingTarget:
-    """Implements `Target`; daemon and clients are in this process."""
+    """Implements `Target`; daemon and clients run in this process."""
 
     limit_s = 60.0
     address_space = 2 << 30
@@ -212,11 +213,11 @@ class RingTarget:
                 self._descriptors = count
                 raise Finding(f"{count} descriptors and {threads} threads of bursts stay open")
             time.sleep(0.01)
-            # What an exception has kept is in cycles.
+            # Exceptions keep objects alive in reference cycles.
             gc.collect()
 
     def _from_client(self, actions: Sequence[Action]) -> str:
-        """A hostile client against the daemon."""
+        """Runs a hostile client against the daemon."""
         memory = SharedMemory.create(RING_BYTES)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with ours:
@@ -226,7 +227,7 @@ class RingTarget:
             return self._played(ours, RingEnd(memory, ours, Side.CLIENT), memory, actions)
 
     def _from_daemon(self, actions: Sequence[Action]) -> str:
-        """A hostile daemon against a client."""
+        """Runs a hostile daemon against a client."""
         kept: list[tuple[socket.socket, SharedMemory]] = []
 
         def configure(_: Connection, handle: int, connection: socket.socket, ring: SharedMemory) -> None:
@@ -265,7 +266,10 @@ class RingTarget:
     def _played(
         self, ours: socket.socket, ring: RingEnd, memory: SharedMemory, actions: Sequence[Action]
     ) -> str:
-        """Does what a hostile side does; a few words on what the other side did last."""
+        """Plays the hostile side's actions.
+
+        Returns a few words on the other side's last reaction.
+        """
         ours.setblocking(False)
         view, last = memory.view(), "nothing"
         for action in actions:
@@ -292,14 +296,14 @@ class RingTarget:
         return last
 
     def _taken(self, ours: socket.socket, ring: RingEnd, last: str) -> str:
-        """What comes within a moment."""
+        """Returns the other side's reaction within a moment."""
         if not select.select([ours], [], [], _TAKE_S)[0]:
             return last
         packet = receive_packet(ours, 1 << 16, 4)
         packet.close_descriptors()
         if not packet.data:
             raise ConnectionResetError
-        # What is put into the ring comes with a packet, or was there before.
+        # Entries in the ring are announced by a packet, or were there before.
         with contextlib.suppress(nd.Error, IndexError):
             ring.take()
         return f"kind {packet.data[0]} {packet.data[1:2].hex() if packet.data[0] == 4 else ''}"
@@ -344,6 +348,6 @@ def _burst_threads() -> int:
 
 
 def create(models: Path | None) -> RingTarget:
-    """The target."""
+    """Creates the target."""
     del models
     return RingTarget()

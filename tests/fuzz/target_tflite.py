@@ -1,6 +1,8 @@
-"""Damaged `.tflite` files: each is to be run or refused, and what runs on references and compiled must give the same.
+"""Fuzzes `.tflite` files.
 
-Loading and running on references must keep to bounded memory; compiling may take what it needs.
+Each must run or be refused, and compiled results must match references.
+
+Loading and running on references must use bounded memory; compiling may use any amount.
 """
 
 import math
@@ -25,19 +27,21 @@ from neurald.hal.model.types import Model, OperandType
 Array = np.ndarray[Any, Any]
 
 _ROOT = Path(__file__).resolve().parents[2]
-#: An execution is looked at between operations, the longest of which takes seconds.
+#: Executions check their deadline between operations, the longest of which takes seconds.
 _EXECUTION_S = 4.0
-#: Loading and preparing may allocate so many times what the file and its declared inputs and outputs take …
+#: Limit on the allocations of loading and preparing, as a multiple of the size of the file and its
+#: declared inputs and outputs …
 _ALLOCATION_FACTOR = 4
-#: … beside what Python itself needs for a model of no size at all.
+#: … plus Python's own needs for an empty model.
 _ALLOCATION_BASE = 4 << 20
-#: Elements of an input or output that is still run: larger ones take long without being wrong.
+#: Limit on the elements of an input or output for running: larger ones take long without being
+#: wrong.
 _LARGEST_ARRAY = 1 << 22
-#: Elements of all values of a model that is still compiled and compared.
+#: Limit on the elements of all values of a model for compiling and comparing.
 _LARGEST_COMPARED = 1 << 20
-#: Seeds are small, so that many cases run in little time.
+#: Seeds are small, so that many cases run quickly.
 _LARGEST_SEED = 700_000
-#: One in so many files that run is compiled, too.
+#: One in this many files that run is also compiled.
 _COMPILED_EVERY = 3
 
 
@@ -54,7 +58,7 @@ class TfliteTarget:
         self._references, self._compiled = CpuDevice(compiles=False), CpuDevice()
 
     def paths(self) -> list[Path]:
-        """Good models: those in the folder if there is one, and the project's own."""
+        """Returns valid models: those in the folder, if any, and the project's own."""
         own = [_ROOT / "service" / "demo" / "digits.tflite"]
         found = sorted(self._models.glob("*/*.tflite")) if self._models is not None else []
         return own + [path for path in found if path.stat().st_size <= _LARGEST_SEED]
@@ -64,7 +68,7 @@ class TfliteTarget:
         return [path.read_bytes() for path in self.paths()]
 
     def mutate(self, content: bytes, rng: random.Random) -> tuple[bytes, str]:
-        """See `Target.mutate`: changes any bytes of a file that is too damaged to be read."""
+        """See `Target.mutate`: mutates arbitrary bytes of a file that is too damaged to be read."""
         try:
             return mutate(content, rng)
         except Exception:
@@ -129,7 +133,10 @@ class TfliteTarget:
         return "ran, also compiled"
 
     def pieces(self, content: bytes) -> Sequence[tuple[int, int]]:
-        """See `Target.pieces`: the bytes that differ from the nearest good file of the same length."""
+        """See `Target.pieces`.
+
+        The bytes that differ from the nearest valid file of the same length.
+        """
         same = [seed for seed in self.seeds() if len(seed) == len(content)]
         if not same:
             return [(at, byte) for at, byte in enumerate(content)][:1]
@@ -162,7 +169,10 @@ def _compilation(model: Model, device: nd.Device) -> nd.Compilation:
 
 
 def _io_bytes(model: Model) -> int:
-    """Bytes of the declared inputs, outputs and variables; an open length counts as 1."""
+    """Returns the bytes of declared inputs, outputs and variables.
+
+    Unspecified lengths count as 1.
+    """
     total = 0
     for index in (*model.main.inputs, *model.main.outputs):
         operand = model.main.operands[index]
@@ -177,7 +187,7 @@ def _check_peak(before: int, size_bytes: int) -> None:
 
 
 def inputs_of(model: Model) -> list[Array]:
-    """Random inputs, always the same.
+    """Returns random inputs, always the same.
 
     Raises:
         MemoryError: they are too large for a case.
@@ -218,6 +228,6 @@ def _executed(compilation: nd.Compilation, arrays: Sequence[Array]) -> tuple[Arr
 
 
 def create(models: Path | None) -> TfliteTarget:
-    """The target."""
+    """Creates the target."""
     np.seterr(all="ignore")
     return TfliteTarget(models)

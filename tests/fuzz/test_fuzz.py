@@ -1,4 +1,4 @@
-"""A fixed slice of what `tests/fuzz/run.py` does at length, each class of damage on its own, and the campaign itself."""
+"""Short fixed runs of `tests/fuzz/run.py`, tests of each kind of mutation, and of the campaign."""
 
 import json
 import random
@@ -19,7 +19,7 @@ from support.sweeps import sweep
 
 import neurald as nd
 
-#: Cases of each target's slice, and kinds of outcomes that there must be at least.
+#: Number of cases of each target, and minimum number of kinds of outcomes.
 SLICES = {"tflite": (400, 20), "requests": (150, 30), "ring": (40, 5), "cache": (30, 10), "npz": (400, 20)}
 
 
@@ -31,14 +31,14 @@ def test_a_slice(name: str, tmp_path: Path) -> None:
     assert report.findings == []
     assert report.cases == sum(report.outcomes.values()) == count
     assert len(report.outcomes) >= kinds
-    # Nothing would be found if all were refused at once.
+    # If all inputs were refused immediately, nothing would be tested.
     assert report.corpus >= kinds
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mutator", MUTATORS, ids=lambda mutator: mutator.__name__)
 def test_one_kind_of_damage(mutator: Mutator) -> None:
-    """Without the limits of memory and time, which belong to the processes of the slice."""
+    """Without limits on memory and time, which belong to worker processes."""
     target = TfliteTarget(None)
     (own, *_) = target.seeds()
     for seed in range(25):
@@ -53,7 +53,7 @@ def test_one_kind_of_damage(mutator: Mutator) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["tflite", "requests", "ring", "cache", "npz"])
 def test_seeds_are_accepted(name: str) -> None:
-    """Else what is made of them is refused for reasons of theirs."""
+    """Otherwise mutated inputs would be refused for reasons of the seed."""
     target = target_of(name, None)
     expected = {"tflite": "ran", "requests": "OK", "ring": "kind", "cache": "hit", "npz": "read"}[name]
     outcomes = [target.run(seed) for seed in target.seeds()]
@@ -130,7 +130,10 @@ def test_the_seed_itself_runs(tmp_path: Path) -> None:
 
 
 def test_a_damaged_file_is_damaged_further() -> None:
-    """The corpus keeps damaged files, and cases start from them: here one without operator codes."""
+    """The corpus keeps damaged files, and cases start from them.
+
+    Here one without operator codes.
+    """
     target = TfliteTarget(None)
     data = bytearray(target.seeds()[0])
     table = File(data).model._tab.Pos

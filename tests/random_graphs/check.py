@@ -1,4 +1,4 @@
-"""Runs a random graph in each way that there is, and compares what comes of it with the references."""
+"""Runs a random graph in each available way, and compares the results with the references."""
 
 import contextlib
 import logging
@@ -20,21 +20,21 @@ from neurald.hal.model.types import Model, Subgraph
 from neurald.hal.operations.machinery.call import Array
 from neurald.runtime.devices.discovery import cpu_device
 
-#: A graph is small; an execution that takes longer hangs.
+#: Graphs are small; an execution that takes longer hangs.
 _EXECUTION_S = 60.0
-#: How a shape is refused that is not the declared one.
+#: Errors for a shape that differs from the declared one.
 _REFUSALS = (nd.ResultCode.BAD_DATA, nd.ResultCode.OP_FAILED)
 _MODES = ("run", "sync", "async", "burst", "fenced")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """A way to run a graph.
+    """Way to run a graph.
 
     Attributes:
-        devices: what it is compiled for, before the CPU device.
-        compiles: whether the CPU device compiles what it can; it runs references otherwise.
-        is_exact: whether all devices compute with references, and give the same bits.
+        devices: the devices it is compiled for, before the CPU device.
+        compiles: whether the CPU device compiles; otherwise it runs references.
+        is_exact: whether all devices run references, and give identical bits.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Way:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mismatch:
-    """A way that gave something else than the references."""
+    """Way whose result differs from the references."""
 
     way: str
     output: int
@@ -54,7 +54,7 @@ class Mismatch:
 
 @cache
 def opencl() -> nd.Device | None:
-    """The OpenCL device; None where there is none."""
+    """Returns the OpenCL device; None if there is none."""
     from neurald.drivers.opencl.device import create
 
     try:
@@ -64,7 +64,7 @@ def opencl() -> nd.Device | None:
 
 
 def sample(name: str, seed: int, remainder: int, performance: float) -> SampleDevice:
-    """A sample device that takes a third of all operations, by their names."""
+    """Creates a sample device that supports a third of all operations, selected by name."""
     return SampleDevice(
         name,
         performance=performance,
@@ -73,7 +73,7 @@ def sample(name: str, seed: int, remainder: int, performance: float) -> SampleDe
 
 
 def ways(seed: int) -> Iterator[Way]:
-    """All ways; which operations the sample devices take follows from the seed."""
+    """Yields all ways; the seed determines which operations the sample devices support."""
     samples = (sample("first", seed, 0, 0.4), sample("second", seed, 1, 0.6))
     yield Way(name="references", is_exact=True)
     yield Way(name="split references", devices=samples, is_exact=True)
@@ -87,7 +87,7 @@ def ways(seed: int) -> Iterator[Way]:
 
 
 def mismatches(graph: RandomGraph, names: Sequence[str] = ()) -> Iterator[Mismatch]:
-    """What is wrong with each way, or with the ways of these names."""
+    """Yields mismatches of each way, or of the named ways."""
     rng = random.Random(f"ways {graph.seed}")
     envelope = Envelope(graph)
     for way in ways(graph.seed):
@@ -109,7 +109,7 @@ def mismatches(graph: RandomGraph, names: Sequence[str] = ()) -> Iterator[Mismat
                 if not is_excused:
                     yield Mismatch(way=told, output=-1, why=f"{error.code.name}: {error}")
                 continue
-        # What a compiler fails at runs elsewhere, and is logged.
+        # Operations that fail to compile run elsewhere, and are logged.
         for warning in warnings:
             yield Mismatch(way=told, output=-1, why=f"warning: {warning}")
         for position, result in enumerate(results):
@@ -120,7 +120,7 @@ def mismatches(graph: RandomGraph, names: Sequence[str] = ()) -> Iterator[Mismat
 
 @contextlib.contextmanager
 def _cpu(*, compiles: bool) -> Iterator[CpuDevice]:
-    """The CPU device of this process, compiling or not."""
+    """Yields the CPU device of this process, compiling or not."""
     device = cpu_device()
     assert isinstance(device, CpuDevice)
     before, device.compiles = device.compiles, compiles
@@ -141,7 +141,7 @@ class _Messages(logging.Handler):
 
 @contextlib.contextmanager
 def _warnings() -> Iterator[list[str]]:
-    """The warnings that neurald logs."""
+    """Yields the list of warnings that neurald logs during the block."""
     handler = _Messages()
     logger = logging.getLogger("neurald")
     logger.addHandler(handler)
@@ -152,12 +152,12 @@ def _warnings() -> Iterator[list[str]]:
 
 
 def _is_specified(model: Model) -> bool:
-    """Whether the shapes of all outputs are known, as fenced executions need."""
+    """Returns True if all output shapes are known, as fenced executions require."""
     return all(model.main.operands[index].is_fully_specified for index in model.outputs)
 
 
 def computed(compilation: nd.Compilation, graph: RandomGraph, mode: str) -> list[Array]:
-    """The outputs, computed in one of the modes."""
+    """Computes the outputs in one of the modes."""
     if mode == "run":
         return compilation.run(*graph.inputs)
     execution = nd.Execution(compilation)
@@ -177,7 +177,7 @@ def computed(compilation: nd.Compilation, graph: RandomGraph, mode: str) -> list
         with compilation.create_burst() as burst:
             execution.compute(burst=burst)
     shapes = execution.output_shapes()
-    # Buffers of another shape than the result have its bytes in front.
+    # If the result has another shape than the buffer, its bytes come first.
     return [
         output if output.shape == tuple(shape) else np.zeros(tuple(shape), output.dtype)
         for output, shape in zip(outputs, shapes, strict=True)
@@ -185,7 +185,7 @@ def computed(compilation: nd.Compilation, graph: RandomGraph, mode: str) -> list
 
 
 def described(model: Model) -> list[str]:
-    """The operations of a model, one a line."""
+    """Describes the operations of a model, one per line."""
     lines = []
     for number, graph in enumerate((model.main, *model.referenced)):
 

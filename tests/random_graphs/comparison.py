@@ -1,8 +1,9 @@
-"""Whether a result is right, where rounding errors of one operation go through many others.
+"""Judges results in which rounding errors of one operation propagate through many others.
 
-Integers, bools and quantised values are those of the references, floats within Android's tolerances. What rounding can do beyond them is
-found out by evaluating the references again and again with noise on what operations round: floats may differ by some times as much as
-they change then, and where an integer or a bool changes, a rounding error decides, and any value near those that came is right.
+Integers, bools and quantised values must equal the references, and floats must be within Android's
+tolerances. The effect of rounding beyond these is estimated by evaluating the references repeatedly
+with noise on rounding operations: floats may differ by a multiple of the resulting change, and if
+an integer or bool changes, rounding decides it, so any value near the observed ones is correct.
 """
 
 import numpy as np
@@ -14,14 +15,14 @@ from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Array
 from neurald.service.conformance.cases.comparison import tolerances
 
-#: Evaluations with noise: some at first, all before a result is said to be wrong.
+#: Evaluations with noise: a few at first, all before a result is declared wrong.
 _FEW, _MANY = 4, 64
-#: What floats may differ by, in parts of what the noise changes.
+#: Permitted difference of floats, as a multiple of the change caused by noise.
 _FACTOR = 16.0
 
 
 class Envelope:
-    """The expected outputs of a graph, and how much rounding may change them."""
+    """Expected outputs of a graph, and the effect of rounding on them."""
 
     def __init__(self, graph: RandomGraph) -> None:
         self._graph = graph
@@ -29,17 +30,20 @@ class Envelope:
         self._failures = 0
 
     def may_fail(self) -> bool:
-        """Whether a rounding error decides if the graph can be run: a value becomes a shape that is not the declared one."""
+        """Returns True if rounding decides whether the graph runs.
+
+        A computed shape may differ from the declared one.
+        """
         self._noisy(_MANY)
         return self._failures > 0
 
     def difference(self, position: int, found: Array, *, is_exact: bool) -> str:
-        """What is wrong with an output, "" if nothing is.
+        """Describes what is wrong with an output, "" if nothing is.
 
         Args:
-            position: of the output.
-            found: what a device gave.
-            is_exact: whether the device computes with references.
+            position: the position of the output.
+            found: the device's output.
+            is_exact: whether the device runs references.
         """
         expected = self._graph.expected[position]
         if found.shape != expected.shape:
@@ -87,7 +91,7 @@ class Envelope:
                 change = np.abs(other.astype(wide) - wanted)
                 limit = np.maximum(limit, _FACTOR * np.where(np.isfinite(change), change, 0.0))
             near = np.abs(given - wanted) <= limit
-            # Noise that nearly overflows says nothing about the last step.
+            # Noise that nearly overflows gives no information about the last step.
             near &= np.isfinite(wanted)
         return np.asarray(near | unstable | _equal(found, expected))
 
@@ -102,7 +106,8 @@ class Envelope:
                 self._runs.append(Evaluation(self._graph.model, noise).outputs(self._graph.inputs))
             except (Error, ValueError):
                 self._failures += 1
-                # With noise a value is refused that is just allowed: all outputs are as unstable as can be.
+                # With noise a barely permitted value is refused: all outputs are maximally
+                # unstable.
                 self._runs.append([np.empty((0, 0, 0, 0, 0, 0, 0), a.dtype) for a in self._graph.expected])
         return self._runs[:count]
 

@@ -1,4 +1,4 @@
-"""IF and WHILE in random graphs: graphs that grow inside a graph."""
+"""Generates IF and WHILE in random graphs, with nested random graphs."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -11,7 +11,7 @@ from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Lifetime, Operand, OperandType, Subgraph
 
-#: Adds about so many operations to a graph.
+#: Adds approximately this many operations to a graph.
 Grow = Callable[[Growing, int], None]
 
 _BOOL = Operand(type=OperandType.TENSOR_BOOL8)
@@ -19,10 +19,10 @@ _COUNTER = Operand(type=OperandType.TENSOR_INT32)
 
 
 def branch(graph: Growing, grow: Grow) -> None:
-    """An IF on any value, of two graphs that give values of the same kinds.
+    """Adds an IF on any value, with two graphs whose results have the same kinds.
 
     Raises:
-        BadData: its results cannot be made alike.
+        BadData: the results cannot be converted to the same kind.
     """
     rng = graph.rng
     condition = converted(graph, _chosen(graph), _BOOL, (1,))
@@ -41,10 +41,10 @@ def branch(graph: Growing, grow: Grow) -> None:
 
 
 def loop(graph: Growing, grow: Grow) -> None:
-    """A WHILE that counts to a few, and has a value or two go round.
+    """Adds a WHILE that counts to a small number, with one or two loop variables.
 
     Raises:
-        BadData: a result cannot be made what goes round.
+        BadData: a result cannot be converted to the kind of its loop variable.
     """
     rng = graph.rng
     carried = [graph.read(_chosen(graph)) for _ in range(rng.randint(1, 2))]
@@ -67,7 +67,7 @@ def loop(graph: Growing, grow: Grow) -> None:
 
 
 def _chosen(graph: Growing) -> int:
-    """A value that can be converted.
+    """Returns a random value that can be converted.
 
     Raises:
         BadData: there is none.
@@ -83,14 +83,14 @@ def _chosen(graph: Growing) -> int:
 
 
 def _plain(operand: Operand) -> Operand:
-    """Another operand of the same kind."""
+    """Returns another operand of the same kind."""
     return replace(
         operand, lifetime=Lifetime.TEMPORARY_VARIABLE, value=b"", location=None, dimensions=operand.dimensions
     )
 
 
 def _inner(graph: Growing, arguments: Sequence[int]) -> Growing:
-    """A graph whose inputs are those values."""
+    """Creates a graph whose inputs are these values."""
     inner = Growing(graph.making, most_inputs=len(arguments))
     for index in arguments:
         inner.input(_plain(graph.operands[index]), graph.values[index])
@@ -98,12 +98,15 @@ def _inner(graph: Growing, arguments: Sequence[int]) -> Growing:
 
 
 def _result(graph: Growing) -> int:
-    """A value of a graph that can be an output of it."""
+    """Returns a value of a graph that can be its output."""
     return _own(graph, graph.read(_chosen(graph)))
 
 
 def _own(graph: Growing, index: int) -> int:
-    """A value that an operation of the graph writes, and that is no output yet: a copy where it must be one."""
+    """Returns a value that the graph computes and that is not an output yet.
+
+    Copies it if needed.
+    """
     value, operand = graph.values[index], _plain(graph.operands[index])
     if operand.type is OperandType.TENSOR_BOOL8:
         return graph.read(graph.add(OperationType.LOGICAL_OR, [index, index], operand)[0])
@@ -112,7 +115,7 @@ def _own(graph: Growing, index: int) -> int:
 
 
 def _referenced(graph: Growing, inner: Subgraph) -> int:
-    """An operand that refers to a graph."""
+    """Adds an operand that refers to a graph."""
     graph.making.referenced.append(inner)
     number = len(graph.making.referenced) - 1
     return graph.operand(Operand(type=OperandType.MODEL, lifetime=Lifetime.SUBGRAPH, subgraph=number))

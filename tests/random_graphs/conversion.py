@@ -1,4 +1,4 @@
-"""Makes a value of one type, quantisation and shape of another one, by operations."""
+"""Converts a value to another type, quantisation and shape with operations."""
 
 import math
 from dataclasses import replace
@@ -16,12 +16,12 @@ _FLOATS = (_T.TENSOR_FLOAT32, _T.TENSOR_FLOAT16)
 _BYTES = (_T.TENSOR_QUANT8_ASYMM, _T.TENSOR_QUANT8_ASYMM_SIGNED)
 #: Types that values can be converted from and to.
 CONVERTIBLE = frozenset((*_FLOATS, *_BYTES, _T.TENSOR_INT32, _T.TENSOR_BOOL8))
-#: CAST takes floats to integers; those beyond have no integer.
+#: Limit for CAST from floats: the result for larger numbers is undefined.
 _LIMIT = 1000.0
 
 
 def is_same_kind(first: Operand, second: Operand) -> bool:
-    """Whether two operands have one type and quantisation."""
+    """Returns True if two operands have the same type and quantisation."""
     return (first.type, first.scale, first.zero_point, first.channel_quant) == (
         second.type,
         second.scale,
@@ -31,10 +31,10 @@ def is_same_kind(first: Operand, second: Operand) -> bool:
 
 
 def converted(graph: Growing, index: int, wanted: Operand, shape: Shape) -> int:
-    """A value of the type and quantisation of `wanted`, and of that shape, that follows from operand `index`.
+    """Converts an operand to the type and quantisation of `wanted`, and to a shape.
 
     Raises:
-        BadData: there is no way.
+        BadData: there is no conversion.
     """
     source = graph.operands[index]
     if is_same_kind(source, wanted):
@@ -43,7 +43,7 @@ def converted(graph: Growing, index: int, wanted: Operand, shape: Shape) -> int:
         if source.type is not _T.TENSOR_BOOL8:
             return shaped(graph, index, shape)
     if source.type not in CONVERTIBLE or wanted.type not in CONVERTIBLE:
-        raise BadData(f"{source.type.name} is not made to {wanted.type.name}")
+        raise BadData(f"{source.type.name} cannot be converted to {wanted.type.name}")
     return _from_float(graph, shaped(graph, _to_float(graph, index), shape), wanted)
 
 
@@ -80,10 +80,10 @@ def _from_float(graph: Growing, index: int, wanted: Operand) -> int:
 
 
 def shaped(graph: Growing, index: int, shape: Shape) -> int:
-    """The first elements of a value, over and over where there are too few, in another shape.
+    """Reshapes the first elements of a value, repeating them if there are too few.
 
     Raises:
-        BadData: there are no elements, or its type has no such operations.
+        BadData: there are no elements, or the type lacks the operations.
     """
     value, operand = graph.values[index], replace(graph.operands[index], dimensions=None)
     if value.shape == shape:

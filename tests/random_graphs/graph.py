@@ -1,8 +1,8 @@
-"""Random graphs of all operations: constants, inputs and values of other operations go in, some of them by way of conversions.
+"""Generates random graphs of all operations from constants, inputs and other operations' values.
 
-An operation, its steering values and its quantisations are drawn as `neurald conformance` draws them. Its tensors of free elements are
-then values of the graph: as they are where type and shape fit, converted where they do not. Android's TestRandomGraph does the same
-with constraints on shapes.
+An operation, its control values and its quantisations are drawn like those of `neurald
+conformance`. Its tensors of arbitrary elements are then replaced by values of the graph, converted
+if type or shape do not fit. Android's TestRandomGraph does the same with constraints on shapes.
 """
 
 import random
@@ -22,9 +22,9 @@ from neurald.hal.operations.machinery.call import Array
 from neurald.hal.validation.model_rules import validate_model
 from neurald.service.conformance.cases.case import Case, Signature, generate, signatures
 
-#: Shares of what is added next; the rest are Android's other operations.
+#: Shares of the kinds of additions; the rest are Android's other operations.
 _POINTWISE, _EXTENSION, _CONTROL_FLOW = 0.35, 0.15, 0.08
-#: Their results are random.
+#: Operations with random results.
 _RANDOM = frozenset(
     (
         OperationType.RANDOM_MULTINOMIAL,
@@ -45,7 +45,7 @@ _WEIGHTS = ("filter", "weights", "bias", "recurrent")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RandomGraph:
-    """A model, what it is fed, and what must come of it."""
+    """Model with its inputs and expected outputs."""
 
     seed: int
     model: Model
@@ -54,13 +54,13 @@ class RandomGraph:
 
     @property
     def operations(self) -> frozenset[OperationType]:
-        """The types of its operations."""
+        """Types of its operations."""
         graphs = (self.model.main, *self.model.referenced)
         return frozenset(operation.type for graph in graphs for operation in graph.operations)
 
 
 def random_graph(seed: int, most_operations: int = 12) -> RandomGraph:
-    """The graph of a seed; conversions come on top of the operations."""
+    """Generates the graph of a seed; conversions are not included in the number of operations."""
     rng = random.Random(seed)
     while True:
         making = Making(rng)
@@ -84,7 +84,7 @@ def random_graph(seed: int, most_operations: int = 12) -> RandomGraph:
 
 
 def grow(graph: Growing, count: int, depth: int) -> None:
-    """Adds about so many operations."""
+    """Adds approximately this many operations."""
     for _ in range(count):
         mark = graph.attempt()
         try:
@@ -126,7 +126,7 @@ def _operations(is_extension: bool) -> Sequence[OperationType]:
 
 
 def _pointwise(graph: Growing, usable: Sequence[int]) -> None:
-    """A cheap operation on a value as it is: what compilers fuse."""
+    """Adds a cheap operation on a value without conversion, which compilers fuse."""
     rng = graph.rng
     source = rng.choice(usable[-6:])
     operand = replace(
@@ -144,7 +144,7 @@ def _pointwise(graph: Growing, usable: Sequence[int]) -> None:
 
 
 def _partner(graph: Growing, source: int, usable: Sequence[int]) -> int:
-    """Another value of the same type that broadcasts with one, or a constant that does."""
+    """Returns another value, or a constant, of the same type that broadcasts with one."""
     rng, operand, shape = graph.rng, graph.operands[source], graph.values[source].shape
     fitting = [
         index
@@ -164,7 +164,7 @@ def _partner(graph: Growing, source: int, usable: Sequence[int]) -> int:
 
 
 def _case(graph: Growing, case: Case) -> None:
-    """An operation as it was drawn, with values of the graph for some of its tensors."""
+    """Adds a drawn operation, with values of the graph for some of its tensors."""
     positions = case.signature.definition.bind(case.operation, case.operands, values_known=False).inputs
     names = {index: name for name, indexes in positions.items() for index in indexes}
     inputs = [
@@ -202,7 +202,7 @@ def _argument(graph: Growing, case: Case, position: int, name: str) -> int:
 
 
 def _outputs(graph: Growing) -> list[int]:
-    """What nobody reads, but for some dead operations, and some of what is read."""
+    """Returns the unread values, except for some dead operations, and some of the read ones."""
     made = [index for operation in graph.operations for index in operation.outputs]
     unread = [index for index in made if index in graph.unread]
     outputs = [index for index in unread if graph.rng.random() < 0.9] or unread[-1:]
@@ -211,7 +211,7 @@ def _outputs(graph: Growing) -> list[int]:
 
 
 def _opened(graph: Subgraph, rng: random.Random) -> Subgraph:
-    """Leaves the shapes of some results open."""
+    """Leaves the shapes of some results unspecified."""
     operands = list(graph.operands)
     for index in (index for operation in graph.operations for index in operation.outputs):
         operand = operands[index]
@@ -222,7 +222,7 @@ def _opened(graph: Subgraph, rng: random.Random) -> Subgraph:
 
 
 def _pooled(model: Model, rng: random.Random) -> Model:
-    """Has some constants of a model in a pool."""
+    """Moves some constants of a model into a pool."""
     content = bytearray()
 
     def moved(operand: Operand) -> Operand:

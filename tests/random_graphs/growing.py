@@ -1,4 +1,4 @@
-"""A graph that grows by one operation at a time; each is checked and evaluated as it is added."""
+"""Graph that grows by one operation at a time, which is checked and evaluated when added."""
 
 import random
 from collections.abc import Sequence
@@ -13,23 +13,23 @@ from neurald.hal.model.types import Lifetime, Model, Operand, OperandType, Opera
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, UnknownValue
 
-#: Values with more elements are not used any further.
+#: Values with more elements are not used further.
 _MOST_ELEMENTS = 4000
-#: Values with larger elements hardly are: they end in infinities.
+#: Values with larger elements are rarely used: they lead to infinities.
 _LARGE = 1e4
-#: Why an operation cannot be added.
+#: Reasons why an operation cannot be added.
 REFUSALS = (BadData, OpFailed, UnknownValue)
 
 
 @dataclass(slots=True)
 class Making:
-    """What the graphs of a model that is being made share."""
+    """Shared state of the graphs of a model under construction."""
 
     rng: random.Random
     referenced: list[Subgraph] = field(default_factory=list)
 
     def generator(self) -> np.random.Generator:
-        """Random arrays."""
+        """Creates a generator of random arrays."""
         return np.random.default_rng(self.rng.getrandbits(64))
 
 
@@ -37,8 +37,8 @@ class Growing:
     """Operands and operations, with the value of every operand.
 
     Args:
-        making: of the model.
-        most_inputs: how many inputs it may come to have.
+        making: the model's state.
+        most_inputs: the limit on inputs.
     """
 
     def __init__(self, making: Making, most_inputs: int = 5) -> None:
@@ -54,7 +54,7 @@ class Growing:
         self._most_inputs = most_inputs
 
     def operand(self, operand: Operand, value: Array | None = None) -> int:
-        """Adds an operand; its index."""
+        """Adds an operand; returns its index."""
         self.operands.append(operand)
         index = len(self.operands) - 1
         if value is not None:
@@ -71,7 +71,7 @@ class Growing:
         return self.operand(constant, array)
 
     def number(self, value: bool | int | float) -> int:
-        """Adds a scalar of the type that goes with Python's."""
+        """Adds a scalar of the corresponding type."""
         kind = {bool: OperandType.BOOL, int: OperandType.INT32}.get(type(value), OperandType.FLOAT32)
         return self.constant(Operand(type=kind), np.asarray(value))
 
@@ -80,7 +80,10 @@ class Growing:
         return self.constant(Operand(type=OperandType.TENSOR_INT32), np.array(list(values), np.int32))
 
     def input(self, operand: Operand, value: Array) -> int:
-        """Adds an input of the graph; a constant where it has enough of them, or the value has no elements."""
+        """Adds an input of the graph.
+
+        A constant if there are enough inputs, or the value is empty.
+        """
         if len(self.inputs) >= self._most_inputs or not value.size:
             return self.constant(operand, value)
         entering = replace(operand, dimensions=value.shape, lifetime=Lifetime.SUBGRAPH_INPUT, value=b"")
@@ -90,15 +93,15 @@ class Growing:
         return index
 
     def read(self, index: int) -> int:
-        """Notes that something reads a value."""
+        """Records that something reads a value."""
         self.unread.discard(index)
         return index
 
     def add(self, kind: OperationType, inputs: Sequence[int], *outputs: Operand) -> list[int]:
-        """Adds an operation and evaluates it; the indexes of its outputs.
+        """Adds an operation and evaluates it; returns the indices of its outputs.
 
         Raises:
-            BadData, OpFailed, UnknownValue: it is no valid call. The graph is as it was.
+            BadData, OpFailed, UnknownValue: the call is not valid. The graph is unchanged.
         """
         first = len(self.operands)
         self.operands += outputs
@@ -110,7 +113,7 @@ class Growing:
             runner = Evaluation(Model(main=_NOTHING, referenced=tuple(self.making.referenced)))
             call = call_of(binding, self.operands, self.values, self.making.referenced, runner)
             definition.check(call)
-            # Only running control flow tells the shapes of its outputs.
+            # The output shapes of control flow are only known after running it.
             if kind not in (OperationType.IF, OperationType.WHILE):
                 definition.output_shapes(call)
             with np.errstate(all="ignore"):
@@ -128,7 +131,7 @@ class Growing:
         return list(indexes)
 
     def attempt(self) -> "_Mark":
-        """What `undo` goes back to."""
+        """Returns a mark for `undo`."""
         return _Mark(
             operands=len(self.operands),
             operations=len(self.operations),
@@ -139,7 +142,7 @@ class Growing:
         )
 
     def undo(self, mark: "_Mark") -> None:
-        """Takes back what was added since."""
+        """Removes everything that was added since the mark."""
         del self.operands[mark.operands :]
         del self.operations[mark.operations :]
         del self.inputs[mark.inputs :]
@@ -149,11 +152,11 @@ class Growing:
         self.values = {index: value for index, value in self.values.items() if index < mark.operands}
 
     def usable(self) -> list[int]:
-        """Values that are worth going on with."""
+        """Returns the values that are worth using."""
         return [index for index in self.readable if _is_usable(self.values[index])]
 
     def finish(self, outputs: Sequence[int]) -> Subgraph:
-        """The graph with these outputs; those among them that are inputs or constants must have been copied."""
+        """Returns the graph with these outputs, which must not be inputs or constants."""
         ends = dict.fromkeys(outputs, Lifetime.SUBGRAPH_OUTPUT)
         operands = [
             replace(operand, lifetime=ends.get(index, operand.lifetime))

@@ -1,4 +1,4 @@
-"""Makes a graph that shows a mismatch smaller: fewer outputs, no operation without which it shows as well."""
+"""Shrinks a graph with a mismatch: fewer outputs, and only the necessary operations."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -12,7 +12,7 @@ from neurald.hal.validation.model_rules import validate_model
 
 
 def reduced(graph: RandomGraph, fails: Callable[[RandomGraph], bool]) -> RandomGraph:
-    """The smallest graph found that still fails."""
+    """Returns the smallest graph found that still fails."""
     for output in range(len(graph.expected)):
         smaller = _of(graph, graph.model.main, [graph.model.outputs[output]])
         if smaller is not None and fails(smaller):
@@ -29,7 +29,7 @@ def reduced(graph: RandomGraph, fails: Callable[[RandomGraph], bool]) -> RandomG
 
 
 def _without(graph: RandomGraph, position: int) -> RandomGraph | None:
-    """The graph with inputs instead of what an operation writes; None where that is no graph."""
+    """Replaces what an operation writes by inputs; returns None if that is not a graph."""
     main = graph.model.main
     gone = main.operations[position]
     kept = tuple(each for each in main.operations if each is not gone)
@@ -51,7 +51,7 @@ def _without(graph: RandomGraph, position: int) -> RandomGraph | None:
 
 
 def _of(graph: RandomGraph, main: Subgraph, outputs: Iterable[int]) -> RandomGraph | None:
-    """The graph with these outputs, and no more than they need."""
+    """Returns the graph with these outputs, and only what they need."""
     wanted = set(outputs)
     operations = []
     for operation in reversed(main.operations):
@@ -99,7 +99,7 @@ def _of(graph: RandomGraph, main: Subgraph, outputs: Iterable[int]) -> RandomGra
 
 
 def _without_unused_graphs(model: Model) -> Model:
-    """The model with the graphs that its main graph refers to, and those that they refer to."""
+    """Removes graphs that are not reachable from the main graph."""
     kept: dict[int, None] = {}
     pending = [model.main]
     while pending:

@@ -1,4 +1,4 @@
-"""Evaluates a model by the references of its operations, with or without noise on what operations round."""
+"""Evaluates a model with the references of its operations, with or without noise from rounding."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -11,9 +11,9 @@ from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.validation.shape_inference import bind_operations, merge
 
-#: Errors that one operation may make, as parts of a number, by the size of its float in bytes.
+#: Relative errors of one operation, by the size of its float in bytes.
 _ERRORS = {2: 2.0**-10, 4: 2.0**-21, 8: 2.0**-50}
-#: Operations that move, choose or convert numbers without rounding, whoever computes them.
+#: Operations that move, select or convert numbers without rounding on any device.
 _EXACT_NAMES = """
     ABS ARGMAX ARGMIN BATCH_TO_SPACE_ND CAST CHANNEL_SHUFFLE CONCATENATION DENSIFY DEPTH_TO_SPACE DEQUANTIZE EMBEDDING_LOOKUP EQUAL
     EXPAND_DIMS FILL FLOOR GATHER GREATER GREATER_EQUAL HASHTABLE_LOOKUP IF LESS LESS_EQUAL LOGICAL_AND LOGICAL_NOT LOGICAL_OR
@@ -21,45 +21,49 @@ _EXACT_NAMES = """
     RESHAPE REVERSE SELECT SLICE SPACE_TO_BATCH_ND SPACE_TO_DEPTH SPLIT SQUEEZE STRIDED_SLICE TILE TOPK_V2 TRANSPOSE WHILE
 """
 _EXACT = frozenset(_EXACT_NAMES.split())
-#: Operations that round once, so that noise on their results is enough.
+#: Operations that round once, so that noise on their results suffices.
 _ROUNDED_ONCE = frozenset(("ADD", "SUB", "MUL", "DIV", "SQRT"))
-#: Operations on quantised values that compute with floats and round in the end, so that results may be one off.
+#: Operations on quantised values that compute with floats and round at the end, so that results may
+#: be off by one.
 _FLOATS_INSIDE = frozenset(("ROI_ALIGN",))
-#: How long a loop may run; those of random graphs count to a few.
+#: Time limit of a loop; those of random graphs have few iterations.
 _LOOP_S = 20.0
 
 
 class Noise:
-    """Changes floats by a random part of themselves, as large as the rounding errors of an operation.
+    """Changes floats randomly by the relative rounding error of an operation.
 
-    It also does what else devices are free to do: it changes the signs of NaNs and zeros, and the order of products.
+    It also varies what devices may choose: the signs of NaNs and zeros, and the order of products.
     """
 
     def __init__(self, seed: int) -> None:
         self._generator = np.random.default_rng(seed)
 
     def steps(self, array: Array) -> Array:
-        """Quantised elements, each of which may be one more or less."""
+        """Returns quantised elements, each of which may be off by one."""
         limits = np.iinfo(array.dtype.name)
         changed = array.astype(np.int64) + self._generator.integers(-1, 2, array.shape)
         return np.asarray(np.clip(changed, limits.min, limits.max).astype(array.dtype))
 
     def on(self, array: Array) -> Array:
-        """The array with noise; what is no array of floats stays as it is."""
+        """Adds noise to an array of floats; returns anything else unchanged."""
         if array.dtype.kind not in "fc" or not array.ndim:
             return array
         size = array.dtype.itemsize // (2 if array.dtype.kind == "c" else 1)
         parts = self._generator.uniform(-1, 1, array.shape) * _ERRORS[size]
         wide = np.complex128 if array.dtype.kind == "c" else np.float64
         noisy = (array.astype(wide) * (1 + parts)).astype(array.dtype)
-        # Nothing says which sign a NaN has, or the zero that an activation makes of -0.0; hashes of bytes depend on it.
+        # The sign of a NaN is undefined, as is that of the zero that an activation makes of -0.0;
+        # hashes of bytes depend on it.
         flipped = (np.isnan(noisy) | (noisy == 0)) & (self._generator.random(array.shape) < 0.5)
         return np.asarray(np.where(flipped, -noisy, noisy))
 
     def in_parts(self, factors: Array, axes: Array) -> Array:
-        """Factors with the same product along some axes: those of two random parts are multiplied in FLOAT32 before.
+        """Returns factors with the same product along some axes.
 
-        Partial products overflow and underflow in whichever order a device multiplies.
+        Those of two random parts are multiplied in FLOAT32 first.
+
+        Partial products overflow and underflow depending on the device's order of multiplication.
         """
         reduced = tuple(int(axis) for axis in axes.reshape(-1))
         is_first = np.asarray(self._generator.random(factors.shape) < 0.5)
@@ -93,7 +97,7 @@ class Evaluation:
         return time.monotonic() + _LOOP_S
 
     def values(self, graph: Subgraph, inputs: Sequence[Array]) -> dict[int, Array]:
-        """The values of all operands that are no scalars, by their index."""
+        """Returns the values of all operands that are not scalars, by index."""
         values = dict(zip(graph.inputs, inputs, strict=True))
         for index, operand in enumerate(graph.operands):
             if operand.lifetime.is_constant and operand.lifetime is not Lifetime.NO_VALUE:
@@ -118,7 +122,7 @@ class Evaluation:
                 results = DEFINITIONS[operation.type].reference(call)
             for index, result in zip(operation.outputs, results, strict=True):
                 values[index] = np.asarray(result)
-                # In a loop a shape may depend on the iteration: nobody runs such a graph.
+                # In a loop a shape may depend on the iteration: no device runs such a graph.
                 merge(graph.operands[index].dimensions, values[index].shape, f"operand {index}")
             if name not in _EXACT:
                 values.update(self._noisy(values, operation.outputs))
@@ -129,14 +133,14 @@ class Evaluation:
         return values
 
     def _noisy(self, values: Mapping[int, Array], indexes: Sequence[int]) -> Mapping[int, Array]:
-        """Those of the values that have these indexes, with noise."""
+        """Returns the values with these indices, with noise."""
         noise = self._noise
         if noise is None:
             return values
         return {index: noise.on(values[index]) for index in indexes if index in values}
 
     def outputs(self, inputs: Sequence[Array]) -> list[Array]:
-        """Those of the model."""
+        """Returns the model's outputs."""
         values = self.values(self._model.main, inputs)
         return [values[index] for index in self._model.outputs]
 
@@ -148,7 +152,7 @@ def call_of(
     referenced: Sequence[Subgraph],
     runner: Evaluation,
 ) -> Call:
-    """A call of which all values are known."""
+    """Creates a call whose values are all known."""
 
     def shape_of(index: int) -> tuple[int, ...] | None:
         value = values.get(index)

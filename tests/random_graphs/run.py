@@ -1,20 +1,21 @@
-"""Runs random graphs on references, compiled, on OpenCL, and split over several devices; all results must be the same.
+"""Compares random graphs on references, compiled, on OpenCL and split over devices.
 
     .venv/bin/python tests/random_graphs/run.py --count 14500
-    .venv/bin/python tests/random_graphs/run.py --count 14500 --resume DIR     # goes on where a run with this folder ended
-    .venv/bin/python tests/random_graphs/run.py --graph 4711                   # one graph, in this process, made smaller if it fails
+    .venv/bin/python tests/random_graphs/run.py --count 14500 --resume DIR     # resumes a run
+    .venv/bin/python tests/random_graphs/run.py --graph 4711      # one graph, shrunk if it fails
 
-Each graph follows from its number, and from `--seed`. The ways to run it are
+Each graph is determined by its number and `--seed`. The ways to run it are
 
     references         the CPU device without its compiler
-    split references   two sample devices, each of which takes a third of all operations, and the CPU device without its compiler
+    split references   two sample devices with a third of all operations each, and CPU references
     compiled           the CPU device
-    opencl             the OpenCL device, and references for what it does not take; left out where there is none
+    opencl             the OpenCL device, and references for the rest; skipped if there is none
     split              the two sample devices, OpenCL and the compiling CPU device
 
-with a preference, a priority and a mode of computing that are drawn for each. `comparison.py` says when a result is right. What a
-compiler fails at, and runs otherwise, counts as a mismatch too. Worker processes do the work; the case of one that dies, hangs or runs
-out of memory is a finding, and another takes its place.
+with a random preference, priority and mode of execution for each. `comparison.py` decides which
+results are correct. Operations that fail to compile and run otherwise count as mismatches too.
+Worker processes run the cases; the case of a worker that dies, hangs or runs out of memory is a
+finding, and the worker is replaced.
 """
 
 import argparse
@@ -37,16 +38,16 @@ from support.progress import Progress  # noqa: E402
 
 #: A graph that takes longer hangs.
 LIMIT_S = 300.0
-#: Address space of a worker beyond what it starts with.
+#: Address space of a worker beyond its initial use.
 ADDRESS_SPACE = 6 << 30
-#: Seeds of graphs of one run are apart from those of another.
+#: Distance between the seeds of different runs.
 _SEEDS = 1_000_000_000
 _LARGE_EVERY, _LARGE = 10, 60
 WAYS = ("references", "split references", "compiled", "opencl", "split")
 
 
 def checked(number: int, ways: Sequence[str] = (), *, reduces: bool = False) -> dict[str, Any]:
-    """What came of a graph: the types of its operations, and mismatches."""
+    """Checks a graph; returns the types of its operations, and mismatches."""
     from random_graphs.check import described, mismatches
     from random_graphs.graph import RandomGraph, random_graph
     from random_graphs.reduction import reduced
@@ -69,7 +70,7 @@ def checked(number: int, ways: Sequence[str] = (), *, reduces: bool = False) -> 
 
 
 def work(ways: Sequence[str]) -> None:
-    """A worker."""
+    """Runs a worker."""
     np.seterr(all="ignore")
     with tempfile.TemporaryDirectory() as cache:
         os.environ["XDG_CACHE_HOME"] = cache
@@ -86,7 +87,10 @@ def run(
     minutes: float | None = None,
     tell: bool = False,
 ) -> tuple[Progress, Counter[str]]:
-    """Checks graphs in worker processes; where the run stands then, and how many graphs had which operation."""
+    """Checks graphs in worker processes.
+
+    Returns the progress, and the number of graphs per operation.
+    """
     progress = Progress(resume / "random_graphs.json" if resume is not None else None, seed)
     end = time.monotonic() + 60 * minutes if minutes is not None else float("inf")
     numbers = (n for n in progress.remaining(count) if time.monotonic() < end)
@@ -116,7 +120,7 @@ def run(
 
 
 def summary(progress: Progress, types: Counter[str], seconds: float) -> str:
-    """One screen."""
+    """Formats a summary of one screen."""
     lines = [
         f"{finding['graph']}: {finding['way']}: {finding['why'][:160]}" for finding in progress.findings[:20]
     ]
@@ -130,7 +134,7 @@ def summary(progress: Progress, types: Counter[str], seconds: float) -> str:
 
 
 def main() -> int:
-    """The command line."""
+    """Runs the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

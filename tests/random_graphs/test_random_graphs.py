@@ -1,4 +1,4 @@
-"""A slice of what `tests/random_graphs/run.py` does at length, and what it stands on."""
+"""Short runs of `tests/random_graphs/run.py`, and tests of its parts."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ import neurald as nd
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Array
 
-#: Graphs of the slice that runs in every way.
+#: Number of graphs that run in every way.
 COUNT = 12
 
 
@@ -56,7 +56,7 @@ def test_the_graphs_have_everything_that_is_to_be_tested() -> None:
 
 
 def _wrong(graph: RandomGraph) -> list[tuple[int, Array]]:
-    """Each output of a graph with one element that is wrong by a tenth or by one."""
+    """Returns each output of a graph with one element off by a tenth or by one."""
     changed = []
     for position, array in enumerate(graph.expected):
         if array.size and np.all(np.isfinite(array)):
@@ -71,7 +71,7 @@ def _wrong(graph: RandomGraph) -> list[tuple[int, Array]]:
 
 @pytest.mark.slow
 def test_nearly_every_wrong_element_is_found() -> None:
-    """What rounding decides is not compared: that must be next to nothing."""
+    """Elements decided by rounding are not compared, which must be very few."""
     graphs = [random_graph(seed) for seed in range(300, 312)]
     found = [
         bool(Envelope(graph).difference(position, array, is_exact=False))
@@ -83,7 +83,7 @@ def test_nearly_every_wrong_element_is_found() -> None:
 
 
 def test_a_mismatch_is_made_smaller() -> None:
-    """Down to the one operation that is at fault."""
+    """Shrinks to the one faulty operation."""
     graph = next(
         graph
         for graph in map(random_graph, range(100))
@@ -101,7 +101,7 @@ def test_a_mismatch_is_made_smaller() -> None:
 
 
 def _filled_with(angle: float) -> RandomGraph:
-    """A vector of as many elements as a sine, rounded down, says; one is declared."""
+    """Builds a vector whose length is a rounded sine; the declared length is one."""
     builder = nd.ModelBuilder()
     value = builder.add_operand(nd.OperandType.TENSOR_FLOAT32, (1,))
     made = [value]
@@ -131,7 +131,7 @@ def _found(mismatch: Sequence[Mismatch]) -> list[str]:
 
 
 def test_a_way_that_fails_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A graph whose expected values are others does not agree with any way."""
+    """A graph with wrong expected values must mismatch in every way."""
     graph = next(g for g in map(random_graph, range(100)) if _wrong(g))
     position, other = _wrong(graph)[0]
     expected = list(graph.expected)
@@ -155,7 +155,7 @@ def test_noise_changes_signs_of_zeros_and_nans_and_the_order_of_products() -> No
     np.testing.assert_allclose(
         parts.prod(axis=(0, 2)), factors.astype(np.float64).prod(axis=(0, 2)), rtol=1e-5
     )
-    # One part overflows, and the other one underflows: what their product is depends on the order.
+    # One part overflows, and the other one underflows: their product depends on the order.
     extreme = np.repeat(np.array([1e4, 1e-4], np.float16), 40).reshape(4, 1, 20)
     with np.errstate(all="ignore"):
         found = {str(noise.in_parts(extreme, axes).prod()) for _ in range(64)}

@@ -1,4 +1,7 @@
-"""A form of an operator: a model of one operator (or of few), with everything that decides whether a runtime takes it."""
+"""Form of an operator.
+
+A model of one or few operators that determines whether a runtime accepts it.
+"""
 
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,7 +33,7 @@ _WORDS = np.array([b"", b"a", b"word", b"longer text"], object)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """A type and its quantisation."""
+    """Type and quantisation."""
 
     type: str
     scale: tuple[float, ...] = ()
@@ -45,7 +48,7 @@ def _quantized(type_: str, scale: float, zero: int = 0) -> Kind:
     return Kind(type=type_, scale=(scale,), zero=(zero,))
 
 
-#: The types and quantisations that forms are made of; `z` marks a zero point beside the usual one.
+#: Types and quantisations of forms; `z` marks an unusual zero point.
 KINDS: Mapping[str, Kind] = {
     "f32": Kind(type="FLOAT32"),
     "f16": Kind(type="FLOAT16"),
@@ -69,25 +72,26 @@ KINDS: Mapping[str, Kind] = {
     "q16": _quantized("INT16", 0.002),
     "q16z": _quantized("INT16", 0.002, 40),
 }
-#: Kinds of real numbers and of whole numbers that stand for themselves.
+#: Kinds of floats and of integers without quantisation.
 PLAIN = ("f32", "f16", "f64", "i64", "i32", "i16", "i8", "u8", "u16", "u32", "u64", "bool", "c64", "str")
 QUANTIZED = ("q8", "q8z", "qu8", "qu8z", "q16", "q16z")
 ALL = (*PLAIN, *QUANTIZED)
-#: Those that arithmetic is on: LiteRT takes whole numbers of 8 bits for quantised ones, whose scale is 0 then.
+#: Kinds for arithmetic. LiteRT treats 8-bit integers as quantised with scale 0.
 NUMBERS = tuple(kind for kind in ALL if kind not in ("i8", "u8", "i16"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tensor:
-    """A tensor of a form.
+    """Tensor of a form.
 
     Attributes:
         shape: its lengths.
-        kind: its type and quantisation; several scales go along `axis`.
-        value: what is fed or stored; None takes random numbers between `low` and `high`: real ones of float types, stored ones of others.
-        is_constant: whether the file has the value.
-        signature: lengths with -1 for those that are open.
-        data: a constant's bytes, where they are not those of its value.
+        kind: its type and quantisation; several scales lie along `axis`.
+        value: the fed or stored value; None for random numbers between `low` and `high`, real ones
+            for floats, stored ones for other types.
+        is_constant: whether the file contains the value.
+        signature: lengths with -1 for unspecified ones.
+        data: a constant's bytes, if they differ from its value.
     """
 
     shape: tuple[int, ...]
@@ -102,7 +106,7 @@ class Tensor:
     data: bytes | None = None
 
     def filled(self, rng: np.random.Generator) -> Array:
-        """Its value."""
+        """Returns its value."""
         if self.value is not None:
             return self.value
         name = self.kind.type
@@ -121,7 +125,7 @@ class Tensor:
         return rng.integers(least, most, self.shape, endpoint=True).astype(dtype)
 
     def _whole_limits(self) -> tuple[int, int]:
-        """The limits of random whole numbers."""
+        """Returns the limits of random integers."""
         if self.low is not None or self.high is not None:
             return int(self.low or 0), int(100 if self.high is None else self.high)
         dtype: Any = _DTYPES[self.kind.type]
@@ -130,7 +134,7 @@ class Tensor:
         return (0 if np.dtype(dtype).kind == "u" else -9), 9
 
     def fields(self, data: Any) -> dict[str, Any]:
-        """What the builder takes."""
+        """Returns arguments for the builder."""
         return {
             "shape": self.shape,
             "type_": self.kind.type,
@@ -146,7 +150,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A form as a file, and what it is fed."""
+    """Form as a file, with its inputs."""
 
     content: bytes
     feeds: tuple[Array, ...]
@@ -154,16 +158,17 @@ class Case:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """One operator and its tensors.
+    """Operator with its tensors.
 
     Attributes:
         operator: its name in the schema.
-        name: what tells it from the operator's other forms.
-        inputs: None for one that is left out.
-        options, values: the kind of options and its fields, as the schema package spells them.
-        calls: makes further subgraphs.
-        wrap: adds the operators itself, of the graph, the form and the tensors of its inputs and outputs, and gives the results.
-        tolerance: of floats, in parts of the largest one.
+        name: distinguishes it from the operator's other forms.
+        inputs: None for an omitted one.
+        options, values: the kind of options and its fields, spelled as in the schema package.
+        calls: adds further subgraphs.
+        wrap: adds the operators itself, given the graph, the form and its input tensors, and
+            returns the results.
+        tolerance: of floats, relative to the largest one.
     """
 
     operator: str
@@ -181,7 +186,7 @@ class Form:
         return f"{self.operator}: {self.name}"
 
     def case(self, seed: int = 0) -> Case:
-        """The file and its feeds; the same for the same seed."""
+        """Returns the file and its inputs; the same for the same seed."""
         rng = np.random.default_rng((seed, zlib.crc32(self.key.encode())))
         file = TfliteModel()
         graph = file.subgraph()
@@ -210,24 +215,24 @@ class Form:
 
 
 def tensor(shape: Sequence[int], kind: str | Kind = "f32", **fields: Any) -> Tensor:
-    """A tensor of a kind of `KINDS`."""
+    """Creates a tensor of a kind of `KINDS`."""
     return Tensor(shape=tuple(shape), kind=KINDS[kind] if isinstance(kind, str) else kind, **fields)
 
 
 def constant(value: Any, kind: str | Kind = "i32", **fields: Any) -> Tensor:
-    """A constant of that value."""
+    """Creates a constant of that value."""
     kind = KINDS[kind] if isinstance(kind, str) else kind
     array: Array = np.asarray(value, _DTYPES.get(kind.type, object))
     return Tensor(shape=array.shape, kind=kind, value=array, is_constant=True, **fields)
 
 
 def fed(value: Any, kind: str | Kind = "i32", **fields: Any) -> Tensor:
-    """A tensor that is fed with that value."""
+    """Creates a tensor that is fed with that value."""
     return replace(constant(value, kind, **fields), is_constant=False)
 
 
 def rescaled(kind: str | Kind, factor: float = 1.5, shift: int = 3) -> Kind:
-    """The kind with another scale and, where the type has one, zero point."""
+    """Returns the kind with another scale and, if the type has one, zero point."""
     found = KINDS[kind] if isinstance(kind, str) else kind
     if not found.is_quantized:
         return found
@@ -235,17 +240,17 @@ def rescaled(kind: str | Kind, factor: float = 1.5, shift: int = 3) -> Kind:
     return replace(found, scale=(found.scale[0] * factor,), zero=(zero,))
 
 
-#: Kinds at which constness and what a file says of shapes are varied; others are handled alike.
+#: Kinds for which constness and declared shapes are varied; others are handled alike.
 _VARIED = ("f32", "i32", "i64", "bool", "q8z", "q16")
 
 
 def varied(kind: str, form: Form) -> Iterator[Form]:
-    """The variants of a form of that kind, if it is one to vary."""
+    """Yields the variants of a form of that kind, if the kind is varied."""
     return variants(form) if kind in _VARIED else iter((form,))
 
 
 def variants(form: Form, *, constants: bool = True, dynamic: bool = True) -> Iterator[Form]:
-    """The form, and what differs from it only in which inputs are constants and what the file says of shapes."""
+    """Yields the form with variations of constant inputs and declared shapes."""
     yield form
     places = [
         n for n, t in enumerate(form.inputs) if t is not None and not t.is_constant and not t.is_variable
@@ -256,7 +261,7 @@ def variants(form: Form, *, constants: bool = True, dynamic: bool = True) -> Ite
         if len(places) > 1:
             yield _with_constants(form, places, "all constant")
     if dynamic:
-        # LiteRT finds out the shapes of outputs by itself.
+        # LiteRT determines the shapes of outputs itself.
         unknown = tuple(replace(t, shape=(), signature=()) for t in form.outputs)
         yield replace(form, name=f"{form.name}, unknown output", outputs=unknown)
         opened = [_opened(t) for t in form.inputs]
@@ -287,7 +292,7 @@ def simple(
     options: str | None = None,
     **values: Any,
 ) -> Form:
-    """A form with nothing special."""
+    """Creates a form without special features."""
     return Form(
         operator=operator,
         name=name,

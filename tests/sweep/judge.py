@@ -1,4 +1,4 @@
-"""What is said of a form, from what LiteRT and neurald made of it."""
+"""Judges a form by the outcomes of LiteRT and neurald."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from sweep.form import Array
 
-#: The verdicts, the ones to look at first.
+#: Verdicts, the most important ones first.
 VERDICTS = ("broken", "differs", "refused", "uncompiled", "agrees", "more", "declined")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a runtime made of a form: its outputs, or why there are none."""
+    """Outcome of a form in a runtime: its outputs, or an error."""
 
     outputs: tuple[Array, ...] | None = None
     error: str = ""
@@ -22,7 +22,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """One of `VERDICTS`, and why."""
+    """One of `VERDICTS`, with a reason."""
 
     verdict: str
     why: str = ""
@@ -31,12 +31,12 @@ class Verdict:
 def judge(
     litert: Mapping[str, Outcome], reference: Outcome, compiled: Outcome | None, tolerance: float
 ) -> Verdict:
-    """The verdict on a form.
+    """Returns the verdict on a form.
 
     Args:
-        litert: by the name of its kernels.
-        reference, compiled: neurald's devices; None where it was not compiled.
-        tolerance: of floats, in parts of the largest number.
+        litert: the outcomes by the name of LiteRT's kernels.
+        reference, compiled: outcomes of neurald's devices; None if it was not compiled.
+        tolerance: of floats, relative to the largest number.
     """
     for name, outcome in (("reference", reference), ("compiled", compiled)):
         if outcome is not None and outcome.is_broken:
@@ -63,9 +63,10 @@ def judge(
 
 
 def difference(outputs: Sequence[Array], accepted: Sequence[Sequence[Array]], tolerance: float) -> str:
-    """How outputs differ from each of those that are right; empty if they do not.
+    """Describes how outputs differ from all correct ones; empty if they agree with one.
 
-    Whole numbers are those of one kernel; where kernels differ from each other, within 1 of one of them.
+    Integers must equal those of one kernel; if kernels differ from each other, they must be within
+    1 of one of them.
     """
     for position, found in enumerate(outputs):
         rights = [right[position] for right in accepted]
@@ -107,7 +108,7 @@ def _float_error(found: Array, right: Array, tolerance: float) -> str:
         if right.dtype == np.float16:
             tolerance = max(tolerance, 2e-3)
         limit: Any = tolerance * (float(finite.max()) if finite.size else 1.0) + 1e-30
-        # Kernels that use vectors have their own roundings of numbers near the limits of the type.
+        # Vectorised kernels round differently near the limits of the type.
         is_close = (found == right) | (np.abs(found - right) <= limit) | (np.isnan(found) & np.isnan(right))
     if is_close.all():
         return ""

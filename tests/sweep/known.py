@@ -1,7 +1,7 @@
-"""What is refused though LiteRT runs it, and where results differ from LiteRT's on purpose; each with its reason.
+"""Known refusals of forms that LiteRT runs, and intended differences from its results.
 
-`scripts/operations.py` writes both tables to `docs/operations.md`, and `test_sweep.py` checks them. They must stay short: what LiteRT
-runs to some purpose is to be supported.
+`scripts/operations.py` writes both tables to `docs/operations.md`, and `test_sweep.py` checks them.
+They must stay short: whatever LiteRT runs usefully must be supported.
 """
 
 import re
@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """Forms that are treated alike.
+    """Forms with the same reason.
 
     Attributes:
         operators: their names, or `*` for all.
-        forms: a pattern that the names of the forms match from their start.
+        forms: a pattern that matches the start of the forms' names.
         message: a pattern in the message of a refusal; empty for forms whose results differ.
         what: the forms, for people.
         why: the reason, for people.
@@ -28,13 +28,13 @@ class Known:
     why: str
 
     def matches(self, operator: str, form: str, message: str) -> bool:
-        """Whether it is one of these forms, refused with this message."""
+        """Returns True if it matches the form and the message of its refusal."""
         is_named = "*" in self.operators or operator in self.operators
         return is_named and bool(re.match(self.forms, form)) and bool(re.search(self.message, message))
 
 
 def known(entries: Sequence[Known], operator: str, form: str, message: str = "") -> Known | None:
-    """The entry that a form belongs to."""
+    """Returns the entry that a form belongs to."""
     return next((entry for entry in entries if entry.matches(operator, form, message)), None)
 
 

@@ -1,7 +1,7 @@
-"""Runs models by LiteRT, for the sweep: needs numpy and ai-edge-litert, and nothing of neurald.
+"""Runs models with LiteRT for the sweep; needs numpy and ai-edge-litert, but not neurald.
 
-It reads a line for each run: a JSON object with the paths `model`, `inputs` and `outputs` (of npz files) and the name of the `kernels`.
-It answers with a line: an error's text, or an empty line.
+It reads a line for each run: a JSON object with the paths `model`, `inputs` and `outputs` (of npz
+files) and the name of the `kernels`. It answers with a line: an error message, or an empty line.
 """
 
 import json
@@ -39,7 +39,7 @@ def run(model: str, inputs: str, outputs: str, kernels: str) -> None:
 
 
 def main() -> None:
-    """Answers until standard input ends."""
+    """Answers requests until standard input ends."""
     for line in sys.stdin:
         try:
             run(**json.loads(line))

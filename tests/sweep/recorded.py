@@ -1,7 +1,8 @@
-"""What the last sweep found, in compact form: for each operator a letter for every form, in the order in which forms are made.
+"""Compact record of the last sweep: one letter per form of each operator, in order.
 
-Verdicts are those of `judge.py`, by their first letters (`more` is m, `declined` is n, for neither). A digest of the names tells when
-forms have changed since, so that the sweep must be run and recorded again.
+Verdicts are those of `judge.py`, by their first letters (`more` is m, `declined` is n, for
+neither). A digest of the names shows whether forms have changed since, so that the sweep must be
+run and recorded again.
 """
 
 import json
@@ -19,12 +20,12 @@ _UNKNOWN = "x"
 
 
 def digest(forms: Sequence[Form]) -> int:
-    """Of the names of forms in order."""
+    """Returns a digest of the names of forms in order."""
     return zlib.crc32("\n".join(form.name for form in forms).encode())
 
 
 def record(verdicts: Mapping[tuple[str, str], str]) -> None:
-    """Writes down verdicts, by operator and form; forms that were left out keep theirs."""
+    """Records verdicts by operator and form; forms that were not run keep theirs."""
     found = _read()
     for operator in OPERATORS:
         forms = forms_of(operator)
@@ -41,7 +42,7 @@ def record(verdicts: Mapping[tuple[str, str], str]) -> None:
 
 
 def unsettled(operator: str) -> list[Form]:
-    """The forms of an operator that are recorded as anything else than accepted alike or declined."""
+    """Returns the forms of an operator with a recorded problem."""
     forms = forms_of(operator)
     settled = {LETTERS[verdict] for verdict in ("agrees", "more", "declined")}
     return [
@@ -54,10 +55,10 @@ def _read() -> dict[str, Any]:
 
 
 def recorded(operator: str, forms: Sequence[Form]) -> str:
-    """A letter for each form of an operator.
+    """Returns a letter for each form of an operator.
 
     Raises:
-        AssertionError: the forms are no longer those that were recorded.
+        AssertionError: the forms have changed since they were recorded.
     """
     known_digest, letters = _read().get(operator, (0, ""))
     assert known_digest == digest(forms), (

@@ -1,15 +1,16 @@
-"""Runs forms of every TFLite operator by LiteRT and by neurald, and tells where they disagree.
+"""Runs forms of every TFLite operator with LiteRT and neurald, and reports differences.
 
     .venv/bin/python -m pip install --group litert
     .venv/bin/python tests/sweep/run.py --json sweep.json
     .venv/bin/python tests/sweep/run.py --operator ADD SUB
-    .venv/bin/python tests/sweep/run.py --references --record       # after a change of the forms
-    .venv/bin/python tests/sweep/run.py --references --record --again   # after a change of what is accepted
+    .venv/bin/python tests/sweep/run.py --references --record       # after changing forms
+    .venv/bin/python tests/sweep/run.py --references --record --again   # after changing support
 
-A form is a model of one operator: types, quantisation, ranks, which inputs are constants, options. LiteRT runs it with its reference
-kernels, its built-in ones and those that it takes by default (XNNPACK's); neurald on references and compiled. The verdicts are:
+A form is a model of one operator with types, quantisation, ranks, constant inputs and options.
+LiteRT runs it with its reference kernels, its built-in ones and its default ones (XNNPACK); neurald
+on references and compiled. The verdicts are:
 
-    broken      neurald ended with something else than an nd.Error
+    broken      neurald ended with an exception other than nd.Error
     differs     both run it, and neurald's numbers are those of none of LiteRT's kernels
     refused     LiteRT runs it, neurald does not
     uncompiled  the compiled device fails where references do not
@@ -17,10 +18,12 @@ kernels, its built-in ones and those that it takes by default (XNNPACK's); neura
     more        neurald runs it, LiteRT does not
     declined    neither runs it
 
-What is refused or differs and is no entry of the tables in `known.py` is listed, and makes the command fail. What all forms came to is
-recorded in `recorded.json`, which the ordinary tests compare with, without LiteRT.
+Refusals and differences that are not in the tables of `known.py` are listed, and make the command
+fail. All verdicts are recorded in `recorded.json`, which ordinary tests compare with, without
+LiteRT.
 
-Everything follows from the seed. Worker processes do the work; one that dies is reported with its form, and another goes on after it.
+Everything is determined by the seed. Worker processes run the forms; one that dies is reported with
+its form, and another one continues.
 """
 
 import argparse
@@ -48,7 +51,7 @@ Row = Mapping[str, str]
 
 
 def forms(options: argparse.Namespace) -> list[Form]:
-    """The forms that the options ask for, in an order that does not change."""
+    """Returns the forms that the options select, in a fixed order."""
     every = [form for operator in options.operator for form in forms_of(operator)]
     if options.again:
         every = [form for operator in options.operator for form in unsettled(operator)]
@@ -56,7 +59,7 @@ def forms(options: argparse.Namespace) -> list[Form]:
 
 
 def work(options: argparse.Namespace) -> None:
-    """A worker: a line with each verdict on its part of the forms."""
+    """Runs a worker: prints a line with each verdict on its share of the forms."""
     from sweep.worker import sweep
 
     mine = forms(options)[options.shard :: options.jobs][options.skip :]
@@ -66,7 +69,7 @@ def work(options: argparse.Namespace) -> None:
 
 
 class Worker:
-    """A worker process and its part of the forms."""
+    """Worker process with its share of the forms."""
 
     def __init__(self, shard: int, options: argparse.Namespace) -> None:
         self._command = [sys.executable, __file__, "--worker", "--shard", str(shard)]
@@ -98,7 +101,7 @@ class Worker:
         self.lines = self.process.stdout
 
     def handle(self, line: str) -> None:
-        """Takes note of a line of the process; "" when it has ended."""
+        """Processes a line of the process; "" if it has ended."""
         if line:
             self.rows.append(json.loads(line))
             return
@@ -117,7 +120,7 @@ class Worker:
 
 
 def run(options: argparse.Namespace) -> list[Row]:
-    """The verdicts on all forms, by operator and name."""
+    """Returns the verdicts on all forms, by operator and name."""
     workers = [Worker(shard, options) for shard in range(options.jobs)]
     try:
         running = [worker for worker in workers if not worker.is_done]
@@ -136,7 +139,7 @@ def run(options: argparse.Namespace) -> list[Row]:
 
 
 def is_problem(row: Row) -> bool:
-    """Whether a verdict is to be looked into."""
+    """Returns True if a verdict must be investigated."""
     if row["verdict"] in ("broken", "uncompiled"):
         return True
     if row["verdict"] == "refused":
@@ -145,7 +148,7 @@ def is_problem(row: Row) -> bool:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """How many forms of each operator have which verdict."""
+    """Formats the number of forms per operator and verdict."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for row in rows:
         counts[row["operator"]][row["verdict"]] += 1
@@ -159,7 +162,7 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def main() -> int:
-    """The command line."""
+    """Runs the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

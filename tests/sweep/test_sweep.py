@@ -1,4 +1,4 @@
-"""The sweep without LiteRT: what it accepts is accepted, what is refused is refused with the reason that the documents give."""
+"""Compares neurald with the recorded sweep, without LiteRT."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -21,13 +21,13 @@ from neurald.hal.device import Device
 from neurald.runtime.tflite.legalization import LOWERINGS
 from neurald.runtime.tflite.schema import OPERATOR_NAMES
 
-#: One of so many forms is loaded, or computed by kernels too.
+#: One of this many forms is loaded, or also computed by kernels.
 _LOADED, _COMPUTED = (16, 400)
 _LOADED_IN_FULL, _COMPUTED_IN_FULL = (1, 40)
 
 
 def _taken(forms: Sequence[tuple[Form, str]], share: int, share_in_full: int) -> Iterator[tuple[Form, str]]:
-    """The forms of this tier, with their letters: the first of every so many."""
+    """Yields every n-th form of an operator with its letter."""
     return itertools.islice(forms, 0, None, share_in_full if current_tier() is Tier.FULL else share)
 
 
@@ -50,7 +50,7 @@ def test_names_are_unique() -> None:
 
 
 def test_every_refusal_has_its_reason(tmp_path: Path) -> None:
-    """And no entry of the table is there for nothing."""
+    """Every entry of the table must also be used."""
     found: set[Known] = set()
     for operator in OPERATORS:
         for form, letter in _with_letters(operator):

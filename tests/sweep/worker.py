@@ -1,4 +1,4 @@
-"""Runs forms by LiteRT and by neurald, and judges them."""
+"""Runs forms with LiteRT and neurald, and judges them."""
 
 import json
 import select
@@ -23,7 +23,7 @@ LIMIT_S = 20.0
 
 
 class LiteRt:
-    """LiteRT in a process of its own, which is started again when it has died.
+    """LiteRT in a separate process, which is restarted when it dies.
 
     Args:
         python: an interpreter with ai-edge-litert.
@@ -44,7 +44,7 @@ class LiteRt:
         self._stop()
 
     def run(self, case: Case) -> Mapping[str, Outcome]:
-        """What each set of kernels makes of a case."""
+        """Returns the outcome of a case with each set of kernels."""
         Path(self._paths["model"]).write_bytes(case.content)
         np.savez(self._paths["inputs.npz"], *case.feeds)
         return {kernels: self._run(kernels) for kernels in KERNELS}
@@ -90,7 +90,7 @@ class LiteRt:
 
 
 def run_neurald(case: Case, device: Device, path: Path) -> Outcome:
-    """What a device of neurald's makes of a case."""
+    """Returns the outcome of a case on a device of neurald."""
     path.write_bytes(case.content)
     try:
         with np.errstate(all="ignore"):
@@ -104,7 +104,7 @@ def run_neurald(case: Case, device: Device, path: Path) -> Outcome:
 
 
 def refusal(case: Case, path: Path) -> str:
-    """Why neurald does not load a case; empty if it does."""
+    """Returns the reason why neurald does not load a case; empty if it does."""
     path.write_bytes(case.content)
     try:
         nd.load_tflite(path)
@@ -114,12 +114,12 @@ def refusal(case: Case, path: Path) -> str:
 
 
 def shortened(message: str, path: Path) -> str:
-    """A message on one line, without the path of the file."""
+    """Returns a message on one line, without the path of the file."""
     return " ".join(message.replace(f"{path}: ", "").split())
 
 
 def sweep(forms: Sequence[Form], python: str, seed: int, *, compiles: bool) -> Iterator[tuple[Form, Verdict]]:
-    """The verdict on each form, one after the other."""
+    """Yields the verdict on each form."""
     reference, compiled = ReferenceDevice(), CpuDevice()
     with tempfile.TemporaryDirectory() as name, LiteRt(python, Path(name)) as litert:
         path = Path(name) / "case.tflite"

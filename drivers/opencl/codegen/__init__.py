@@ -1,1 +1,1 @@
-"""Kernels and programs as OpenCL C."""
+"""Generates OpenCL C for kernels and programs."""

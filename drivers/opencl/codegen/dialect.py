@@ -1,4 +1,4 @@
-"""How OpenCL C spells types, constants and operations: one table, whatever the kernel."""
+"""Table of OpenCL C's spellings of types, constants and operations."""
 
 import math
 
@@ -20,10 +20,10 @@ _STORED = {
     Scalar.FLOAT32: "float",
     Scalar.FLOAT64: "double",
 }
-#: Halves are computed with as floats that a half can hold, since not every device has their arithmetic.
+#: FLOAT16 is computed as floats with float16 values, since not every device has its arithmetic.
 _COMPUTED = {**_STORED, Scalar.BOOL: "int", Scalar.FLOAT16: "float", Scalar.INDEX: "int"}
 
-#: What every program begins with.
+#: Beginning of every program.
 HEAD = """\
 #ifdef NEURALD_FP64
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
@@ -33,18 +33,20 @@ HEAD = """\
 
 
 def multiply_add(kind: str, total: str, left: str, right: str) -> str:
-    """The statement that adds a product to a sum; one of floats is rounded once where that is faster.
+    """Returns the statement that adds a product to an accumulator.
+
+    Floats are rounded once where that is faster.
 
     Args:
         kind: `float` or `int`, whatever the width.
-        total, left, right: of the same type.
+        total, left, right: texts of the same type.
     """
     if kind == "float":
         return f"{total} = mad({left}, {right}, {total});"
     return f"{total} += {left} * {right};"
 
 
-#: Functions that texts call, by name; a program has those that it calls.
+#: Helper functions by name; a program contains those that it calls.
 _FUNCTIONS = {
     "neurald_min": """\
 static inline float neurald_min(float a, float b) {
@@ -144,7 +146,8 @@ static inline long neurald_fixed_point(long value, int mantissa, int exponent, i
   return product >> (31 + right);
 }
 """,
-    # The three steps of the same for four numbers of 32 bits, of which compilers make a product of 64 bits each and shifts.
+    # The three steps of `neurald_fixed_point` for four 32-bit numbers; each compiles to a 64-bit
+    # product and shifts.
     "neurald_shifted_left4": """\
 static inline int4 neurald_shifted_left4(const int4 value, const int4 left) {
   const int4 shifted = as_int4(as_uint4(value) << as_uint4(left));
@@ -168,7 +171,8 @@ static inline int4 neurald_shifted_right4(const int4 value, const int4 exponent)
 
 
 _FUNCTIONS |= {
-    # Products with quantised multipliers that are rounded once; with exponents below 0 their upper halves do.
+    # Products with fixed-point multipliers that are rounded once; with negative exponents the upper
+    # halves of the products suffice.
     f"neurald_rounded{name}4": f"""\
 static inline int4 neurald_rounded{name}4(const int4 value, const int4 mantissa, const int4 exponent) {{
   return (int4)({", ".join(part.replace("$", each) for each in "xyzw")});
@@ -208,7 +212,7 @@ static inline {kind} neurald_{kind}_of_{source}({source} x) {{
     for kind in kinds
 }
 
-#: How images of four elements are read. Texels of fewer bits are widened.
+#: Image read functions and the types of texels. Narrow elements are widened.
 _TEXELS = {
     Scalar.INT8: ("read_imagei", "int4"),
     Scalar.UINT8: ("read_imageui", "uint4"),
@@ -222,22 +226,22 @@ _TEXELS = {
 
 
 def functions_for(text: str) -> str:
-    """The functions of this dialect that a text calls."""
+    """Returns the dialect's helper functions that a text calls."""
     return "".join(function for name, function in _FUNCTIONS.items() if f"{name}(" in text)
 
 
 def stored(kind: Scalar) -> str:
-    """The C type of an element in memory."""
+    """Returns the C type of an element in memory."""
     return _STORED[kind]
 
 
 def computed(kind: Scalar) -> str:
-    """The C type of a number in a register."""
+    """Returns the C type of a number in a register."""
     return _COMPUTED[kind]
 
 
 def constant_text(value: Number, kind: Scalar) -> str:
-    """A number that is known."""
+    """Returns the text of a constant."""
     if kind.is_float:
         suffix = "" if kind is Scalar.FLOAT64 else "f"
         number = float(value)
@@ -272,7 +276,7 @@ def constant_text(value: Number, kind: Scalar) -> str:
 
 
 def load_text(pointer: str, place: str, kind: Scalar) -> str:
-    """The element at a place of memory."""
+    """Returns the text that loads the element at an index."""
     if kind is Scalar.FLOAT16:
         return f"vload_half({place}, {pointer})"
     if kind is Scalar.BOOL:
@@ -281,29 +285,32 @@ def load_text(pointer: str, place: str, kind: Scalar) -> str:
 
 
 def load4_text(pointer: str, place: str, kind: Scalar, space: str = "__global") -> str:
-    """The four elements from a place of memory on, which is a multiple of four: halves as `float4`, others as they are stored."""
+    """Returns the text that loads four elements from an aligned index.
+
+    FLOAT16 as `float4`, others as stored.
+    """
     if kind is Scalar.FLOAT16:
         return f"vloada_half4({place} >> 2, {pointer})"
     return f"*({space} const {stored(kind)}4 *)({pointer} + {place})"
 
 
 def has_texels(kind: Scalar) -> bool:
-    """Whether there are images of elements of a type."""
+    """Returns True if images of this element type exist."""
     return kind in _TEXELS
 
 
 def texel_text(image: str, texel: str, kind: Scalar) -> str:
-    """The four elements of a texel, a `texel_vector`."""
+    """Returns the text that reads the four elements of a texel as a `texel_vector`."""
     return f"{_TEXELS[kind][0]}({image}, {texel})"
 
 
 def texel_vector(kind: Scalar) -> str:
-    """The type of a texel of elements of a type in registers."""
+    """Returns the register type of a texel with these elements."""
     return _TEXELS[kind][1]
 
 
 def store_text(pointer: str, place: str, value: str, kind: Scalar) -> str:
-    """The statement that stores an element."""
+    """Returns the statement that stores an element."""
     if kind is Scalar.FLOAT16:
         return f"vstore_half_rte({value}, {place}, {pointer});"
     return f"{pointer}[{place}] = {value};"
@@ -342,7 +349,7 @@ _CALLS = {
 
 
 def apply_text(expression: Apply, arguments: list[str]) -> str:
-    """An operation on texts of its operands, each a name or in parentheses."""
+    """Returns the text of an operation on operand texts, each a name or in parentheses."""
     kind, op = expression.type, expression.op
     text = _applied(expression, arguments)
     if kind in (Scalar.INT8, Scalar.UINT8, Scalar.INT16, Scalar.UINT16) and op is not Op.SELECT:
@@ -352,7 +359,7 @@ def apply_text(expression: Apply, arguments: list[str]) -> str:
     return text
 
 
-#: What gives a half whenever its operands are halves.
+#: Operations whose result on float16 operands is a float16.
 _EXACT_ON_HALVES = frozenset(
     (
         Op.MINIMUM,
@@ -424,12 +431,15 @@ def _applied(expression: Apply, arguments: list[str]) -> str:
         return _reinterpreted(first, source, kind)
     if op is Op.SELECT:
         return f"{first} ? {second} : {arguments[2]}"
-    assert op in (Op.FIXED_POINT, Op.FIXED_POINT_UP)  # noqa: S101 - there is nothing else
+    assert op in (Op.FIXED_POINT, Op.FIXED_POINT_UP)  # noqa: S101 - the only remaining operations
     return f"neurald_fixed_point({first}, {second}, {arguments[2]}, {int(op is Op.FIXED_POINT_UP)})"
 
 
 def _extreme(kind: Scalar, first: str, second: str, *, is_minimum: bool) -> str:
-    """The smaller or larger of two numbers; texts of operands come once each, for they may be long."""
+    """Returns the text of a minimum or maximum.
+
+    Operands appear once each, because they may be long.
+    """
     name = "min" if is_minimum else "max"
     if kind.is_float:
         return f"neurald_{name}{'_double' if kind is Scalar.FLOAT64 else ''}({first}, {second})"
@@ -451,7 +461,10 @@ def _floor(expression: Apply, first: str, second: str) -> str:
 
 
 def _reinterpreted(text: str, source: Scalar, kind: Scalar) -> str:
-    """Halves are floats in registers, so that their bits go through memory."""
+    """Reinterprets bits.
+
+    FLOAT16 values are floats in registers, so their bits go through memory.
+    """
     if source is Scalar.FLOAT16:
         text = f"neurald_half_bits({text})"
     if kind is Scalar.FLOAT16:
@@ -460,7 +473,10 @@ def _reinterpreted(text: str, source: Scalar, kind: Scalar) -> str:
 
 
 def _is_nan_lost(source: Scalar, kind: Scalar) -> bool:
-    """Whether NVIDIA's saturating conversion gives something else than 0 for NaN: where 64 bits are on either side."""
+    """Returns True if NVIDIA's saturating conversion does not convert NaN to 0.
+
+    If either side has 64 bits.
+    """
     return source is Scalar.FLOAT64 or computed(kind) in ("long", "ulong")
 
 
@@ -468,7 +484,8 @@ def _converted(text: str, source: Scalar, kind: Scalar) -> str:
     if kind is Scalar.BOOL:
         return f"{text} != 0"
     if kind is Scalar.FLOAT16:
-        # As every result of that type, it is rounded to a half where it is not stored as one at once.
+        # Like every result of that type, it is rounded to float16 unless it is stored as one
+        # immediately.
         return f"(float){text}"
     if source.is_float and kind.is_integer:
         if _is_nan_lost(source, kind):
@@ -478,7 +495,7 @@ def _converted(text: str, source: Scalar, kind: Scalar) -> str:
 
 
 def fold_text(fold: ReductionOp, total: str, value: str, kind: Scalar) -> str:
-    """The statement that folds one more value into a total."""
+    """Returns the statement that combines one more value into an accumulator."""
     if fold is ReductionOp.SUM:
         return f"{total} += {value};"
     if fold is ReductionOp.PRODUCT:
@@ -489,5 +506,5 @@ def fold_text(fold: ReductionOp, total: str, value: str, kind: Scalar) -> str:
 
 
 def fold_start_text(fold: ReductionOp, kind: Scalar) -> str:
-    """What a fold starts with."""
+    """Returns the initial value of a reduction."""
     return constant_text(reduction_identity(fold, kind), kind)

@@ -1,4 +1,4 @@
-"""Sources that are made when somebody looks at them: there are many ways to compute a kernel, and most are never tried."""
+"""Sources that are generated on demand: a kernel has many candidates, and most are never tried."""
 
 from collections.abc import Iterator, Sequence
 from typing import overload
@@ -7,10 +7,10 @@ from neurald.drivers.opencl.codegen.kernel_source import Source
 
 
 class LazySources(Sequence[Source]):
-    """The sources that an iterator makes, each once.
+    """Sequence of the sources from an iterator, each generated once.
 
     Args:
-        making: makes them, in order.
+        making: generates them, in order.
     """
 
     def __init__(self, making: Iterator[Source]) -> None:
@@ -18,7 +18,7 @@ class LazySources(Sequence[Source]):
         self._made: list[Source] = []
 
     def _make(self, count: int) -> bool:
-        """Has so many made; whether there are so many."""
+        """Generates sources up to this number; returns False if there are fewer."""
         while len(self._made) < count:
             source = next(self._making, None)
             if source is None:

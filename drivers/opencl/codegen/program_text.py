@@ -1,4 +1,4 @@
-"""The text of a program: what kernels need, their functions, and for each the kernel that calls its function."""
+"""Text of a program: helper functions, the sources' functions, and the kernels that call them."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -7,26 +7,31 @@ from neurald.drivers.compiler.memory.buffer_assignment import Base
 from neurald.drivers.opencl.codegen.dialect import HEAD, functions_for, stored
 from neurald.drivers.opencl.codegen.kernel_source import HANDED_ON, MEETING, NAME, WAIT, Source
 
-#: Kernels of their own are started when what they read is there.
+#: Separate kernels start when their inputs are ready, so they do not wait.
 NO_MEETING = "".join(f"#define {name}\n" for name in (WAIT, MEETING, HANDED_ON))
 _POINTERS = {Base.ARENA: "arena", Base.CONSTANTS: "constants"}
 
 
 def kernel_name(source: Source, bases: Iterable[Base]) -> str:
-    """The kernel that runs a source on arguments in those buffers; of which an image is does not matter."""
+    """Returns the name of the kernel that runs a source on arguments in these buffers.
+
+    The buffer of an image does not matter.
+    """
     letters = ("i" if position in source.images else "ac"[base] for position, base in enumerate(bases))
     return f"run_{source.name}_{''.join(letters)}"
 
 
 def function_text(source: Source) -> str:
-    """The source's function under its own name."""
+    """Returns the source's function under its final name."""
     return source.text.replace(NAME, source.name)
 
 
 def kernel_text(source: Source, bases: tuple[Base, ...]) -> str:
-    """The kernel that calls a source's function; it takes both buffers, and where its status, workspace and arguments are.
+    """Returns the kernel that calls a source's function.
 
-    For an argument that is an image it takes that, and which of its texels has the first elements.
+    It takes both buffers and the offsets of the status, the workspace and the arguments.
+
+    For an image argument it takes the image and the index of the value's first texel.
     """
     offsets, pointers = "", ""
     for position, base in enumerate(bases):
@@ -52,29 +57,30 @@ def kernel_text(source: Source, bases: tuple[Base, ...]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelTexts:
-    """The kernels of a step, each of which can be built apart from the others.
+    """Kernels of a step, which can be built separately.
 
-    Attributes:
-        uses: sources, and the buffers that their arguments are in.
-        has_fp64: whether the device computes in double precision.
+    uses: sources, and the buffers that their arguments are in.
     """
 
     uses: tuple[tuple[Source, tuple[Base, ...]], ...]
     has_fp64: bool
 
     def alone(self) -> dict[str, str]:
-        """The program of each kernel alone, by the kernel's name: what the kernel does follows from it."""
+        """Returns the separate program of each kernel, by the kernel's name.
+
+        It determines the kernel's behaviour.
+        """
         uses = {kernel_name(source, bases): (source, bases) for source, bases in self.uses}
         return {name: program_text([use], has_fp64=self.has_fp64) for name, use in uses.items()}
 
     def together(self, names: Collection[str]) -> str:
-        """One program with the kernels of these names."""
+        """Returns one program with the kernels of these names."""
         uses = [use for use in self.uses if kernel_name(*use) in names]
         return program_text(uses, has_fp64=self.has_fp64)
 
 
 def argument_text(source: Source, position: int, base: Base, offset: str) -> str:
-    """The pointer to an argument that begins at `offset` bytes of its buffer."""
+    """Returns the text of the pointer to an argument at this byte offset of its buffer."""
     const = "const " if position else ""
     kind = stored(source.arguments[position].type)
     return f"(__global {const}{kind} *)({_POINTERS[base]} + {offset})"
@@ -87,13 +93,14 @@ def program_text(
     before: str = "",
     instead: str = "",
 ) -> str:
-    """A program with a kernel for each source with each combination of buffers that it is used with.
+    """Returns a program with one kernel for each combination of source and buffers.
 
     Args:
         uses: sources, and the buffers that their arguments are in.
-        has_fp64: whether the device computes in double precision.
-        before: what functions call that wait themselves; without it there is nothing to wait for.
-        instead: the text of kernels that call the sources' functions, in place of theirs.
+        has_fp64: whether the device supports double precision.
+        before: the definition of `WAIT` and the functions that it calls; by default it does
+            nothing.
+        instead: kernels that call the sources' functions and replace the separate ones.
     """
     functions: dict[str, str] = {}
     kernels: dict[str, str] = {}

@@ -1,4 +1,7 @@
-"""Kernels as OpenCL C: pure text, the same for the same kernel. Those of contractions are in `kernels`, where one fits."""
+"""Renders kernels as OpenCL C.
+
+The text depends on the kernel only. Fast kernels for contractions are in `kernels`.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -16,29 +19,29 @@ from neurald.drivers.opencl.codegen.statements import Statements
 
 #: Work-items of a group.
 LOCAL_SIZE = 64
-#: Of a group that folds one element together.
+#: Work-items of a group that reduces to one element.
 _FOLDING_SIZE = 256
-#: Folds of at least so many elements are worth a group of their own ...
+#: Minimum length of a reduction that gets its own group ...
 _LONG_FOLD = 128
-#: ... where there are not more results than this, which would keep a device busy anyway.
+#: ... if there are at most this many results, which would not keep a device busy otherwise.
 _FEW_RESULTS = 4096
-#: So many rows, none longer than that, are worth a work-item each.
+#: With at least this many rows of at most this length, each work-item computes a row.
 _MANY_ROWS = 2048
 _SHORT_ROW = 128
 
 
 def arguments_of(kernel: Kernel) -> tuple[Value, ...]:
-    """What a kernel's function takes: its output, and each value that it reads."""
+    """Returns the arguments of a kernel's function: its output, and each value that it reads."""
     return (kernel.output, *kernel.inputs)
 
 
 def finish_lines(statements: Statements, kernel: Kernel, place: str) -> list[str]:
-    """The statements that check and store the element, after those that compute it.
+    """Returns the statements that check and store the element, after those that compute it.
 
     Args:
         statements: with the names of the axes.
-        kernel: of which an element is computed.
-        place: of the element in the output, in elements.
+        kernel: the kernel whose element is computed.
+        place: the index of the element in the output.
     """
     for code, (condition, _) in enumerate(kernel.requirements, start=1):
         holds = statements.value(condition)
@@ -48,7 +51,7 @@ def finish_lines(statements: Statements, kernel: Kernel, place: str) -> list[str
 
 
 def render(kernel: Kernel) -> Source:
-    """The source of a kernel; a contraction is folded like anything else."""
+    """Returns the source of a kernel; a contraction is computed like any other reduction."""
     kernel = expand_contraction(kernel)
     total = math.prod(kernel.shape)
     count = kernel.row_axes
@@ -59,12 +62,12 @@ def render(kernel: Kernel) -> Source:
 
 
 def _by_place(kernel: Kernel, place: Expression) -> Kernel:
-    """The kernel with its position given by the element's place in the output."""
+    """Returns the kernel with its axes expressed by the linear index of the element."""
     return _moved(kernel, delinearize(place, kernel.shape))
 
 
 def _moved(kernel: Kernel, position: Sequence[Expression]) -> Kernel:
-    """The kernel with its position given by other expressions."""
+    """Returns the kernel with its axes replaced by other expressions."""
     where: dict[Expression, Expression] = dict(zip(kernel.axes, position, strict=True))
     return Kernel(
         output=kernel.output,
@@ -76,7 +79,7 @@ def _moved(kernel: Kernel, position: Sequence[Expression]) -> Kernel:
 
 
 def _plain(kernel: Kernel, total: int) -> Source:
-    """One work-item for each element."""
+    """Uses one work-item per element."""
     values = Arguments(arguments_of(kernel))
     place = axis(total, "at")
     placed = _by_place(kernel, place)
@@ -103,7 +106,7 @@ def _plain(kernel: Kernel, total: int) -> Source:
 
 
 def _long_fold(kernel: Kernel, total: int) -> Reduce | None:
-    """The only fold of a kernel, if it is long and there are few of them."""
+    """Returns the only reduction of a kernel, if it is long and there are few results."""
     folds = [each for each in walk(*kernel.roots) if isinstance(each, Reduce)]
     if len(folds) != 1 or total > _FEW_RESULTS:
         return None
@@ -112,7 +115,10 @@ def _long_fold(kernel: Kernel, total: int) -> Reduce | None:
 
 
 def _folding(kernel: Kernel, fold: Reduce, total: int) -> Source:
-    """One work-group for each element: every work-item folds a part, and then parts are folded by halves."""
+    """Uses one work-group per element.
+
+    Each work-item reduces a part, followed by a tree reduction.
+    """
     values = Arguments(arguments_of(kernel))
     place = axis(total, "at")
     placed = _by_place(kernel, place)
@@ -147,14 +153,14 @@ def _folding(kernel: Kernel, fold: Reduce, total: int) -> Source:
 def _together(
     values: Arguments, fold: Reduce, name: str, known: Mapping[Expression, str], size: int
 ) -> list[str]:
-    """The statements by which all work-items of a group fold together; each has the result then.
+    """Returns the statements of a reduction by a whole group; each work-item gets the result.
 
     Args:
         values: the arguments of the function.
-        fold: what is folded.
-        name: of the result.
-        known: names of what the fold depends on.
-        size: of the group, a power of two.
+        fold: the reduction.
+        name: the name of the result.
+        known: names of the expressions that the reduction depends on.
+        size: the size of the group, a power of two.
     """
     shape = tuple(each.extent for each in fold.axes)
     along = axis(math.prod(shape), "along")
@@ -187,13 +193,16 @@ def _together(
 
 
 def _rows(kernel: Kernel, count: int) -> Source:
-    """A group, or where rows are many and short a work-item, for each row: first its folds, then its elements."""
+    """Uses one group per row, or one work-item if rows are many and short.
+
+    Computes its reductions, then its elements.
+    """
     values = Arguments(arguments_of(kernel))
     rows, length = math.prod(kernel.shape[:count]), math.prod(kernel.shape[count:])
     row, column = axis(rows, "row"), axis(length, "column")
     at = (*delinearize(row, kernel.shape[:count]), *delinearize(column, kernel.shape[count:]))
     placed = _moved(kernel, at)
-    # Folds inside of folds belong to those, unless they are the same for the whole row.
+    # Inner reductions stay inside outer ones, unless they are constant for the whole row.
     folds = [
         each for each in walk(*placed.roots) if isinstance(each, Reduce) and free_axes(each) <= {row, column}
     ]
@@ -238,14 +247,16 @@ def _rows(kernel: Kernel, count: int) -> Source:
 
 
 def element_function(kernel: Kernel, values: Sequence[Value], names: Sequence[str] | None = None) -> str:
-    """The epilogue of a contraction's kernel, a function that computes and stores one element.
+    """Returns the epilogue function of a contraction: it computes and stores one element.
 
-    It is `static inline void KERNEL_NAME_store(const T sum, const int i0, const int i1, ..., <Arguments.pointers>)`, T being `float`, `int` or `long`; `i0` and so on are the position in the contraction's output.
+    It is `static inline void KERNEL_NAME_store(const T sum, const int i0, const int i1, ...,
+    <Arguments.pointers>)`, T being `float`, `int` or `long`; `i0` and so on are the indices in the
+    contraction's output.
 
     Args:
         kernel: with a contraction.
         values: the arguments of the kernel's function, see `arguments_of`.
-        names: of the position, where they are to be others.
+        names: names of the indices, if they must differ.
     """
     contraction = kernel.contraction
     assert contraction is not None  # noqa: S101 - callers render a contraction

@@ -1,4 +1,7 @@
-"""Expressions as statements of OpenCL C: each computed once, as far outside of loops as it can be."""
+"""Renders expressions as statements of OpenCL C.
+
+Each is computed once, outside as many loops as possible.
+"""
 
 import hashlib
 from collections.abc import Mapping
@@ -28,15 +31,16 @@ from neurald.drivers.opencl.codegen.dialect import (
     fold_text,
 )
 
-#: Longer keys are replaced by what is as good as unique.
+#: Longer keys are replaced by a digest.
 _LONGEST_KEY = 200
-#: Compilers refuse texts with too many brackets in each other (Clang: 256). Operations have a few of their own.
+#: Limit on nested parentheses: compilers reject deeper texts (Clang: 256), and operations add a few
+#: of their own.
 _MOST_PARENTHESES = 32
 
 
 @dataclass(slots=True)
 class _Scope:
-    """A block of statements: that of the function, or of a loop in it."""
+    """Block of statements: that of the function, or of a loop in it."""
 
     depth: int
     lines: list[str] = field(default_factory=list)
@@ -46,10 +50,11 @@ class Statements:
     """Makes statements for one function, in the order in which they are asked for.
 
     Args:
-        pointers: how each value is read.
-        names: what axes (and `AccumulatorRef`) are called, or the text of a constant position.
-        indent: of the statements.
-        prefix: of the names that they declare; others in the same function, whose names are used here, have another one.
+        pointers: the argument for each value.
+        names: names of axes and of `AccumulatorRef`, or the text of a constant index.
+        indent: the indentation of the statements.
+        prefix: the prefix of declared names; other instances in the same function need different
+            ones.
     """
 
     def __init__(
@@ -67,18 +72,21 @@ class Statements:
         self._prefix = prefix
         self._count = 0
         self._uses: dict[Expression, int] = {}
-        #: How many parentheses are nested in the text of an expression.
+        #: Depth of nested parentheses in the text of an expression.
         self._parentheses: dict[Expression, int] = {}
         self._nesting = BoundedRecursion[str](self._parts)
         self._keys: dict[Expression, str] = {}
 
     @property
     def lines(self) -> list[str]:
-        """The statements so far."""
+        """Statements so far."""
         return self._scopes[0].lines
 
     def value(self, expression: Expression) -> str:
-        """The text of an expression, a name or in parentheses; statements that it needs come before."""
+        """Returns the text of an expression, a name or in parentheses.
+
+        Adds the statements that it needs.
+        """
         for each in walk(expression):
             for operand in each.operands:
                 self._uses[operand] = self._uses.get(operand, 0) + 1
@@ -111,13 +119,16 @@ class Statements:
         return self._texts[expression]
 
     def _parts(self, expression: Expression) -> list[Expression]:
-        """What an expression is made of that has a value here: not the body of a fold, which has one in the fold's loop."""
+        """Returns the parts of an expression to be rendered before it.
+
+        The body of a reduction belongs into its loop.
+        """
         if isinstance(expression, Reduce):
             return []
         return [each for each in self._operands(expression) if each.operands]
 
     def _operands(self, expression: Expression) -> tuple[Expression, ...]:
-        """The operands in an order that does not depend on where they lie in memory."""
+        """Returns the operands in an order that is the same in every run."""
         if isinstance(expression, Linear):
             return tuple(term for term, _ in self._terms(expression))
         if isinstance(expression, Load):
@@ -132,7 +143,7 @@ class Statements:
         return sorted(expression.terms, key=lambda pair: (-abs(pair[1]), self._key(pair[0])))
 
     def _key(self, expression: Expression) -> str:
-        """A text that says how an expression is made, to sort by."""
+        """Returns a text that describes an expression, as a sort key."""
         if expression not in self._keys:
             for each in walk(expression):
                 if each not in self._keys:
@@ -151,7 +162,7 @@ class Statements:
         elif isinstance(expression, Load):
             what = f"Load {self._pointers[expression.value].name}"
         elif isinstance(expression, Linear):
-            # Its terms lie in an order that differs from run to run.
+            # The order of its terms differs from run to run.
             factors = (factor for _, factor in expression.terms)
             parts = sorted(f"{factor}*{part}" for factor, part in zip(factors, parts, strict=True))
             what = f"{expression.constant}"
@@ -159,7 +170,10 @@ class Statements:
         return key if len(key) <= _LONGEST_KEY else hashlib.blake2s(key.encode()).hexdigest()
 
     def _is_short(self, expression: Expression) -> bool:
-        """Whether it is written where it is used: what is used once, and positions that cost next to nothing."""
+        """Returns True if the expression is written where it is used.
+
+        Anything used once except loads.
+        """
         return self._uses.get(expression, 0) <= 1 and not isinstance(expression, Load)
 
     def _declare(self, kind: Scalar, text: str, depth: int) -> str:
@@ -197,7 +211,7 @@ class Statements:
         return element if len(texts) == 1 else f"{texts[1]} ? {element} : {texts[2]}"
 
     def _reduced(self, expression: Reduce) -> str:
-        """The total, computed as far outside of loops as it can be."""
+        """Renders a reduction outside of as many loops as possible."""
         depth = max((self._depths[each] for each in free_axes(expression)), default=0)
         inner = self._scopes[depth + 1 :]
         hidden = {each: (self._texts[each], found) for each, found in self._depths.items() if found > depth}
@@ -211,7 +225,10 @@ class Statements:
         return text
 
     def _folded(self, expression: Reduce) -> str:
-        """A loop for each axis around a total; what does not depend on the axes is computed before."""
+        """Renders a loop for each axis.
+
+        Expressions that do not depend on the axes are computed before.
+        """
         outer = self._scopes[-1].depth
         total = f"{self._prefix}{self._count}"
         self._count += 1
@@ -241,6 +258,6 @@ class Statements:
         return total
 
     def _forget(self, depth: int) -> None:
-        """What was computed inside a loop is not there after it."""
+        """Drops the values computed inside a loop that has ended."""
         for expression in [each for each, found in self._depths.items() if found >= depth]:
             del self._texts[expression], self._depths[expression]

@@ -1,9 +1,10 @@
-"""C with `$NAME` for what differs between kernels.
+"""Fills C templates, with `$NAME` for what differs between kernels.
 
-Sizes that differ between kernels of the same kind are written as `z_<name>`. In the end they become numbers; or, where code that
-is run for the first time costs more than numbers that are not known to the compiler (on GPUs, whose caches of instructions are
-small, in a kernel that runs many layers), parameters of a function that all kernels of a kind call. Functions that use
-sizes take them, and are called with them, at `@PARAMETERS` and `@SIZES`.
+Sizes that differ between kernels of the same kind are written as `z_<name>`. They become numbers;
+or parameters of a function that all kernels of a kind share, where fetching new code costs more
+than constants save (on GPUs, whose instruction caches are small, in a kernel that runs many
+layers). Functions that use sizes declare them at `@PARAMETERS` and are called with them at
+`@SIZES`.
 """
 
 import hashlib
@@ -20,30 +21,35 @@ FUNCTION = "@FUNCTION\n"
 
 
 def fill(text: str, **names: object) -> str:
-    """The text with names replaced; `$KERNEL` is that of the kernel's function. KeyError: one is not given."""
+    """Replaces names in a text; `$KERNEL` is the name of the kernel's function.
+
+    KeyError: a name is missing.
+    """
     return string.Template(text).substitute(KERNEL=NAME, **{key: str(each) for key, each in names.items()})
 
 
 def arguments(
     output: Value, operands: Sequence[Value], used: Sequence[Value], images: frozenset[Value] = frozenset()
 ) -> Arguments:
-    """The arguments of a kernel's function: a0 is the output, a1 and a2 the operands, then what the epilogue reads.
+    """Returns the arguments of a kernel's function.
+
+    The output a0, the operands a1 and a2, then the epilogue's inputs.
 
     Args:
-        output, operands, used: what they are.
-        images: those among them that are images.
+        output, operands, used: the values.
+        images: those of them that are images.
     """
     return Arguments((output, *operands, *(value for value in used if value not in operands)), images)
 
 
 def resolved(text: str, head: str, sizes: Mapping[str, int], *, is_shared: bool) -> str:
-    """A function's text with its sizes.
+    """Returns a function's text with its sizes resolved.
 
     Args:
-        text: what the function needs, and the function itself, which begins with `FUNCTION`.
+        text: the helpers, and the function itself, which begins with `FUNCTION`.
         head: its parameters, without those for sizes.
-        sizes: by name, those that the text has and any others.
-        is_shared: whether the function is one that others with the same text call too.
+        sizes: values by name; may contain others than those in the text.
+        is_shared: whether other kernels with the same text call the same function.
     """
     named = set(re.findall(r"\bz_(\w+)", text))
     used = [name for name in sizes if name in named]

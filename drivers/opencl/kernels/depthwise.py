@@ -1,4 +1,4 @@
-"""Depthwise convolutions: every work-item computes four channels (or one) of a few positions side by side."""
+"""Depthwise convolutions: a work-item computes one or four channels of a few adjacent positions."""
 
 from dataclasses import dataclass
 
@@ -15,9 +15,9 @@ from neurald.drivers.opencl.kernels.epilogue.epilogue import Epilogue, epilogue,
 from neurald.drivers.opencl.kernels.gemm.gemm_view import is_supported, loads, reader
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
-#: Windows of more taps are looped over, not written out.
+#: Larger windows are computed in loops instead of unrolled code.
 _MAXIMUM_TAPS = 49
-#: With fewer work-items for each compute unit, every one takes a single position.
+#: With fewer work-items per compute unit, each one computes a single position.
 _FEWEST_ITEMS = 96
 
 
@@ -56,7 +56,10 @@ class _Plan:
 
 
 def candidates(kernel: Kernel, contraction: DepthwiseConvolution, facts: DeviceFacts) -> list[Source]:
-    """How many positions an item takes: two where there are many, since it then reads less."""
+    """Returns one source per number of positions of a work-item.
+
+    Two come first if there is enough parallelism, because that reads less.
+    """
     if not is_supported(contraction.input, contraction.weights, contraction.output):
         return []
     if kernel.output.count != contraction.output.count:
@@ -153,7 +156,7 @@ def _text(plan: _Plan, after: Epilogue, kind: str) -> str:
 
 
 def _looped(plan: _Plan, kind: str, source: str, weights: str) -> list[str]:
-    """The window of one position, tap by tap."""
+    """Returns a loop over the window of one position."""
     contraction, size = plan.contraction, plan.channels
     read = f"{NAME}_l{size}({source}, base + (y_at * z_width + x_at) * z_channels@SIZES)"
     tap = f"(i * {contraction.kernel[1]} + j)"
@@ -168,7 +171,7 @@ def _looped(plan: _Plan, kind: str, source: str, weights: str) -> list[str]:
 
 
 def _written_out(plan: _Plan, kind: str, vector: str, source: str, weights: str) -> list[str]:
-    """The windows of all positions; what several of them see is read once."""
+    """Returns unrolled code for the windows of all positions, which reads shared inputs once."""
     contraction, size = plan.contraction, plan.channels
     rows, columns = contraction.kernel
     stride, dilation = contraction.stride[1], contraction.dilation[1]

@@ -1,6 +1,6 @@
-"""What is computed element by element, four elements to a work-item: so many are read at once, as texels of images.
+"""Elementwise kernels with four elements per work-item, read together as texels of images.
 
-The four elements are computed one by one, as anywhere else; only what all of them read side by side is loaded together.
+The four elements are computed one by one, as elsewhere; only adjacent reads are combined.
 """
 
 import math
@@ -24,12 +24,9 @@ from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """An element at a row and a column.
+    """Element at a row and a column.
 
-    Attributes:
-        body: what it is.
-        row, column: where.
-        loads: those in the body that read four elements of an image side by side, where those of the output are.
+    body: the expression of the element.
     """
 
     body: Expression
@@ -39,23 +36,29 @@ class _Plan:
 
 
 def candidates(kernel: Kernel, facts: DeviceFacts) -> tuple[Source, ...]:
-    """A work-item for every four elements, or one for each; nothing where no four elements are read through an image.
+    """Returns a source with four elements per work-item and one with a single element.
+
+    Returns nothing if no load reads four adjacent elements of an image.
 
     Args:
         kernel: without a contraction.
-        facts: where.
+        facts: the device.
     """
     if facts.images is None or kernel.has_reduction or kernel.requirements or not kernel.inputs:
         return ()
     images = as_images(kernel.inputs, facts.images)
-    # In one row, what has the output's shape can be read in fours even if its rows end in between.
+    # As one row, a value of the output's shape can be read in fours even if its rows end in
+    # between.
     plans = [_plan(kernel, count, images) for count in (0, len(kernel.shape) - 1)]
     best = max(plans, key=lambda plan: len(plan.loads))
     return (_source(kernel, best), render(kernel)) if best.loads else ()
 
 
 def _plan(kernel: Kernel, leading: int, images: frozenset[Value]) -> _Plan:
-    """The plan with rows along all dimensions but so many leading ones; without loads where rows are no multiple of four."""
+    """Returns the plan whose rows span all but the first `leading` dimensions.
+
+    It has no loads if the rows' length is not a multiple of four.
+    """
     shape = kernel.shape
     row, column = axis(math.prod(shape[:leading]), "row"), axis(math.prod(shape[leading:]), "column")
     place = (*delinearize(row, shape[:leading]), *delinearize(column, shape[leading:]))
@@ -67,7 +70,7 @@ def _plan(kernel: Kernel, leading: int, images: frozenset[Value]) -> _Plan:
 
 
 def _is_side_by_side(load: Load, column: Axis) -> bool:
-    """Whether elements at columns that follow a multiple of four are those of a texel."""
+    """Returns True if a load at four columns from an aligned one reads exactly one texel."""
     start = linearize(load.index, load.value.shape) - column
     return load.guard is None and column not in walk(start) and is_multiple_of_4(start)
 
@@ -104,7 +107,7 @@ def _source(kernel: Kernel, plan: _Plan) -> Source:
 
 
 def _texels(plan: _Plan, values: Arguments) -> list[str]:
-    """Statements that read each texel."""
+    """Returns the statements that read each texel."""
     places = Statements(values.by_value, {plan.row: "row", plan.column: "column"})
     reads = []
     for number, each in enumerate(plan.loads):
@@ -115,7 +118,7 @@ def _texels(plan: _Plan, values: Arguments) -> list[str]:
 
 
 def _stored(elements: Sequence[str], place: str, kind: Scalar) -> str:
-    """The statement that stores four elements."""
+    """Returns the statement that stores four elements."""
     if kind is Scalar.FLOAT16:
         return f"  vstorea_half4_rte((float4)({', '.join(elements)}), ({place}) >> 2, a0);"
     memory = stored(kind)

@@ -1,4 +1,4 @@
-"""Fast kernels, for contractions above all. What none of them fits is computed like anything else, see `render`."""
+"""Fast kernels, mainly for contractions. `render` handles everything that none of them supports."""
 
 from collections.abc import Iterator, Sequence
 from itertools import chain, zip_longest
@@ -12,27 +12,28 @@ from neurald.drivers.opencl.kernels.gemm import cpu_tile, gemv, int8_dot, tensor
 from neurald.drivers.opencl.kernels.gemm.gemm_view import product_of
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
-#: With so many products of FLOAT32, tensor cores are faster in any case.
+#: Above this many FLOAT32 products, tensor cores are always faster.
 _MANY = 1 << 25
 
 
 def candidates(
     kernel: Kernel, facts: DeviceFacts, *, relaxed: bool, has_workspace: bool = False
 ) -> Sequence[Source]:
-    """Every fast way to compute a kernel, the one that promises most first.
+    """Returns every fast way to compute a kernel, the most promising first.
 
-    All give the same integers. Sums of floats are in FLOAT32, in an order that depends on the choice, and only where `Source.adds` on the run.
-    Every pointer that a source is called with is aligned to 16 bytes; that of an output that nobody reads as it is may be aligned
-    to four of its elements only, since it is a part of another value.
+    All give the same integers. Floats are accumulated in FLOAT32, in an order that depends on the
+    candidate, and, if `Source.adds`, on the run. Every pointer that a source is called with is
+    aligned to 16 bytes, except that of an output which is only read as part of another value: it
+    may be aligned to four elements only.
 
     Args:
-        kernel: what is computed.
-        facts: where.
-        relaxed: whether factors of FLOAT32 may be rounded to the precision of FLOAT16.
-        has_workspace: whether the caller gives a source the workspace that it asks for.
+        kernel: the kernel to compute.
+        facts: the device.
+        relaxed: whether FLOAT32 factors may be rounded to the precision of FLOAT16.
+        has_workspace: whether the caller provides the workspace that a source requests.
 
     Returns:
-        Nothing where there is only the generic kernel of `render`.
+        Nothing if only the generic kernel of `render` applies.
     """
     return LazySources(_candidates(kernel, facts, relaxed=relaxed, has_workspace=has_workspace))
 
@@ -58,6 +59,7 @@ def _candidates(
     if product.is_integer or relaxed or product.multiplications >= _MANY:
         yield from chain(tensor_cores, others, tiles)
     else:
-        # Tensor cores take three products for one of FLOAT32, which is faster only where there are many.
+        # Tensor cores compute three products for one of FLOAT32, which pays only for large
+        # matrices.
         pairs = zip_longest(tensor_cores, tiles)
         yield from chain(others, (each for pair in pairs for each in pair if each is not None))

@@ -1,1 +1,1 @@
-"""What OpenCL offers here: platforms, devices, images, precision and errors."""
+"""The OpenCL platform layer: platforms, devices, images, precision and errors."""

@@ -1,4 +1,4 @@
-"""What is known about an OpenCL device without opening it."""
+"""Properties of an OpenCL device that are known before it is opened."""
 
 import hashlib
 import re
@@ -9,8 +9,8 @@ from typing import Any
 from neurald.drivers.opencl.platform.reduction_order import Sums
 from neurald.drivers.opencl.platform.storage import Images, Storage
 
-#: Facts that no kernel depends on: where the device is, what only limits the sizes of models, and what follows from other facts
-#: or is in `DeviceFacts.digest` already.
+#: Facts that no kernel depends on: the position of the device, limits on model sizes, and values
+#: that follow from other facts or are already part of `DeviceFacts.digest`.
 _NOT_DECISIVE = frozenset(
     {
         "platform_index",
@@ -26,7 +26,7 @@ _NOT_DECISIVE = frozenset(
 
 
 class DeviceKind(Enum):
-    """What does the calculating; the order is that of preference."""
+    """Kind of processor, in order of preference."""
 
     GPU = "GPU"
     ACCELERATOR = "ACCELERATOR"
@@ -35,21 +35,24 @@ class DeviceKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceFacts:
-    """What is known about a device without opening it.
+    """Properties of a device that are known before it is opened.
 
     Attributes:
-        platform_index, device_index: its place in the loader's order.
+        platform_index, device_index: its position in the loader's order.
         platform_version: such as "OpenCL 3.0 CUDA 12.2.148".
-        c_version: of OpenCL C, such as "OpenCL C 1.2 PoCL".
-        max_allocation_bytes: of a single buffer.
-        alignment_bytes: what the start of a sub-buffer is a multiple of.
+        c_version: the version of OpenCL C, such as "OpenCL C 1.2 PoCL".
+        max_allocation_bytes: the limit on a single buffer.
+        alignment_bytes: the alignment of sub-buffers.
         compute_capability: of an NVIDIA device, such as (9, 0).
-        has_dot_product: whether its OpenCL C has dot products of four bytes (cl_khr_integer_dot_product).
-        flush_every: how many kernels are launched between two flushes of the queue; 0: one flush at the end is enough.
-        most_image_texels: of an image over a buffer; 0: there are none.
-        storage: what kernels are to read.
-        sums: in which order they may add.
-        images: those that they read; None: buffers, or the device is not open yet.
+        has_dot_product: whether its OpenCL C has dot products of four bytes
+            (cl_khr_integer_dot_product).
+        flush_every: how many kernels are launched between two flushes of the queue; 0 if one flush
+            at the end suffices.
+        most_image_texels: the limit on an image over a buffer; 0 if there are no such images.
+        storage: what kernels read from.
+        sums: the order in which kernels may add partial sums.
+        images: the images that kernels read; None if they read buffers, or the device is not open
+            yet.
         handle: pyopencl's device.
     """
 
@@ -85,7 +88,7 @@ class DeviceFacts:
 
     @property
     def digest(self) -> str:
-        """All that compiled programs depend on, for keys of caches."""
+        """Everything outside this package that compiled programs depend on, for cache keys."""
         return " | ".join(
             (
                 self.platform_name,
@@ -102,7 +105,7 @@ class DeviceFacts:
 
     @property
     def limits_digest(self) -> str:
-        """A digest of the numbers and abilities that decide which kernels are generated, beside `digest`."""
+        """Digest of the limits and features that affect code generation, besides `digest`."""
         decisive = [
             (each.name, getattr(self, each.name)) for each in fields(self) if each.name not in _NOT_DECISIVE
         ]
@@ -110,17 +113,17 @@ class DeviceFacts:
 
     @property
     def build_options(self) -> tuple[str, ...]:
-        """What programs are compiled with: OpenCL C 3.0 where compilers have functions in it that they hide by default."""
+        """Compiler options. OpenCL C 3.0 exposes functions that compilers hide by default."""
         is_known = self.has_dot_product and version_of(self.device_version) >= (3, 0)
         return ("-cl-std=CL3.0",) if is_known else ()
 
     @property
     def is_cpu(self) -> bool:
-        """Whether buffers are in the host's memory, and kernels run on its cores."""
+        """Whether kernels run on the host's cores, with buffers in the host's memory."""
         return self.kind is DeviceKind.CPU
 
     def is_nvidia_from(self, capability: tuple[int, int]) -> bool:
-        """Whether it is an NVIDIA device of that generation or a later one."""
+        """Returns True for an NVIDIA device of at least this compute capability."""
         return self.is_nvidia and (self.compute_capability or (0, 0)) >= capability
 
     def __str__(self) -> str:
@@ -128,6 +131,6 @@ class DeviceFacts:
 
 
 def version_of(text: str) -> tuple[int, int]:
-    """Of "OpenCL 3.0 ..."; (0, 0) where that is not what it says."""
+    """Parses "OpenCL 3.0 ..."; returns (0, 0) for any other text."""
     match = re.match(r"OpenCL (\d+)\.(\d+)", text)
     return (int(match[1]), int(match[2])) if match else (0, 0)

@@ -1,6 +1,6 @@
-"""Which OpenCL devices there are, what is known about them, and how they are opened.
+"""Discovers OpenCL devices, describes them, and opens them.
 
-Enumeration is cheap: nothing is compiled and no context is made.
+Enumeration is cheap: it compiles nothing and creates no context.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from neurald.hal.process.fork import keep_in_children
 if TYPE_CHECKING:
     import pyopencl as cl
 
-#: Chooses the device: "PLATFORM:DEVICE" (indices), or a part of the name of a device or platform.
+#: Selects the device: "PLATFORM:DEVICE" (indices), or a part of the name of a device or platform.
 DEVICE_VARIABLE = "NEURALD_OPENCL_DEVICE"
 
 _INSTALL = "install one: pocl-opencl-icd on Debian and Ubuntu for the CPU, the vendor's driver for a GPU"
@@ -35,7 +35,7 @@ _OLDEST_VERSION = (1, 2)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skipped:
-    """A platform or device that is not used, and why."""
+    """Platform or device that is not used, with the reason."""
 
     name: str
     reason: str
@@ -43,27 +43,29 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discovery:
-    """What was found on this machine."""
+    """Devices found on this machine."""
 
     devices: tuple[DeviceFacts, ...]
     skipped: tuple[Skipped, ...]
 
 
 class DeviceContext:
-    """An open device: its context, and queues for it. May be used from several threads; a queue by one at a time.
+    """An open device: its context and its queues.
+
+    Thread-safe, but a queue may be used by one thread at a time.
 
     Attributes:
-        facts: what is known about the device, also what only an open one tells.
+        facts: the properties of the device, including those known only once it is open.
         context: pyopencl's context with this device only.
-        state: whether it is still there; all that talk to the device go through its `guard`.
-        programs: those that were built for it.
+        state: whether the device is usable; all calls to the device go through its `guard`.
+        programs: the programs built for it.
     """
 
     def __init__(self, facts: DeviceFacts) -> None:
         """Opens the device.
 
         Raises:
-            Error: it cannot be opened.
+            Error: the device cannot be opened.
         """
         import pyopencl as cl
 
@@ -76,7 +78,7 @@ class DeviceContext:
         keep_in_children(self)
 
     def queue(self, *, profiling: bool = False) -> cl.CommandQueue:
-        """A new queue that runs its commands in order; a profiling one tells the time of each."""
+        """Creates an in-order queue; a profiling one records the time of each command."""
         import pyopencl as cl
 
         properties: Any = cl.command_queue_properties.PROFILING_ENABLE if profiling else 0
@@ -85,14 +87,14 @@ class DeviceContext:
 
 
 def discover(settings: Settings | None = None) -> Discovery:
-    """Every OpenCL device of this machine, and what is there but of no use.
+    """Lists the OpenCL devices of this machine, and those that cannot be used.
 
     Args:
         settings: of the driver; None for those of this process.
 
     Raises:
-        UnavailableDevice: pyopencl is not installed, there is no OpenCL platform at all, or NEURALD_OPENCL_STORAGE names no
-            storage.
+        UnavailableDevice: pyopencl is not installed, there is no OpenCL platform, or the value of
+            NEURALD_OPENCL_STORAGE is invalid.
     """
     cl = load()
     settings = process_settings() if settings is None else settings
@@ -127,14 +129,14 @@ def discover(settings: Settings | None = None) -> Discovery:
 
 
 def choose(discovery: Discovery, wanted: str | None = None) -> DeviceFacts:
-    """The device that `wanted` or NEURALD_OPENCL_DEVICE names, otherwise the first GPU, accelerator or CPU.
+    """Returns the selected device, by default the first GPU, accelerator or CPU.
 
     Args:
-        discovery: of `discover`.
-        wanted: like NEURALD_OPENCL_DEVICE, before which it goes: "PLATFORM:DEVICE", or a part of a name.
+        discovery: the result of `discover`.
+        wanted: "PLATFORM:DEVICE" or a part of a name; overrides NEURALD_OPENCL_DEVICE.
 
     Raises:
-        UnavailableDevice: there is none, or none of that name.
+        UnavailableDevice: there is no device, or none of that name.
     """
     wanted = process_settings().text(DEVICE_VARIABLE) if wanted is None else wanted
     devices = discovery.devices
@@ -160,7 +162,7 @@ def choose(discovery: Discovery, wanted: str | None = None) -> DeviceFacts:
 def _name(thing: cl.Platform | cl.Device, index: int) -> str:
     try:
         return thing.name.strip()
-    except Exception:  # Whatever is wrong with it is told elsewhere.
+    except Exception:  # Its errors are reported elsewhere.
         return f"number {index}"
 
 
@@ -169,14 +171,14 @@ def _first_line(error: Exception) -> str:
 
 
 def _platform_reason(platform: cl.Platform) -> str:
-    """Why a platform is not used; "" if it is."""
+    """Returns the reason why a platform is not used; "" if it is."""
     if version_of(platform.version) < _OLDEST_VERSION:
         return f"is {platform.version}; OpenCL 1.2 or later is expected"
     return ""
 
 
 def _device_reason(device: cl.Device) -> str:
-    """Why a device is not used; "" if it is."""
+    """Returns the reason why a device is not used; "" if it is."""
     import pyopencl as cl
 
     if not device.available:
@@ -185,7 +187,7 @@ def _device_reason(device: cl.Device) -> str:
         return "has no compiler for OpenCL C"
     if version_of(device.version) < _OLDEST_VERSION:
         return f"is {device.version}; OpenCL 1.2 or later is expected"
-    # The PoCL that pip installs may be older than the CPU, and then no program builds.
+    # The PoCL that pip installs may be older than the CPU; then no program builds.
     if device.platform.name == "Portable Computing Language" and importlib.util.find_spec(
         "pocl_binary_distribution"
     ):
@@ -250,16 +252,17 @@ def _facts(
 def _most_image_texels(device: cl.Device) -> int:
     import pyopencl as cl
 
-    # Some devices have images, and do not know those over buffers.
+    # Some devices support images but fail when asked about those over buffers.
     with contextlib.suppress(cl.Error):
         return int(device.image_max_buffer_size) if device.image_support else 0
     return 0
 
 
 def flush_every(name: str, vendor: str) -> int:
-    """After how many kernels the queue of such a device is flushed (`DeviceFacts.flush_every`).
+    """Returns the number of kernels between two flushes of the queue (`DeviceFacts.flush_every`).
 
-    The rules are those of TFLite's GPU delegate: Mali 24, PowerVR 16, or 4 up to Rogue GM9xxx, Adreno up to 630 16.
+    The numbers are those of TFLite's GPU delegate: Mali 24, PowerVR 16 (4 up to Rogue GM9xxx),
+    Adreno up to 630 16.
     """
     text = f"{name} {vendor}".lower()
     if "mali" in text:

@@ -1,8 +1,10 @@
-"""What OpenCL's error codes mean for the project: their names, the error of `neurald.hal.errors` for each, and lost devices.
+"""OpenCL's error codes.
 
-A device is lost when its context is of no use any more: it was unplugged or reset, or a kernel of an NVIDIA device failed.
-OpenCL then refuses every call with one code or another. `DeviceState` remembers it, so that everything after the first failure
-ends at once in a `DeadObject`.
+Their names, the corresponding errors of `neurald.hal.errors`, and lost devices.
+
+A device is lost when its context can no longer be used: the device was unplugged or reset, or a
+kernel on an NVIDIA device failed. OpenCL then refuses every call with varying codes. `DeviceState`
+remembers the loss, so that all later operations raise `DeadObject` immediately.
 """
 
 from __future__ import annotations
@@ -99,7 +101,7 @@ NAMES: Final[Mapping[int, str]] = MappingProxyType(
     }
 )
 
-#: Its threads are in one process only.
+#: OpenCL's threads do not survive a fork.
 OPENCL: Final = Unforkable("OpenCL", "had used OpenCL", "uses it")
 
 _LOST = frozenset(
@@ -115,21 +117,21 @@ _LOST = frozenset(
 _NO_MEMORY = frozenset({MEM_OBJECT_ALLOCATION_FAILURE, OUT_OF_HOST_MEMORY, INVALID_BUFFER_SIZE})
 _BUILD_FAILURES = frozenset({BUILD_PROGRAM_FAILURE, -15, -17, -42, -43})
 
-#: Of a build's log, in an error's message.
+#: Number of lines of a build log that an error message contains.
 _LOG_LINES = 12
 
 
 def name(code: int) -> str:
-    """The symbolic name of an error code, and the code."""
+    """Returns the symbolic name of an error code, followed by the code."""
     return f"{NAMES.get(code, 'an error that OpenCL does not know')} ({code})"
 
 
 class DeviceState:
-    """Whether an open device is still there, and what its errors mean. May be used from several threads.
+    """Tracks whether an open device is usable, and converts its errors. Thread-safe.
 
     Args:
         device: its name, for messages.
-        is_nvidia: there a kernel that failed takes the context with it.
+        is_nvidia: whether a failed kernel invalidates the context.
     """
 
     def __init__(self, device: str, *, is_nvidia: bool = False) -> None:
@@ -139,19 +141,19 @@ class DeviceState:
         at_fork(self)
 
     def forked(self) -> None:
-        """Takes the device for lost in a child, which has none of the threads of OpenCL."""
+        """Marks the device as lost in a forked child, which has none of OpenCL's threads."""
         self._lost = self._lost or OPENCL.cause
 
     @property
     def is_lost(self) -> bool:
-        """Whether the device was lost; there is no way back."""
+        """Whether the device was lost; this is permanent."""
         return self._lost is not None
 
     def check(self) -> None:
-        """Does nothing while the device is there.
+        """Raises an error if the device was lost.
 
         Raises:
-            DeadObject: it was lost earlier.
+            DeadObject: the device was lost earlier.
         """
         if self._lost is not None:
             raise DeadObject(f"{self._device} was lost earlier: {self._lost}")
@@ -159,14 +161,15 @@ class DeviceState:
     def error(
         self, code: int, operation: str, *, kernel: str = "", after_launch: bool = False, detail: str = ""
     ) -> Error:
-        """The error to raise for a code; marks the device as lost where it says so.
+        """Returns the error to raise for a code, and records the loss of the device.
 
         Args:
-            code: not `SUCCESS`.
-            operation: what was tried, for people, such as "launching" or "clFinish".
-            kernel: which kernel it was about, if any.
-            after_launch: whether the call waited for kernels, so that it is their failure that it tells.
-            detail: what else is known, such as the log of a build.
+            code: any code but `SUCCESS`.
+            operation: the failed operation, for messages, such as "launching" or "clFinish".
+            kernel: the kernel concerned, if any.
+            after_launch: whether the call waited for kernels, so that the code may report their
+                failure.
+            detail: further information, such as a build log.
         """
         what = f"{operation}{f' of kernel {kernel}' if kernel else ''}: {name(code)}"
         message = f"{self._device}: {what}"
@@ -181,12 +184,14 @@ class DeviceState:
 
     @contextmanager
     def guard(self, operation: str, *, kernel: str = "", after_launch: bool = False) -> Iterator[None]:
-        """Turns what pyopencl raises inside into an error of the project; the arguments are those of `error`.
+        """Converts pyopencl's exceptions into the project's errors.
+
+        See `error` for the arguments.
 
         Raises:
-            DeadObject: the device is lost, or was already.
+            DeadObject: the device is lost, or was lost earlier.
             OutOfMemory: the device or the host lacks memory.
-            OpFailed: anything else.
+            OpFailed: anything else failed.
         """
         import pyopencl as cl
 
@@ -203,7 +208,10 @@ class DeviceState:
 
 
 def _shortened(log: str) -> str:
-    """The lines of a build's log that say most: from its first error on, or its first ones."""
+    """Returns the most useful lines of a build log.
+
+    From its first error on, or else its first lines.
+    """
     lines = [line.rstrip() for line in log.splitlines() if line.strip()]
     first = next((index for index, line in enumerate(lines) if "error:" in line.lower()), 0)
     chosen = lines[first : first + _LOG_LINES]

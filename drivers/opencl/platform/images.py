@@ -1,4 +1,4 @@
-"""Images over ranges of an open device's buffers: which there are, and how they are made."""
+"""Creates images over ranges of an open device's buffers, and finds out which are supported."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-#: How OpenCL calls the types of elements.
+#: OpenCL's names of the element types.
 _CHANNELS = {
     Scalar.INT8: "SIGNED_INT8",
     Scalar.UINT8: "UNSIGNED_INT8",
@@ -28,7 +28,10 @@ _CHANNELS = {
 
 
 def images_of(context: cl.Context, facts: DeviceFacts) -> Images | None:
-    """The images that kernels of a device read through; None where they read buffers, or it has none, which is logged."""
+    """Returns the images that kernels of a device may read.
+
+    None, with a log entry, if there are none.
+    """
     import pyopencl as cl
 
     if facts.storage is Storage.BUFFER:
@@ -60,17 +63,18 @@ def images_of(context: cl.Context, facts: DeviceFacts) -> Images | None:
 def image_over(
     context: cl.Context, buffer: cl.Buffer, part: Range, kind: Scalar, *, is_divided: bool
 ) -> cl.Image:
-    """An image of a range of a buffer; it keeps the buffer.
+    """Creates an image over a range of a buffer; the image keeps the buffer alive.
 
     Args:
-        context: of the buffer.
-        buffer: whose contents it has.
-        part: of that.
-        kind: of the elements.
-        is_divided: whether the device has images of parts of buffers; else the range begins where the buffer does.
+        context: the buffer's context.
+        buffer: the buffer that the image shows.
+        part: the range of it.
+        kind: the type of the elements.
+        is_divided: whether the device supports images of parts of buffers; otherwise the range
+            starts at the start of the buffer.
 
     Raises:
-        pyopencl.Error: there is none.
+        pyopencl.Error: the image cannot be created.
     """
     import pyopencl as cl
 
@@ -97,7 +101,10 @@ def _types(context: cl.Context) -> frozenset[Scalar]:
 
 
 def _is_divided(context: cl.Context, facts: DeviceFacts, kind: Scalar) -> bool:
-    """Whether there is an image of a part of a buffer: the standard leaves it open, and it is needed to stay within limits."""
+    """Returns True if images of parts of a buffer can be created.
+
+    The standard leaves this optional, and staying within the limits on sizes needs it.
+    """
     import pyopencl as cl
 
     size = max(256, facts.alignment_bytes)

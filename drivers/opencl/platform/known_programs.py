@@ -1,4 +1,4 @@
-"""The programs that a device has built, by what they were built from, so that the same kernel is not built for a second model."""
+"""Caches the programs that a device has built, so that no kernel is built twice."""
 
 from __future__ import annotations
 
@@ -12,17 +12,20 @@ from neurald.hal.process.fork import forkable_lock
 if TYPE_CHECKING:
     import pyopencl as cl
 
-#: Kernels that are known at the same time: those of some twenty large models.
+#: Capacity in kernels: those of about twenty large models.
 _MOST: Final = 1024
 
 
 def source_key(text: str, options: Sequence[str]) -> bytes:
-    """What is known of a program: a digest of its source and of the compiler's options. All on one device, with one driver."""
+    """Returns the key of a program: a digest of its source and of the compiler's options.
+
+    Keys are valid for one device and one driver version.
+    """
     return hashlib.sha256("\0".join((text, *options)).encode()).digest()
 
 
 class KnownPrograms:
-    """Programs by keys; those that were asked for last stay. Thread-safe."""
+    """Least-recently-used cache of programs. Thread-safe."""
 
     def __init__(self, most: int = _MOST) -> None:
         self._most = most
@@ -30,7 +33,7 @@ class KnownPrograms:
         self._programs: OrderedDict[bytes, cl.Program] = OrderedDict()
 
     def find(self, key: bytes) -> cl.Program | None:
-        """The program of a key; None if it is not known."""
+        """Returns the program of a key; None if it is not cached."""
         with self._lock:
             found = self._programs.get(key)
             if found is not None:
@@ -38,7 +41,7 @@ class KnownPrograms:
             return found
 
     def add(self, keys: Iterable[bytes], program: cl.Program) -> None:
-        """Knows a program under each of these keys from now on."""
+        """Stores a program under each of these keys."""
         with self._lock:
             for key in keys:
                 self._programs[key] = program

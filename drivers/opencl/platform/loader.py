@@ -1,7 +1,8 @@
-"""Loads pyopencl, and has OpenCL's loader find every vendor's library.
+"""Loads pyopencl and lets OpenCL's loader find every vendor's library.
 
-A library that no `.icd` file names, as those of many containers and wheels, is found too: for its one look the loader gets a
-folder with the system's `.icd` files and one for each such library.
+Libraries that no `.icd` file names, common in containers and wheels, are found too: while the
+loader searches, it is pointed to a folder with the system's `.icd` files and one for each such
+library.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from neurald.drivers.opencl.platform.errors import OPENCL
 from neurald.hal.errors import UnavailableDevice
 from neurald.hal.process.fork import forkable_lock
 
-#: With any of these the user says where the loader finds its libraries, and nothing is added.
+#: If any of these is set, the user controls where the loader searches, and nothing is added.
 _LOADER_VARIABLES = ("OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH")
-#: Names further libraries, but not every loader looks at it.
+#: Names further libraries, but not every loader honours it.
 _FILES_VARIABLE = "OCL_ICD_FILENAMES"
 _SYSTEM_VENDORS = Path("/etc/OpenCL/vendors")
 _LIBRARY = re.compile(
@@ -34,13 +35,15 @@ _lock = forkable_lock()
 
 
 def load() -> Any:
-    """The package, loaded when it is first needed: it is optional.
+    """Imports the optional package pyopencl on first use.
 
     Raises:
-        UnavailableDevice: it is not installed, or does not load, or the process was forked from one that had loaded it.
+        UnavailableDevice: it is not installed, fails to load, or the parent process used it before
+            a fork.
     """
     OPENCL.require()
-    # Its cache of programs would make a cold start look warm, and compiled programs are kept by the service's own.
+    # pyopencl's program cache would make a cold start look warm, and the service has its own cache
+    # of compiled programs.
     os.environ.setdefault("PYOPENCL_NO_CACHE", "1")
     try:
         import pyopencl
@@ -48,16 +51,18 @@ def load() -> Any:
         raise UnavailableDevice(
             f"OpenCL needs pyopencl: install neurald[opencl] with pip ({error})"
         ) from None
-    # Some runtimes log every build, and pyopencl warns of each; what matters of a log is in the errors.
+    # Some runtimes log every build, and pyopencl warns about each; errors contain the important
+    # part of the log.
     warnings.filterwarnings("ignore", category=pyopencl.CompilerWarning)
     return pyopencl
 
 
 @contextlib.contextmanager
 def all_libraries() -> Iterator[None]:
-    """Inside, OpenCL's loader also finds the libraries that no `.icd` file names.
+    """Makes OpenCL's loader also find libraries that no `.icd` file names.
 
-    The loader looks once in a process, when the platforms are first asked for, and keeps what it found.
+    The loader searches once per process, when the platforms are first requested, and keeps the
+    result.
     """
     with _lock, _vendors():
         yield
@@ -86,7 +91,7 @@ def _vendors() -> Iterator[None]:
 
 
 def _named_in(folder: Path) -> list[str]:
-    """The libraries that the `.icd` files of a folder name, as they name them."""
+    """Returns the libraries named by the `.icd` files of a folder, as written there."""
     names = []
     for file in sorted(folder.glob("*.icd")):
         with contextlib.suppress(OSError, UnicodeDecodeError):
@@ -95,9 +100,10 @@ def _named_in(folder: Path) -> list[str]:
 
 
 def _entries(named: Sequence[str], libraries: Sequence[Path]) -> list[str]:
-    """What is named, each file once, and one file of each vendor's library that is not named.
+    """Returns the named libraries without duplicates, and one library of each other vendor.
 
-    A name that stands for no file is kept, as the loader may know better, but does not stand for its vendor.
+    A name that matches no file is kept, because the loader may resolve it, but does not count for
+    its vendor.
     """
     files = {name: path for path in reversed(libraries) for name in (path.name, path.resolve().name)}
     entries: dict[Path, str] = {}
@@ -115,12 +121,12 @@ def _entries(named: Sequence[str], libraries: Sequence[Path]) -> list[str]:
 
 
 def _stem(library: str) -> str:
-    """The name of a library without its folder and its version."""
+    """Returns the name of a library without its folder and version."""
     return library.rpartition("/")[2].partition(".so")[0]
 
 
 def _libraries() -> list[Path]:
-    """The files of known vendors' libraries on this machine, in the order in which a program would find them."""
+    """Returns the known vendors' libraries on this machine, in the search order of the linker."""
     folders = [*os.environ.get("LD_LIBRARY_PATH", "").split(":"), f"{sys.prefix}/lib"]
     paths = [path for folder in folders if folder for path in sorted(Path(folder).glob("lib*.so*"))]
     # Ordinary users often lack /sbin in their PATH.

@@ -1,17 +1,20 @@
-"""How floats are computed and stored, and the change of a graph that does it.
+"""Floating-point modes, and the graph pass that applies them.
 
-A model is relaxed where it allows FLOAT32 to be calculated with the range and precision of FLOAT16. Sums are in FLOAT32 all the
-same, also on devices that have the arithmetic of halves (cl_khr_fp16). A half has 11 bits: a sum of products that has grown beyond
-2048 times one of them does not grow any more, and its error is up to 2^-11 of each partial sum for each term, where the tests of
-Android allow 5 · 2^-10 of a result. That would be kept for some tens of terms only, and layers have hundreds; and products
-beyond 65504 would be infinite in the midst of a sum that is not. What is computed point by point waits for memory, so that
-faster arithmetic would gain nothing there. Halves that are multiplied exactly and summed in FLOAT32 is what tensor cores do.
+A relaxed model allows FLOAT32 to be calculated with the range and precision of FLOAT16.
+Accumulators are nevertheless FLOAT32, even on devices with float16 arithmetic (cl_khr_fp16). A
+float16 has 11 significant bits: an accumulator that exceeds 2048 times a product no longer grows,
+and each term adds an error of up to 2^-11 of the partial sum, whereas Android's tests allow 5 ·
+2^-10 of a result. Only sums of some tens of terms would stay within that, and layers sum hundreds;
+products beyond 65504 would overflow although the sum does not. Elementwise operations are limited
+by memory bandwidth, so float16 arithmetic would not speed them up. Exact products of float16
+factors accumulated in FLOAT32 are what tensor cores compute.
 
-A value that is stored as FLOAT16 is off by at most 2^-11 of itself, or 2^-25 where it is below 2^-14; beyond 65504 it becomes
-infinite. That is all that the modes add to the error of FLOAT32: once for each value that a kernel stores, each constant, and
-each factor of a product. A sum of products of factors a and b is thus off by at most 2^-10 · Σ |a · b|, a pointwise function by
-2^-11 of the change that its operands cause and of its result. Whatever is not FLOAT32 in the model is computed exactly as without
-them.
+Storing a value as FLOAT16 has a relative error of at most 2^-11, or an absolute one of 2^-25 below
+2^-14; values beyond 65504 become infinite. The modes add no other error to FLOAT32: it occurs once
+for each value that a kernel stores, for each constant, and for each factor of a product. A sum of
+products of factors a and b is thus off by at most 2^-10 · Σ |a · b|; a pointwise function by 2^-11
+of its result plus the effect of the errors of its operands. All other types are computed exactly as
+without these modes.
 """
 
 from dataclasses import replace
@@ -28,27 +31,33 @@ from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
 
 class Precision(Enum):
-    """The modes of TFLite's GPU delegate. Whatever is computed from many numbers is summed in FLOAT32."""
+    """Modes of TFLite's GPU delegate. All of them accumulate in FLOAT32."""
 
-    #: As the model says.
+    #: As the model specifies.
     F32 = "f32"
-    #: FLOAT32 values between operations, and FLOAT32 weights, are stored as FLOAT16, and computed with in FLOAT32. Products of
-    #: what the model is given, and of sums, have those as factors as they are.
+    #: FLOAT32 values between operations and FLOAT32 weights are stored as FLOAT16 and computed with
+    #: in FLOAT32. Model inputs and accumulated values stay FLOAT32, also as factors of products.
     F32_F16 = "f32_f16"
-    #: The same; and every factor of a product is rounded to FLOAT16, for devices that multiply two of those faster.
+    #: Like F32_F16, but every factor of a product is rounded to FLOAT16, for devices that multiply
+    #: FLOAT16 faster.
     F16 = "f16"
 
 
 def suited(facts: DeviceFacts) -> Precision:
-    """The mode in which a device computes a relaxed model: halves save bandwidth, and suit tensor cores; CPUs would only convert them."""
+    """Returns the mode in which a device computes a relaxed model.
+
+    FLOAT16 saves bandwidth and suits tensor cores; CPUs would only convert it.
+    """
     return Precision.F32 if facts.is_cpu else Precision.F16
 
 
 def lower_precision(graph: Graph, precision: Precision) -> None:
-    """Stores FLOAT32 values between nodes, and constants, as FLOAT16, unless the mode is F32. Inputs and outputs stay.
+    """Stores FLOAT32 intermediate values and constants as FLOAT16, unless the mode is F32.
+
+    Inputs and outputs of the graph stay FLOAT32.
 
     Args:
-        graph: is changed in place.
+        graph: modified in place.
         precision: the mode.
     """
     if precision is Precision.F32:
@@ -58,7 +67,7 @@ def lower_precision(graph: Graph, precision: Precision) -> None:
     sums = {node.output for node in graph.nodes if not isinstance(node, Compute)}
 
     def half(value: Value) -> Value:
-        """What stands for a value from now on."""
+        """Returns the FLOAT16 replacement of a value, or the value itself."""
         if value.type is not Scalar.FLOAT32 or value in kept or value in sums:
             return value
         if value not in halves:
@@ -80,7 +89,10 @@ def lower_precision(graph: Graph, precision: Precision) -> None:
     nodes: list[Node] = []
 
     def factor(value: Value) -> Value:
-        """What stands for a factor of products; in the mode F16, what is stored as FLOAT32 is converted first."""
+        """Returns the replacement of a factor of products.
+
+        Mode F16 inserts a conversion of FLOAT32 values.
+        """
         stored = half(value)
         if stored.type is not Scalar.FLOAT32 or precision is not Precision.F16:
             return stored

@@ -1,27 +1,27 @@
-"""In which order the work-groups of a kernel that share out a sum add their parts."""
+"""The order in which work-groups of a split-K kernel add their partial sums."""
 
 from enum import Enum
 
 from neurald.drivers.settings import Settings
 from neurald.hal.errors import UnavailableDevice
 
-#: Says in which order: fast or ordered.
+#: Selects the order: fast or ordered.
 SUMS_VARIABLE = "NEURALD_OPENCL_SUMS"
 
 
 class Sums(Enum):
-    """How parts of sums of floats are added up."""
+    """Order in which partial sums of floats are added."""
 
-    #: In any order, where that is faster: results of two runs may differ as far as sums are rounded.
+    #: Any order, where that is faster: the rounding of results may differ between runs.
     FAST = "fast"
-    #: Always in the same order: all runs give the same bits.
+    #: Always the same order: all runs produce identical bits.
     ORDERED = "ordered"
 
 
 def sums_wanted(settings: Settings) -> Sums:
-    """What NEURALD_OPENCL_SUMS says.
+    """Returns the order that NEURALD_OPENCL_SUMS selects.
 
     Raises:
-        UnavailableDevice: it says something else.
+        UnavailableDevice: its value is invalid.
     """
     return settings.choice(SUMS_VARIABLE, Sums, UnavailableDevice) or Sums.FAST

@@ -1,9 +1,11 @@
-"""How kernels read what they do not write: from buffers, or through images where a device's cache of textures makes that faster.
+"""Decides whether kernels read from buffers, or through images to use the texture cache.
 
-Memory is the same either way: two buffers, see `neurald.drivers.compiler.memory.buffer_assignment`. An image is another view of a range of one of
-them, without a copy (`image1d_buffer_t`), whose texels are four elements that follow one another. What is written is written to the
-buffer, and found by the kernels that come later in the queue. So it is decided anew for each argument of each kernel whether
-it is an image: those that a kernel reads four elements at a time may be, unless a limit of the device forbids it.
+The memory is the same either way: two buffers, see
+`neurald.drivers.compiler.memory.buffer_assignment`. An image is a view of a range of one of them
+without a copy (`image1d_buffer_t`), whose texels are four consecutive elements. Kernels write to
+the buffer, and later kernels in the queue see the result. Each argument of each kernel is therefore
+decided on its own: arguments read four elements at a time may be images, unless a limit of the
+device forbids it.
 """
 
 from dataclasses import dataclass
@@ -14,33 +16,35 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.settings import Settings
 from neurald.hal.errors import UnavailableDevice
 
-#: Says how kernels read, whatever the device: buffer or image.
+#: Selects how kernels read, whatever the device: buffer or image.
 STORAGE_VARIABLE = "NEURALD_OPENCL_STORAGE"
 
 #: Elements of a texel.
 TEXEL = 4
-#: In the names of GPUs whose kernels read images: those for which TFLite's GPU delegate chooses textures. Others (Intel's, AMD's,
-#: NVIDIA's) cache what is read from buffers just as well, and processors have no textures at all.
+#: Name parts of GPUs whose kernels read images: those for which TFLite's GPU delegate chooses
+#: textures. Others (Intel, AMD, NVIDIA) cache buffer reads just as well, and CPUs have no textures.
 _WITH_TEXTURES = ("adreno", "qualcomm", "mali", "powervr", "imagination")
 
 
 class Storage(Enum):
-    """How kernels read."""
+    """Memory object that kernels read from."""
 
     BUFFER = "buffer"
     IMAGE = "image"
 
 
 def storage_of(name: str, vendor: str, settings: Settings, *, is_gpu: bool) -> Storage:
-    """What kernels of a device read; NEURALD_OPENCL_STORAGE goes before what suits it.
+    """Returns what kernels of a device read from.
+
+    NEURALD_OPENCL_STORAGE overrides the default of the device.
 
     Args:
-        name, vendor: as OpenCL tells them.
-        settings: of the driver.
-        is_gpu: whether it is one.
+        name, vendor: as reported by OpenCL.
+        settings: the driver's settings.
+        is_gpu: whether the device is a GPU.
 
     Raises:
-        UnavailableDevice: the variable says something else.
+        UnavailableDevice: the value of the variable is invalid.
     """
     wanted = settings.choice(STORAGE_VARIABLE, Storage, UnavailableDevice)
     if wanted is not None:
@@ -51,14 +55,15 @@ def storage_of(name: str, vendor: str, settings: Settings, *, is_gpu: bool) -> S
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Images:
-    """Which images an open device has over its buffers.
+    """Images that an open device supports over its buffers.
 
     Attributes:
-        types: of elements that there are images of.
-        most_texels: of an image.
-        most_arguments: images that a kernel may read.
-        is_divided: whether there are images of parts of a buffer; else only of a whole one, from its first byte.
-        alignment_bytes: what a part's first byte is a multiple of.
+        types: the element types of images.
+        most_texels: the limit on the size of an image.
+        most_arguments: the number of images that a kernel may read.
+        is_divided: whether an image may cover a part of a buffer; otherwise it starts at the first
+            byte.
+        alignment_bytes: the alignment of such a part.
     """
 
     types: frozenset[Scalar]
@@ -68,29 +73,32 @@ class Images:
     alignment_bytes: int
 
     def objection(self, value: Value) -> str:
-        """Why a value cannot be read through an image; "" if it can."""
+        """Returns the reason why a value cannot be read through an image; "" if it can."""
         if value.type not in self.types:
             return f"no images of {value.type.name}"
         if not value.count:
             return "no elements"
-        # An image begins at an aligned byte, and a value that is a part of another one may begin later.
+        # An image starts at an aligned byte; a value that is part of another one may start later.
         before = -(-self.alignment_bytes // (TEXEL * value.type.size_bytes)) if self.is_divided else 0
         return self._too_long(-(-value.count // TEXEL) + before)
 
     def objection_to_whole(self, size_bytes: int, kind: Scalar) -> str:
-        """Why there is no image of elements of a type over a whole buffer of so many bytes; "" if there is, or none is needed."""
+        """Returns the reason why a whole buffer cannot be an image of this element type.
+
+        Returns "" if it can, or if no such image is needed.
+        """
         if self.is_divided:
             return ""
         return self._too_long(size_bytes // (TEXEL * kind.size_bytes))
 
     def range_of(self, offset: int, size_bytes: int, buffer_bytes: int, kind: Scalar) -> "Range":
-        """What an image for a value is of.
+        """Returns the range of the buffer that an image for a value covers.
 
         Args:
-            offset: where in its buffer the value begins, in bytes; a multiple of those of a texel.
-            size_bytes: of the value.
-            buffer_bytes: of the buffer.
-            kind: of its elements.
+            offset: the start of the value in its buffer, in bytes; a multiple of a texel's size.
+            size_bytes: the size of the value.
+            buffer_bytes: the size of the buffer.
+            kind: the type of its elements.
         """
         texel_bytes = TEXEL * kind.size_bytes
         start = offset // self.alignment_bytes * self.alignment_bytes if self.is_divided else 0
@@ -106,12 +114,12 @@ class Images:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Range:
-    """A range of a buffer as an image.
+    """Range of a buffer that an image covers.
 
     Attributes:
         start: its first byte.
-        texels: how many it has.
-        first: which of them is the first of the value.
+        texels: its length.
+        first: the index of the value's first texel.
     """
 
     start: int

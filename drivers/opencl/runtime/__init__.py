@@ -1,1 +1,1 @@
-"""A compiled step on a device: programs, launches, transfers and the persistent kernel."""
+"""Runs a compiled step on a device: programs, launches, transfers and the persistent kernel."""

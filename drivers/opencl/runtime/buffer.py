@@ -1,4 +1,4 @@
-"""Memory of an OpenCL device in which values stay between executions."""
+"""Memory of an OpenCL device that holds values between executions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class CopyCount:
-    """How often values of device buffers went to and from the host. Thread-safe.
+    """Counts copies of device buffers to and from the host. Thread-safe.
 
     Attributes:
         to_device: copies into device buffers.
@@ -45,16 +45,16 @@ class CopyCount:
 class OpenClBuffer(DeviceBuffer):
     """Implements `DeviceBuffer` on an OpenCL device.
 
-    Executions copy it to and from their arena on the device. Its bytes come to the host only by `read`: when the
-    application copies it, or when a step on another device needs it.
+    Executions copy it to and from their arena on the device. Its bytes reach the host only through
+    `read`: when the application copies it, or a step on another device needs it.
 
     Args:
-        device: where it lies.
-        size_bytes: of the largest value that it can hold.
+        device: the device that holds it.
+        size_bytes: the size of the largest value that it can hold.
         copies: counts `read` and `write`.
 
     Raises:
-        OutOfMemory: the device has no room for it.
+        OutOfMemory: the device lacks memory for it.
         Error: the device failed.
     """
 
@@ -93,7 +93,7 @@ class OpenClBuffer(DeviceBuffer):
 
         self._require_room(target.size)
         if target.readonly:
-            raise BadData("device memory is copied to memory that is read-only")
+            raise BadData("device memory cannot be copied to read-only memory")
         if not target.size:
             return
         self._run(
@@ -103,7 +103,9 @@ class OpenClBuffer(DeviceBuffer):
 
     def _require_room(self, size_bytes: int) -> None:
         if size_bytes > self.size:
-            raise BadData(f"a value of {size_bytes} bytes; the device memory has room for {self.size}")
+            raise BadData(
+                f"a value of {size_bytes} bytes does not fit into device memory of {self.size} bytes"
+            )
 
     def _run(self, copy: Callable[[], object]) -> None:
         with self._lock, self.device.state.guard("copying device memory"):

@@ -1,4 +1,4 @@
-"""A compiled step as data: everything that it takes to run it on a device, and nothing of how it came about.
+"""A compiled step as data: everything needed to run it on a device.
 
 All values lie in two buffers, see `neurald.drivers.compiler.memory.buffer_assignment`.
 """
@@ -10,17 +10,18 @@ from neurald.drivers.compiler.memory.buffer_assignment import BufferLocation, Po
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.runtime.persistent_kernel import GAVE_UP
 
-#: Where in the zeros a persistent kernel says that a work-group gave up. What calls say of their requirements comes behind.
+#: Offset in the zeroed range of the abort flag of a persistent kernel. The status words of calls
+#: follow it.
 FLAGS = 4 * GAVE_UP
 
 
 class ImageUse(msgspec.Struct, frozen=True, array_like=True):
-    """An argument that is read through an image.
+    """Argument that is read through an image.
 
     Attributes:
         argument: its position.
-        type: of its elements.
-        size_bytes: of the value.
+        type: the type of its elements.
+        size_bytes: the size of the value.
     """
 
     argument: int
@@ -29,7 +30,7 @@ class ImageUse(msgspec.Struct, frozen=True, array_like=True):
 
 
 def image_uses(source: Source) -> tuple[ImageUse, ...]:
-    """The arguments of a source that are images."""
+    """Lists the arguments of a source that are images."""
     return tuple(
         ImageUse(position, source.arguments[position].type, source.arguments[position].size_bytes)
         for position in source.images
@@ -37,16 +38,17 @@ def image_uses(source: Source) -> tuple[ImageUse, ...]:
 
 
 class Call(msgspec.Struct, frozen=True, array_like=True):
-    """One kernel of the step, to run after those before it.
+    """One kernel of the step, which runs after its predecessors.
 
     Attributes:
         kernel: its name in the program.
-        places: its arguments, the one that is written first.
-        status: which of the step's statuses is its own, from 1 on; 0 where it has no requirements.
-        workspace: where in the arena its workspace is (`Source.workspace_bytes`); none where it needs none.
-        messages: what a failed requirement means; the first is number 1.
+        places: its arguments, the written one first.
+        status: the index of its status word, from 1 on; 0 if it has no requirements.
+        workspace: the offset of its workspace in the arena (`Source.workspace_bytes`); None if it
+            needs none.
+        messages: the meanings of failed requirements; the first has number 1.
         label: how the kernel computes, for profiles.
-        operations: the positions in the model of the operations that it stands for.
+        operations: the positions in the model of the operations that it implements.
         images: the arguments that are images.
         where: how messages name the operations.
     """
@@ -65,16 +67,18 @@ class Call(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Executable(msgspec.Struct, frozen=True, array_like=True):
-    """A step.
+    """Compiled step.
 
     Attributes:
-        arena_bytes, constants_bytes: of the buffers.
-        zeros, zeros_bytes: a part of the arena that is 0 before the first run, and after each that succeeds. It begins with
-            what work-groups meet with (see `persistent_kernel`), and what calls say of their requirements follows.
-        persistent: a kernel that runs all calls at once, where that is faster; None where it is not.
-        unshared_bytes: what the arena would have if no two values shared bytes.
-        text: the program with the kernels of `calls`; empty in what comes from a cache, where a binary stands for it. A
-            persistent kernel has a program of its own, which that binary is then of.
+        arena_bytes, constants_bytes: the sizes of the buffers.
+        zeros, zeros_bytes: the range of the arena that is 0 before the first run and after each
+            successful one. It starts with the memory of the grid barrier (see `persistent_kernel`),
+            followed by the status words of the calls.
+        persistent: a kernel that runs all calls at once, where that is faster; else None.
+        unshared_bytes: the size that the arena would have if no two values shared memory.
+        text: the program with the kernels of `calls`; empty if the step comes from a cache, where a
+            binary replaces it. A persistent kernel has its own program, and the binary is then of
+            that one.
     """
 
     calls: tuple[Call, ...]
@@ -90,6 +94,9 @@ class Executable(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def flags_bytes(self) -> int:
-        """Of what is to be looked at after a run: whether a work-group gave up, and the statuses. 0: nothing is."""
+        """Size of what is read back after a run: the abort flag and the status words.
+
+        0 if there are none.
+        """
         statuses = sum(1 for call in self.calls if call.status)
         return 4 * (1 + statuses) if statuses or self.persistent is not None else 0

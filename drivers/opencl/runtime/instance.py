@@ -1,4 +1,7 @@
-"""A step made ready to run: buffers, and kernels with their arguments set once. One execution at a time uses an instance."""
+"""A step that is ready to run: its buffers, and kernels with their arguments bound.
+
+One execution at a time uses an instance.
+"""
 
 import contextlib
 import time
@@ -25,19 +28,19 @@ from neurald.hal.errors import Error, OpFailed
 if TYPE_CHECKING:
     import pyopencl as cl
 
-#: Buffers of no bytes do not exist.
+#: OpenCL has no empty buffers.
 _LEAST_BYTES = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Route:
-    """How executions run whose inputs and outputs lie in the same kinds of memory.
+    """Commands for executions whose inputs and outputs lie in the same kinds of memory.
 
     Attributes:
         inputs: the numbers of the inputs that come from the host.
         outputs: the numbers of the outputs that go to the host; the others stay on the device.
-        staging: brings them there.
-        commands: of an execution.
+        staging: transfers both.
+        commands: the commands of an execution.
     """
 
     inputs: tuple[int, ...]
@@ -50,14 +53,15 @@ class Instance:
     """Buffers and bound kernels of an executable.
 
     Args:
-        device: to run on.
-        executable: what to run.
-        program: its kernels.
+        device: the device to run on.
+        executable: the calls to run.
+        program: the program with their kernels.
         constants: the buffer of constants, which all instances share.
 
     Raises:
-        OutOfMemory: the device has no room for another arena.
-        ResourceExhaustedPersistent, ResourceExhaustedTransient: its account may not have so much.
+        OutOfMemory: the device lacks memory for another arena.
+        ResourceExhaustedPersistent, ResourceExhaustedTransient: the memory exceeds the limits of
+            its account.
     """
 
     def __init__(
@@ -74,7 +78,7 @@ class Instance:
         self._sync = self._arena_part(executable.zeros, SYNC_BYTES)
         self._flags = np.zeros(executable.flags_bytes // 4, np.int32)
         self._flags_address = self._flags.ctypes.data
-        #: What the flags are when all is well.
+        #: Value of the flags after a successful run.
         self._good = bytes(executable.flags_bytes)
         self._input_numbers = [
             number for number, port in enumerate(executable.inputs) if port.offset is not None
@@ -87,7 +91,7 @@ class Instance:
         self._routes: dict[tuple[tuple[int, ...], tuple[int, ...]], _Route] = {}
 
     def _route(self, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> "_Route":
-        """The commands of executions in which these inputs and outputs lie on the host."""
+        """Returns the commands for executions in which these inputs and outputs lie on the host."""
         executable = self._executable
         flags = Region(
             buffer=self._arena, size_bytes=executable.flags_bytes, offset_bytes=executable.zeros + FLAGS
@@ -119,7 +123,7 @@ class Instance:
     def _copy_buffers(
         self, places: "Sequence[int | OpenClBuffer | None]", ports: Sequence[Port], *, to_arena: bool
     ) -> None:
-        """Enqueues the copies between the arena and the buffers of the device among these places."""
+        """Enqueues the copies between the arena and those of the places that are device buffers."""
         import pyopencl as cl
 
         for place, port in zip(places, ports, strict=True):
@@ -153,12 +157,15 @@ class Instance:
         return Launch(kernel=kernel, name=call.kernel, groups=groups, local_size=call.local_size)
 
     def _arena_part(self, offset: int, size_bytes: int) -> "cl.Buffer":
-        """A part of the arena; whoever makes it an argument keeps it, kernels do not."""
+        """Returns a part of the arena.
+
+        The caller must keep it: kernels do not keep their arguments alive.
+        """
         with self._device.state.guard("dividing the arena"):
             return self._arena.get_sub_region(offset, size_bytes)
 
     def meets(self, call: Call, groups: int) -> bool:
-        """Whether so many work-groups of a persistent kernel are on the device together.
+        """Returns True if this many work-groups are resident on the device together.
 
         Raises:
             Error: the device failed.
@@ -185,13 +192,14 @@ class Instance:
         """Runs the step; returns the nanoseconds from the first command to the end of the last.
 
         Args:
-            inputs: the address of each input, with exactly as many bytes as it has, or the buffer that it is in.
-            outputs: the address where each output goes, or the buffer.
-            portions: how commands are divided, if the execution may be stopped.
-            stops: whether it is to be stopped; None is returned then, and the outputs are undefined.
+            inputs: the address of each input, which has exactly the input's size, or the buffer
+                that holds it.
+            outputs: the destination address of each output, or its buffer.
+            portions: how the commands are divided, if the execution may be stopped.
+            stops: whether to stop; then the result is None and the outputs are undefined.
 
         Raises:
-            OpFailed: a requirement of an operation does not hold; the outputs are undefined.
+            OpFailed: a requirement of an operation is violated; the outputs are undefined.
             Error: the device failed.
         """
         route = self._route_for(inputs, outputs)
@@ -199,7 +207,7 @@ class Instance:
         for slot, number in enumerate(route.inputs):
             source = inputs[number]
             if source is None or isinstance(source, OpenClBuffer):
-                raise OpFailed(f"input {number} is omitted, which the compiled model does not foresee")
+                raise OpFailed(f"input {number} is omitted; the compiled model requires it")
             staging.put(slot, source)
         for slot, number in enumerate(route.outputs):
             target = outputs[number]
@@ -225,7 +233,7 @@ class Instance:
             self._require()
         except BaseException:
             if has_buffers:
-                # What was enqueued uses the caller's memory.
+                # Enqueued commands use the caller's memory.
                 with contextlib.suppress(Error):
                     self._finish()
             staging.forget()
@@ -244,7 +252,10 @@ class Instance:
                 raise OpFailed(f"{call.where}: {call.messages[code - 1]}")
 
     def launch(self) -> int:
-        """Runs the kernels that `run` does, and no transfers, on whatever is in the arena; returns the nanoseconds.
+        """Runs the kernels of `run` without transfers, on the present contents of the arena.
+
+        Returns:
+            The nanoseconds that the kernels took.
 
         Raises:
             Error: the device failed.
@@ -254,15 +265,15 @@ class Instance:
         started = time.monotonic_ns()
         self._kernels.run(self._queue)
         elapsed = time.monotonic_ns() - started
-        # Requirements may not hold for what was there.
+        # The present contents may violate requirements of operations.
         self._clear_zeros()
         return elapsed
 
     def profile(self, program: Program | None = None) -> tuple[KernelTime, ...]:
-        """The time of each kernel in a run on whatever is in the arena, one by one also where one runs all at once.
+        """Measures each kernel of the step on the present contents of the arena, one by one.
 
         Args:
-            program: with a kernel for each call, if the instance's own has none.
+            program: a program with a kernel for each call, if the instance's own has none.
 
         Raises:
             Error: the device failed.
@@ -284,13 +295,13 @@ class Instance:
         )
 
     def close(self) -> None:
-        """Gives pinned memory back."""
+        """Releases pinned memory."""
         for route in (self._on_host, *self._routes.values()):
             route.staging.close()
 
 
 def allocate(device: DeviceContext, size_bytes: int) -> "cl.Buffer":
-    """A buffer of the device; the caller has reserved the memory.
+    """Allocates a device buffer; the caller has reserved the memory.
 
     Raises:
         OutOfMemory: there is not enough memory.
@@ -304,7 +315,7 @@ def allocate(device: DeviceContext, size_bytes: int) -> "cl.Buffer":
 def clear(
     device: DeviceContext, queue: "cl.CommandQueue", buffer: "cl.Buffer", offset: int, size_bytes: int
 ) -> None:
-    """Makes a range of a buffer 0, before what is enqueued later."""
+    """Fills a range of a buffer with zeros, before commands that are enqueued later."""
     import pyopencl as cl
 
     with device.state.guard("clearing a buffer"):
@@ -314,7 +325,10 @@ def clear(
 def bound_launch(
     device: DeviceContext, program: Program, call: Call, buffers: dict[Base, Any], status: int
 ) -> Launch:
-    """A kernel with its arguments set, as `program_text.kernel_text` takes them; its status is at that place of the arena."""
+    """Creates a kernel with bound arguments, in the order that `program_text.kernel_text` defines.
+
+    `status` is the offset of its status word in the arena.
+    """
     kernel = program.new_kernel(call.kernel)
     images = {use.argument: use for use in call.images}
     kept: list[Any] = []
@@ -343,10 +357,13 @@ def bound_launch(
 def _image(
     device: DeviceContext, buffer: "cl.Buffer", place: BufferLocation, use: ImageUse
 ) -> tuple["cl.Image", int]:
-    """An image with a value of a buffer, and which texel has its first elements."""
+    """Creates an image that contains a value of a buffer.
+
+    Returns it and the index of the value's first texel.
+    """
     images = device.facts.images
     if images is None:
-        raise OpFailed(f"{device.facts.name} reads no images, and the compiled model has some")
+        raise OpFailed(f"{device.facts.name} does not read images, but the compiled model requires them")
     part = images.range_of(place.offset, use.size_bytes, buffer.size, use.type)
     image = image_over(device.context, buffer, part, use.type, is_divided=images.is_divided)
     return image, part.first

@@ -1,6 +1,6 @@
 """Runs a step's commands (transfers and kernels) from native code.
 
-Python calls the loop of `native_loop` once for each execution, and other threads run meanwhile.
+Python calls the loop of `native_loop` once per execution, without holding the GIL.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """One kernel, all its arguments set. Whoever makes it keeps the buffers that are its arguments.
+    """Kernel with all arguments bound. The creator must keep the buffers that are its arguments.
 
     Attributes:
-        kernel: pyopencl's; one execution at a time may use it.
+        kernel: pyopencl's kernel; one execution at a time may use it.
         name: for messages and profiles.
-        groups: how many work-groups; 0 launches nothing.
-        local_size: work-items of each group.
-        images: those that are its arguments, which are kept here.
+        groups: the number of work-groups; 0 launches nothing.
+        local_size: work-items per group.
+        images: its image arguments, which are kept alive here.
     """
 
     kernel: cl.Kernel
@@ -41,10 +41,11 @@ class Launch:
 
 
 class Transfer:
-    """A copy between host memory, which may be another for each execution, and a range of a buffer.
+    """Copy between host memory, which may differ for each execution, and a range of a buffer.
 
     Attributes:
-        address: of the host memory, which must stay until the queue has finished; 0: none yet, which is an error.
+        address: the address of the host memory, which must remain valid until the queue has
+            finished; 0 if it is not set, which is an error.
     """
 
     __slots__ = ("_address", "buffer", "offset_bytes", "size_bytes", "to_device")
@@ -67,37 +68,37 @@ class Transfer:
 
     @property
     def cell(self) -> int:
-        """Where native code finds the address."""
+        """Address of the cell from which native code reads the host address."""
         return ctypes.addressof(self._address)
 
 
-#: What a `CommandList` runs.
+#: Commands of a `CommandList`.
 Command: TypeAlias = Launch | Transfer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchTime:
-    """How long one launch of a kernel ran on the device, in nanoseconds."""
+    """Time that one launch of a kernel took on the device, in nanoseconds."""
 
     name: str
     duration_ns: int
 
 
 class CommandList:
-    """Commands that run one after another, as often as wanted.
+    """Sequence of commands that can be run any number of times.
 
-    Several threads may run different lists at the same time, each with a queue of its own.
+    Several threads may run different lists at the same time, each with its own queue.
     """
 
     def __init__(self, device: DeviceContext, commands: Sequence[Command]) -> None:
-        """Prepares the commands; empty ones are left out.
+        """Encodes the commands; empty ones are left out.
 
         Args:
-            device: that all kernels and buffers are of.
-            commands: kept, with their kernels and buffers.
+            device: the device of all kernels and buffers.
+            commands: kept alive, with their kernels and buffers.
 
         Raises:
-            UnavailableDevice: pyopencl's OpenCL library cannot be called.
+            UnavailableDevice: pyopencl's OpenCL library does not export the functions.
         """
         self._device = device
         self._commands = tuple(
@@ -110,26 +111,28 @@ class CommandList:
         """Enqueues all commands in order, with the flushes that the device needs.
 
         Args:
-            queue: an in-order queue that no other thread uses meanwhile.
-            finish: wait for their end. Without it the caller has to wait, and meanwhile keeps all host memory.
+            queue: an in-order queue that no other thread uses at the same time.
+            finish: whether to wait for completion. Otherwise the caller must wait, and keep all
+                host memory until then.
 
         Raises:
-            DeadObject: the device is lost, or was already.
-            OutOfMemory, OpFailed: a command failed; the message names its kernel. Nothing runs any more.
+            DeadObject: the device is lost, or was lost earlier.
+            OutOfMemory, OpFailed: a command failed; the message names its kernel. No command is
+                running any more.
         """
         self._device.state.check()
         self._run(queue, 0, len(self._commands), finish=finish)
 
     def run_in_portions(self, queue: cl.CommandQueue, portions: Portions, stops: Callable[[], bool]) -> bool:
-        """Runs like `run`, but never enqueues far ahead of the device.
+        """Runs like `run`, but enqueues only little ahead of the device.
 
         Args:
             queue: see `run`.
-            portions: how the commands are divided; learns from this run.
-            stops: whether to leave out what is not enqueued yet; asked before each portion.
+            portions: how the commands are divided; updated by this run.
+            stops: whether to skip what is not enqueued yet; called before each portion.
 
         Returns:
-            Whether all commands have run. In either case nothing runs any more.
+            True if all commands have run. In either case no command is running any more.
 
         Raises:
             Error: see `run`.
@@ -162,7 +165,7 @@ class CommandList:
                     since = now
                 under_way = following
         except BaseException:
-            # What was enqueued before uses the caller's memory.
+            # Enqueued commands use the caller's memory.
             self._finish(queue)
             raise
         self._finish(queue)
@@ -187,10 +190,10 @@ class CommandList:
             queue.finish()
 
     def profile(self, queue: cl.CommandQueue) -> tuple[LaunchTime, ...]:
-        """Runs all commands like `run`, and tells the time of each kernel, in order.
+        """Runs all commands like `run`; returns the time of each kernel, in order.
 
         Args:
-            queue: made with `profiling=True`.
+            queue: created with `profiling=True`.
 
         Raises:
             Error: see `run`.
@@ -199,7 +202,7 @@ class CommandList:
         try:
             events = self._enqueue_with_events(queue)
         finally:
-            # Also after a failure: what was enqueued before it uses the caller's memory.
+            # Also after a failure: commands enqueued before it use the caller's memory.
             with self._device.state.guard("running kernels", after_launch=True):
                 queue.finish()
         with self._device.state.guard("asking for times"):
@@ -209,7 +212,7 @@ class CommandList:
             )
 
     def _enqueue_with_events(self, queue: cl.CommandQueue) -> list[tuple[str, cl.Event]]:
-        """Enqueues all commands; the name and the event of each kernel."""
+        """Enqueues all commands; returns the name and the event of each kernel."""
         import pyopencl as cl
 
         events: list[tuple[str, cl.Event]] = []
@@ -239,7 +242,8 @@ class CommandList:
         state = self._device.state
         if failed == count:
             raise state.error(code.value, "running kernels", after_launch=True)
-        # What was enqueued before uses the caller's memory, and may be what lost the device.
+        # Commands enqueued before the failure use the caller's memory, and may be what lost the
+        # device.
         with state.guard("running kernels", after_launch=True):
             queue.finish()
         command = self._commands[first + failed]

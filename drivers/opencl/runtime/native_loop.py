@@ -1,7 +1,7 @@
-"""The loop that enqueues commands, and the copying of what it transfers, in machine code.
+"""Enqueues commands and copies memory in machine code.
 
-An enqueue costs 4 to 5 µs in the driver; Python adds half as much again. So a loop that LLVM compiles once for the process
-calls OpenCL for all commands of a step.
+An enqueue costs 4 to 5 µs in the driver, and Python adds half as much again. Therefore a loop,
+compiled once per process with LLVM, calls OpenCL for all commands of a step.
 """
 
 from __future__ import annotations
@@ -18,14 +18,18 @@ from neurald.drivers.opencl.platform.errors import SUCCESS
 from neurald.hal.errors import UnavailableDevice
 from neurald.hal.process.fork import hold_over_fork
 
-#: The kinds of commands.
+#: Kinds of commands.
 KERNEL: Final = 0
 WRITE: Final = 1
 READ: Final = 2
 
 
 class Encoded(ctypes.Structure):
-    """What the native loop reads: of a kernel the global and the local size, of a transfer the offset and the size."""
+    """Command as the native loop reads it.
+
+    `first` and `second` are the global and local size of a kernel, or the offset and size of a
+    transfer.
+    """
 
     _fields_ = [
         ("kind", ctypes.c_int64),
@@ -37,39 +41,40 @@ class Encoded(ctypes.Structure):
 
 
 _LOOP = ctypes.CFUNCTYPE(
-    ctypes.c_int64,  # the position of the command that failed; their number where finishing did
-    ctypes.c_void_p,  # queue
-    ctypes.c_int64,  # number of commands
-    ctypes.c_void_p,  # commands
-    ctypes.c_int64,  # flush_every
-    ctypes.c_int64,  # whether to finish
-    ctypes.c_void_p,  # where the error code goes
+    ctypes.c_int64,  # Position of the failed command; the number of commands if finishing failed.
+    ctypes.c_void_p,  # The queue.
+    ctypes.c_int64,  # Number of commands.
+    ctypes.c_void_p,  # The commands.
+    ctypes.c_int64,  # The value of `flush_every`.
+    ctypes.c_int64,  # Whether to finish.
+    ctypes.c_void_p,  # Address of the error code.
 )
-_COPY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)  # target, source, bytes
-#: What is copied at a time.
+# Target, source, bytes.
+_COPY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+#: Bytes per copy instruction.
 _COPIED_BYTES = 64
 _FUNCTIONS = ("clEnqueueNDRangeKernel", "clEnqueueWriteBuffer", "clEnqueueReadBuffer", "clFlush", "clFinish")
 
-#: Other locks of LLVM's are not free in a child that is forked meanwhile.
+#: Held during a fork, because LLVM's own locks would stay locked in the child.
 _lock = threading.Lock()
 hold_over_fork(_lock)
-#: What `_compile` has made, once.
+#: Result of `_compile`, once it has run.
 _compiled: list[tuple[Any, Any, Any]] = []
 
 
 def native_loop() -> Any:
-    """The loop, compiled when it is first asked for.
+    """Returns the loop, compiled on first use.
 
     Raises:
-        UnavailableDevice: pyopencl's OpenCL library does not show its functions.
+        UnavailableDevice: pyopencl's OpenCL library does not export its functions.
     """
     return _functions()[0]
 
 
 def native_copy() -> Any:
-    """A function of two addresses and a number of bytes: it copies what is at the second one to the first.
+    """Returns a native function `copy(target, source, bytes)`.
 
-    With a few hundred kilobytes it takes three quarters of the time that `ctypes.memmove` does.
+    For a few hundred kilobytes it takes three quarters of the time of `ctypes.memmove`.
 
     Raises:
         UnavailableDevice: see `native_loop`.
@@ -85,7 +90,10 @@ def _functions() -> tuple[Any, Any, Any]:
 
 
 def _compile(addresses: dict[str, int]) -> tuple[Any, Any, Any]:
-    """The loop that calls the functions at these addresses, the copying, and what keeps their machine code alive."""
+    """Compiles the module.
+
+    Returns the loop, the copy function, and the engine that owns their code.
+    """
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     module = llvm.parse_assembly(str(_loop_module(addresses)))
@@ -101,10 +109,13 @@ def _compile(addresses: dict[str, int]) -> tuple[Any, Any, Any]:
 
 
 def _addresses() -> dict[str, int]:
-    """Where OpenCL's functions are, in the very library that pyopencl calls: handles are of no use in another one."""
+    """Returns the addresses of OpenCL's functions in the library that pyopencl uses.
+
+    Handles are not valid in another library.
+    """
     import pyopencl
 
-    # A look-up through the extension module also goes through the libraries that it is linked to.
+    # A look-up through the extension module also searches the libraries that it is linked to.
     library = ctypes.CDLL(pyopencl._cl.__file__)
     try:
         return {name: ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in _FUNCTIONS}
@@ -115,7 +126,7 @@ def _addresses() -> dict[str, int]:
 
 
 def _loop_module(addresses: dict[str, int]) -> ir.Module:
-    """The loop as LLVM's code; `flush_every` and the commands are those of `CommandList`.
+    """Builds the loop as LLVM IR; `flush_every` and the commands are those of `CommandList`.
 
     for i in range(count):
         code = enqueue(queue, commands[i])      # by its kind
@@ -201,7 +212,7 @@ def _loop_module(addresses: dict[str, int]) -> ir.Module:
     builder.position_at_end(blocks["succeeded"])
     following = builder.add(index, i64(1))
     builder.store(following, position)
-    # An unsigned remainder by the largest number stands for "never".
+    # A remainder by the largest unsigned number never becomes 0.
     period = builder.select(builder.icmp_signed("==", flush_every, i64(0)), i64(-1), flush_every)
     due = builder.icmp_unsigned("==", builder.urem(following, period), i64(0))
     builder.cbranch(due, blocks["flush"], blocks["next"])
@@ -232,7 +243,7 @@ def _loop_module(addresses: dict[str, int]) -> ir.Module:
 
 
 def _add_copy(module: ir.Module) -> None:
-    """Adds the function `copy`: as many whole vectors as there are, then byte by byte."""
+    """Adds the function `copy`: whole vectors first, then single bytes."""
     i64, byte = ir.IntType(64), ir.IntType(8)
     pointer, vector = byte.as_pointer(), ir.VectorType(byte, _COPIED_BYTES)
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [pointer, pointer, i64]), name="copy")

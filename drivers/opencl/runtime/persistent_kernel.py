@@ -1,21 +1,25 @@
-"""A whole step as one kernel, whose work-groups stay on the device and wait for each other between phases.
+"""Runs a whole step as one persistent kernel, with grid barriers between its phases.
 
-A phase is what a kernel of its own would be: the groups of a source, shared out among the work-groups that are there. Between
-a phase and one that depends on it, all work-groups meet at a barrier: each adds one to a counter in global memory and waits
-until all have. That needs every work-group to be on the device at the same time, which only some runtimes are known to
-do, up to a number that a trial finds (`resident_groups`): a launch that does nothing but meet.
+A phase does the work of a separate kernel: the groups of a source, distributed over the resident
+work-groups. Between a phase and one that depends on it there is a grid barrier: each work-group
+increments a counter in global memory and waits until all have done so. This requires all
+work-groups to be resident on the device at the same time, which only some runtimes are known to
+guarantee, up to a number found by trial (`resident_groups`) with a launch that only runs the
+barrier.
 
-Nobody waits for ever. A work-group that has waited too long writes down that it gave up, and makes the counter so large that
-nobody waits any more, so that the kernel ends; what it computed is then worthless, and the execution fails.
+No work-group waits forever. One that exceeds its spin limit sets an abort flag and raises the
+counter so far that no work-group waits any more, so the kernel ends. Its results are then invalid
+and the execution fails.
 
-Instructions that run for the first time are waited for, and in a whole step nearly all do. So functions are called, not written
-out at each call: what several phases run is then in the cache of instructions when it is needed again. And of a phase itself there
-is as little as can be.
+Instructions that run for the first time must be fetched, and in a whole step nearly all do.
+Functions are therefore called instead of inlined, so that code shared by several phases stays in
+the instruction cache, and the code of each phase is kept minimal.
 
-A function that says so waits itself, after it has begun: it asks for constants first, which never change, so that they are on
-their way while it waits (`Source.waits`).
+A function may contain the wait itself (`Source.waits`): it first requests constants, which never
+change, so that they are loaded while it waits.
 
-The kernel's last two arguments are its synchronisation memory and how many phases it runs. With no phases it only meets.
+The kernel's last two arguments are its synchronisation memory and the number of phases. With no
+phases it only runs the barrier.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,31 +31,34 @@ from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
 #: Work-items of a work-group, unless a source with barriers asks for another number.
 ITEMS: Final = 256
-#: Synchronisation memory, in `uint`s. Meetings are counted at 0 or at `_COUNT_PITCH`: `_WHICH` says in which of both a launch begins
-#: with zero; a launch makes the other one zero for the next.
+#: Layout of the synchronisation memory, in `uint`s. The barrier counter is at 0 or at
+#: `_COUNT_PITCH`. `_WHICH` selects the one that a launch uses, which starts at zero; the launch
+#: clears the other one for the next launch.
 _COUNT_PITCH, _WHICH = 8, 16
-#: Counters of work-groups by their places: those that are the first on a compute unit, others, and all of each unit.
+#: Counters that number the work-groups: the first one on each compute unit, the others, and all
+#: work-groups per compute unit.
 _FIRST_ONES, _OTHERS, _UNITS, _UNIT_COUNT = 32, 48, 64, 256
-#: Where in it, in `uint`s, a kernel says that a work-group has given up; the host clears all of it then.
+#: Index of the abort flag, in `uint`s. The host clears the whole memory after an abort.
 GAVE_UP: Final = _UNITS + _UNIT_COUNT
-#: Of synchronisation memory: zero before the first launch and after one that failed.
+#: Size of the synchronisation memory, which is zero before the first launch; the host clears it
+#: after a failure.
 SYNC_BYTES: Final = 4 * GAVE_UP + 128
-#: How often a work-group looks before it gives up: about two seconds; and in a launch that only meets, some milliseconds.
+#: Spin limits: about two seconds, and some milliseconds for a trial launch of the barrier alone.
 _PATIENCE, _TRIAL_PATIENCE = 1 << 22, 1 << 15
-#: What whoever gives up puts into the counter of meetings: more than any number that others wait for.
+#: Value of the barrier counter after an abort: larger than any number that is waited for.
 _ALL_HAVE_COME = 1 << 31
-#: Some runtimes cannot call functions with barriers: they are written out there.
+#: Some runtimes cannot call functions that contain barriers; there they are inlined.
 _CALLED = "__attribute__((noinline))"
-#: Work-groups that may share a compute unit.
+#: Maximum number of work-groups per compute unit.
 _MOST_PER_UNIT = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Region:
-    """Bytes of memory.
+    """Range of a buffer.
 
     Attributes:
-        base: of which buffer.
+        base: the buffer.
         start, stop: the first byte, and the one after the last.
     """
 
@@ -60,19 +67,21 @@ class Region:
     stop: int
 
     def overlaps(self, other: "Region") -> bool:
-        """Whether both have a byte in common."""
+        """Returns True if both have a byte in common."""
         return self.base == other.base and self.start < other.stop and other.start < self.stop
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Phase:
-    """A source, and the memory that it works on.
+    """Source and the memory that it accesses.
 
     Attributes:
-        pointers: C expressions of the arguments' pointers, of the arguments' types.
-        regions: where those point to; None: memory that no phase writes. The first one is written.
+        pointers: C expressions of the pointer arguments, with the arguments' types.
+        regions: the memory that they point to; None if no phase writes it. The first one is the
+            output.
         status: the C expression of the pointer to the status.
-        workspace: that of the workspace, if the source asks for one, and its region.
+        workspace, workspace_region: the pointer expression and memory of the workspace, if the
+            source needs one.
     """
 
     source: Source
@@ -84,25 +93,29 @@ class Phase:
 
     @property
     def written(self) -> tuple[Region, ...]:
-        """What it writes."""
+        """Memory that the phase writes."""
         return tuple(each for each in (self.regions[0], self.workspace_region) if each is not None)
 
     @property
     def touched(self) -> tuple[Region, ...]:
-        """What it reads or writes."""
+        """Memory that the phase reads or writes."""
         return tuple(each for each in (*self.regions, self.workspace_region) if each is not None)
 
 
 def is_offered(facts: DeviceFacts) -> bool:
-    """Whether work-groups of a launch that fits are known to be on the device together.
+    """Returns True if the device is known to keep all work-groups of a fitting launch resident.
 
-    Not where kernels read images: phases have pointers only, and caches of textures would keep what a phase before has changed.
+    Devices whose kernels read images are excluded: phases have pointers only, and texture caches
+    would return stale data of earlier phases.
     """
     return facts.images is None and facts.is_nvidia_from((7, 0))
 
 
 def local_size(sources: Sequence[Source]) -> int | None:
-    """Work-items of a group of the one kernel; None where the sources cannot share one."""
+    """Returns the work-group size of the persistent kernel.
+
+    None if the sources require different ones.
+    """
     sizes = {source.local_size for source in sources if source.has_barriers}
     if len(sizes) > 1:
         return None
@@ -110,7 +123,10 @@ def local_size(sources: Sequence[Source]) -> int | None:
 
 
 def barriers(phases: Sequence[Phase]) -> tuple[bool, ...]:
-    """Before which phases the work-groups meet: where a phase and one since the last meeting cannot run side by side."""
+    """Returns, for each phase, whether a grid barrier precedes it.
+
+    A barrier is needed if the phase conflicts with one since the last barrier.
+    """
     found = []
     running: list[Phase] = []
     for phase in phases:
@@ -129,14 +145,15 @@ def _conflict(first: Phase, second: Phase) -> bool:
 
 
 def resident_groups(facts: DeviceFacts, meet: Callable[[int], bool]) -> int:
-    """How many work-groups are on the device together.
+    """Returns how many work-groups can be resident on the device together.
 
     Args:
         facts: the device.
-        meet: launches the kernel with so many work-groups and no phases; whether none gave up.
+        meet: launches the kernel with a number of work-groups and no phases; returns False if one
+            aborted.
 
     Returns:
-        A multiple of the device's compute units; 0 where not even one work-group for each fits.
+        A multiple of the device's compute units; 0 if not even one work-group per unit fits.
     """
     for each in range(_MOST_PER_UNIT, 0, -1):
         if meet(each * facts.compute_units):
@@ -145,10 +162,10 @@ def resident_groups(facts: DeviceFacts, meet: Callable[[int], bool]) -> int:
 
 
 def meeting_text(*, is_nvidia: bool) -> str:
-    """What the kernels of `kernel_text` call, once for a program.
+    """Returns the functions that the kernels of `kernel_text` call, needed once per program.
 
     Args:
-        is_nvidia: whether memory is ordered by PTX; else by OpenCL's fences.
+        is_nvidia: whether PTX orders memory accesses; otherwise OpenCL's fences do.
     """
     return (
         (_MACROS + _PLACE[is_nvidia] + _BARRIER[is_nvidia] + _CALLS + _LEAVE)
@@ -166,19 +183,24 @@ def meeting_text(*, is_nvidia: bool) -> str:
 
 
 def kernel_text(name: str, parameters: str, phases: Sequence[Phase], *, least_groups: int = 1) -> str:
-    """The kernel, for a program that has `meeting_text` and the functions of all sources (see `program_text.function_text`).
+    """Returns the kernel's text.
+
+    The program must also contain `meeting_text` and the functions of all sources (see
+    `program_text.function_text`).
 
     Args:
-        name: of the kernel.
-        parameters: of the kernel, those that the phases' expressions name.
-        phases: in order; `local_size` gives a number for their sources.
-        least_groups: with how many work-groups it is launched at least; so many are alone on their compute units.
+        name: the name of the kernel.
+        parameters: the kernel's parameters, which the phases' expressions refer to.
+        phases: in order; `local_size` must accept their sources.
+        least_groups: the minimum number of work-groups of a launch, which each have their own
+            compute unit.
     """
     items = local_size([phase.source for phase in phases])
     assert items is not None  # noqa: S101 - callers ask
     scratch = max([16, *(phase.source.scratch_bytes for phase in phases)])
     meetings = barriers(phases)
-    # Alone on its compute unit, one place is as good as another. Places are counted anew only if there are meetings.
+    # With one work-group per compute unit, the numbering does not matter. Numbers are only assigned
+    # if there are barriers.
     place = "(int)get_group_id(0)"
     if any(meetings):
         place = (
@@ -190,7 +212,7 @@ def kernel_text(name: str, parameters: str, phases: Sequence[Phase], *, least_gr
         f"  __local uchar scratch[{scratch}] __attribute__((aligned(16)));",
         "  const int groups = (int)get_num_groups(0), lid = (int)get_local_id(0);",
         f"  const int first = {place};",
-        # Which counter is used, in the highest bit, and what it has to come to.
+        # The highest bit selects the counter; the rest is the count to wait for.
         f"  uint target = sync[{_WHICH}] << 31;",
         f"  if (phases == 0) neurald_meet(sync, target += groups, lid, {_TRIAL_PATIENCE});",
     ]
@@ -201,7 +223,8 @@ def kernel_text(name: str, parameters: str, phases: Sequence[Phase], *, least_gr
         elif meets:
             lines.append(f"    neurald_meet(sync, target += groups, lid, {_PATIENCE});")
         elif phase.source.has_barriers and number:
-            # It finds local memory that nobody reads any more; whoever meets waits for that.
+            # Local memory may still be read by the previous phase; a grid barrier includes the wait
+            # for that.
             lines.append("    barrier(CLK_LOCAL_MEM_FENCE);")
         lines += [*_phase_lines(phase, items, meets=meets, least_groups=least_groups), "  }"]
     lines += ["  neurald_leave(sync, target, first, lid);", "}", ""]
@@ -213,7 +236,7 @@ def _phase_lines(phase: Phase, items: int, *, meets: bool, least_groups: int) ->
     is_alone = source.groups <= least_groups
     pointers = [*phase.pointers, *((phase.workspace,) if source.workspace_bytes else ()), phase.status]
     if source.waits:
-        # Only the first of a work-group's groups has anything to wait for.
+        # Only the first of a work-group's groups has to wait.
         awaited = "target" if is_alone else "group == first ? target : 0"
         pointers += ["sync", awaited if meets else "0"]
     call = "{}({}, {}, scratch, {});".format(source.name, "{}", "{}", ", ".join(pointers))
@@ -226,7 +249,7 @@ def _phase_lines(phase: Phase, items: int, *, meets: bool, least_groups: int) ->
             *others,
             f"    for (int group = first; group < {source.groups}; group += groups) {{",
             f"      {call.format('group', 'lid')}",
-            # The next group finds local memory that nobody reads any more.
+            # The next group may overwrite local memory that is still read.
             "      barrier(CLK_LOCAL_MEM_FENCE);",
             "    }",
         ]
@@ -238,8 +261,9 @@ def _phase_lines(phase: Phase, items: int, *, meets: bool, least_groups: int) ->
     ]
 
 
-#: Which of all work-groups one is: those that are alone on a compute unit, or the first there, come before the others, so that
-#: what has few groups gets a unit for each of them. Counted from both ends, the numbers are right wherever groups are.
+#: Numbers the work-groups such that the first one on each compute unit comes before the others:
+#: phases with few groups then get one unit per group. Counting from both ends keeps the numbers
+#: unique.
 _PLACE = {
     True: """\
 static inline int neurald_place(__global uint *sync, const int groups, const int lid, __local int *scratch) {
@@ -261,7 +285,8 @@ static inline int neurald_place(__global uint *sync, const int groups, const int
 }
 """,
 }
-#: Functions that wait themselves do so between what they can do before and the rest; 0: there is nothing to wait for.
+#: Functions that wait by themselves do so between their independent part and the rest; target 0
+#: means that there is no wait.
 _MACROS = f"""\
 #define {MEETING} , __global uint *sync, const uint target
 #define {HANDED_ON} , sync, target
@@ -300,7 +325,7 @@ static $CALLED void neurald_idle(__global uint *sync, const uint target, const i
   neurald_wait(sync, target, lid, $PATIENCE);
 }
 """
-#: After a meeting nobody looks any more at what the launch found when it began, so one work-group makes ready for the next launch.
+#: After a barrier the initial state is no longer read, so one work-group prepares the next launch.
 _LEAVE = """\
 static inline void neurald_leave(__global uint *sync, const uint target, const int first, const int lid) {
   // PoCL compiles wrongly what comes after barriers that not every launch gets to, unless there is one that every launch does.

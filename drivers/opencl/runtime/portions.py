@@ -1,7 +1,8 @@
-"""How the commands of a long execution are divided, so that little is on its way to the device when it is to stop.
+"""Divides the commands of a long execution, so that it can be stopped soon.
 
-What is enqueued cannot be called back. So commands are enqueued in portions of about `PORTION_S`, one while the device works
-on the one before. How long commands take is learned from execution to execution.
+Enqueued commands cannot be cancelled. They are therefore enqueued in portions of about `PORTION_S`,
+each while the device works on the previous one. The durations are learned from execution to
+execution.
 """
 
 import math
@@ -11,17 +12,19 @@ from typing import Final
 
 from neurald.hal.process.fork import forkable_lock
 
-#: What a portion is to take: two of them are under way, which makes 20 ms that nobody can stop.
+#: Target duration of a portion. Two are in flight, so up to 20 ms cannot be stopped.
 PORTION_S: Final = 0.01
 #: A portion that takes this many times as long is divided.
 _TOLERANCE: Final = 1.5
 
 
 class Portions:
-    """Where a list of commands is divided. All lists of one prepared model have the same commands. Thread-safe.
+    """Division of a list of commands. All lists of one prepared model have the same commands.
+
+    Thread-safe.
 
     Args:
-        total_s: how long all of them take together, as far as that is known.
+        total_s: the known duration of all commands together.
     """
 
     def __init__(self, total_s: float = 0.0) -> None:
@@ -30,23 +33,26 @@ class Portions:
         self._bounds: tuple[int, ...] = ()
 
     def bounds(self, count: int) -> tuple[int, ...]:
-        """Where portions of so many commands begin, and the end of the last one; at first all are taken for equal."""
+        """Returns the start of each portion and the end of the last one.
+
+        Until measured, all commands count as equally long.
+        """
         with self._lock:
             if not self._bounds or self._bounds[-1] != count:
                 self._bounds = (0, *_divided(0, count, self._total_s))
             return self._bounds
 
     def learn(self, bounds: Sequence[int], taken_s: Sequence[float]) -> None:
-        """Divides what took too long, and joins what took little, for the next execution.
+        """Splits portions that took too long and joins short ones, for the next execution.
 
         Args:
-            bounds: of the execution.
-            taken_s: by each portion.
+            bounds: the division that the execution used.
+            taken_s: the duration of each portion.
         """
         found: list[tuple[int, float]] = []
         for (first, last), seconds in zip(pairwise(bounds), taken_s, strict=True):
             if seconds > _TOLERANCE * PORTION_S:
-                # An end that is joined with no other one.
+                # This end is never joined with another portion.
                 found += [(end, math.inf) for end in _divided(first, last, seconds)]
             elif found and found[-1][1] + seconds <= PORTION_S:
                 found[-1] = last, found[-1][1] + seconds
@@ -57,7 +63,7 @@ class Portions:
 
 
 def _divided(first: int, last: int, seconds: float) -> list[int]:
-    """The ends of equal portions of the commands from `first` to `last` that take so long together."""
+    """Returns the ends of equal portions of commands that take `seconds` in total."""
     parts = max(1, min(last - first, math.ceil(seconds / PORTION_S)))
     if seconds <= _TOLERANCE * PORTION_S:
         parts = 1

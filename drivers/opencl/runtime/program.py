@@ -1,7 +1,8 @@
-"""Programs of OpenCL C: built from source or from a binary, with their kernels.
+"""Programs of OpenCL C, built from source or loaded from a binary, and their kernels.
 
-A binary is worth saving only once each kernel was launched: some runtimes compile a kernel when it is first launched.
-A program's kernels are made once each and kept: pyopencl's `program.kernel` makes a new one at every look-up.
+A binary is complete only after each kernel was launched, because some runtimes compile a kernel at
+its first launch. A program creates each kernel once and keeps it: pyopencl's `program.kernel`
+creates a new one on every access.
 """
 
 from __future__ import annotations
@@ -21,15 +22,16 @@ from neurald.hal.process.fork import keep_in_children
 if TYPE_CHECKING:
     import pyopencl as cl
 
-#: Before the code in a binary.
+#: Size of the checksum before the code in a binary.
 _CHECKSUM_BYTES: Final = 32
 
 
 class Program:
-    """A program that is built, and its kernels.
+    """Built program and its kernels.
 
-    What was built before for the same device from the same source is not built again: programs whole, and steps kernel by kernel.
-    A kernel has one set of arguments, so those who set different ones take kernels of their own with `new_kernel`.
+    Sources that were built before for the same device are not built again: programs as a whole,
+    steps kernel by kernel. A kernel has one set of arguments, so callers that need different ones
+    use `new_kernel`.
     """
 
     def __init__(
@@ -38,9 +40,9 @@ class Program:
         """See `from_source`, `of_kernels` and `from_binary`.
 
         Args:
-            device: that it is built for.
-            program: what OpenCL has built.
-            others: kernels that are in other programs, which were built before.
+            device: the device it is built for.
+            program: the program built by OpenCL.
+            others: kernels that are in other programs, which were built earlier.
         """
         self._device = device
         self._program = program
@@ -53,12 +55,13 @@ class Program:
         """Compiles OpenCL C.
 
         Args:
-            device: what to build it for.
+            device: the device to build for.
             source: the text of the program.
-            options: of the compiler, such as "-cl-fast-relaxed-math", besides those of the device.
+            options: compiler options, such as "-cl-fast-relaxed-math", in addition to those of the
+                device.
 
         Raises:
-            OpFailed: it does not compile; the message has the lines of the log that matter.
+            OpFailed: compilation failed; the message has the relevant lines of the log.
             Error: the device failed.
         """
         import pyopencl as cl
@@ -73,14 +76,14 @@ class Program:
 
     @classmethod
     def of_kernels(cls, device: DeviceContext, kernels: KernelTexts) -> Self:
-        """Compiles the kernels of a step, but for those that the device has from other steps.
+        """Compiles those kernels of a step that the device has not built for other steps.
 
         Args:
-            device: what to build them for.
+            device: the device to build for.
             kernels: their texts.
 
         Raises:
-            OpFailed: they do not compile; the message has the lines of the log that matter.
+            OpFailed: compilation failed; the message has the relevant lines of the log.
             Error: the device failed.
         """
         import pyopencl as cl
@@ -98,19 +101,21 @@ class Program:
 
     @classmethod
     def from_binary(cls, device: DeviceContext, binary: bytes, options: Sequence[str] = ()) -> Self:
-        """Loads what `binary` gave for the same device and driver (`DeviceFacts.digest`).
+        """Loads the value of `binary` from the same device and driver (`DeviceFacts.digest`).
 
-        The bytes become machine code: they must come from somebody who may run code here.
+        The bytes become machine code, so they must come from a trusted source.
 
         Raises:
-            OpFailed: it is damaged, another device's or another driver's, or the runtime refuses it.
+            OpFailed: the binary is damaged, of another device or driver, or refused by the runtime.
             Error: the device failed.
         """
         import pyopencl as cl
 
         content = binary[_CHECKSUM_BYTES:]
         if not content or _checksum(device, content) != binary[:_CHECKSUM_BYTES]:
-            raise OpFailed(f"OpenCL device {device.facts.name}: the binary is damaged, or another device's")
+            raise OpFailed(
+                f"OpenCL device {device.facts.name}: the binary is damaged or was built for another device"
+            )
         programs: list[cl.Program] = []
         others: dict[str, cl.Program] = {}
         for names, code in msgspec.msgpack.decode(content, type=list[tuple[list[str], bytes]]):
@@ -122,10 +127,12 @@ class Program:
 
     @property
     def binary(self) -> bytes:
-        """The program as this driver keeps it, for `from_binary`. Ask once every kernel was launched.
+        """The built program in a form for `from_binary`.
+
+        Complete only after every kernel was launched.
 
         Raises:
-            OpFailed: the runtime has none.
+            OpFailed: the runtime provides none.
         """
         parts: list[tuple[list[str], bytes]] = [([], _code_of(self._device, self._program))]
         for program in dict.fromkeys(self._others.values()):
@@ -135,20 +142,20 @@ class Program:
         return _checksum(self._device, content) + content
 
     def kernel(self, name: str) -> cl.Kernel:
-        """The kernel of that name, always the same one.
+        """Returns the kernel of that name, always the same object.
 
         Raises:
-            OpFailed: the program has none of that name.
+            OpFailed: the program has no such kernel.
         """
         if name not in self._kernels:
             self._kernels[name] = self.new_kernel(name)
         return self._kernels[name]
 
     def new_kernel(self, name: str) -> cl.Kernel:
-        """A kernel of that name with arguments of its own.
+        """Creates a kernel of that name with its own arguments.
 
         Raises:
-            OpFailed: the program has none of that name.
+            OpFailed: the program has no such kernel.
         """
         import pyopencl as cl
 
@@ -156,7 +163,7 @@ class Program:
             return cl.Kernel(self._others.get(name, self._program), name)
 
     def work_group_limit(self, kernel: cl.Kernel) -> int:
-        """How many work-items a group of that kernel may have on this device."""
+        """Returns the maximum work-group size of that kernel on this device."""
         import pyopencl as cl
 
         with self._device.state.guard("asking about", kernel=kernel.function_name):
@@ -177,10 +184,10 @@ def _code_of(device: DeviceContext, program: cl.Program) -> bytes:
     with device.state.guard("reading a binary"):
         binaries = program.get_info(cl.program_info.BINARIES)
     if not isinstance(binaries, list) or not binaries or not binaries[0]:
-        raise OpFailed(f"OpenCL device {device.facts.name} gives no binary of a program")
+        raise OpFailed(f"OpenCL device {device.facts.name} provides no binary of the program")
     return bytes(binaries[0])
 
 
 def _checksum(device: DeviceContext, code: bytes) -> bytes:
-    """Runtimes crash on damaged code. Against forgery it is no help."""
+    """Detects damaged code, on which runtimes crash. It does not protect against forgery."""
     return hashlib.sha256(device.facts.digest.encode() + b"\0" + code).digest()

@@ -1,11 +1,11 @@
-"""How the inputs and outputs of executions get into and out of a device's buffers.
+"""Transfers the inputs and outputs of executions between the host and a device's buffers.
 
-A copy from pinned host memory takes a third of the time of one from ordinary memory, so small inputs and outputs pass through
-a pinned area that is mapped once. Large ones would need as much memory again, and those of CPU devices would only be copied
-twice: they go directly.
+A copy from pinned host memory takes a third of the time of one from pageable memory, so small
+inputs and outputs pass through a pinned area that is mapped once. Large ones would need as much
+memory again, and CPU devices would only copy twice: these are transferred directly.
 
-A transfer takes longer to begin than to copy some kilobytes, so outputs through the pinned area that lie near each other in a
-buffer come in one, with what is between them.
+The start-up time of a transfer exceeds that of copying some kilobytes, so outputs that lie near
+each other in a buffer and pass through the pinned area share one transfer, gaps included.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from neurald.hal.errors import OutOfMemory, ResourceExhaustedPersistent, Resourc
 if TYPE_CHECKING:
     import pyopencl as cl
 
-#: Of pinned memory in one `Staging`: the system can spare little of it.
+#: Limit on the pinned memory of one `Staging`: pinned memory is scarce.
 PINNED_LIMIT_BYTES: Final = 32 << 20
 _ALIGNMENT_BYTES: Final = 256
-#: Outputs that are no farther from each other come together.
+#: Outputs with at most this distance share a transfer.
 _GAP_BYTES: Final = 2048
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Region:
-    """A range of a device's buffer that holds one input or output."""
+    """Range of a device buffer that holds one input or output."""
 
     buffer: cl.Buffer
     size_bytes: int
@@ -43,11 +43,11 @@ class Region:
 
 
 class _Passage:
-    """The way of one input or output: through a slot of the pinned area, or directly.
+    """Path of one input or output: through a slot of the pinned area, or direct.
 
     Attributes:
-        slot: the address of the slot; 0: there is none.
-        host: the host's side, while an execution uses it; 0: there is none.
+        slot: the address of the slot; 0 if the transfer is direct.
+        host: the host address while an execution uses it; otherwise 0.
     """
 
     __slots__ = ("host", "size_bytes", "slot", "transfer")
@@ -60,14 +60,15 @@ class _Passage:
 
 
 class Staging:
-    """The inputs and outputs of one execution at a time, over and over.
+    """Transfers the inputs and outputs of one execution at a time. Reusable.
 
-    `writes` and `reads` go into the `CommandList` of the execution, before and after its kernels. Then, for each execution:
-    `put` every input, `expect` every output, run the list to its end, `collect`.
+    `writes` and `reads` belong into the `CommandList` of the execution, before and after its
+    kernels. For each execution: `put` every input, `expect` every output, run the list to its end,
+    `collect`.
 
     Attributes:
         writes: the transfers of the inputs, in their order.
-        reads: the transfers that bring the outputs.
+        reads: the transfers of the outputs.
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class Staging:
         *,
         pinned_limit_bytes: int = PINNED_LIMIT_BYTES,
     ) -> None:
-        """Takes pinned memory, at most so much, unless the device is a CPU or has none to spare.
+        """Allocates pinned memory up to the limit, unless the device is a CPU or none is available.
 
         Raises:
             Error: the device failed.
@@ -108,7 +109,7 @@ class Staging:
         self._outputs, self.reads = _passages(outputs, ways[1], slots[1], area, to_device=False)
 
     def put(self, index: int, address: int) -> None:
-        """Says where the bytes of input number `index` are; they may change, or go, only after `collect`."""
+        """Sets the address of an input. Its bytes must not change before `collect`."""
         passage = self._inputs[index]
         if passage.slot:
             self._copy(passage.slot, address, passage.size_bytes)
@@ -116,7 +117,7 @@ class Staging:
             passage.transfer.address = address
 
     def expect(self, index: int, address: int) -> None:
-        """Says where output number `index` goes; what is there is undefined until `collect` has returned."""
+        """Sets the destination of an output. Its contents are undefined until `collect` returns."""
         passage = self._outputs[index]
         if passage.slot:
             passage.host = address
@@ -124,21 +125,21 @@ class Staging:
             passage.transfer.address = address
 
     def collect(self) -> None:
-        """Completes the outputs once the queue has finished, and lets go of the memories of the execution."""
+        """Completes the outputs after the queue has finished, and drops the addresses."""
         for passage in self._outputs:
             if passage.host:
                 self._copy(passage.host, passage.slot, passage.size_bytes)
         self.forget()
 
     def forget(self) -> None:
-        """Lets go of the memories of an execution that failed. Its outputs are undefined."""
+        """Drops the addresses of a failed execution. Its outputs are undefined."""
         for passage in (*self._inputs, *self._outputs):
             passage.host = 0
             if not passage.slot:
                 passage.transfer.address = 0
 
     def close(self) -> None:
-        """Gives the pinned memory back; the staging is not used again."""
+        """Releases the pinned memory. The object cannot be used again."""
         for passage in (*self._inputs, *self._outputs):
             passage.slot = 0
         self.forget()
@@ -160,7 +161,7 @@ class Staging:
         self.close()
 
     def _pinned(self, size_bytes: int) -> int:
-        """The address of so many bytes."""
+        """Allocates pinned memory; returns its address."""
         import pyopencl as cl
 
         self._reservation = reserve(size_bytes, "inputs and outputs on their way")
@@ -187,7 +188,7 @@ def _single(regions: Sequence[Region]) -> list[list[int]]:
 
 
 def _near(regions: Sequence[Region]) -> list[list[int]]:
-    """The numbers of regions that come in one transfer."""
+    """Groups the numbers of regions that share a transfer."""
     order = sorted(
         range(len(regions)), key=lambda number: (regions[number].buffer.int_ptr, regions[number].offset_bytes)
     )
@@ -207,7 +208,7 @@ def _near(regions: Sequence[Region]) -> list[list[int]]:
 
 
 def _range(regions: Sequence[Region]) -> tuple[int, int]:
-    """The first byte of regions of a buffer, and the one after the last."""
+    """Returns the first byte of regions of a buffer, and the one after the last."""
     return min(each.offset_bytes for each in regions), max(
         each.offset_bytes + each.size_bytes for each in regions
     )
@@ -221,13 +222,13 @@ def _passages(
     *,
     to_device: bool,
 ) -> tuple[tuple[_Passage, ...], tuple[Transfer, ...]]:
-    """The passages of regions, in their order, and their transfers.
+    """Creates the passages of regions, in their order, and their transfers.
 
     Args:
-        regions: of inputs, or of outputs.
-        spans: which of them have a transfer together.
-        slots: for each of those, where in the pinned area it lies, if it does.
-        area: the address of the pinned area; 0: there is none, and everything goes directly.
+        regions: of all inputs, or of all outputs.
+        spans: the groups of regions that share a transfer.
+        slots: the offset of each group in the pinned area; None for direct transfers.
+        area: the address of the pinned area; 0 if there is none, so that all transfers are direct.
         to_device: whether they are inputs.
     """
     found: dict[int, _Passage] = {}
@@ -249,14 +250,14 @@ def _passages(
 def upload(
     device: DeviceContext, queue: cl.CommandQueue, buffer: cl.Buffer, data: Any, offset_bytes: int = 0
 ) -> None:
-    """Copies constants to a buffer, and returns when they are there.
+    """Copies constants to a buffer, and waits for completion.
 
     Args:
-        device: that the buffer is of.
-        queue: of that device.
-        buffer: to write to.
-        data: with the buffer protocol; contiguous.
-        offset_bytes: where in the buffer.
+        device: the buffer's device.
+        queue: a queue of that device.
+        buffer: the destination.
+        data: a contiguous object with the buffer protocol.
+        offset_bytes: the offset in the buffer.
 
     Raises:
         OutOfMemory, DeadObject, OpFailed: the device failed.

@@ -1,1 +1,1 @@
-"""Which of several kernels is used: candidates built and measured in other processes."""
+"""Selects kernels: builds and measures candidates in several processes."""

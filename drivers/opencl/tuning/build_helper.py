@@ -1,8 +1,9 @@
-"""Another process that builds programs and measures their kernels, so that several are built at the same time.
+"""Helper processes that build programs and measure their kernels in parallel.
 
-Compilers have a lock: in one process, threads wait for each other. The binary of some is text for another compiler (NVIDIA's is
-PTX), which would then run here, for one program after another; so what is built only to be measured is measured where it was
-built. One process at a time measures, and nobody else's kernels run meanwhile.
+Compilers hold a lock, so threads of one process would wait for each other. Some runtimes return
+binaries that are text for another compiler (NVIDIA's are PTX), which would then run here, program
+by program; therefore candidates are measured in the process that built them. One process at a time
+measures, and no other kernels run meanwhile.
 """
 
 import logging
@@ -30,20 +31,23 @@ from neurald.hal.errors import OpFailed
 _LOG = logging.getLogger(__name__)
 
 _WORKER = Path(__file__).with_name("program_worker.py")
-#: How many processes build at most.
+#: Maximum number of processes that build.
 _PROCESSES = 8
-#: Bytes of functions in a program that are worth a process: those take longer than it takes to start and to open the device.
+#: Bytes of functions in a program that justify a process: building them takes longer than starting
+#: the process and opening the device.
 _SHARE_BYTES = 100_000
-#: Memory of the device for the context of each.
+#: Device memory reserved for the context of each process.
 _CONTEXT_BYTES = 1 << 30
-#: Within so many seconds a program is built, and kernels are measured; a process that takes longer is stuck.
+#: Time limits for building a program and for measuring kernels; a process that exceeds them is
+#: stuck.
 _BUILD_LIMIT_S, _MEASURE_LIMIT_S = 120.0, 60.0
 
 
 def process_count(facts: DeviceFacts) -> int:
-    """How many processes may build for a device at the same time, this one included.
+    """Returns how many processes may build for a device at the same time, including this one.
 
-    The kernels of a CPU run on the cores that would compile, and compilers for CPUs may wait until a kernel is launched.
+    The kernels of a CPU device run on the cores that would compile, and compilers for CPUs may wait
+    until a kernel is launched.
     """
     if facts.is_cpu:
         return 1
@@ -52,7 +56,7 @@ def process_count(facts: DeviceFacts) -> int:
 
 
 def _started(facts: DeviceFacts) -> WorkerProcess | None:
-    """A process that opens the same device; None where none can be started."""
+    """Starts a process that opens the same device; returns None if that fails."""
     about = {
         "path": [*map(os.path.abspath, sys.path), str(Path(neurald.__file__).parent.parent)],
         "process": os.getpid(),
@@ -62,17 +66,17 @@ def _started(facts: DeviceFacts) -> WorkerProcess | None:
     try:
         return WorkerProcess(_WORKER, about)
     except OSError as error:
-        _LOG.warning("no process helps to compile: %s", error)
+        _LOG.warning("cannot start a process that helps to compile: %s", error)
         return None
 
 
 class Helper:
-    """A process that takes shards, one after another, until there are none left.
+    """Process that takes shards, one after another, until none are left.
 
     Args:
-        work: what it takes shards from and gives times to.
-        device: that it measures on.
-        is_resident: whether phases are measured.
+        work: the queue that it takes shards from and reports times to.
+        device: the device that it measures on.
+        is_resident: whether kernels are measured as phases of a persistent kernel.
     """
 
     def __init__(self, work: Work, device: DeviceContext, *, is_resident: bool) -> None:
@@ -91,7 +95,8 @@ class Helper:
             try:
                 is_there = self._measure(process, shard)
             except Exception as error:
-                # Whatever the reason, it is found out where the shard is built next; nobody may wait for it in vain.
+                # Whatever failed will be reported where the shard is built next; waiting threads
+                # must not hang.
                 if not process.is_closed:
                     _LOG.warning("a process that helps to compile ended: %s", error)
                 self._work.give_back(shard)
@@ -100,10 +105,12 @@ class Helper:
                 return
 
     def _measure(self, process: WorkerProcess, shard: Shard) -> bool:
-        """Has a shard built and measured; whether the process is of further use.
+        """Builds and measures a shard in the process.
+
+        Returns False if the process is of no further use.
 
         Raises:
-            OSError, ValueError, struct.error: the process has ended, or says what is no answer.
+            OSError, ValueError, struct.error: the process has ended, or its answer is invalid.
         """
         text, trials = trials_of(shard, self._facts, is_resident=self._is_resident)
         built = _asked(process, Build(text=text), _BUILD_LIMIT_S)
@@ -113,17 +120,17 @@ class Helper:
         with self._work.turn:
             times = _asked(process, Measure(trials=trials), _MEASURE_LIMIT_S).times_ns
         if len(times) > len(shard) or not all(time_ns is None or time_ns >= 0 for time_ns in times):
-            raise ValueError(f"times that are none: {times}")
+            raise ValueError(f"invalid times from a process that helps to compile: {times}")
         self._work.measured(shard, times)
         return len(times) == len(shard)
 
     def kill(self) -> None:
-        """Ends the process; `close` waits for its end."""
+        """Kills the process; `close` waits for its end."""
         if self.process is not None:
             self.process.kill()
 
     def close(self) -> None:
-        """Leaves nothing of it. It gets no more work."""
+        """Ends the process and its thread. It gets no more work."""
         self.kill()
         if self._thread is not None:
             self._thread.join()
@@ -133,11 +140,13 @@ class Helper:
 
 @contextmanager
 def built_elsewhere(device: DeviceContext, text: str) -> Iterator[Callable[[], Program]]:
-    """Inside, another process builds a program; what it gives waits for that, and builds it here where nobody else has.
+    """Builds a program in another process during the `with` block.
+
+    The yielded function waits for the result, and builds the program here if the process failed.
 
     Args:
-        device: what to build it for.
-        text: of the program.
+        device: the device to build for.
+        text: the text of the program.
     """
     is_worthwhile = process_count(device.facts) > 1 and work_bytes([text]) >= _SHARE_BYTES
     process = _started(device.facts) if is_worthwhile else None
@@ -156,7 +165,7 @@ def built_elsewhere(device: DeviceContext, text: str) -> Iterator[Callable[[], P
             if binaries:
                 return Program.from_binary(device, binaries[0])
         except OpFailed as error:
-            _LOG.warning("what another process has built is not used: %s", error)
+            _LOG.warning("the binary built by another process is not used: %s", error)
         return Program.from_source(device, text)
 
     try:
@@ -168,7 +177,7 @@ def built_elsewhere(device: DeviceContext, text: str) -> Iterator[Callable[[], P
 
 
 def _fetch(process: WorkerProcess, text: str, binaries: list[bytes]) -> None:
-    """Adds the binary of a program, if the process builds it."""
+    """Appends the binary of a program, if the process builds it."""
     try:
         answer = _asked(process, Build(text=text, wants_binary=True), _BUILD_LIMIT_S)
     except (OSError, ValueError, struct.error) as error:
@@ -180,10 +189,10 @@ def _fetch(process: WorkerProcess, text: str, binaries: list[bytes]) -> None:
 
 
 def _asked(process: WorkerProcess, request: Build | Measure, limit_s: float) -> Answer:
-    """What a process answers.
+    """Returns the answer of a process.
 
     Raises:
-        OSError, ValueError, struct.error: it has ended, or says what is no answer.
+        OSError, ValueError, struct.error: the process has ended, or its answer is invalid.
     """
     return msgspec.msgpack.decode(
         process.answer(msgspec.msgpack.encode(request), limit_s=limit_s), type=Answer

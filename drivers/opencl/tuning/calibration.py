@@ -1,8 +1,10 @@
-"""How fast the OpenCL device is against the CPU device: measured with small models, once, and kept.
+"""Measures the OpenCL device's performance relative to the CPU device with small models.
 
-The measure is a small image network (two convolutions with a depthwise one between them) in each of the types that matter, on
-both devices with inputs and outputs in host memory. OpenCL tells nothing of power: what takes longer is taken to need as much
-more energy.
+Results are cached.
+
+The benchmark is a small image network (two convolutions with a depthwise one between them) in each
+relevant type, run on both devices with inputs and outputs in host memory. OpenCL reports no power
+figures, so power is assumed proportional to time.
 """
 
 import hashlib
@@ -41,14 +43,14 @@ _LOG = logging.getLogger(__name__)
 
 _RUNS = 5
 _SIZE, _DEPTH = 56, 32
-#: A device that cannot run a measure is this many times as slow as the CPU device, for the types that it stands for.
+#: Relative time of a device that cannot run the benchmark.
 _USELESS = 1e6
 
 _lock = forkable_lock()
 
 
 class _Figures(msgspec.Struct, frozen=True):
-    """Time relative to the CPU device."""
+    """Times relative to the CPU device."""
 
     float32: float
     relaxed: float
@@ -57,7 +59,10 @@ class _Figures(msgspec.Struct, frozen=True):
 
 
 def calibrated(device: Device) -> Capabilities:
-    """The capabilities of a device; the first time for a version of it, and of the CPU device, it is measured."""
+    """Returns the capabilities of a device.
+
+    They are measured once per version of it and of the CPU device.
+    """
     with _lock:
         cpu = create_device("cpu")
         path = _path(device, cpu)
@@ -83,14 +88,14 @@ def _read(path: Path) -> _Figures | None:
 
 
 def _write(path: Path, figures: _Figures) -> None:
-    """Keeps the figures, where that is possible; a reader never sees half of them."""
+    """Caches the figures if possible, atomically."""
     try:
         make_directory(path.parent)
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
             file.write(msgspec.json.encode(figures))
         Path(file.name).replace(path)
     except OSError as error:
-        _LOG.info("the calibration is not kept: %s", error)
+        _LOG.info("the calibration cannot be cached: %s", error)
 
 
 def _measured(device: Device, cpu: Device) -> _Figures:
@@ -109,12 +114,12 @@ def _ratio(device: Device, cpu: Device, model: Model) -> float:
     try:
         return min(_USELESS, max(1e-6, _time_s(device, model) / _time_s(cpu, model)))
     except Error as error:
-        _LOG.warning("%s cannot run the model that it is calibrated with: %s", device.name, error)
+        _LOG.warning("%s cannot run the calibration model: %s", device.name, error)
         return _USELESS
 
 
 def _time_s(device: Device, model: Model) -> float:
-    """The median time of a run."""
+    """Returns the median time of a run."""
     prepared = device.prepare_model(model, PrepareOptions(preference=Preference.LOW_POWER))
     main = model.main
     pools: list[HostMemory] = []
@@ -135,7 +140,7 @@ def _time_s(device: Device, model: Model) -> float:
 
 
 def _model(kind: OperandType, *, relaxed: bool = False) -> Model:
-    """Two pointwise convolutions with a depthwise one between them."""
+    """Creates two pointwise convolutions with a depthwise one between them."""
     is_quantized = kind is OperandType.TENSOR_QUANT8_ASYMM_SIGNED
     image = (1, _SIZE, _SIZE, _DEPTH)
     operands: list[Operand] = []
@@ -207,7 +212,7 @@ def _capabilities(figures: _Figures) -> Capabilities:
         operand_performance={kind: performance(by_type.get(kind, figures.float32)) for kind in OperandType},
         relaxed_float32_scalar=performance(figures.relaxed),
         relaxed_float32_tensor=performance(figures.relaxed),
-        # Control flow is the runtime's.
+        # The runtime executes control flow.
         if_performance=performance(_USELESS),
         while_performance=performance(_USELESS),
     )

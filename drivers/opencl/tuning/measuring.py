@@ -1,4 +1,4 @@
-"""The times of many kernels: their programs are built in several processes at the same time, see `build_helper`."""
+"""Measures many kernels; their programs are built in several processes, see `build_helper`."""
 
 import logging
 import time
@@ -15,9 +15,10 @@ from neurald.hal.errors import DeadObject, Error
 
 _LOG = logging.getLogger(__name__)
 
-#: Bytes of functions in a program, if there are so many: about a second's work for compilers that optimise much.
+#: Target size of a program's functions in bytes: about one second for compilers that optimise much.
 _SHARD_BYTES = 30_000
-#: Programs that are worth a process: fewer are built in the time that it takes to start and to open the device.
+#: Minimum number of programs per process: starting a process and opening the device takes about as
+#: long.
 _SHARDS_EACH = 3
 
 
@@ -28,17 +29,19 @@ def times_ns(
     is_resident: bool,
     require_wanted: Callable[[str], None] = lambda where: None,
 ) -> dict[str, float]:
-    """The times of sources on memory of zeros, by name; those that do not build or cannot run are left out.
+    """Measures sources on zeroed memory; returns the times by name.
+
+    Sources that do not build or cannot run are left out.
 
     Args:
-        device: to measure on.
-        sources: no two of the same text.
-        is_resident: whether each is measured as a phase of a kernel that stays on the device.
-        require_wanted: called before each program is built; raises to end the measurement.
+        device: the device to measure on.
+        sources: with pairwise different texts.
+        is_resident: whether each is measured as a phase of a persistent kernel.
+        require_wanted: called before each program is built; raises to abort the measurement.
 
     Raises:
         DeadObject: the device is lost.
-        Error: it has no memory for them, or what `require_wanted` raises.
+        Error: the device lacks memory, or `require_wanted` raised it.
     """
     started = time.monotonic()
     shards = shards_of(sources, _SHARD_BYTES)
@@ -67,7 +70,7 @@ def times_ns(
 def _take_part(
     work: Work, device: DeviceContext, *, is_resident: bool, require_wanted: Callable[[str], None]
 ) -> None:
-    """Builds and measures here until nothing is left."""
+    """Builds and measures in this process until no shard is left."""
     bench: Bench | None = None
     while (shard := work.next(is_here=True)) is not None:
         require_wanted("while kernels were measured")

@@ -1,4 +1,4 @@
-"""What this process asks those that help to build programs, and what they answer."""
+"""Requests to helper processes that build programs, and their answers."""
 
 import msgspec
 
@@ -6,11 +6,11 @@ from neurald.drivers.opencl.tuning.trials import Trials
 
 
 class Build(msgspec.Struct, frozen=True, array_like=True, tag="build"):
-    """Build a program; what is measured next is in it.
+    """Request to build a program, whose kernels later requests measure.
 
     Attributes:
-        text: of the program.
-        wants_binary: whether the answer has its binary.
+        text: the text of the program.
+        wants_binary: whether the answer must contain its binary.
     """
 
     text: str
@@ -18,18 +18,19 @@ class Build(msgspec.Struct, frozen=True, array_like=True, tag="build"):
 
 
 class Measure(msgspec.Struct, frozen=True, array_like=True, tag="measure"):
-    """Measure kernels of the program that was built last."""
+    """Request to measure kernels of the program that was built last."""
 
     trials: Trials
 
 
 class Answer(msgspec.Struct, frozen=True, array_like=True):
-    """What became of a request.
+    """Answer to a request.
 
     Attributes:
-        error: why the program does not build; "" if it does.
-        binary: of the program, if it was asked for: what `Program.binary` gives.
-        times_ns: of each kernel; None where it cannot run. Fewer than there are kernels: the device was lost with the next one.
+        error: the reason why the program does not build; "" if it does.
+        binary: the value of `Program.binary`, if it was requested.
+        times_ns: the time of each kernel; None if it cannot run. If there are fewer than kernels,
+            the next kernel lost the device.
     """
 
     error: str = ""

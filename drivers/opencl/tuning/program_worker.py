@@ -1,7 +1,9 @@
-"""Builds programs for another process, and measures their kernels: requests come on standard input, answers go to standard output.
+"""Builds programs for another process and measures their kernels.
 
-It runs as a script, in a Python that finds its packages where the other process does. A context of its own keeps what a kernel or a
-compiler breaks away from the other process.
+Requests come on standard input, and answers go to standard output.
+
+It runs as a script in a Python that finds its packages on the other process's path. Its own context
+protects the other process from faults of kernels and compilers.
 """
 
 import ctypes
@@ -15,18 +17,18 @@ from typing import IO, TYPE_CHECKING
 if TYPE_CHECKING:
     from neurald.drivers.opencl.platform.discovery import DeviceContext
 
-#: Of prctl(2): the signal that a process gets when the one that started it has ended.
+#: Option of prctl(2): the signal to receive when the parent process ends.
 _PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
-    """Answers requests, each after its length in eight bytes, until there are no more.
+    """Answers requests until the input ends; each is preceded by its length in eight bytes.
 
-    The argument is a JSON object: the `path` on which packages are found, the `process` that asks, and the device, as its `place`
-    ("PLATFORM:DEVICE") and its `digest`.
+    The argument is a JSON object: the `path` on which packages are found, the `process` id of the
+    parent, and the device, as its `place` ("PLATFORM:DEVICE") and its `digest`.
     """
     about = json.loads(sys.argv[1])
-    # Ctrl-C reaches every process of a terminal; the one that asks decides what becomes of it.
+    # Ctrl-C reaches every process of a terminal; the parent decides how to react.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != about["process"]:
@@ -39,10 +41,10 @@ def main() -> None:
 
 
 def _opened(place: str, digest: str) -> "DeviceContext":
-    """The device, if it is the one that is meant.
+    """Opens the device, if it is the intended one.
 
     Raises:
-        UnavailableDevice: there is another, or none.
+        UnavailableDevice: there is a different device at this place, or none.
     """
     from neurald.drivers.opencl.platform.discovery import DeviceContext, choose, discover
     from neurald.hal.errors import UnavailableDevice

@@ -1,7 +1,8 @@
-"""How kernels that are to be measured are shared out among programs, so that several of them can be built at the same time.
+"""Divides candidate kernels into programs that are built in parallel.
 
-What takes time to build are functions: one that several kernels call (see `neurald.drivers.opencl.codegen.template`) is built once
-for each program that has any of them, and so these kernels stay together.
+Functions dominate the build time. A function that several kernels call (see
+`neurald.drivers.opencl.codegen.template`) is built once for each program that contains it, so these
+kernels stay together.
 """
 
 import re
@@ -10,7 +11,7 @@ from dataclasses import dataclass, field
 
 from neurald.drivers.opencl.codegen.kernel_source import Source
 
-#: A function that several kernels call, in the text of each.
+#: Function that several kernels call, contained in the text of each.
 _SHARED = re.compile(r"^#ifndef (\w+)_is_there\n.*?^#endif\n", re.MULTILINE | re.DOTALL)
 
 
@@ -21,7 +22,10 @@ class _Shard:
 
 
 def work_bytes(texts: Iterable[str]) -> int:
-    """Bytes that a compiler has to do with in a program of these texts: functions that several of them call count once."""
+    """Returns how many bytes of these texts a compiler processes in one program.
+
+    Shared functions count once.
+    """
     shared: dict[str, int] = {}
     own = 0
     for text in texts:
@@ -35,16 +39,21 @@ def work_bytes(texts: Iterable[str]) -> int:
 
 
 def functions_of(source: Source) -> tuple[str, ...]:
-    """What takes time to build of a source: the functions that it shares with others, or if there are none its own."""
+    """Returns the functions that dominate the build time of a source.
+
+    Those it shares with others, or else its own.
+    """
     return tuple(found[1] for found in _SHARED.finditer(source.text)) or (source.name,)
 
 
 def shards_of(sources: Sequence[Source], least_bytes: int) -> list[tuple[Source, ...]]:
-    """The sources in groups that take about the same time to build; those that take longest come first.
+    """Groups the sources such that groups take about equally long to build.
+
+    The longest come first.
 
     Args:
-        sources: no two of the same text.
-        least_bytes: how much work a group has, if there is so much in all.
+        sources: with pairwise different texts.
+        least_bytes: the minimum work of a group, if there is that much in total.
     """
     families: dict[tuple[str, ...], list[int]] = {}
     for position, source in enumerate(sources):

@@ -1,4 +1,4 @@
-"""Kernels that are measured: as data that can be handed to another process, and what it takes to run them."""
+"""Kernels to be measured, as data for another process, and the code that runs them."""
 
 import logging
 import statistics
@@ -28,21 +28,21 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 _ALIGNMENT = 256
-#: Where the workspace of a source begins that is measured: behind its status.
+#: Offset of a measured source's workspace: behind its status word.
 _WORKSPACE = _ALIGNMENT
-#: Runs of each choice after the first, of which the median counts.
+#: Number of measured runs after a warm-up run; the median counts.
 _RUNS = 5
-#: How often a phase is repeated that is measured.
+#: Number of repetitions of a measured phase.
 _PHASES = 5
 
 
 class Trials(msgspec.Struct, frozen=True, array_like=True):
-    """Kernels of a program that are measured one after another, each on memory of zeros.
+    """Kernels of a program that are measured one after another, each on zeroed memory.
 
     Attributes:
-        calls: of the kernels. Where a phase is measured, a kernel repeats it as often as its last argument says, and the
-            call has only its name, its groups and their size.
-        arena_bytes: of the memory.
+        calls: the kernels' calls. When phases are measured, a kernel repeats its phase as often as
+            its last argument says, and the call has only its name, its groups and their size.
+        arena_bytes: the size of the memory.
         is_resident: whether phases are measured.
     """
 
@@ -52,12 +52,13 @@ class Trials(msgspec.Struct, frozen=True, array_like=True):
 
 
 def trials_of(sources: Sequence[Source], facts: DeviceFacts, *, is_resident: bool) -> tuple[str, Trials]:
-    """A program with a kernel for each source, and how those are measured.
+    """Returns a program with a kernel for each source, and the description of the measurement.
 
     Args:
-        sources: with different texts.
+        sources: with pairwise different texts.
         facts: the device.
-        is_resident: whether each is measured as a phase of a kernel that stays on the device, with the meeting before it.
+        is_resident: whether each is measured as a phase of a persistent kernel, including the grid
+            barrier before it.
     """
     calls = [_call(source) for source in sources]
     before = instead = ""
@@ -84,10 +85,10 @@ def trials_of(sources: Sequence[Source], facts: DeviceFacts, *, is_resident: boo
 
 
 class Bench:
-    """A device, and memory on which kernels are measured. One thread at a time uses it.
+    """Device with memory on which kernels are measured. Not thread-safe.
 
     Args:
-        device: to measure on.
+        device: the device to measure on.
     """
 
     def __init__(self, device: DeviceContext) -> None:
@@ -97,11 +98,11 @@ class Bench:
         self._arena_bytes = 0
 
     def times_ns(self, program: Program, trials: Trials) -> Iterator[float | None]:
-        """The time of each kernel as soon as it is known; None: it cannot run.
+        """Yields the time of each kernel as soon as it is known; None if it cannot run.
 
         Raises:
             DeadObject: the device is lost.
-            Error: there is no memory for them.
+            Error: the device lacks memory.
         """
         arena = self._memory(trials.arena_bytes)
         measure = self._phase_ns if trials.is_resident else self._call_ns
@@ -111,7 +112,7 @@ class Bench:
             except DeadObject:
                 raise
             except Error as error:
-                _LOG.info("a choice for operation %s cannot run: %s", call.operations, error)
+                _LOG.info("a candidate for operation %s cannot run: %s", call.operations, error)
                 yield None
 
     def _memory(self, size_bytes: int) -> "cl.Buffer":
@@ -132,7 +133,7 @@ class Bench:
         return statistics.median(each.duration_ns for each in times[1:])
 
     def _phase_ns(self, program: Program, call: Call, arena: "cl.Buffer") -> float:
-        """The time of a source as a phase of a kernel that stays on the device, with the meeting before it."""
+        """Returns the time of a source as a phase, including the grid barrier before it."""
         self._clear(arena)
         sync = allocate(self._device, SYNC_BYTES)
         clear(self._device, self._queue, sync, 0, SYNC_BYTES)
@@ -147,10 +148,10 @@ class Bench:
         return max(0.0, medians[1] - medians[0]) / (_PHASES - 1)
 
     def _clear(self, arena: "cl.Buffer") -> None:
-        """Makes all memory zero again.
+        """Clears all memory.
 
-        What another source has written may lie where this one counts, or where its table of positions is: a kernel that
-        reads at positions without a meaning loses the device.
+        Output of another source may lie where this one has its counters or a table of indices: a
+        kernel that reads at meaningless indices loses the device.
         """
         clear(self._device, self._queue, arena, 0, self._arena_bytes)
 
@@ -188,7 +189,10 @@ def _bases(source: Source) -> tuple[Base, ...]:
 
 
 def _layout(source: Source) -> tuple[tuple[BufferLocation, ...], int]:
-    """Places for the arguments of a source, behind its status and its workspace; and where they end."""
+    """Assigns offsets to the arguments of a source, behind its status word and workspace.
+
+    Returns them and the end.
+    """
     places, end = [], _WORKSPACE + -(-source.workspace_bytes // _ALIGNMENT) * _ALIGNMENT
     for value in source.arguments:
         places.append(BufferLocation(Base.ARENA, end))

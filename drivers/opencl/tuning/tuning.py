@@ -1,4 +1,4 @@
-"""Which of several sources of a kernel is used: the first, or the one that is measured to be the fastest."""
+"""Selects one of several sources of a kernel: the first, or the one measured to be fastest."""
 
 import logging
 import math
@@ -31,31 +31,32 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-#: Says how much is measured, whatever the preference: fast, brief or exhaustive.
+#: Selects how much is measured, whatever the preference: fast, brief or exhaustive.
 TUNING_VARIABLE = "NEURALD_OPENCL_TUNING"
 
-#: Runs of a whole step after the first, of which the median counts.
+#: Number of measured runs of a whole step after a warm-up run; the median counts.
 _STEP_RUNS = 31
 
 
 class Tuning(Enum):
-    """How much is measured."""
+    """Extent of measurements."""
 
-    #: Nothing: the first choice is used.
+    #: None: the first candidate is used.
     FAST = "fast"
-    #: The first few choices.
+    #: The first few candidates.
     BRIEF = "brief"
-    #: Every legal choice.
+    #: Every valid candidate.
     EXHAUSTIVE = "exhaustive"
 
     @staticmethod
     def of(preference: Preference, facts: DeviceFacts, settings: Settings) -> "Tuning":
-        """What a preference means on a device; NEURALD_OPENCL_TUNING goes before it.
+        """Maps a preference to the extent for a device; NEURALD_OPENCL_TUNING overrides it.
 
-        Runtimes on CPUs compile for seconds what would be measured, and are not where speed is looked for.
+        Runtimes on CPUs would compile the candidates for seconds, and are not used where speed
+        matters.
 
         Raises:
-            BadData: the variable says something else.
+            BadData: the value of the variable is invalid.
         """
         wanted = settings.choice(TUNING_VARIABLE, Tuning)
         if wanted is not None:
@@ -68,18 +69,22 @@ _OF_PREFERENCE = {
     Preference.FAST_SINGLE_ANSWER: Tuning.BRIEF,
     Preference.SUSTAINED_SPEED: Tuning.EXHAUSTIVE,
 }
-#: Of how many functions choices are measured, and how many for each of these: sizes that functions take cost no time to build.
+#: Limits on the functions that are measured for each kernel, and on the candidates per function:
+#: sizes passed as arguments cost no build time.
 _FUNCTIONS = {Tuning.FAST: 1, Tuning.BRIEF: 8, Tuning.EXHAUSTIVE: 1 << 20}
 _USES = {Tuning.FAST: 1, Tuning.BRIEF: 2, Tuning.EXHAUSTIVE: 1}
 
 
 class Tuner:
-    """Picks sources. Kernels with the same choices are measured once, also if they differ in numbers: layers alike get the same functions.
+    """Selects sources.
+
+    Kernels with the same candidates are measured once, even if they differ in numbers: similar
+    layers share functions.
 
     Args:
-        device: to measure on.
-        tuning: how much.
-        require_wanted: called before each kernel; raises to end the compilation.
+        device: the device to measure on.
+        tuning: the extent of measurements.
+        require_wanted: called before each kernel; raises to abort the compilation.
     """
 
     def __init__(
@@ -92,17 +97,17 @@ class Tuner:
         self._require_wanted = require_wanted
         self._functions = _FUNCTIONS[tuning]
         self._limit = self._functions * _USES[tuning]
-        # What may become a phase of a kernel for the whole step is measured as one.
+        # Sources that may become phases of a persistent kernel are measured as phases.
         self._is_resident = is_offered(device.facts)
 
     def choose(
         self, kernels: Sequence[Sequence[Source]], chains: Sequence[Chain] = ()
     ) -> list[Source | None]:
-        """For each kernel, of which there are several sources, the fastest of those that are looked at.
+        """Returns the fastest of the tried sources of each kernel.
 
-        One that does not build or run is none; where none does, it is the first. A chain is taken where it is faster than
-        what stands for its kernels otherwise, or if nothing is measured where that is likely: then the last kernel has its source,
-        and the others have none.
+        Candidates that do not build or run are ignored; if all fail, the first one is used. A chain
+        is used if it is faster than its kernels' other sources, or, without measurements, if that
+        is likely: then the last kernel has the chain's source, and the others have None.
         """
         tried = [self._tried(sources) for sources in kernels]
         together = [self._tried(chain.sources) for chain in chains]
@@ -123,7 +128,7 @@ class Tuner:
                     _take(first, chain, sources[0])
             return first
         works: dict[Hashable, Source] = {}
-        # For each source one that does the same work, which is measured.
+        # Sources that do the same work share one measurement.
         alike = {name: works.setdefault(_work_of(source), source) for name, source in measured.items()}
         found = times_ns(
             self._device,
@@ -135,7 +140,10 @@ class Tuner:
         return _fastest(tried, chains, together, times)
 
     def _tried(self, sources: Sequence[Source]) -> tuple[Source, ...]:
-        """Those that are looked at; for a kernel that runs all phases only those that can be one, if there are any."""
+        """Returns the candidates to try.
+
+        For a persistent kernel only those that can be a phase, if there are any.
+        """
         self._require_wanted("before candidates for a kernel were made")
         found: list[Source] = []
         others: list[Source] = []
@@ -147,14 +155,17 @@ class Tuner:
                 functions.add(functions_of(source))
             else:
                 others.append(source)
-            # A source that nobody looks at is not made.
+            # Sources that are not needed are never generated.
             if len(found) == self._limit or len(functions) == self._functions:
                 break
         return tuple((found or others)[: self._limit])
 
 
 def _work_of(source: Source) -> Hashable:
-    """What the time of a source follows from; its zero points and multipliers are not among that."""
+    """Returns a key that determines the time of a source.
+
+    Zero points and multipliers do not matter.
+    """
     values = tuple((value.shape, value.type) for value in source.arguments)
     return functions_of(source), source.groups, source.local_size, values
 
@@ -165,7 +176,7 @@ def _fastest(
     together: Sequence[Sequence[Source]],
     times: Mapping[str, float],
 ) -> list[Source | None]:
-    """What `Tuner.choose` gives where times of sources are known."""
+    """Implements `Tuner.choose` for known times."""
 
     def time_ns(source: Source) -> float:
         return times.get(source.name, math.inf)
@@ -175,7 +186,7 @@ def _fastest(
     for chain, sources in zip(chains, together, strict=True):
         members = frozenset(chain.members)
         if any(members & other and not other <= members for other in taken):
-            # One of them stands for a kernel of another chain, too.
+            # A member also belongs to another chain that is already selected.
             continue
         source = min(sources, key=time_ns)
         apart = [each for each in (chosen[position] for position in chain.members) if each is not None]
@@ -186,7 +197,7 @@ def _fastest(
 
 
 def _take(chosen: list[Source | None], chain: Chain, source: Source) -> None:
-    """The source stands for the kernels of a chain."""
+    """Replaces the kernels of a chain by its source."""
     *before, last = chain.members
     for position in before:
         chosen[position] = None
@@ -194,11 +205,11 @@ def _take(chosen: list[Source | None], chain: Chain, source: Source) -> None:
 
 
 def faster(device: DeviceContext, compiled: Compiled) -> tuple[Executable, Program]:
-    """The executable with all calls in one kernel, if that is measured to be faster, otherwise as it is; and its program.
+    """Returns the faster of the executable as it is and with a persistent kernel, and its program.
 
     Args:
-        device: to measure on.
-        compiled: with a persistent call.
+        device: the device to measure on.
+        compiled: a result with a persistent call.
 
     Raises:
         Error: the device failed.
@@ -230,7 +241,7 @@ def faster(device: DeviceContext, compiled: Compiled) -> tuple[Executable, Progr
 def _step_ns(
     device: DeviceContext, executable: Executable, program: Program, constants: "cl.Buffer"
 ) -> float:
-    """The median time of the step without transfers."""
+    """Returns the median time of the step without transfers."""
     instance = Instance(device, executable, program, constants)
     runs = [instance.launch() for _ in range(1 + _STEP_RUNS)]
     instance.close()

@@ -1,4 +1,4 @@
-"""Kernels that are to be built and measured, handed out to the threads and processes that measure them."""
+"""Queue of kernels to build and measure, for threads and processes."""
 
 import logging
 import threading
@@ -14,16 +14,16 @@ _LOG = logging.getLogger(__name__)
 #: Sources that are built as one program.
 Shard: TypeAlias = tuple[Source, ...]
 
-#: Between two messages that tell how much is done.
+#: Seconds between progress messages.
 _SILENCE_S = 2.0
 
 
 class Work:
-    """Shards that are to be built and measured, and what became of them; several threads take and give them.
+    """Queue of shards to build and measure, with the results. Thread-safe.
 
     Attributes:
-        times_ns: by the names of sources; None: it does not build, or cannot run.
-        turn: whoever has it measures; nobody else's kernels run meanwhile.
+        times_ns: by the names of sources; None for a source that does not build or cannot run.
+        turn: held while measuring, so that no other kernels run.
     """
 
     def __init__(self, shards: Sequence[Shard]) -> None:
@@ -38,10 +38,11 @@ class Work:
         self._told = time.monotonic()
 
     def next(self, *, is_here: bool = False) -> Shard | None:
-        """A shard for whoever asks, as soon as there is one; None: there will be none.
+        """Returns the next shard, waiting for it if necessary; None if there will be none.
 
         Args:
-            is_here: whether this process builds it. Others do not get those that were given back.
+            is_here: whether this process builds it. Other processes do not get shards that were
+                given back.
         """
         with self._changed:
             while not self._is_closed:
@@ -50,7 +51,7 @@ class Work:
                 elif self._waiting:
                     shard = self._waiting.popleft()
                 elif self._taken or self._returned:
-                    # Of what others have, something may come back.
+                    # Shards that other threads are working on may come back.
                     self._changed.wait()
                     continue
                 else:
@@ -60,26 +61,30 @@ class Work:
             return None
 
     def measured(self, shard: Shard, times: Sequence[float | None]) -> None:
-        """The times of a shard's sources. Fewer than it has: the next one lost the device, and those after it are still to do."""
+        """Records the times of a shard's sources.
+
+        If there are fewer times than sources, the next source lost the device, and those after it
+        are still to be measured.
+        """
         with self._changed:
             known = [*times, None][: len(shard)]
             for source, time_ns in zip(shard, known, strict=False):
                 self.times_ns[source.name] = time_ns
             if len(times) < len(shard):
-                _LOG.warning("a choice for operation %s loses the device", shard[len(times)].operations)
+                _LOG.warning("a candidate for operation %s loses the device", shard[len(times)].operations)
             self._put_back([shard[len(known) :]])
 
     def split(self, shard: Shard, error: str) -> None:
-        """A shard does not build: its halves may; of a single source there is no use."""
+        """Splits a shard that does not build; a single source that does not build is dropped."""
         with self._changed:
             half = len(shard) // 2
             if not half:
-                _LOG.info("a choice for operation %s does not build: %s", shard[0].operations, error)
+                _LOG.info("a candidate for operation %s does not build: %s", shard[0].operations, error)
                 self.times_ns[shard[0].name] = None
             self._put_back([shard[:half], shard[half:]] if half else [])
 
     def _put_back(self, parts: Sequence[Shard]) -> None:
-        """What was taken is done, but for these parts."""
+        """Marks a taken shard as done except for these parts."""
         self._taken -= 1
         self._waiting.extend(part for part in parts if part)
         self._changed.notify_all()
@@ -89,14 +94,14 @@ class Work:
             _LOG.info("compiled and measured %d of %d kernels", len(self.times_ns), self._count)
 
     def give_back(self, shard: Shard) -> None:
-        """Another process has failed with it."""
+        """Returns a shard with which another process failed."""
         with self._changed:
             self._taken -= 1
             self._returned.append(shard)
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Nobody gets anything any more."""
+        """Ends the distribution: no caller gets another shard."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()

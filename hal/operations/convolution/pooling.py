@@ -64,15 +64,15 @@ def _slide(values: Array, place: Window, function: np.ufunc, start: float) -> Ar
         length = values.shape[along]
         shape = list(values.shape)
         shape[along] = positions
-        folded = np.full(shape, start, values.dtype)
-        target, source = np.moveaxis(folded, along, 0), np.moveaxis(values, along, 0)
+        reduced = np.full(shape, start, values.dtype)
+        target, source = np.moveaxis(reduced, along, 0), np.moveaxis(values, along, 0)
         # Window elements that are outside of the image at every position are skipped.
         head, stride = place.padding[axis][0], place.stride[axis]
         first = max(0, head - (positions - 1) * stride)
         for tap in range(first, min(place.kernel[axis], length + head)):
             to, of = place.overlap(axis, tap, length, 0, positions)
             target[to] = function(target[to], source[of])
-        values = folded
+        values = reduced
     return values
 
 

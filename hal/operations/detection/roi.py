@@ -42,7 +42,7 @@ _STRIDES = ("height_stride", "width_stride")
 _SAMPLES = ("height_samples", "width_samples")
 _SIZES = ("height", "width")
 #: Maximum number of samples of a region along one axis.
-_MOST_SAMPLES = 1 << 24
+_MAX_SAMPLES = 1 << 24
 
 
 def _form(*extra: Parameter) -> Form:
@@ -70,7 +70,7 @@ def _positive_sizes(call: Call) -> None:
 def _number_of_samples(call: Call) -> None:
     """Checks the numbers of samples; 0 means as many as cover the region."""
     for name, size in zip(_SAMPLES, _SIZES, strict=True):
-        call.scalar_in(name, 0, _MOST_SAMPLES // call.scalar_in(size, 1))
+        call.scalar_in(name, 0, _MAX_SAMPLES // call.scalar_in(size, 1))
 
 
 def region_shape(call: Call) -> Shape:

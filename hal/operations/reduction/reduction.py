@@ -75,7 +75,7 @@ def mean_multiplier(count: int, operand: Operand, output: Operand) -> tuple[int,
     return (mantissa << shift) // count, exponent - shift
 
 
-def _fold(function: np.ufunc, start: Callable[[Array], Any]) -> Callable[[Call], tuple[Array, ...]]:
+def _reduce(function: np.ufunc, start: Callable[[Array], Any]) -> Callable[[Call], tuple[Array, ...]]:
     """Returns a reference for a reduction: floats in float32, other types as stored.
 
     Args:
@@ -87,8 +87,8 @@ def _fold(function: np.ufunc, start: Callable[[Array], Any]) -> Callable[[Call],
         values, (shape,) = call.array("input"), _shape(call)
         wide = values.astype(np.float32) if values.dtype.kind == "f" else values
         with np.errstate(over="ignore"):
-            folded = function.reduce(wide, axis=resolve_axes(call, "axes"), initial=start(wide))
-        return (np.asarray(folded).astype(values.dtype).reshape(shape),)
+            reduced = function.reduce(wide, axis=resolve_axes(call, "axes"), initial=start(wide))
+        return (np.asarray(reduced).astype(values.dtype).reshape(shape),)
 
     return reference
 
@@ -131,10 +131,14 @@ DEFINITIONS = (
         data_rows(FeatureLevel.LEVEL_2, quant8=FeatureLevel.LEVEL_2),
         _mean,
     ),
-    _definition(OperationType.REDUCE_ALL, _REDUCE_FORM, _LOGICAL_ROWS, _fold(np.logical_and, lambda _: True)),
-    _definition(OperationType.REDUCE_ANY, _REDUCE_FORM, _LOGICAL_ROWS, _fold(np.logical_or, lambda _: False)),
-    _definition(OperationType.REDUCE_MAX, _REDUCE_FORM, _EXTREME_ROWS, _fold(np.maximum, _lowest)),
-    _definition(OperationType.REDUCE_MIN, _REDUCE_FORM, _EXTREME_ROWS, _fold(np.minimum, _highest)),
-    _definition(OperationType.REDUCE_PROD, _REDUCE_FORM, _FLOAT_ROWS, _fold(np.multiply, lambda _: 1)),
-    _definition(OperationType.REDUCE_SUM, _REDUCE_FORM, _FLOAT_ROWS, _fold(np.add, lambda _: 0)),
+    _definition(
+        OperationType.REDUCE_ALL, _REDUCE_FORM, _LOGICAL_ROWS, _reduce(np.logical_and, lambda _: True)
+    ),
+    _definition(
+        OperationType.REDUCE_ANY, _REDUCE_FORM, _LOGICAL_ROWS, _reduce(np.logical_or, lambda _: False)
+    ),
+    _definition(OperationType.REDUCE_MAX, _REDUCE_FORM, _EXTREME_ROWS, _reduce(np.maximum, _lowest)),
+    _definition(OperationType.REDUCE_MIN, _REDUCE_FORM, _EXTREME_ROWS, _reduce(np.minimum, _highest)),
+    _definition(OperationType.REDUCE_PROD, _REDUCE_FORM, _FLOAT_ROWS, _reduce(np.multiply, lambda _: 1)),
+    _definition(OperationType.REDUCE_SUM, _REDUCE_FORM, _FLOAT_ROWS, _reduce(np.add, lambda _: 0)),
 )

@@ -7,6 +7,7 @@ a device failed to do.
 
 import contextlib
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -75,6 +76,8 @@ logger = logging.getLogger(__name__)
 #: How long results may wait to be read once a daemon that is to stop has nothing else to do.
 _UNREAD_S = 2.0
 _DRAIN_LOOK_S = 0.05
+#: The graphs of larger models are read one at a time: those of thousands of operations.
+_LARGE_MODEL_BYTES = 1 << 16
 #: Memory goes to clients in pieces of this size. gRPC and protobuf keep several copies of each until its client takes it.
 _READ_BYTES = CHUNK_BYTES // 4
 
@@ -102,6 +105,7 @@ class DeviceHandler:
         self._is_draining = False
         slots = executions_at_once(device)
         self._turns = Turns(slots, guests=slots)
+        self._large_models = Turns(1, long_s=math.inf, what="large models")
         self._watchdog: Watchdog[tuple[Session, Turn]] = Watchdog(limits.execution_s, self._hangs)
         #: Is called with a session that is over because the device hangs, and with what its client is to be told.
         self.tell_end: Callable[[Session, Error], None] = lambda session, error: None
@@ -195,8 +199,9 @@ class DeviceHandler:
     ) -> device_pb2.GetSupportedOperationsReply:
         """What the device says about each operation of a valid model."""
         self._require_sound()
-        model = self._model(session, message.model)
-        validate_model(model)
+        with self._reading(session, message.model):
+            model = self._model(session, message.model)
+            validate_model(model)
         require_extensions(model, self._device)
         with charging(session.accounts.memory):
             return verdicts_to_wire(self._device.supported_operations(model))
@@ -215,10 +220,13 @@ class DeviceHandler:
             cancellation: cancelled once the client does not wait any more.
         """
         self._require_sound()
-        model = self._model(session, message.model)
-        options = prepare_options_from_wire(message.options, self._extensions)
-        session.check_prepared()
-        level = validate_model(model)
+        with self._reading(session, message.model, cancellation):
+            model = self._model(session, message.model)
+            options = prepare_options_from_wire(message.options, self._extensions)
+            session.check_prepared()
+            level = validate_model(model)
+            if self._compilers is not None:
+                forget_bindings(model)  # here it only waits from now on, and may wait for long
         # What is in no released level is a matter between the model and the device.
         if self._device.feature_level < level < FeatureLevel.EXPERIMENTAL:
             raise BadData(
@@ -231,7 +239,6 @@ class DeviceHandler:
         variants = daemon_variants(self._device, model, options) if cache_key else None
         compiler = None
         if self._compilers is not None:
-            forget_bindings(model)  # here it only waits, and may wait for long
             wire = message.model.SerializeToString()
             compiler = self._compilers.compiler(session, wire, model.pools, options)
         options = replace(options, variants=variants, compiler=compiler, cancellation=cancellation)
@@ -291,6 +298,22 @@ class DeviceHandler:
         """Lets go of a prepared model."""
         session.release(message.prepared_model)
         return device_pb2.ReleasePreparedModelReply()
+
+    @contextlib.contextmanager
+    def _reading(
+        self, session: Session, message: types_pb2.Model, cancellation: Cancellation | None = None
+    ) -> Iterator[None]:
+        """The time in which a model is read and checked, which takes much more memory than it does itself: large ones take turns."""
+        if message.ByteSize() <= _LARGE_MODEL_BYTES:
+            yield
+            return
+        turn = self._large_models.take(
+            Priority.MEDIUM, client=session.token, user=session.user, cancellation=cancellation
+        )
+        try:
+            yield
+        finally:
+            self._large_models.pass_on(turn)
 
     def _model(self, session: Session, message: types_pb2.Model) -> Model:
         pools = [self._constant(session, token) for token in message.pools]

@@ -122,7 +122,7 @@ def stablehlo_reduce_window(graph: Graph, operator: Operator, _: Options) -> Non
     sizes, strides, inner, dilations, padding = (_numbers(options, field) for field in range(5))
     reduction = _body(graph, options.integer(5, INT32))
     if reduction is None:
-        raise Unsupported("its subgraph passes on its second input, which is no reduction")
+        raise Unsupported("its subgraph passes on its second input, which is not a reduction")
     ones = (1,) * len(sizes)
     source, initial, result = graph.input(operator, 0), graph.input(operator, 1), graph.output(operator)
     if any(padding) or any(step != 1 for step in inner):
@@ -150,7 +150,7 @@ def scatter(graph: Graph, operator: Operator, _: Options) -> None:
     options = _options(operator, BuiltinOptions2.StablehloScatterOptions)
     reduction = _body(graph, options.integer(6, INT32))
     if reduction is not None and reduction not in _UPDATES:
-        raise Unsupported("its subgraph is no sum, product, smallest or largest of two")
+        raise Unsupported("its subgraph is not a sum, product, minimum or maximum of two")
     window, inserted, mapped = (graph.vector(_numbers(options, field)) for field in (1, 2, 3))
     source, indices, updates = (graph.input(operator, position) for position in range(3))
     axis = graph.int32(options.integer(4, INT64))

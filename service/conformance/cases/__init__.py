@@ -1,1 +1,1 @@
-"""Generated cases: models of a single operation, their inputs, and what must come of them."""
+"""Generated cases: models of a single operation, their inputs, and the expected results."""

@@ -1,4 +1,4 @@
-"""Values of arguments that steer an operation, by the name of the parameter, where no recipe says otherwise."""
+"""Default values of arguments that control an operation, by parameter name."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -8,7 +8,7 @@ import numpy as np
 from neurald.hal.operations.machinery.call import Shape
 from neurald.service.conformance.recipes.draw import Draw
 
-#: The value of a parameter, for the shape of the operation's first tensor.
+#: Draws the value of a parameter, given the shape of the operation's first tensor.
 Rule = Callable[[Draw, Shape], Any]
 
 

@@ -1,7 +1,7 @@
-"""One generated case: a model of a single operation, its inputs, and what must come of them.
+"""Generates a case: a model of a single operation, its inputs, and the expected outputs.
 
-Every case follows from operation, form, row of types and seed alone. What is drawn is a valid call or is drawn again: the
-operation's own checks decide, and its reference says what is right.
+A case is determined by operation, form, row of types and seed. Invalid calls are drawn again: the
+operation's own checks decide what is valid, and its reference what is correct.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,21 +37,21 @@ from neurald.service.conformance.recipes.draw import (
 from neurald.service.conformance.recipes.recipe import Order
 from neurald.service.conformance.recipes.recipes import QUANTISATIONS, RECIPES
 
-#: Draws until one is valid.
+#: Maximum number of draws until one is valid.
 _ATTEMPTS = 60
-#: DENSIFY has a form for every number of levels; a few stand for all.
+#: DENSIFY has a form for every number of levels; a few represent all.
 _FORMS = 4
 _EXTENSION_PREFIX = "TFLITE_"
 _PER_CHANNEL = OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL
 _SYMMETRIC = (OperandType.TENSOR_QUANT8_SYMM, OperandType.TENSOR_QUANT16_SYMM)
 _SCALES = (0.5, 0.25, 0.1, 0.0371)
-#: Scale and zero point that some outputs must have, unsigned.
+#: Scale and zero point that some outputs require, for unsigned types.
 _FIXED = ((1 / 256, 0), (1 / 128, 128), (1 / 128, 0), (1 / 32768, 0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:
-    """One way to write an operation, with one row of its table of types."""
+    """One form of an operation, with one row of its table of types."""
 
     definition: Definition
     form: int
@@ -59,13 +59,13 @@ class Signature:
 
     @property
     def name(self) -> str:
-        """For people: operation, form and types."""
+        """Operation, form and types, for people."""
         types = "/".join(t.name for t in self.definition.rows[self.row].types.values())
         return f"{self.definition.type.name} form {self.form}, {types or 'fixed types'}"
 
     @property
     def types(self) -> str:
-        """The types of its row, by the name of the variable."""
+        """Types of its row, by variable."""
         bound = self.definition.rows[self.row].types
         return ", ".join(f"{name} {kind.name}" for name, kind in bound.items()) or "fixed types"
 
@@ -77,17 +77,18 @@ class Signature:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A model with one operation, arrays for its inputs, and those that are expected of its outputs.
+    """Model with one operation, its inputs and its expected outputs.
 
     Attributes:
-        signature: of its operation.
-        label: which of the signature's cases it is: "seed 3", "activation=2".
-        operation: with operand indexes: first its inputs, then its outputs.
-        operands: of the operation; shapes of tensors are those of `values`.
-        values: of the operation's inputs, None for those that are omitted.
-        free: inputs of the operation whose elements may be any.
-        entering: inputs of the operation that are inputs of the model; all others are constants.
-        model, inputs, expected: follow from the others.
+        signature: that of its operation.
+        label: identifies the case within its signature: "seed 3", "activation=2".
+        operation: with operand indices: first its inputs, then its outputs.
+        operands: those of the operation; tensors have the shapes of `values`.
+        values: the operation's inputs, None for omitted ones.
+        free: the inputs of the operation whose elements are arbitrary.
+        entering: the inputs of the operation that are inputs of the model; all others are
+            constants.
+        model, inputs, expected: derived from the others.
     """
 
     signature: Signature
@@ -104,17 +105,17 @@ class Case:
 
     @property
     def type(self) -> OperationType:
-        """Of its operation."""
+        """Type of its operation."""
         return self.operation.type
 
     @property
     def name(self) -> str:
-        """For people."""
+        """Name for people."""
         return f"{self.signature.name}, {self.label}"
 
     @property
     def identifier(self) -> str:
-        """What `neurald conformance --case` takes."""
+        """Argument for `neurald conformance --case`."""
         return f"{self.signature.identifier}:{self.label}"
 
     def changed(
@@ -125,10 +126,10 @@ class Case:
         operands: Sequence[Operand] | None = None,
         entering: Sequence[int] | None = None,
     ) -> "Case":
-        """The case with something else in it; what is expected follows.
+        """Returns the case with changes, and with the expected outputs that follow from them.
 
         Raises:
-            BadData, OpFailed, UnknownValue: it is no valid call then.
+            BadData, OpFailed, UnknownValue: the changed call is not valid.
         """
         return complete(
             signature=self.signature,
@@ -143,7 +144,10 @@ class Case:
 
 
 def signatures(operations: Sequence[OperationType] = ()) -> Iterator[Signature]:
-    """Every operation, form and row that cases are generated for; of these operations only, if any are named."""
+    """Yields every operation, form and row that has cases.
+
+    Limited to `operations` if any are given.
+    """
     for definition in DEFINITIONS.values():
         if operations and definition.type not in operations:
             continue
@@ -155,26 +159,29 @@ def signatures(operations: Sequence[OperationType] = ()) -> Iterator[Signature]:
 
 
 def _kinds(parameter: Parameter, row: Row) -> list[OperandType]:
-    """The types that a parameter is drawn with: control flow and strings have no random values."""
+    """Returns the types that a parameter may have.
+
+    Control flow and strings have no random values.
+    """
     return sorted(parameter.allowed(row.types) - {OperandType.MODEL, OperandType.TENSOR_STRING})
 
 
 def generate(signature: Signature, seed: int) -> Case | None:
-    """The random case of a signature and a seed; None where no valid call could be drawn."""
+    """Generates the random case of a signature and a seed; None if no valid call was found."""
     return generate_pinned(signature, seed, {}, f"seed {seed}")
 
 
 def generate_pinned(
     signature: Signature, seed: int, pinned: Mapping[str, Any], label: str, attempts: int = _ATTEMPTS
 ) -> Case | None:
-    """A random case of which some choices are made beforehand; None where no valid call with them could be drawn.
+    """Generates a random case with some choices fixed; None if no valid call was found.
 
     Args:
-        signature: of the operation.
-        seed: that the other choices follow from.
-        pinned: see `Draw`.
-        label: of the case.
-        attempts: draws until one is valid.
+        signature: that of the operation.
+        seed: determines the other choices.
+        pinned: the fixed choices, see `Draw`.
+        label: the label of the case.
+        attempts: the maximum number of draws.
     """
     definition = signature.definition
     form, row = definition.forms[signature.form], definition.rows[signature.row]
@@ -190,7 +197,7 @@ def generate_pinned(
 
 
 def _holds(case: Case, pinned: Mapping[str, Any]) -> bool:
-    """Whether what is pinned came to be: not every recipe can follow."""
+    """Returns True if the case has the fixed choices; not every recipe can follow them."""
     shapes = [value.shape for index in sorted(case.free) if (value := case.values[index]) is not None]
     if (
         pinned.get(RANK) is not None
@@ -260,10 +267,10 @@ def complete(
     entering: Sequence[int],
     relaxed: bool,
 ) -> Case:
-    """A case, with its model and what is expected; see `Case` for the arguments.
+    """Builds a case with its model and expected outputs; see `Case` for the arguments.
 
     Raises:
-        BadData, OpFailed, UnknownValue: it is no valid call.
+        BadData, OpFailed, UnknownValue: the call is not valid.
     """
     definition = signature.definition
     call = Call(
@@ -307,7 +314,10 @@ def _model(
     *,
     relaxed: bool,
 ) -> Model:
-    """Constants lie in a pool of the model, with other bytes around each, or in their operands where they are scalars."""
+    """Builds the model.
+
+    Constant tensors lie in a pool with guard bytes around each, scalars in operands.
+    """
     first_output = len(operation.inputs)
     complete = []
     pool = ConstantPool()
@@ -337,7 +347,7 @@ def _model(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Random:
-    """A tensor whose elements do not matter."""
+    """Tensor with arbitrary elements."""
 
     array: Array
 
@@ -346,7 +356,7 @@ _Input = tuple[Parameter, OperandType, Any]
 
 
 def _inputs(definition: Definition, form: Form, row: Row, draw: Draw) -> list[_Input]:
-    """Each operand of the inputs, with its parameter, type and value (None: omitted)."""
+    """Draws the inputs: parameter, type and value (None if omitted) of each operand."""
     counts = form.input_counts()
     count = draw.pinned.get(COUNT) or draw.choice(counts)
     parameters = form.inputs[:count] if not any(p.variadic for p in form.inputs) else form.inputs
@@ -396,7 +406,7 @@ def _value(
             value = RULES[parameter.name](draw, main or ())
         except (LookupError, ValueError) as error:
             raise BadData(f"no {parameter.name} for the shape {main}: {error}") from None
-        # Some take one number as a tensor.
+        # Some operations take one number as a tensor.
         is_list = kind.is_tensor and parameter.ranks[0] == 1 and np.ndim(value) == 0
         return np.array([value]) if is_list else value
     if not kind.is_tensor:
@@ -409,7 +419,10 @@ def _value(
 
 
 def _outputs(form: Form, row: Row, draw: Draw, inputs: Sequence[_Input]) -> list[tuple[str, OperandType]]:
-    """Names and types of the outputs; how many a variadic one has is said by the number of splits or the axis."""
+    """Draws names and types of the outputs.
+
+    The number of splits or the axis determines how many a variadic one has.
+    """
     kinds = []
     for parameter in form.outputs:
         kind = draw.choice(_kinds(parameter, row))
@@ -427,7 +440,7 @@ def _pieces(inputs: Sequence[_Input]) -> int:
 
 
 class _Quantisations:
-    """Scales and zero points that often go together: operations demand equal ones, products, or fixed ones."""
+    """Draws scales and zero points in likely combinations: equal, products, or fixed ones."""
 
     def __init__(self, draw: Draw, operation: OperationType) -> None:
         self._draw = draw
@@ -439,7 +452,7 @@ class _Quantisations:
         self._factors: list[float] = []
 
     def operand(self, name: str, kind: OperandType, value: Any) -> Operand:
-        """The operand of an input."""
+        """Returns the operand of an input."""
         rank = None if value is None else np.ndim(value.array if isinstance(value, _Random) else value)
         dimensions = None if kind.is_tensor and rank is None else (0,) * (rank or 0)
         if kind is _PER_CHANNEL and isinstance(value, _Random):
@@ -463,7 +476,7 @@ class _Quantisations:
     def _per_channel(self, name: str, kind: OperandType, shape: tuple[int, ...]) -> Operand:
         if not shape:
             raise BadData("a tensor of rank 0 has no channels")
-        # A depthwise filter has its channels last; what is drawn wrong is drawn again.
+        # A depthwise filter has its channels last; invalid combinations are drawn again.
         dimension = len(shape) - 1 if shape[:1] == (1,) and self._draw.chance(0.7) else 0
         scales = tuple(self._draw.choice(_SCALES) for _ in range(shape[dimension]))
         self._factors.append(0.0)
@@ -474,7 +487,7 @@ class _Quantisations:
         )
 
     def output(self, name: str, kind: OperandType) -> Operand:
-        """The operand of an output."""
+        """Returns the operand of an output."""
         if kind not in QUANTIZED:
             return Operand(type=kind, dimensions=None if kind.is_tensor else ())
         if name in self._given:

@@ -1,4 +1,4 @@
-"""Models that take long, made of any operation that a device supports: a value goes through it again and again."""
+"""Builds long-running models from an operation that a device supports, applied repeatedly."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -31,7 +31,10 @@ _HUGE = (1, 1 << 14, 1 << 14, 1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constant:
-    """An operand with the same value in every operation; weights differ in their first bytes from model to model."""
+    """Operand with the same value in every operation.
+
+    Weights differ in their first byte between models.
+    """
 
     operand: Operand
     content: bytes
@@ -40,11 +43,11 @@ class Constant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chain:
-    """An operation whose output can be its input.
+    """Operation whose output can be its input.
 
     Attributes:
-        value: what goes through it.
-        constants: its other inputs, after `uses` times the value.
+        value: the operand that is transformed repeatedly.
+        constants: its other inputs, which follow `uses` copies of the value.
     """
 
     type: OperationType
@@ -54,19 +57,19 @@ class Chain:
 
     @property
     def name(self) -> str:
-        """For people."""
+        """Name for people."""
         return f"{self.type.name} of {self.value.type.name}"
 
     @property
     def weight_bytes(self) -> int:
-        """Of its constants."""
+        """Total size of its constants."""
         return sum(len(each.content) for each in self.constants)
 
     def model(self, count: int, number: int = 0) -> Model:
-        """So many of the operation, one after another; the weights follow from the number.
+        """Returns a model of `count` operations in sequence; `number` selects the weights.
 
         Raises:
-            BadData: that is no valid model.
+            BadData: the model is not valid.
         """
         operands = [replace(self.value, lifetime=Lifetime.SUBGRAPH_INPUT)]
         content = bytearray()
@@ -100,14 +103,17 @@ class Chain:
         return model
 
     def huge(self) -> Model | None:
-        """One operation on tensors of about a gibibyte; None where constants go with the value's shape."""
+        """Returns one operation on tensors of about a gibibyte.
+
+        None if constants depend on the value's shape.
+        """
         if any(constant.is_weight for constant in self.constants):
             return None
         return replace(self, value=replace(self.value, dimensions=_HUGE)).model(1)
 
 
 def chains() -> Iterator[Chain]:
-    """Operations of every type, those that compute much first."""
+    """Yields chains of every type, the compute-intensive ones first."""
     for kind in (*_FLOATS, *_BYTES):
         yield _convolution(kind)
     for kind in (*_FLOATS, *_BYTES):
@@ -146,7 +152,10 @@ def chains() -> Iterator[Chain]:
 
 
 def _quantisations(kind: OperandType) -> tuple[tuple[float, int], ...]:
-    """Scales and zero points: those that an operation's output must have, and any."""
+    """Returns candidate scales and zero points.
+
+    Those that some operations require of outputs, and any.
+    """
     if kind not in _BYTES:
         return ((0.0, 0),)
     shift = 0 if kind is OperandType.TENSOR_QUANT8_ASYMM else -128
@@ -165,7 +174,7 @@ def _weights(kind: OperandType, shape: tuple[int, ...]) -> Constant:
         info = np.iinfo(kind.dtype.name)
         array = generator.integers(info.min, info.max + 1, shape).astype(kind.dtype)
     else:
-        # The value stays of about the same size.
+        # The magnitude of the value stays about the same.
         array = generator.normal(scale=1 / np.sqrt(np.prod(shape[1:])), size=shape).astype(kind.dtype)
     operand = Operand(type=kind, dimensions=shape, scale=scale, zero_point=zero_point)
     return Constant(operand=operand, content=array.tobytes(), is_weight=True)
@@ -208,7 +217,7 @@ def _fully_connected(kind: OperandType) -> Chain:
 
 
 def supported_chains(device: Device) -> Iterator[Chain]:
-    """Those that a device supports."""
+    """Yields the chains that a device supports."""
     for chain in chains():
         try:
             model = chain.model(1)
@@ -221,7 +230,10 @@ def supported_chains(device: Device) -> Iterator[Chain]:
 
 
 def heavy_models(device: Device) -> tuple[Callable[[int], Model], int] | None:
-    """Makes models with large constants, each with others, and how many bytes those have; None where none is supported."""
+    """Returns a function that builds models with large, different constants, and their size.
+
+    Returns None if the device supports no such model.
+    """
     best = max(supported_chains(device), key=lambda chain: chain.weight_bytes, default=None)
     if best is None or not best.weight_bytes > 1 << 16:
         return None

@@ -1,4 +1,4 @@
-"""Whether what a device computed is right: Android's tolerances (`TestGenerated`)."""
+"""Compares outputs with the tolerances of Android's tests (`TestGenerated`)."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from neurald.hal.operations.machinery.call import Array
 _FLOAT32_EPSILON = 1.19e-7
 _FLOAT16_EPSILON = 0.000977
 
-#: Operations whose results are random: shape and type are all that can be compared.
+#: Operations with random results: only shape and type can be compared.
 _RANDOM = frozenset(
     (
         OperationType.RANDOM_MULTINOMIAL,
@@ -22,7 +22,7 @@ _RANDOM = frozenset(
 
 
 def tolerances(kind: OperandType, *, relaxed: bool) -> tuple[float, float]:
-    """The absolute and the relative error that a result of that type may have."""
+    """Returns the permitted absolute and relative error of results of a type."""
     if kind.dtype.kind in "fc":
         if relaxed or kind in (OperandType.TENSOR_FLOAT16, OperandType.FLOAT16):
             return 5 * _FLOAT16_EPSILON, 5 * _FLOAT16_EPSILON
@@ -33,17 +33,17 @@ def tolerances(kind: OperandType, *, relaxed: bool) -> tuple[float, float]:
 def difference(
     operation: OperationType, kind: OperandType, expected: Array, found: Array, *, relaxed: bool
 ) -> str:
-    """What is wrong with a result, "" if nothing is.
+    """Describes what is wrong with a result; "" if it is correct.
 
     Args:
-        operation: that made it.
-        kind: type of the output.
-        expected: what the reference gives.
-        found: what the device gave.
+        operation: the operation that computed it.
+        kind: the type of the output.
+        expected: the result of the reference.
+        found: the result of the device.
         relaxed: whether the model allows float16 precision.
     """
     if found.shape != expected.shape:
-        return f"shape {list(found.shape)}; {list(expected.shape)} is expected"
+        return f"shape {list(found.shape)}; expected {list(expected.shape)}"
     if operation in _RANDOM or not expected.size:
         return ""
     absolute, relative = tolerances(kind, relaxed=relaxed)
@@ -51,7 +51,7 @@ def difference(
     with np.errstate(invalid="ignore"):
         wanted, given = expected.astype(wide), found.astype(wide)
     if kind.dtype.kind in "iu" and kind.dtype.itemsize == 8:
-        is_right = np.asarray(expected == found)  # float64 has too few digits for these
+        is_right = np.asarray(expected == found)  # float64 has too few digits for 64-bit integers
     else:
         with np.errstate(invalid="ignore"):
             is_near = np.abs(given - wanted) <= absolute + relative * np.abs(wanted)

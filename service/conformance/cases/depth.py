@@ -1,8 +1,9 @@
-"""How many of the enumerated cases of a signature run by default.
+"""Selects which enumerated cases of a signature run by default.
 
-What differs from type to type differs between floats and quantised integers first of all. So one row of types of each of these
-has every case of Android's operations, and the others have some, different ones in each row, so that the rows of a form have
-all of them together. Extension operations have fewer: most of them are Android's for more types.
+Implementations differ mainly between floats and quantised integers. Therefore one row of types of
+each kind runs every case of Android's operations. The other rows run some, different ones in each
+row, so that the rows of a form cover all cases together. Extension operations run fewer: most are
+Android's operations for more types.
 """
 
 from collections.abc import Iterable, Iterator
@@ -25,12 +26,12 @@ _SOME, _FEW, _FEWEST = 4, 8, 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Depth:
-    """Which of the cases of a signature run.
+    """Selection of the cases of a signature.
 
     Attributes:
-        every: one of so many.
-        first: the position of the first of them.
-        has_family: whether the base case and its neighbours run at all.
+        every: runs one of this many cases.
+        first: the position of the first one.
+        has_family: whether the base case and its neighbours run.
     """
 
     every: int = 1
@@ -38,16 +39,16 @@ class Depth:
     has_family: bool = True
 
     def chosen(self, cases: Iterable[_T]) -> Iterator[_T]:
-        """Those that run."""
+        """Yields the selected cases."""
         return islice(cases, self.first, None, self.every)
 
 
-#: Every case runs.
+#: Selects every case.
 EVERY = Depth()
 
 
 def default_depth(signature: Signature) -> Depth:
-    """Which cases of a signature run unless all are asked for."""
+    """Returns the selection for a signature unless all cases are requested."""
     definition = signature.definition
     kinds = _kinds(definition)
     kind = kinds[signature.row]
@@ -65,7 +66,7 @@ def default_depth(signature: Signature) -> Depth:
 
 
 def _kinds(definition: Definition) -> tuple[str, ...]:
-    """What the types of each row are."""
+    """Returns the kind of each row's types."""
     found = []
     for row in definition.rows:
         types = set(row.types.values())

@@ -1,11 +1,11 @@
-"""Random elements of inputs, chosen so that results do not hang on the order in which a device adds."""
+"""Draws elements of inputs such that results do not depend on the order in which a device adds."""
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Array, Shape
 from neurald.service.conformance.recipes.draw import Draw
 
-#: Larger recurrent weights multiply the rounding of one step in the next ones.
+#: Larger recurrent weights amplify rounding errors from step to step.
 _RECURRENT_SPREAD = 0.5
 #: Sums of multiples of it are exact in float16.
 _FLOAT16_STEP = 1 / 16
@@ -21,14 +21,14 @@ def elements(
     spread: float = 2.0,
     step: float = 0.0,
 ) -> Array:
-    """Random elements of an input.
+    """Draws elements of an input.
 
     Args:
-        draw: what they follow from.
-        operation, name: which input of which operation it is.
+        draw: the source of random choices.
+        operation, name: the operation and the name of its input.
         kind, shape: of the tensor.
-        spread: standard deviation of floats.
-        step: that floats are multiples of; 0 for any floats.
+        spread: the standard deviation of floats.
+        step: floats are multiples of it; 0 for any floats.
     """
     if "recurrent" in name:
         spread = min(spread, _RECURRENT_SPREAD)

@@ -1,4 +1,4 @@
-"""Memory with guard bytes: whatever a device writes outside of an output is found, and named."""
+"""Memory with guard bytes, which detect and locate writes outside of outputs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,14 +9,14 @@ import numpy as np
 from neurald.hal.memory.pool import HostMemory, Memory, aligned_zeros
 from neurald.hal.model.types import Location
 
-#: Guard bytes before and behind each window. Odd amounts of them leave the next window unaligned.
+#: Guard bytes before and after each window. Odd amounts of them leave the next window unaligned.
 GUARD_BYTES = 64
-#: Patterns up to this length are made once for each seed.
+#: Patterns up to this length are generated once per seed.
 _SHORT = 1 << 13
 
 
 def pattern(seed: int, size: int) -> bytes:
-    """Random bytes that follow from a seed; those of seeds 2n and 2n + 1 differ in every bit."""
+    """Returns random bytes for a seed; those of seeds 2n and 2n + 1 differ in every bit."""
     return _random(seed, max(_SHORT, size))[:size]
 
 
@@ -28,13 +28,13 @@ def _random(seed: int, size: int) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """The bytes of one argument in a memory.
+    """Range of one argument in a memory.
 
     Attributes:
-        name: "input 0", for example.
-        start, end: of the argument, without the padding behind it.
-        padding: bytes behind it that belong to it, too.
-        is_written: whether a device may write there.
+        name: such as "input 0".
+        start, end: the argument without its padding.
+        padding: the number of bytes of padding behind it.
+        is_written: whether a device may write to it.
     """
 
     name: str
@@ -45,11 +45,11 @@ class Window:
 
 
 class GuardedMemory:
-    """A memory, the windows in it, and what it held when the device got it.
+    """Memory with its windows, and its original contents.
 
     Args:
-        memory: filled as the device gets it.
-        windows: the arguments that lie in it.
+        memory: filled with the contents that the device gets.
+        windows: the arguments in it.
     """
 
     def __init__(self, memory: Memory, windows: Sequence[Window]) -> None:
@@ -58,11 +58,11 @@ class GuardedMemory:
         self._before = bytes(memory.view())
 
     def before(self, window: Window) -> bytes:
-        """What a window held."""
+        """Returns the original contents of a window."""
         return self._before[window.start : window.end]
 
     def damage(self) -> str:
-        """What was written that must not be, "" if nothing was."""
+        """Describes forbidden writes; "" if there are none."""
         if isinstance(self.memory, MarginMemory) and (damage := self.memory.damage()):
             return damage
         now = np.frombuffer(self.memory.view(), np.uint8)
@@ -87,10 +87,10 @@ class GuardedMemory:
 
 
 class MarginMemory(HostMemory):
-    """Memory of this process that is part of more, where a device that computes with addresses gets by mistake.
+    """In-process memory between guard bytes, which detect wrong address computations.
 
     Args:
-        size: bytes of the memory.
+        size: in bytes.
     """
 
     def __init__(self, size: int) -> None:
@@ -101,7 +101,7 @@ class MarginMemory(HostMemory):
         super().__init__(self._whole[GUARD_BYTES : size + GUARD_BYTES])
 
     def damage(self) -> str:
-        """What was written before or behind the memory, "" if nothing was."""
+        """Describes writes before or after the memory; "" if there are none."""
         for where, margin in (
             ("before", self._whole[:GUARD_BYTES]),
             ("behind", self._whole[self.size + GUARD_BYTES :]),
@@ -120,9 +120,9 @@ class ConstantPool:
         self._windows: list[Window] = []
 
     def add(self, value: bytes) -> Location:
-        """Where a constant will be."""
+        """Adds a constant; returns its location."""
         seed = len(self._windows)
-        # 4 more than a multiple of 64: no constant is aligned by chance.
+        # The offset is 4 more than a multiple of 64, so that no constant is aligned by chance.
         self._content += pattern(seed, -len(self._content) % GUARD_BYTES + GUARD_BYTES + 4)
         start = len(self._content)
         self._content += value
@@ -131,7 +131,7 @@ class ConstantPool:
         return Location(pool=0, offset=start, length=len(value))
 
     def memories(self) -> tuple[Memory, ...]:
-        """The model's pools."""
+        """Returns the model's pools."""
         if not self._windows:
             return ()
         self._content += pattern(len(self._windows), GUARD_BYTES)
@@ -139,7 +139,7 @@ class ConstantPool:
 
 
 class ConstantMemory(HostMemory):
-    """Constants of a model, which a device in this process could write to, and must not."""
+    """Constants of a model, which an in-process device could modify but must not."""
 
     def __init__(self, content: bytearray, windows: Sequence[Window]) -> None:
         super().__init__(np.frombuffer(content, np.uint8))

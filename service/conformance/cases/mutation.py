@@ -1,4 +1,7 @@
-"""Invalid models made of a valid one: what a device behind a socket must refuse (`ValidateModel.cpp` of Android's VTS)."""
+"""Derives invalid models from a valid one, which a remote device must refuse.
+
+They correspond to `ValidateModel.cpp` of Android's VTS.
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,7 +23,7 @@ _TOO_LONG = (1 << 16, 1 << 16, 2)
 
 
 def mutations(model: Model) -> Iterator[tuple[str, Model]]:
-    """What was made wrong, and the model with that; only ones that break a rule."""
+    """Yields models that break a rule, each with a description of the change."""
     for make in (_operand_changes, _operation_changes, _graph_changes):
         for what, changed in make(model):
             try:
@@ -117,7 +120,7 @@ def _graph_changes(model: Model) -> _Changes:
 
 
 def request_mutations(request: Request) -> Iterator[tuple[str, Request]]:
-    """What was made wrong with a request, and the request with that."""
+    """Yields invalid requests, each with a description of the change."""
     first = request.outputs[0]
     yield "one output less", replace(request, outputs=request.outputs[:-1])
     yield "one output more", replace(request, outputs=(*request.outputs, first))

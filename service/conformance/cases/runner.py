@@ -1,4 +1,4 @@
-"""Runs a generated case on a device, through the HAL, in each way that there is."""
+"""Runs a generated case on a device through the HAL, in each way that the HAL offers."""
 
 import math
 import time
@@ -24,29 +24,29 @@ from neurald.service.conformance.cases.guard_bytes import (
     pattern,
 )
 
-#: A device that takes longer for one small operation hangs.
+#: A device that takes longer for one small operation counts as hanging.
 LIMIT_S = 30.0
 
 Execute = Callable[[PreparedModel, Request, ExecuteOptions], ExecutionResult]
 
 
 def prepare_options() -> PrepareOptions:
-    """With a limit from now on."""
+    """Returns options with a deadline."""
     return PrepareOptions(deadline_s=time.monotonic() + LIMIT_S)
 
 
 def execute_options() -> ExecuteOptions:
-    """With a limit from now on."""
+    """Returns options with a deadline."""
     return ExecuteOptions(deadline_s=time.monotonic() + LIMIT_S)
 
 
 def synchronously(prepared: PreparedModel, request: Request, options: ExecuteOptions) -> ExecutionResult:
-    """One call that returns when all is done."""
+    """Runs a request in one blocking call."""
     return prepared.execute(request, options)
 
 
 def in_burst(prepared: PreparedModel, request: Request, options: ExecuteOptions) -> ExecutionResult:
-    """Twice in a burst: what is kept at hand must not change the second result."""
+    """Runs a request twice in a burst: cached state must not change the second result."""
     burst = prepared.create_burst()
     try:
         burst.execute(request, options)
@@ -56,7 +56,7 @@ def in_burst(prepared: PreparedModel, request: Request, options: ExecuteOptions)
 
 
 def fenced(prepared: PreparedModel, request: Request, options: ExecuteOptions) -> ExecutionResult:
-    """Started, and awaited by its fence."""
+    """Starts a request, and waits for its fence."""
     execution = prepared.execute_fenced(request, (), options)
     if not execution.fence.wait(LIMIT_S):
         raise OpFailed(f"the fence of an execution has not signalled after {LIMIT_S:g} s")
@@ -67,11 +67,10 @@ WAYS: Mapping[str, Execute] = {"sync": synchronously, "burst": in_burst, "fenced
 
 
 class Layout(Enum):
-    """Where the arguments of a request lie.
+    """Placement of a request's arguments in memory.
 
-    PACKED: inputs in one memory and outputs in another, each at a multiple of 64 and padded to one, as the runtime has them.
-    SCATTERED: all in one memory, at odd offsets, without padding, last argument first.
-    SINGLE: each in a memory of its own, from its first byte to its last.
+    PACKED: inputs in one memory and outputs in another, each aligned and padded to 64 bytes, like
+    the runtime's.
     """
 
     PACKED = "packed"
@@ -81,12 +80,12 @@ class Layout(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """A request of a case, with guard bytes around all that it refers to.
+    """Request of a case, with guard bytes around everything that it refers to.
 
     Attributes:
-        request: what the device gets.
-        pools: those of the request, guarded.
-        model: whose constants must not change either.
+        request: the device's request.
+        pools: the guarded pools of the request.
+        model: the model, whose constants must not change either.
     """
 
     request: Request
@@ -94,19 +93,19 @@ class Bound:
     model: Model
 
     def damage(self) -> str:
-        """What the device wrote that it must not, "" if nothing."""
+        """Describes forbidden writes of the device; "" if there are none."""
         texts = [pool.damage() for pool in self.pools]
         texts += [pool.damage() for pool in self.model.pools if isinstance(pool, ConstantMemory)]
         return next(filter(None, texts), "")
 
     def output(self, position: int, size: int) -> memoryview:
-        """The first bytes of an output."""
+        """Returns the first bytes of an output."""
         argument = self.request.outputs[position]
         assert argument.pool is not None  # noqa: S101 - every output is bound
         return self.pools[argument.pool].memory.view(argument.offset, size)
 
     def before(self, position: int) -> bytes:
-        """What the memory of an output held when the device got it."""
+        """Returns the original contents of an output's memory."""
         argument = self.request.outputs[position]
         assert argument.pool is not None  # noqa: S101 - every output is bound
         pool = self.pools[argument.pool]
@@ -123,14 +122,16 @@ def bind(
     layout: Layout = Layout.PACKED,
     fill: int = 0,
 ) -> Bound:
-    """A request that runs a case. Outputs, padding and guards hold random bytes, other ones for each `fill`.
+    """Creates a request for a case.
+
+    Outputs, padding and guards hold random bytes that depend on `fill`.
 
     Args:
-        case: what is run.
-        short: the buffer of the first output that has any bytes is one element too small.
-        allocate: makes the pools; ordinary memory of this process by default.
-        layout: where arguments lie.
-        fill: seed of the random bytes.
+        case: the case to run.
+        short: whether the first output that is not empty gets a buffer one element too small.
+        allocate: allocates the pools; by default ordinary memory of this process.
+        layout: the placement of the arguments.
+        fill: the seed of the random bytes.
     """
     allocate = allocate or MarginMemory
     contents: list[bytes | None] = [np.ascontiguousarray(value).tobytes() for value in case.inputs]
@@ -174,7 +175,7 @@ class _Part:
 
 
 def _groups(parts: Sequence[_Part], inputs: int, layout: Layout) -> Sequence[Sequence[_Part]]:
-    """Which arguments share a memory, in the order in which they lie in it."""
+    """Groups the arguments that share a memory, in order."""
     if layout is Layout.SCATTERED:
         return [parts[::-1]]
     if layout is Layout.SINGLE:
@@ -185,7 +186,7 @@ def _groups(parts: Sequence[_Part], inputs: int, layout: Layout) -> Sequence[Seq
 def _pool(
     parts: Sequence[_Part], number: int, layout: Layout, fill: int, allocate: Callable[[int], Memory]
 ) -> tuple[GuardedMemory, dict[int, Argument]]:
-    """A memory with these arguments, and their places in it."""
+    """Creates a memory with these arguments, and their locations in it."""
     windows, arguments, end = [], {}, 0
     for part in parts:
         padding = align(part.length) - part.length if layout is Layout.PACKED else 0
@@ -211,7 +212,7 @@ def _pool(
 
 
 def with_open_outputs(model: Model) -> Model:
-    """The model with every dimension of its outputs left open."""
+    """Returns the model with unspecified dimensions of its outputs."""
     operands = list(model.main.operands)
     for index in model.main.outputs:
         rank = len(operands[index].dimensions or ())
@@ -221,15 +222,15 @@ def with_open_outputs(model: Model) -> Model:
 
 
 def output_arrays(case: Case, result: ExecutionResult, contents: Sequence[memoryview]) -> list[Array]:
-    """The outputs as arrays.
+    """Returns the outputs as arrays.
 
     Args:
-        case: that ran.
-        result: of the execution.
-        contents: all bytes of each output's memory.
+        case: the case that ran.
+        result: the result of the execution.
+        contents: the whole memory of each output.
 
     Raises:
-        OpFailed: the device told shapes that make no sense.
+        OpFailed: the device reported inconsistent shapes.
     """
     if len(result.output_shapes) != len(case.expected):
         raise OpFailed(
@@ -250,7 +251,7 @@ def output_arrays(case: Case, result: ExecutionResult, contents: Sequence[memory
 
 
 def wrong_output(case: Case, found: Sequence[Array]) -> tuple[int, str]:
-    """The first output that is wrong, and what is wrong with it; "" if none is."""
+    """Returns the position of the first wrong output and a description; "" if none is wrong."""
     graph = case.model.main
     for position, (index, expected, array) in enumerate(
         zip(graph.outputs, case.expected, found, strict=True)
@@ -262,20 +263,20 @@ def wrong_output(case: Case, found: Sequence[Array]) -> tuple[int, str]:
 
 
 def outputs(case: Case, bound: Bound, result: ExecutionResult) -> list[Array]:
-    """The outputs as arrays.
+    """Returns the outputs as arrays.
 
     Raises:
-        OpFailed: the device told shapes that make no sense.
+        OpFailed: the device reported inconsistent shapes.
     """
     lengths = enumerate(argument.length for argument in bound.request.outputs)
     return output_arrays(case, result, [bound.output(position, length) for position, length in lengths])
 
 
 def wrong(case: Case, bound: Bound, result: ExecutionResult) -> str:
-    """What is wrong with an execution: with its outputs, or with what else it wrote; "" if nothing is.
+    """Describes wrong outputs or forbidden writes of an execution; "" if there are none.
 
     Raises:
-        OpFailed: the device told shapes that make no sense.
+        OpFailed: the device reported inconsistent shapes.
     """
     damage = bound.damage()
     if damage:
@@ -289,7 +290,7 @@ def wrong(case: Case, bound: Bound, result: ExecutionResult) -> str:
 
 
 def _unwritten(before: bytes, expected: Array, found: Array) -> str:
-    """Says so where the elements at the end hold what was there before."""
+    """Returns a remark if the last elements still have their original contents."""
     if found.shape != expected.shape or not found.size:
         return ""
     size = found.itemsize
@@ -301,5 +302,5 @@ def _unwritten(before: bytes, expected: Array, found: Array) -> str:
 
 
 def has_bytes(case: Case) -> bool:
-    """Whether any output has an element."""
+    """Returns True if any output has an element."""
     return any(math.prod(value.shape) for value in case.expected)

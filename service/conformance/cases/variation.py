@@ -1,8 +1,9 @@
-"""The cases of a signature that always run: each way to give its arguments, and neighbours that differ in one thing.
+"""Enumerates the cases of a signature that always run: forms of arguments, and neighbours.
 
-A signature has a base case. Its neighbours are the same but for one parameter, scale, zero point or constant, and are chosen
-so that they give other results: whoever ignores that parameter, or takes one model for another, is found. Structure (layouts,
-padding, ranks, broadcasting, empty and long dimensions, optional arguments) is drawn for each choice.
+Each signature has a base case. Its neighbours differ from it in a single parameter, scale, zero
+point or constant, and are chosen such that their results differ: this detects devices that ignore
+the parameter or confuse models. Structure (layouts, padding, ranks, broadcasting, empty and long
+dimensions, optional arguments) is enumerated by random draws for each choice.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,13 +34,13 @@ from neurald.service.conformance.recipes.draw import (
     Draw,
 )
 
-#: Draws for a choice that not every signature allows.
+#: Maximum number of draws for a choice that not every signature supports.
 _ATTEMPTS = 12
 _BASES = 12
 _RESEEDS = 4
 _ENOUGH_ELEMENTS = 6
 _HIGHEST_RANK = 5
-#: More optional arguments than this depend on one another; so many ways to choose them are drawn.
+#: More optional arguments than this depend on one another; this many selections of them are drawn.
 _INDEPENDENT, _GROUPED = 4, 8
 _BASE_RANK = 3
 _STEP = 1 / 8
@@ -56,7 +57,7 @@ _PER_CHANNEL = OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL
 
 
 def structural(signature: Signature, depth: Depth = EVERY) -> Iterator[Case]:
-    """A case for each way to give the arguments that the signature has, as far as it is chosen."""
+    """Yields a case for each form of the arguments, as selected."""
     seen = set()
     for label, pinned in depth.chosen(_choices(signature)):
         seed = int(pinned.get("#group", 0))
@@ -84,7 +85,7 @@ def _choices(signature: Signature) -> Iterator[tuple[str, Mapping[str, Any]]]:
             yield how, {BROADCAST: how, RANK: min(high, _BASE_RANK)}
     optional = [parameter.name for parameter in form.inputs if parameter.optional]
     if len(optional) > _INDEPENDENT:
-        # They go together in groups, which the recipe knows.
+        # They form groups, which the recipe knows.
         for number in range(_GROUPED):
             yield f"group {number}", {"#group": number}
         return
@@ -94,7 +95,10 @@ def _choices(signature: Signature) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _windows(names: set[str], count: int, row: int) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Layouts and padding schemes with strides and dilations: all with all in the first row, each with some in the others."""
+    """Yields layouts and padding schemes combined with strides and dilations.
+
+    The first row of types has all combinations, the others some of them.
+    """
     layouts: list[Sequence[Mapping[str, Any]]] = []
     if "nchw" in names:
         layouts.append([{"nchw": False}, {"nchw": True}])
@@ -114,12 +118,12 @@ def _windows(names: set[str], count: int, row: int) -> Iterator[tuple[str, Mappi
                 continue
             pinned = {name: value for each in (*layout, *step) for name, value in each.items()}
             label = " ".join(f"{name}={value!r}" for name, value in pinned.items())
-            # Some forms have all of these only where all their arguments are given.
+            # Some forms have these only if all their arguments are given.
             yield label, pinned | {COUNT: count}
 
 
 def base(signature: Signature) -> Case | None:
-    """The case that others differ from in one thing, large enough that they can differ in their results."""
+    """Returns the base case, large enough for its neighbours to have different results."""
     form = signature.definition.forms[signature.form]
     pinned: dict[str, Any] = {EMPTY: False, COUNT: max(form.input_counts()), SCALE: 0.1}
     free = next((p for p in form.inputs if isinstance(p.types, str)), None)
@@ -128,7 +132,8 @@ def base(signature: Signature) -> Case | None:
         pinned["activation"] = 0
     best: tuple[int, Case] | None = None
     for seed in range(_BASES):
-        # Operations of any rank are drawn with a middling one; those that do not take it, with what they take.
+        # Operations of any rank are drawn with a medium one; if they reject it, with any that they
+        # accept.
         ranked = {RANK: min(max(_BASE_RANK, free.ranks[0]), free.ranks[1])} if free and seed % 2 == 0 else {}
         case = generate_pinned(signature, seed, pinned | ranked, "base", _ATTEMPTS)
         if case is None:
@@ -147,10 +152,10 @@ def base(signature: Signature) -> Case | None:
 
 
 def _elements(case: Case, position: int, draw: Draw, shape: Shape, spread: float = 2.0) -> Array:
-    """Other elements of an input.
+    """Draws other elements of an input.
 
-    Operations with an activation sum up products. Of multiples of a power of two these sums are exact, in whatever order a device
-    adds; other large numbers cancel out to results in which rounding shows.
+    Operations with an activation sum products. Sums of multiples of a power of two are exact in any
+    order; other large numbers may cancel out, which exposes rounding.
     """
     positions = _positions(case)
     (name,) = (name for name, indexes in positions.items() if position in indexes)
@@ -159,7 +164,7 @@ def _elements(case: Case, position: int, draw: Draw, shape: Shape, spread: float
 
 
 def _told_apart(case: Case) -> int:
-    """How many pairs of activations give different results."""
+    """Returns how many pairs of activations have different results."""
     position = _positions(case)["activation"][0]
     cases = [_changed_value(case, position, np.asarray(int(each)), "") for each in _ACTIVATIONS]
     return sum(
@@ -169,7 +174,10 @@ def _told_apart(case: Case) -> int:
 
 
 def reseeded(case: Case, seed: int, spread: float = 2.0) -> Case | None:
-    """The same model with other inputs; None where their elements matter, or decide about shapes."""
+    """Returns the same model with other inputs.
+
+    None if their elements matter, or determine shapes.
+    """
     draw = Draw("inputs", case.identifier, seed)
     values = list(case.values)
     for position in sorted(case.free & set(case.entering)):
@@ -183,7 +191,7 @@ def reseeded(case: Case, seed: int, spread: float = 2.0) -> Case | None:
 
 
 def neighbours(case: Case, depth: Depth = EVERY) -> Iterator[Case]:
-    """Cases that differ from a base case in one thing, and in what they give, as far as inputs could be found for which they do."""
+    """Yields cases that differ from a base case in one respect, preferably also in results."""
     seen = set()
     for neighbour in depth.chosen(filter(None, _changes(case))):
         if neighbour.label in seen:
@@ -196,7 +204,10 @@ def neighbours(case: Case, depth: Depth = EVERY) -> Iterator[Case]:
 
 
 def _telling(case: Case, neighbour: Case) -> Case | None:
-    """The neighbour with inputs for which it gives something else than the base; None where there are none."""
+    """Returns the neighbour with inputs for which it differs from the base.
+
+    None if none were found.
+    """
     if _differ(case, neighbour):
         return neighbour
     for seed in range(_RESEEDS):
@@ -218,7 +229,7 @@ def _with_inputs_of(case: Case, neighbour: Case, seed: int) -> Case | None:
 
 
 def _differ(first: Case, second: Case) -> bool:
-    """Whether a device that takes one for the other is found."""
+    """Returns True if a device that confuses the two cases is detected."""
     if len(first.expected) != len(second.expected):
         return True
     kinds = [operand.type for operand in first.operands[len(first.values) :]]
@@ -274,7 +285,7 @@ def _changes(case: Case) -> Iterator[Case | None]:
 
 
 def _other_values(name: str, value: Array, case: Case) -> Iterator[tuple[str, Array]]:
-    """Values near one, with what they are called."""
+    """Yields similar values, each with a label."""
     if value.dtype.kind not in "iuf" and value.dtype.kind != "b":
         return
     if value.ndim or value.size > 1:
@@ -320,7 +331,7 @@ def _other_arrays(value: Array) -> Iterator[tuple[str, Array]]:
 
 
 def _quantised_otherwise(case: Case, names: Mapping[int, str]) -> Iterator[Case | None]:
-    """Another scale or zero point of one operand."""
+    """Yields cases with another scale or zero point of one operand."""
     outputs = len(case.values)
     for index, operand in enumerate(case.operands):
         if index < outputs and case.values[index] is None:
@@ -331,7 +342,7 @@ def _quantised_otherwise(case: Case, names: Mapping[int, str]) -> Iterator[Case 
             other = replace(operand.channel_quant, scales=(*scales[:-1], scales[-1] * 1.5))
             yield _with_operand(case, index, replace(operand, channel_quant=other), f"scales of {name}")
         elif operand.type in QUANTIZED and operand.scale:
-            # Scales have limits in one direction in some operations, zero points in all.
+            # Some operations limit scales in one direction; all limit zero points.
             for factor in (1.5, 0.5):
                 changed = replace(operand, scale=float(np.float32(operand.scale * factor)))
                 found = _with_operand(case, index, changed, f"scale of {name} times {factor}")
@@ -361,7 +372,7 @@ def _with_operand(case: Case, index: int, operand: Operand, label: str) -> Case 
 
 
 def _constant_ones(case: Case) -> Iterator[Case]:
-    """The base with tensors that are constants, or with all that steers it given by the request."""
+    """Yields the base case with constant tensors, or with control arguments in the request."""
     names = {index: name for name, indexes in _positions(case).items() for index in indexes}
     draw = Draw("constants", case.identifier)
     for position in sorted(case.free):

@@ -1,4 +1,4 @@
-"""Runs cases with their buffers between guard pages, in the process that a fault may end."""
+"""Runs cases with their buffers between guard pages, in a process that a fault may end."""
 
 import struct
 import time
@@ -32,16 +32,16 @@ from neurald.service.console.device_choice import find_devices
 
 
 def serve(driver: str, faults: int, requests: IO[bytes], answers: IO[bytes]) -> None:
-    """Opens a device and runs cases on it until there are no more.
+    """Opens a device and runs cases on it until the input ends.
 
     Args:
-        driver: whose device it is, as `neurald conformance` takes it.
-        faults: a descriptor that faults are written to, see `report_faults`.
+        driver: the device's driver, as `neurald conformance` takes it.
+        faults: the descriptor that faults are written to, see `report_faults`.
         requests, answers: see `neurald.service.conformance.guard.message`.
     """
     try:
         device = (find_devices([driver]) or [])[0]
-        # Only now: a driver may install handlers of its own while it opens the device.
+        # Last, because a driver may install its own handlers while it opens the device.
         report_faults(faults)
     except Exception as error:
         _tell(answers, Ready(error=_text(error)))
@@ -64,7 +64,7 @@ def _text(error: Exception) -> str:
 
 
 def _ran(device: Device, case: GuardedCase, answers: IO[bytes]) -> Ran:
-    """Runs a case once for each placement; prepares a model without constants only once."""
+    """Runs a case once for each placement; a model without constants is prepared only once."""
     found = []
     placed: _Placed | None = None
     for placement in Placement:
@@ -78,13 +78,13 @@ def _ran(device: Device, case: GuardedCase, answers: IO[bytes]) -> Ran:
 
 
 class _Placed:
-    """A prepared model whose constants lie between guard pages.
+    """Prepared model whose constants lie between guard pages.
 
     Args:
-        device: that prepares it.
-        case: whose model it is.
-        placement: of its constants.
-        answers: is told before each call of the device.
+        device: the device that prepares it.
+        case: the case with the model.
+        placement: the placement of its constants.
+        answers: receives a message before each call of the device.
     """
 
     def __init__(self, device: Device, case: GuardedCase, placement: Placement, answers: IO[bytes]) -> None:
@@ -96,7 +96,7 @@ class _Placed:
         self._prepared = device.prepare_model(model, options)
 
     def execute(self, placement: Placement) -> tuple[FoundOutput, ...]:
-        """The outputs of an execution whose inputs and outputs are placed so."""
+        """Executes with inputs and outputs at this placement; returns the outputs."""
         inputs = [FencedMemory(len(each.content), placement, each.content) for each in self._case.inputs]
         outputs = [FencedMemory(size, placement) for size in self._case.outputs]
         named = {f"input {number}": memory for number, memory in enumerate(inputs)}
@@ -113,7 +113,7 @@ class _Placed:
 
 
 def _request(case: GuardedCase, inputs: Sequence[FencedMemory], outputs: Sequence[FencedMemory]) -> Request:
-    """Makes a request in which every argument is the whole of a memory."""
+    """Builds a request in which every argument is a whole memory."""
     return Request(
         inputs=tuple(
             Argument(pool=number, offset=0, length=len(each.content), dimensions=each.dimensions)

@@ -1,7 +1,7 @@
-"""A signal handler in machine code, which reports the address of a fault and ends the process.
+"""Signal handler in machine code that reports the address of a fault and ends the process.
 
-Python runs its handlers between two bytecode instructions, which a thread that faults in native code
-never reaches.
+Python runs its handlers between two bytecode instructions, which a thread that faults in native
+code never reaches.
 """
 
 import ctypes
@@ -14,27 +14,24 @@ from typing import Any
 #: Signal, `si_code`, address, and the processor's error code.
 RECORD = struct.Struct("<qqqq")
 _UNKNOWN = -1
-#: In `siginfo_t`, on 64-bit Linux.
+#: Offsets in `siginfo_t`, on 64-bit Linux.
 _CODE_OFFSET, _ADDRESS_OFFSET = 8, 16
-#: In `ucontext_t`: `uc_mcontext.gregs[REG_ERR]`, which other processors lack.
+#: Offset in `ucontext_t` of `uc_mcontext.gregs[REG_ERR]`, which other processors lack.
 _ERROR_OFFSETS = {"x86_64": 40 + 8 * 19}
 #: The error code's bit for a write.
 _WRITE_BIT = 2
 _SA_SIGINFO, _SA_ONSTACK = 4, 0x08000000
 _SIGNALS = (signal.SIGSEGV, signal.SIGBUS)
 
-#: What keeps the machine code alive.
+#: Keeps the machine code alive.
 _kept: list[Any] = []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """An access that the processor refused.
+    """Memory access that the processor refused.
 
-    Attributes:
-        signal: that it raised.
-        address: of the access; None where the processor does not tell it.
-        is_write: whether it was a write; None where that is not known.
+    signal: the signal that it raised.
     """
 
     signal: int
@@ -66,7 +63,7 @@ class _Action(ctypes.Structure):
 
 
 def report_faults(descriptor: int) -> None:
-    """Has a fault of this process write a `RECORD` to a descriptor and end the process with 1.
+    """Makes a fault of this process write a `RECORD` to a descriptor and exit with status 1.
 
     Raises:
         OSError: the handler cannot be installed.
@@ -99,7 +96,7 @@ def _text(write: int, end: int, descriptor: int) -> str:
 
     Args:
         write, end: the addresses of write(2) and _exit(2), which are async-signal-safe.
-        descriptor: to write to.
+        descriptor: the descriptor to write to.
     """
     offset = _ERROR_OFFSETS.get(platform.machine())
     error = "ret i64 -1"

@@ -1,4 +1,4 @@
-"""Describes the end of a process: the buffer that was missed, by how much, and in which call."""
+"""Describes why a process ended: the buffer that was missed, by how much, and in which call."""
 
 import signal
 from dataclasses import dataclass
@@ -10,14 +10,9 @@ from neurald.service.conformance.guard.message import Region, Stage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """How a process ended before it had answered.
+    """End of a process before it had answered.
 
-    Attributes:
-        stage: the call in which it ended; None if there was none yet.
-        fault: the fault that it reported, if any.
-        status: its exit status; the negative number of the signal that ended it.
-        was_late: whether it was killed because a call took too long.
-        said: the last line that it wrote to its standard error.
+    stage: the call in which it ended; None if there was none yet.
     """
 
     stage: Stage | None
@@ -28,28 +23,28 @@ class End:
 
 
 def described(end: End, limit_s: float) -> str:
-    """Says what went wrong; `limit_s` is how long a call may take."""
+    """Describes what went wrong; `limit_s` is the time limit of a call."""
     where = "" if end.stage is None else f"buffers {end.stage.placement}: {end.stage.call}: "
     return where + _what(end, limit_s)
 
 
 def _what(end: End, limit_s: float) -> str:
     if end.was_late:
-        return f"it had not come back after {limit_s:g} s"
+        return f"it did not return within {limit_s:g} s"
     said = f": {end.said}" if end.said else ""
     if end.fault is None:
         how = _signal_name(-end.status) if end.status < 0 else f"exit status {end.status}"
         return f"its process ended with {how}{said}"
     name = _signal_name(end.fault.signal)
     if end.fault.address is None:
-        return f"its process ended with {name} at an address that is not known"
+        return f"its process ended with {name} at an unknown address"
     regions = () if end.stage is None else end.stage.regions
     missed = missed_buffer(end.fault, regions)
     return missed or f"its process ended with {name} at {end.fault.address:#x}, which is near no buffer"
 
 
 def missed_buffer(fault: Fault, regions: tuple[Region, ...]) -> str:
-    """Says which buffer an access missed and by how much; "" if it was near no buffer.
+    """Describes which buffer an access missed and by how much; "" if it was near no buffer.
 
     The bytes next to a buffer are 1 byte before its start and 1 byte behind its end.
     """

@@ -1,4 +1,4 @@
-"""Memory between guard pages: the processor stops any access past its end or before its start."""
+"""Memory between guard pages: the processor stops any access beyond its end or before its start."""
 
 import ctypes
 import functools
@@ -11,17 +11,17 @@ import numpy as np
 from neurald.hal.errors import OutOfMemory
 from neurald.hal.memory.pool import HostMemory, anonymous
 
-#: Bytes of guard pages on each side of a buffer. An access that is farther off is not noticed.
+#: Size of the guard pages on each side of a buffer. Accesses farther away are not detected.
 FENCE_BYTES = 1 << 18
 _PROT_NONE = 0
-#: Fills memory, so that an output that nothing was written to does not pass for zeros.
+#: Initial contents, so that an unwritten output is not mistaken for zeros.
 _FILL = 0xA5
 
 
 class Placement(Enum):
-    """At which end of its pages a buffer lies.
+    """End of its pages at which a buffer lies.
 
-    The start is aligned to the elements at most: the HAL promises nothing more.
+    The start has at most the alignment of the elements, as the HAL promises nothing more.
 
     BEFORE: the buffer ends where guard pages begin.
     BEHIND: the buffer begins where guard pages end.

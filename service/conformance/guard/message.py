@@ -1,23 +1,23 @@
 """Messages between the suite and the process that runs cases between guard pages.
 
-Each message comes after its length in eight bytes:
+Each message is preceded by its length in eight bytes:
 
     process -> suite:    `Ready`, once it has opened the device
     suite -> process:    a `GuardedCase`
     process -> suite:    a `Stage` before each call of the device, and in the end a `Ran`
 
-The last stage of a process that dies says where every buffer lay.
+The last stage of a process that dies describes where every buffer was.
 """
 
 import msgspec
 
 
 class Ready(msgspec.Struct, frozen=True, array_like=True, tag="ready"):
-    """Says whether the process has opened the device.
+    """Reports whether the process has opened the device.
 
     Attributes:
         device: its name.
-        error: why it could not be opened; "" if it could.
+        error: the reason why it could not be opened; "" if it was.
     """
 
     device: str = ""
@@ -25,21 +25,21 @@ class Ready(msgspec.Struct, frozen=True, array_like=True, tag="ready"):
 
 
 class GuardedInput(msgspec.Struct, frozen=True, array_like=True):
-    """The bytes and the shape of an input."""
+    """Bytes and shape of an input."""
 
     content: bytes
     dimensions: tuple[int, ...]
 
 
 class GuardedCase(msgspec.Struct, frozen=True, array_like=True):
-    """A model, and what to run it with.
+    """Model and the data to run it with.
 
     Attributes:
         model: in wire form; each of its pools is one constant.
-        constants: what the pools hold.
-        inputs: of the model.
-        outputs: the bytes of each output.
-        limit_s: how long a call may take.
+        constants: the contents of the pools.
+        inputs: the model's inputs.
+        outputs: the size of each output in bytes.
+        limit_s: the time limit of a call.
     """
 
     model: bytes
@@ -50,12 +50,12 @@ class GuardedCase(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Region(msgspec.Struct, frozen=True, array_like=True):
-    """Where a buffer lies in the process.
+    """Location of a buffer in the process.
 
     Attributes:
-        name: "input 0", for example.
-        start, size: of the buffer.
-        first, end: of its pages with the guard pages before and behind them.
+        name: such as "input 0".
+        start, size: the buffer.
+        first, end: its pages including the guard pages.
     """
 
     name: str
@@ -69,9 +69,9 @@ class Stage(msgspec.Struct, frozen=True, array_like=True, tag="stage"):
     """Announces a call of the device.
 
     Attributes:
-        call: of the device: "prepare_model" or "execute".
+        call: "prepare_model" or "execute".
         placement: the value of a `Placement`.
-        regions: of the buffers that exist then.
+        regions: the buffers that exist at that time.
     """
 
     call: str
@@ -80,7 +80,7 @@ class Stage(msgspec.Struct, frozen=True, array_like=True, tag="stage"):
 
 
 class FoundOutput(msgspec.Struct, frozen=True, array_like=True):
-    """An output after an execution: the bytes of its memory, and the shape that was reported."""
+    """Output after an execution: the bytes of its memory, and the reported shape."""
 
     content: bytes
     dimensions: tuple[int, ...] | None
@@ -88,11 +88,11 @@ class FoundOutput(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Ran(msgspec.Struct, frozen=True, array_like=True, tag="ran"):
-    """The outcome of a case in which every call returned or raised an error.
+    """Outcome of a case in which every call returned or raised an error.
 
     Attributes:
-        placement: of the buffers in the call that failed.
-        error: of that call; "" if none failed.
+        placement: the placement of the buffers in the failed call.
+        error: the error of that call; "" if none failed.
         outputs: those of one execution for each placement.
     """
 

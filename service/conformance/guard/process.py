@@ -1,4 +1,4 @@
-"""Starts and asks the process that runs cases between guard pages, and finds out why it ended."""
+"""Client of the process that runs cases between guard pages; it finds out why the process ended."""
 
 import contextlib
 import json
@@ -19,11 +19,11 @@ from neurald.service.conformance.guard.fault_report import End
 from neurald.service.conformance.guard.message import GuardedCase, Message, Ran, Ready, Stage
 
 _WORKER = Path(__file__).with_name("worker.py")
-#: How long a driver may take to open its device.
+#: Time limit for opening a device.
 _START_LIMIT_S = 120.0
-#: How long the process may take beyond what a call of the device may.
+#: Time that the process may take beyond a call's time limit.
 _SPARE_S = 5.0
-#: A longer answer is refused.
+#: Longer answers are refused.
 _MOST_BYTES = 1 << 31
 _MOST_SAID = 300
 _DECODER: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
@@ -34,17 +34,17 @@ class _Ended(Exception):
 
 
 class GuardProcess:
-    """A process with a device of its own. Once it has ended, the next case needs a new one.
+    """Process with its own device. Once it has ended, the next case needs a new one.
 
     Attributes:
         device: the name of its device.
 
     Args:
-        driver: whose device it opens, as `neurald conformance` takes it.
+        driver: the device's driver, as `neurald conformance` takes it.
 
     Raises:
-        OSError: it does not start.
-        UnavailableDevice: it cannot open the device.
+        OSError: the process does not start.
+        UnavailableDevice: the process cannot open the device.
     """
 
     def __init__(self, driver: str) -> None:
@@ -79,7 +79,7 @@ class GuardProcess:
             raise
 
     def _opened(self) -> str:
-        """The name of its device.
+        """Returns the name of its device.
 
         Raises:
             UnavailableDevice: it has none.
@@ -91,11 +91,13 @@ class GuardProcess:
             end = self._end(None, was_late=time.monotonic() >= deadline_s)
             raise UnavailableDevice(f"the process ended with status {end.status}: {end.said}") from None
         if not isinstance(ready, Ready) or ready.error:
-            raise UnavailableDevice(ready.error if isinstance(ready, Ready) else "it says something else")
+            raise UnavailableDevice(
+                ready.error if isinstance(ready, Ready) else "invalid message from the process"
+            )
         return ready.device
 
     def run(self, case: GuardedCase) -> Ran | End:
-        """Runs a case. After an `End` the process cannot run another one."""
+        """Runs a case. After an `End` the process cannot be used again."""
         stage: Stage | None = None
         deadline_s = time.monotonic() + case.limit_s + _SPARE_S
         try:
@@ -109,7 +111,7 @@ class GuardProcess:
 
     def _send(self, request: bytes) -> None:
         requests = self._process.stdin
-        assert requests is not None  # noqa: S101 - it was asked for
+        assert requests is not None  # noqa: S101 - requested above
         try:
             requests.write(struct.pack("<Q", len(request)) + request)
             requests.flush()
@@ -117,11 +119,11 @@ class GuardProcess:
             raise _Ended from None
 
     def _received(self, deadline_s: float) -> Message:
-        """The next message.
+        """Returns the next message.
 
         Raises:
-            _Ended: the process has ended, or the message does not come in time.
-            msgspec.DecodeError: the bytes are no message.
+            _Ended: the process has ended, or the message does not arrive in time.
+            msgspec.DecodeError: the bytes are not a message.
         """
         (length,) = struct.unpack("<Q", self._read(8, deadline_s))
         if length > _MOST_BYTES:
@@ -130,10 +132,10 @@ class GuardProcess:
 
     def _read(self, size: int, deadline_s: float) -> bytes:
         answers = self._process.stdout
-        assert answers is not None  # noqa: S101 - it was asked for
+        assert answers is not None  # noqa: S101 - requested above
         poll = select.poll()
         poll.register(answers, select.POLLIN)
-        # A process that the driver starts may keep the pipe open.
+        # A child process of the driver may keep the pipe open.
         poll.register(self._ended, select.POLLIN)
         found = bytearray()
         while len(found) < size:
@@ -147,7 +149,7 @@ class GuardProcess:
         return bytes(found)
 
     def _end(self, stage: Stage | None, *, was_late: bool) -> End:
-        """Ends the process if it still runs, and says how it ended."""
+        """Ends the process if it is still running, and reports how it ended."""
         if was_late:
             self._process.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -171,7 +173,7 @@ class GuardProcess:
         self._process.kill()
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
-            # What was not flushed goes nowhere.
+            # Unflushed data is discarded.
             with contextlib.suppress(OSError):
                 if pipe is not None:
                     pipe.close()

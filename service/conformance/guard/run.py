@@ -16,21 +16,21 @@ from neurald.service.conformance.guard.guard_pages import Placement
 from neurald.service.conformance.guard.message import FoundOutput, GuardedCase, GuardedInput
 from neurald.service.conformance.guard.process import GuardProcess
 
-#: No process is started any more after so many have ended: each takes about a second.
+#: After this many ends no further process is started: each takes about a second.
 _MOST_ENDS = 32
 
 
 class GuardedRuns(Protocol):
-    """Runs cases between guard pages, or does not.
+    """Runs cases between guard pages, if possible.
 
     Attributes:
-        refusal: why no cases run, or no more; "" while they do.
+        refusal: the reason why no cases run, or no more; "" while they do.
     """
 
     refusal: str
 
     def wrong(self, case: Case) -> str | None:
-        """Runs a case between guard pages, and says what is wrong.
+        """Runs a case between guard pages, and describes what is wrong.
 
         Returns:
             "" if nothing is wrong, None if the case did not run.
@@ -43,10 +43,10 @@ class GuardedRuns(Protocol):
 
 
 class NoGuardedRuns:
-    """Runs nothing.
+    """Runs no cases.
 
     Args:
-        refusal: why.
+        refusal: the reason.
     """
 
     def __init__(self, refusal: str) -> None:
@@ -61,12 +61,12 @@ class NoGuardedRuns:
 
 
 class ProcessRuns:
-    """Runs cases in another process, and starts a new one whenever that has ended.
+    """Runs cases in another process, and replaces it whenever it has ended.
 
     Args:
-        driver: that opens the device, as `neurald conformance` takes it.
+        driver: the device's driver, as `neurald conformance` takes it.
         device: the name of the device.
-        limit_s: how long a call may take.
+        limit_s: the time limit of a call.
     """
 
     def __init__(self, driver: str, device: str, limit_s: float = LIMIT_S) -> None:
@@ -115,11 +115,11 @@ class ProcessRuns:
 
 
 def guarded_runs(device: Device, driver: str) -> GuardedRuns:
-    """Chooses what runs cases of a device between guard pages.
+    """Returns the object that runs cases of a device between guard pages.
 
     Args:
-        device: that is checked.
-        driver: that opens the same device in another process; "" where it is not known.
+        device: the device to check.
+        driver: the driver that opens the same device in another process; "" if unknown.
     """
     if getattr(device, "address", None) is not None:
         return NoGuardedRuns("not used: the device is in another process, whose memory is not the suite's")

@@ -1,8 +1,10 @@
-"""Runs cases between guard pages: the suite writes them to standard input, and reads the answers.
+"""Runs cases between guard pages.
+
+Requests come on standard input, answers go to standard output.
 
 It runs as a script, in a Python that finds its packages where the suite does. A driver that touches
-a guard page ends this process, which first tells the suite the address. The suite then starts
-another process.
+a guard page ends this process, after the address has been reported to the suite. The suite then
+starts another process.
 """
 
 import ctypes
@@ -12,15 +14,15 @@ import resource
 import signal
 import sys
 
-#: Of prctl(2): the signal that a process gets when the one that started it has ended.
+#: Option of prctl(2): the signal to receive when the parent process ends.
 _PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
-    """Answers requests until there are no more.
+    """Answers requests until the input ends.
 
-    The argument is a JSON object: the `path` on which packages are found, the `process` that asks,
-    the `driver` whose device runs the cases, and the descriptor `faults` that faults are written to.
+    The argument is a JSON object: the `path` on which packages are found, the `process` id of the
+    parent, the `driver` of the device, and the descriptor `faults` for fault records.
     """
     about = json.loads(sys.argv[1])
     # Ctrl-C reaches every process of a terminal; the suite decides when this one ends.

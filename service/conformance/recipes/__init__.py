@@ -1,1 +1,1 @@
-"""conformance/draw:draw Arguments that go together, drawn for each operation."""
+"""Recipes: draw arguments that fit together, for each operation."""

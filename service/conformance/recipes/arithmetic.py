@@ -1,10 +1,10 @@
-"""Recipes: tensors that are computed with, element by element or as matrices."""
+"""Recipes: tensors for elementwise arithmetic and matrix products."""
 
 from neurald.service.conformance.recipes.recipe import Arguments, Order
 
 
 def same(order: Order) -> Arguments:
-    """Two tensors that broadcast."""
+    """Draws two tensors that broadcast."""
     names = [name for name in ("input1", "input2") if order.has(name)]
     low, high = order.ranks(names[0])
     first, second = order.draw.pair(low, high)
@@ -12,26 +12,26 @@ def same(order: Order) -> Arguments:
 
 
 def equal(order: Order) -> Arguments:
-    """Tensors of one shape."""
+    """Draws tensors of equal shape."""
     shape = order.draw.shape(*order.ranks("input1"))
     return {"condition": shape, "input1": shape, "input2": shape}
 
 
 def prelu(order: Order) -> Arguments:
-    """A tensor, and slopes that broadcast with it."""
+    """Draws a tensor, and slopes that broadcast with it."""
     shape = order.draw.shape(1, 4)
     return {"input": shape, "alpha": order.draw.partner(shape, 1)}
 
 
 def fully_connected(order: Order) -> Arguments:
-    """A matrix, weights that fit, and a bias."""
+    """Draws a matrix, with fitting weights and a bias."""
     draw = order.draw
     batches, size, units = draw.batches(3), draw.length(), draw.channels(7)
     return {"input": (batches, size), "filter": (units, size), "bias": (units,), "keep_dimensions": False}
 
 
 def matrix_product(order: Order) -> Arguments:
-    """Stacks of matrices, each of which may be transposed."""
+    """Draws stacks of matrices, each of which may be transposed."""
     draw = order.draw
     rows, inner, columns = draw.length(), draw.length(), draw.channels(7)
     outer = draw.shape(0, 2)
@@ -45,6 +45,6 @@ def matrix_product(order: Order) -> Arguments:
 
 
 def one_rank(order: Order) -> Arguments:
-    """Parameters that must be of rank 4 or have a last dimension that is not empty."""
+    """Draws arguments that must have rank 4 or a last dimension that is not empty."""
     draw = order.draw
     return {"input": draw.lengths(1, 4)}

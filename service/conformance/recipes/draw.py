@@ -1,4 +1,4 @@
-"""Chance for generated cases: everything follows from a seed."""
+"""Random choices for generated cases, all determined by a seed."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -12,28 +12,31 @@ from neurald.hal.operations.machinery.call import Array, Shape
 
 _T = TypeVar("_T")
 
-#: Lengths of a dimension; odd ones, since whoever vectorises has his remainders there.
+#: Lengths of a dimension; mostly odd ones, to exercise the remainders of vectorised loops.
 _LENGTHS = (1, 2, 3, 3, 4, 5, 7)
 
 
-#: What can be pinned beside the values of parameters: the number of inputs that are given, the rank of the first tensor,
-#: whether a dimension has length 0 (True, or False for never), whether one is long, the name of an optional input that is
-#: left out or given, how two tensors broadcast (see `BROADCASTS`), and the scale of quantised tensors.
+#: Choices that can be pinned besides parameter values: the number of inputs, the rank of the first
+#: tensor, whether a dimension has length 0 (True, or False for never), whether one is long, the
+#: name of an optional input to omit or to give, how two tensors broadcast (see `BROADCASTS`), and
+#: the scale of quantised tensors.
 COUNT, RANK, EMPTY, LONG = "#count", "#rank", "#empty", "#long"
 OMITTED, GIVEN, BROADCAST, SCALE = "#omitted", "#given", "#broadcast", "#scale"
-#: How two tensors broadcast: neither does, the second or the first has a lower rank, lengths of 1 in one of them, or in both.
+#: How two tensors broadcast: not at all, with a lower rank of the second or the first, or with
+#: lengths of 1 in one or both.
 BROADCASTS = ("equal", "lower second", "lower first", "ones in second", "ones in first", "ones in both")
-#: Longer than vectors of any processor, and no multiple of one.
+#: Longer than the vectors of any processor, and not a multiple of them.
 LONG_LENGTH = 67
 _LONG_CHANNELS = 67
 
 
 class Draw:
-    """Choices that follow from a seed.
+    """Random choices determined by a seed.
 
     Args:
         seed: any values.
-        pinned: choices that are made beforehand: values by the name of their parameter, and those whose names begin with #.
+        pinned: choices made in advance: values by parameter name, and those whose names begin with
+            #.
     """
 
     def __init__(self, *seed: object, pinned: Mapping[str, Any] = MappingProxyType({})) -> None:
@@ -42,41 +45,47 @@ class Draw:
         self._generator = np.random.default_rng(self._random.getrandbits(64))
 
     def integer(self, low: int, high: int) -> int:
-        """From `low` to `high`, both included."""
+        """Returns an integer from `low` to `high`, inclusive."""
         return self._random.randint(low, high)
 
     def chance(self, share: float) -> bool:
-        """True in that share of cases."""
+        """Returns True with this probability."""
         return self._random.random() < share
 
     def choice(self, options: Sequence[_T]) -> _T:
-        """One of them."""
+        """Returns one of the options."""
         return self._random.choice(options)
 
     def sample(self, options: Sequence[_T], count: int) -> list[_T]:
-        """So many different ones, in any order."""
+        """Returns this many different options, in random order."""
         return self._random.sample(list(options), count)
 
     def length(self) -> int:
-        """A small length of a dimension."""
+        """Returns a small length of a dimension."""
         return self.choice(_LENGTHS)
 
     def real(self, low: float, high: float) -> float:
-        """A number between the two."""
+        """Returns a number between the two."""
         return float(np.float32(self._random.uniform(low, high)))
 
     def batches(self, most: int = 2) -> int:
-        """The number of images, which may be 0 where an empty tensor is asked for."""
+        """Returns the number of images, which is 0 if an empty tensor is pinned."""
         return 0 if self.pinned.get(EMPTY) else self.integer(1, most)
 
     def channels(self, most: int) -> int:
-        """A number of channels, or of other elements that are not summed up: long sums differ in their last digits."""
+        """Returns a number of channels, or of other elements that are not summed.
+
+        Long sums differ in their last digits.
+        """
         return _LONG_CHANNELS if self.pinned.get(LONG) else self.integer(1, most)
 
     def lengths(self, low: int, high: int) -> Shape:
-        """A shape of a rank from `low` to `high`, but of the pinned one where that is allowed. It has elements, unless pinned."""
+        """Returns a shape of a rank from `low` to `high`, or of the pinned one if allowed.
+
+        It has elements, unless pinned otherwise.
+        """
         rank = self.integer(low, high) if (pinned := self.pinned.get(RANK)) is None else pinned
-        # A recipe whose ranks are fewer than those of the operation follows the pinned one all the same.
+        # A recipe that supports fewer ranks than the operation still follows the pinned one.
         lengths = [self.length() for _ in range(rank if rank >= low else low)]
         if lengths and self.pinned.get(LONG):
             lengths[-1] = LONG_LENGTH
@@ -85,7 +94,10 @@ class Draw:
         return tuple(lengths)
 
     def shape(self, low: int, high: int) -> Shape:
-        """A shape of a rank from `low` to `high`, but seldom of more than 4; one in twelve has no elements, unless pinned."""
+        """Returns a shape of a rank from `low` to `high`, rarely above 4.
+
+        One in twelve has no elements, unless pinned otherwise.
+        """
         if self.pinned:
             fits = low <= self.pinned.get(RANK, low) <= high
             return self.lengths(low, min(high, 4) if low <= 4 else low) if fits else self._small(low, high)
@@ -99,7 +111,7 @@ class Draw:
         return tuple(self.length() for _ in range(self.integer(low, max(low, min(high, 4)))))
 
     def pair(self, low: int, high: int) -> tuple[Shape, Shape]:
-        """Two shapes that broadcast, in the way that is pinned."""
+        """Returns two shapes that broadcast, in the pinned way."""
         whole = self.shape(low, high)
         how = self.pinned.get(BROADCAST)
         if how is None:
@@ -119,18 +131,20 @@ class Draw:
         }[str(how)]
 
     def partner(self, shape: Shape, low: int = 0) -> Shape:
-        """A shape that broadcasts with another one to that, of a rank of at least `low`."""
+        """Returns a shape of at least rank `low` that broadcasts with another one to `shape`."""
         lengths = [1 if self.chance(0.3) else length for length in shape]
         dropped = self.integer(0, len(lengths) - low) if self.chance(0.4) and len(lengths) >= low else 0
         return tuple(lengths[dropped:])
 
     def array(self, kind: OperandType, shape: Shape, spread: float = 2.0, step: float = 0.0) -> Array:
-        """Random elements as they are stored: integers of 8 and 16 bits over their whole range, wider ones small.
+        """Returns random stored elements.
+
+        8- and 16-bit integers over their whole range, wider ones small.
 
         Args:
             kind, shape: of the tensor.
-            spread: standard deviation of floats.
-            step: that floats are multiples of; 0 for any floats.
+            spread: the standard deviation of floats.
+            step: floats are multiples of it; 0 for any floats.
         """
         dtype = kind.dtype
         if dtype.kind == "b":
@@ -140,7 +154,7 @@ class Draw:
             return np.asarray(parts[0] + 1j * parts[1]).astype(dtype)
         if dtype.kind == "f":
             floats = np.asarray(self._generator.normal(scale=spread, size=shape))
-            # Adding 0 makes a zero of a negative zero.
+            # Adding 0 converts negative zero to zero.
             return (np.round(floats / step) * step + 0.0 if step else floats).astype(dtype)
         if dtype.itemsize > 2:
             low = 0 if dtype.kind == "u" else -9

@@ -1,4 +1,4 @@
-"""Recipes: feature maps: convolutions, pooling, resizing, blocks."""
+"""Recipes: feature maps for convolutions, pooling, resizing and block operations."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from neurald.service.conformance.recipes.recipe import Arguments, Order, integer
 
 
 def convolution(order: Order, *, depthwise: bool = False, transposed: bool = False) -> Arguments:
-    """A feature map with a filter and a bias that fit it, and for transposed ones the shape of the output."""
+    """Draws a feature map with fitting filter and bias, and an output shape if transposed."""
     draw, nchw = order.draw, order.nchw()
     batches, channels, filters = draw.batches(), draw.integer(1, 4), draw.channels(4)
     size = {side: draw.integer(3, 7) for side in ("height", "width")}
@@ -40,7 +40,7 @@ def convolution(order: Order, *, depthwise: bool = False, transposed: bool = Fal
 
 
 def convolution_3d(order: Order) -> Arguments:
-    """The same with a depth."""
+    """Like `convolution`, with a depth."""
     draw = order.draw
     kernel = tuple(draw.integer(1, 2) for _ in range(3))
     size = tuple(draw.integer(3, 5) for _ in range(3))
@@ -58,7 +58,7 @@ def convolution_3d(order: Order) -> Arguments:
 
 
 def pooling(order: Order) -> Arguments:
-    """A feature map that is larger than the window."""
+    """Draws a feature map that is larger than the window."""
     draw, nchw = order.draw, order.nchw()
     sides = {"height": draw.integer(2, 7), "width": draw.integer(2, 7)}
     shape = order.image(batches=draw.batches(), channels=draw.channels(4), nchw=nchw, **sides)
@@ -66,7 +66,7 @@ def pooling(order: Order) -> Arguments:
 
 
 def image(order: Order) -> Arguments:
-    """A feature map, and the size that it is to get."""
+    """Draws a feature map, and the size to resize it to."""
     draw, nchw = order.draw, order.nchw()
     sides = {"height": draw.integer(1, 7), "width": draw.integer(1, 7)}
     batches = 0 if draw.chance(0.05) else draw.batches()
@@ -83,7 +83,7 @@ def image(order: Order) -> Arguments:
 
 
 def blocks(order: Order) -> Arguments:
-    """A feature map that can be cut into blocks, or put together from them."""
+    """Draws a feature map that can be divided into blocks, or assembled from them."""
     draw, nchw = order.draw, order.nchw()
     block = draw.integer(1, 3)
     sides = {"height": block * draw.integer(1, 3), "width": block * draw.integer(1, 3)}

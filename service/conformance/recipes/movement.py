@@ -1,4 +1,4 @@
-"""Recipes: tensors that are put together, taken apart, looked up in or given another shape."""
+"""Recipes: tensors that are joined, split, indexed or reshaped."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from neurald.service.conformance.recipes.recipe import Arguments, Order, integer
 
 
 def concatenation(order: Order) -> Arguments:
-    """Tensors that differ along one axis."""
+    """Draws tensors that differ along one axis."""
     draw = order.draw
     shape = draw.shape(1, 4)
     axis = draw.integer(0, len(shape) - 1)
@@ -16,13 +16,13 @@ def concatenation(order: Order) -> Arguments:
 
 
 def alike(order: Order) -> Arguments:
-    """Several tensors of one shape."""
+    """Draws several tensors of equal shape."""
     shape = order.draw.shape(0, 4)
     return {"inputs": [shape] * order.draw.integer(1, 4), "axis": order.draw.integer(0, len(shape))}
 
 
 def split(order: Order) -> Arguments:
-    """A tensor that can be cut into equal parts."""
+    """Draws a tensor that can be split into equal parts."""
     draw = order.draw
     splits = draw.integer(1, 3)
     shape = list(draw.lengths(1, 4))
@@ -32,7 +32,7 @@ def split(order: Order) -> Arguments:
 
 
 def split_sizes(order: Order) -> Arguments:
-    """A tensor, and lengths that make up one of its axes."""
+    """Draws a tensor, and lengths that add up to one of its axes."""
     draw = order.draw
     sizes = [draw.integer(1, 3) for _ in range(draw.integer(1, 3))]
     shape = list(draw.lengths(1, 4))
@@ -42,7 +42,7 @@ def split_sizes(order: Order) -> Arguments:
 
 
 def unpack(order: Order) -> Arguments:
-    """A tensor whose axis is taken apart."""
+    """Draws a tensor to be unpacked along an axis."""
     draw = order.draw
     shape = [draw.integer(1, 4) for _ in range(draw.integer(1, 4))]
     axis = draw.integer(0, len(shape) - 1)
@@ -50,7 +50,7 @@ def unpack(order: Order) -> Arguments:
 
 
 def gather(order: Order) -> Arguments:
-    """Indices that lie inside an axis."""
+    """Draws indices inside an axis."""
     draw = order.draw
     shape = draw.lengths(1, 4)
     axis = draw.integer(0, len(shape) - 1)
@@ -60,7 +60,7 @@ def gather(order: Order) -> Arguments:
 
 
 def gather_coordinates(order: Order) -> Arguments:
-    """Coordinates that lie inside a tensor."""
+    """Draws coordinates inside a tensor."""
     draw = order.draw
     shape = draw.lengths(1, 4)
     depth, count = draw.integer(1, len(shape)), draw.length()
@@ -69,7 +69,7 @@ def gather_coordinates(order: Order) -> Arguments:
 
 
 def lookup(order: Order) -> Arguments:
-    """Rows that are looked up by number, or by a key that may be missing."""
+    """Draws rows to be looked up by index, or by a key that may be missing."""
     draw = order.draw
     rows = draw.length()
     keys = sorted(draw.sample(range(20), rows))
@@ -83,7 +83,7 @@ def lookup(order: Order) -> Arguments:
 
 
 def hashed(order: Order) -> Arguments:
-    """Hash functions, and rows that they are applied to."""
+    """Draws hash functions, and rows to apply them to."""
     draw = order.draw
     rows = draw.length()
     return {
@@ -95,7 +95,7 @@ def hashed(order: Order) -> Arguments:
 
 
 def densify(order: Order) -> Arguments:
-    """Every level is dense."""
+    """Draws a tensor with dense levels only."""
     levels = sum(name.startswith("segments_") for name in order.inputs)
     lengths = [order.draw.integer(1, 3) for _ in range(levels)]
     found: Arguments = {
@@ -109,7 +109,7 @@ def densify(order: Order) -> Arguments:
 
 
 def reshape(order: Order) -> Arguments:
-    """A shape with as many elements, one length of which may be left open."""
+    """Draws a shape with the same number of elements, one length of which may be unspecified."""
     draw = order.draw
     shape = draw.lengths(1, 4)
     split = draw.integer(0, len(shape))
@@ -120,7 +120,7 @@ def reshape(order: Order) -> Arguments:
 
 
 def squeeze(order: Order) -> Arguments:
-    """A tensor with some lengths of 1."""
+    """Draws a tensor with some lengths of 1."""
     draw = order.draw
     shape = tuple(1 if draw.chance(0.5) else draw.length() for _ in range(draw.integer(1, 4)))
     ones = [axis for axis, length in enumerate(shape) if length == 1]
@@ -128,14 +128,14 @@ def squeeze(order: Order) -> Arguments:
 
 
 def broadcast(order: Order) -> Arguments:
-    """A shape that the tensor broadcasts to."""
+    """Draws a shape that the tensor broadcasts to."""
     draw = order.draw
     whole = draw.lengths(1, 4)
     return {"input": draw.partner(whole), "shape": integers(whole)}
 
 
 def shuffle(order: Order) -> Arguments:
-    """A tensor whose axis can be cut into groups."""
+    """Draws a tensor whose axis can be divided into groups."""
     draw = order.draw
     groups = draw.integer(1, 3)
     shape = list(draw.lengths(1, 4))
@@ -145,13 +145,13 @@ def shuffle(order: Order) -> Arguments:
 
 
 def fill(order: Order) -> Arguments:
-    """A shape."""
+    """Draws a shape."""
     shape = order.draw.shape(1, 4)
     return {"dimensions": integers(shape), "shape": integers(shape)}
 
 
 def segments(order: Order) -> Arguments:
-    """Numbers that never fall, one for each row."""
+    """Draws segment numbers in ascending order, one for each row."""
     draw = order.draw
     shape = draw.lengths(1, 3)
     return {
@@ -162,7 +162,7 @@ def segments(order: Order) -> Arguments:
 
 
 def diagonal(order: Order) -> Arguments:
-    """Stacks of matrices, and their diagonals."""
+    """Draws stacks of matrices, and their diagonals."""
     draw = order.draw
     outer, rows, columns = draw.shape(0, 2), draw.length(), draw.length()
     return {"input": (*outer, rows, columns), "diagonal": (*outer, min(rows, columns))}

@@ -1,9 +1,10 @@
-"""Arguments that go together: for each operation the shapes of its tensors and the values of what steers it.
+"""Recipes: for each operation, tensor shapes and control values that fit together.
 
-A recipe gives, by the name of a parameter, a `Shape` for a tensor of any elements, a number or an array for a value that
-matters, a list of those for a variadic parameter, or None for an argument that is left out. What a recipe does not name
-follows from the parameter's name (`GENERAL`), or is random. A recipe need not be right every time: what the operation's own
-checks refuse is drawn again.
+A recipe maps the name of a parameter to a `Shape` for a tensor of arbitrary elements, to a number
+or an array for a value that matters, to a list of those for a variadic parameter, or to None for an
+omitted argument. Parameters that a recipe omits get a value by their name (`RULES`), or a random
+one. A recipe may produce invalid arguments: they are drawn again if the operation's own checks
+reject them.
 """
 
 from collections.abc import Callable, Iterable
@@ -21,30 +22,30 @@ Arguments = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What a recipe is for: a form of an operation, and how many of its inputs are given."""
+    """Request to a recipe: a form of an operation, and the inputs to be given."""
 
     draw: Draw
     form: Form
     inputs: tuple[str, ...]
 
     def has(self, name: str) -> bool:
-        """Whether that input is given."""
+        """Returns True if that input is given."""
         return name in self.inputs
 
     def ranks(self, name: str) -> tuple[int, int]:
-        """The lowest and highest rank of an input."""
+        """Returns the lowest and highest rank of an input."""
         return next(each.ranks for each in self.form.inputs if each.name == name)
 
     def image(self, *, batches: int, height: int, width: int, channels: int, nchw: bool) -> Shape:
-        """The shape of a feature map in the layout that is asked for."""
+        """Returns the shape of a feature map in the requested layout."""
         return (batches, channels, height, width) if nchw else (batches, height, width, channels)
 
     def nchw(self) -> bool:
-        """Whether the data are to be NCHW."""
+        """Returns True if the data must be NCHW."""
         return self.has("nchw") and bool(self.pinned("nchw", self.draw.chance(0.4)))
 
     def pinned(self, name: str, drawn: Any) -> Any:
-        """The value of a parameter that is pinned, or what was drawn for it."""
+        """Returns the pinned value of a parameter, or else the drawn one."""
         return self.draw.pinned.get(name, drawn)
 
 
@@ -52,5 +53,5 @@ Recipe = Callable[[Order], Arguments]
 
 
 def integers(values: Iterable[int]) -> Array:
-    """A list of integers as an array, whatever integer type the parameter has."""
+    """Converts integers to an array, whatever integer type the parameter has."""
     return np.array(list(values), np.int64)

@@ -1,4 +1,4 @@
-"""Which operation is drawn with which recipe."""
+"""Maps operations to recipes."""
 
 from collections.abc import Mapping, Sequence
 
@@ -104,7 +104,7 @@ def _each(names: Sequence[str], recipe: Recipe) -> Mapping[str, Recipe]:
     return dict.fromkeys(names, recipe)
 
 
-#: By the operation's name without the prefix of the extension.
+#: By operation name without the extension's prefix.
 RECIPES: Mapping[str, Recipe] = {
     **_CONVOLUTIONS,
     **_each(_TWO.split(), same),
@@ -125,7 +125,7 @@ _OF_WEIGHTS = (0.0078125, 100)
 
 _OF_STATE = (0.0078125, 128)
 
-#: Scales and zero points that an operation's arguments and results must have, by operation and parameter.
+#: Required scales and zero points of arguments and results, by operation and parameter.
 QUANTISATIONS: Mapping[str, Mapping[str, tuple[float, int]]] = {
     "HASHTABLE_LOOKUP": {"hits": (1.0, 0)},
     "GENERATE_PROPOSALS": {"anchors": (0.125, 0)},

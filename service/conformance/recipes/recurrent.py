@@ -1,4 +1,4 @@
-"""Recipes: networks with a state."""
+"""Recipes: recurrent networks."""
 
 from neurald.hal.operations.machinery.call import Shape
 from neurald.hal.operations.machinery.signature import Form
@@ -6,7 +6,7 @@ from neurald.service.conformance.recipes.recipe import Arguments, Order
 
 
 def recurrent(order: Order) -> Arguments:
-    """A sequence or one step of it, with weights and states that fit."""
+    """Draws a sequence or one step, with fitting weights and states."""
     draw = order.draw
     batches, size, units, steps = (
         draw.integer(1, 3),
@@ -38,7 +38,7 @@ def _outputs(form: Form) -> tuple[str, ...]:
 
 
 def long_short_term_memory(order: Order) -> Arguments:
-    """A sequence or one step of it, with all gates or without that of the input, with projection or not, and so on."""
+    """Draws a sequence or one step of an LSTM, in any combination of its optional parts."""
     draw = order.draw
     batches, size, cells, steps = (
         draw.integer(1, 2),
@@ -92,7 +92,7 @@ def _is_optional(order: Order, name: str) -> bool:
 
 
 def svdf(order: Order) -> Arguments:
-    """One step, with the filters of each unit and what it remembers."""
+    """Draws one step, with the filters and the memory of each unit."""
     draw = order.draw
     batches, size, units, rank, memory = (draw.integer(1, 3) for _ in range(5))
     return {

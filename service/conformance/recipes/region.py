@@ -1,4 +1,4 @@
-"""Recipes: boxes: regions, proposals, detections."""
+"""Recipes: boxes for regions, proposals and detections."""
 
 import numpy as np
 
@@ -8,7 +8,10 @@ from neurald.service.conformance.recipes.recipe import Arguments, Order, integer
 
 
 def boxes(draw: Draw, count: int, classes: int = 1, size: float = 8.0) -> Array:
-    """Boxes (left, top, right, bottom), `classes` of them in each row, in steps of 1/8, which 16 bits represent."""
+    """Draws boxes (left, top, right, bottom), `classes` per row, in multiples of 1/8.
+
+    16 bits represent these exactly.
+    """
     corners = np.array([[draw.integer(0, int(size * 4)) for _ in range(4 * classes)] for _ in range(count)])
     shaped = corners.reshape(count, classes, 2, 2).astype(np.float64) / 8
     ends = shaped[:, :, 0] + np.abs(shaped[:, :, 1]) + 0.5
@@ -16,7 +19,7 @@ def boxes(draw: Draw, count: int, classes: int = 1, size: float = 8.0) -> Array:
 
 
 def regions(order: Order) -> Arguments:
-    """A feature map and boxes on it."""
+    """Draws a feature map and boxes on it."""
     draw, nchw = order.draw, order.nchw()
     batches, count = draw.integer(1, 2), draw.integer(1, 4)
     shape = order.image(batches=batches, height=8, width=8, channels=draw.integer(1, 3), nchw=nchw)
@@ -36,7 +39,7 @@ def regions(order: Order) -> Arguments:
 
 
 def heatmap(order: Order) -> Arguments:
-    """Square heatmaps, and a box for each."""
+    """Draws square heatmaps, and a box for each."""
     draw, nchw = order.draw, order.nchw()
     count, size = draw.integer(1, 4), draw.integer(2, 6)
     shape = order.image(batches=count, height=size, width=size, channels=draw.integer(1, 3), nchw=nchw)
@@ -44,7 +47,7 @@ def heatmap(order: Order) -> Arguments:
 
 
 def transformed_boxes(order: Order) -> Arguments:
-    """Boxes, and how they are to be moved."""
+    """Draws boxes, and deltas to transform them."""
     draw = order.draw
     count, classes, images = draw.integer(1, 4), draw.integer(1, 3), draw.integer(1, 2)
     return {
@@ -56,7 +59,7 @@ def transformed_boxes(order: Order) -> Arguments:
 
 
 def limited_boxes(order: Order) -> Arguments:
-    """Boxes with a score for each class."""
+    """Draws boxes with a score for each class."""
     draw = order.draw
     count, classes = draw.integer(1, 6), draw.integer(2, 3)
     return {
@@ -73,7 +76,7 @@ def limited_boxes(order: Order) -> Arguments:
 
 
 def proposals(order: Order) -> Arguments:
-    """Scores and shifts of anchors at each place."""
+    """Draws scores and deltas of anchors at each position."""
     draw, nchw = order.draw, order.nchw()
     images, anchors, side = draw.integer(1, 2), draw.integer(1, 2), draw.integer(1, 3)
     sides = {"batches": images, "height": side, "width": side}
@@ -93,7 +96,7 @@ def proposals(order: Order) -> Arguments:
 
 
 def detection(order: Order) -> Arguments:
-    """Scores and shifts of anchors."""
+    """Draws scores and deltas of anchors."""
     draw = order.draw
     count, classes = draw.integer(1, 6), draw.integer(2, 3)
     return {
@@ -112,7 +115,7 @@ def detection(order: Order) -> Arguments:
 
 
 def suppression(order: Order) -> Arguments:
-    """Boxes with a score each."""
+    """Draws boxes with one score each."""
     draw = order.draw
     count = draw.integer(1, 6)
     return {

@@ -1,1 +1,1 @@
-"""Rules of the HAL's contract, each checked on a device."""
+"""Rules of the HAL's contract, which are checked on a device."""

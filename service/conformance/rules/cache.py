@@ -1,4 +1,4 @@
-"""Rules of the contract about what a device keeps in a cache."""
+"""Rules of the contract about cached artifacts."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -22,7 +22,7 @@ _DAMAGES = 64
 
 
 def cache(subject: Subject) -> None:
-    """What is kept in a cache gives the same model again, and damaged bytes are no danger."""
+    """Requires that an artifact restores the model, and that damaged bytes are harmless."""
     device = subject.device
     needed = device.cache_files_needed
     if not needed.model and not needed.data:
@@ -30,7 +30,7 @@ def cache(subject: Subject) -> None:
     options = replace(prepare_options(), cache_key=bytes(range(32)))
     artifact = device.prepare_model(subject.case.model, options).artifact()
     if artifact is None:
-        raise Broken(f"{needed.model} and {needed.data} cache files are needed, and none is given")
+        raise Broken(f"{needed.model} and {needed.data} cache files are needed, but no artifact is given")
     counts = len(artifact.model), len(artifact.data)
     expected = needed.model, needed.data
     require(counts == expected, f"{counts} cache files are given; {expected} are needed")
@@ -46,16 +46,16 @@ def cache(subject: Subject) -> None:
 
 
 def _same_twice(subject: Subject, artifact: Artifact, options: PrepareOptions) -> None:
-    """What is compiled of the same model under the same key is the same, to the byte, in what decides about values."""
+    """Requires that compiling a model twice under the same key gives equal data files."""
     other = subject.device.prepare_model(subject.case.model, options).artifact()
-    require(other is not None, "no artifact is given when a model is prepared again")
+    require(other is not None, "no artifact is given when a model is prepared a second time")
     if other is not None:
         first, second = ([bytes(memory.view()) for memory in each.data] for each in (artifact, other))
         require(first == second, "the data files of two preparations of the same model differ")
 
 
 def damaged_cache_files(subject: Subject) -> None:
-    """Bytes that are no artifact of the device give an error, never a crash, and change nothing."""
+    """Requires that invalid artifacts cause an error, never a crash, and have no effect."""
     device = subject.device
     options = replace(prepare_options(), cache_key=bytes(range(32)))
     prepared = prepared_of(subject)
@@ -69,7 +69,7 @@ def damaged_cache_files(subject: Subject) -> None:
             device.prepare_model_from_cache(damaged, options)
         except Error:
             continue
-        # A device in this process relies on the digest that the cache keeps; a daemon has its own.
+        # An in-process device relies on the digest that the cache keeps; a daemon has its own.
         require(not subject.is_remote, f"{what}: it was accepted")
     for what, foreign in _foreign(artifact):
         require_error(lambda foreign=foreign: device.prepare_model_from_cache(foreign, options), what)  # type: ignore[misc]
@@ -78,7 +78,7 @@ def damaged_cache_files(subject: Subject) -> None:
 
 
 def _foreign(artifact: Artifact) -> Iterator[tuple[str, Artifact]]:
-    """What cannot be an artifact: files that are missing, too many, empty, cut short, or of another driver."""
+    """Yields artifacts with missing, extra, empty, truncated or another driver's files."""
     for kind in ("model", "data"):
         files: tuple[Memory, ...] = getattr(artifact, kind)
         if not files:
@@ -105,7 +105,7 @@ def _with(artifact: Artifact, kind: str, files: tuple[Memory, ...]) -> Artifact:
 
 
 def _damaged(artifact: Artifact) -> list[tuple[str, Artifact]]:
-    """One bit of a file that decides what is executed is another, or bytes are missing at its end."""
+    """Returns artifacts with a flipped bit or missing end in a file that determines execution."""
     found = []
     for number, memory in enumerate(artifact.model):
         content = bytes(memory.view())

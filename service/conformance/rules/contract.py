@@ -1,7 +1,7 @@
-"""What every device must do whatever it computes: the driver's side of the HAL, checked with models that it supports.
+"""The driver's side of the HAL contract, checked with supported models.
 
-Each rule is a function that raises `Broken` where the device breaks it, and `Declined` where the device may say no. What an
-`Error` that is raised otherwise means is a broken rule too.
+Each rule is a function that raises `Broken` if the device violates it, and `Declined` if the device
+permissibly refuses. Any other `Error` also means a violation.
 """
 
 import math
@@ -56,7 +56,7 @@ from neurald.service.conformance.rules.time import cancellation, deadline_of_a_r
 
 
 def identity(subject: Subject) -> None:
-    """Name and version are texts, feature level is one, and every extension that is declared is listed."""
+    """Requires valid identification: name, version, feature level and declared extensions."""
     device = subject.device
     require(bool(device.name), "the device has no name")
     require(bool(device.version), "the device has no version")
@@ -84,7 +84,7 @@ def identity(subject: Subject) -> None:
 
 
 def capabilities(subject: Subject) -> None:
-    """Every time and power is a positive, finite number."""
+    """Requires positive, finite times and power figures."""
     found = subject.device.capabilities()
     figures: dict[str, Performance] = {
         kind.name: performance for kind, performance in found.operand_performance.items()
@@ -107,7 +107,7 @@ def capabilities(subject: Subject) -> None:
 
 
 def verdicts(subject: Subject) -> None:
-    """There is one verdict for each operation, the same when asked again, and a no has a reason."""
+    """Requires one stable verdict per operation, with a reason for each refusal."""
     cases = (subject.case, *subject.others)
     first = [tuple(subject.device.supported_operations(case.model)) for case in cases]
     kept = [subject.device.prepare_model(case.model, prepare_options()) for case in cases]
@@ -121,7 +121,7 @@ def verdicts(subject: Subject) -> None:
 
 
 def same_in_all_ways(subject: Subject) -> None:
-    """Calls, bursts and fenced executions give the same bits."""
+    """Requires equal bits from calls, bursts and fenced executions."""
     prepared = prepared_of(subject)
     found: dict[str, bytes] = {}
     for way, execute in WAYS.items():
@@ -134,11 +134,11 @@ def same_in_all_ways(subject: Subject) -> None:
 
 
 def fences(subject: Subject) -> None:
-    """A fenced execution waits for what it is told to wait for."""
+    """Requires that a fenced execution waits for its dependencies."""
     prepared = prepared_of(subject)
     bound, before = bind(subject.case), Fence()
     execution = prepared.execute_fenced(bound.request, (before,), execute_options())
-    require(not execution.fence.wait(0.05), "its fence signalled before the one that it was to wait for")
+    require(not execution.fence.wait(0.05), "its fence signalled before its dependency")
     before.signal()
     require(execution.fence.wait(LIMIT_S), f"its fence has not signalled after {LIMIT_S:g} s")
     text = wrong(subject.case, bound, execution.result())
@@ -146,7 +146,7 @@ def fences(subject: Subject) -> None:
 
 
 def open_outputs(subject: Subject) -> None:
-    """Outputs whose shape the model leaves open are computed, and their shape is told."""
+    """Requires that outputs of unspecified shape are computed, and their shape reported."""
     model = with_open_outputs(subject.case.model)
     (verdict, *_) = subject.device.supported_operations(model)
     if not verdict.ok:
@@ -155,10 +155,10 @@ def open_outputs(subject: Subject) -> None:
     require_right(subject, bind(subject.case), prepared, "with open outputs")
     for way, execute in WAYS.items():
         if way == "fenced":
-            continue  # Its outputs must be fully specified.
+            continue  # Fenced outputs must be fully specified.
         bound = bind(subject.case, short=True, layout=Layout.SCATTERED)
         result = execute(prepared, bound.request, execute_options())
-        require(not result.is_sufficient, f"{way}: a buffer that is too small is said to be large enough")
+        require(not result.is_sufficient, f"{way}: a buffer that is too small was reported as sufficient")
         damage = bound.damage()
         require(not damage, f"{way}, with a buffer that is too small: {damage}")
         shapes = [shape.dimensions for shape in result.output_shapes]
@@ -167,7 +167,7 @@ def open_outputs(subject: Subject) -> None:
 
 
 def control_flow(subject: Subject) -> None:
-    """An IF whose branches are supported gives what they give, if the device takes IF at all."""
+    """Requires that an IF, if supported, gives the results of its branches."""
     model = _behind_if(subject.case.model)
     if subject.device.feature_level < FeatureLevel.LEVEL_4:
         raise Declined(f"feature level {subject.device.feature_level.name} has no control flow")
@@ -179,7 +179,7 @@ def control_flow(subject: Subject) -> None:
 
 
 def _behind_if(model: Model) -> Model:
-    """A model that runs another one, whatever its condition, which is a constant."""
+    """Wraps a model in an IF with a constant condition that always runs it."""
     graph = model.main
     branch = Operand(type=OperandType.MODEL, lifetime=Lifetime.SUBGRAPH, subgraph=0)
     condition = Operand(
@@ -196,7 +196,7 @@ def _behind_if(model: Model) -> Model:
 
 
 def timing(subject: Subject) -> None:
-    """Time on the device is part of that in the driver, and neither is negative."""
+    """Requires durations that are not negative, with device time included in driver time."""
     prepared = prepared_of(subject)
     options = replace(execute_options(), measure=True)
     found = prepared.execute(bind(subject.case).request, options).timing
@@ -210,12 +210,12 @@ def timing(subject: Subject) -> None:
 
 
 def profile(subject: Subject) -> None:
-    """The times of kernels are of operations that there are, and taking them changes no result."""
+    """Requires profiles that refer to existing operations, and that profiling changes no result."""
     prepared = prepared_of(subject)
     require_right(subject, bind(subject.case), prepared, "before a profile")
     kernels = prepared.profile()
     if not kernels:
-        raise Declined("it does not tell the times of its kernels")
+        raise Declined("it does not report the times of its kernels")
     count = len(subject.case.model.main.operations)
     for kernel in kernels:
         require(kernel.duration_ns >= 0, f"kernel {kernel.name!r} ran {kernel.duration_ns} ns")
@@ -227,15 +227,15 @@ def profile(subject: Subject) -> None:
 
 
 def shared_memory(subject: Subject) -> None:
-    """Arguments may lie in shared memory."""
+    """Requires that arguments may lie in shared memory."""
     bound = bind(subject.case, allocate=Memory.allocate)
     require_right(subject, bound, prepared_of(subject), "in shared memory")
 
 
 def invalid_requests(subject: Subject) -> None:
-    """A request that does not go with its model is refused."""
+    """Requires that a request that does not match its model is refused."""
     if not subject.is_remote:
-        raise Declined("a device of this process is given valid requests only")
+        raise Declined("an in-process device only gets valid requests")
     prepared = prepared_of(subject)
     for what, request in request_mutations(bind(subject.case).request):
         _require_refused(partial(prepared.execute, request, execute_options()), what)
@@ -247,7 +247,7 @@ def _require_refused(call: Callable[[], object], what: str) -> None:
         call()
     except Error as error:
         if error.code is not ResultCode.BAD_DATA:
-            raise Broken(f"{what}: {error.code.name}: {error}; BAD_DATA is expected") from None
+            raise Broken(f"{what}: {error.code.name}: {error}; expected BAD_DATA") from None
     else:
         raise Broken(f"{what}: it was accepted")
 

@@ -1,4 +1,4 @@
-"""Rules of the contract about several things at a time: models, executions, and preparations."""
+"""Rules of the contract about concurrent models, executions and preparations."""
 
 import threading
 from collections.abc import Callable
@@ -23,7 +23,7 @@ _PREPARATIONS = 4
 
 
 def at_the_same_time(subject: Subject) -> None:
-    """Executions of one prepared model may overlap, each with inputs of its own."""
+    """Requires that executions of one prepared model may overlap, with different inputs."""
     prepared = prepared_of(subject)
     cases = [reseeded(subject.case, seed) or subject.case for seed in range(_THREADS)]
     barrier = threading.Barrier(_THREADS)
@@ -37,7 +37,7 @@ def at_the_same_time(subject: Subject) -> None:
 
 
 def many_models(subject: Subject) -> None:
-    """Several prepared models run at a time, while others are prepared."""
+    """Requires that several prepared models run concurrently, while others are prepared."""
     cases = (subject.case, *subject.others)[:_THREADS]
     prepared = [subject.device.prepare_model(case.model, prepare_options()) for case in cases]
     barrier = threading.Barrier(len(cases) + 1)

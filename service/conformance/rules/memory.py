@@ -1,4 +1,4 @@
-"""Rules of the contract about memory: a device's own, and what is left behind."""
+"""Rules of the contract about memory: device memory, and memory that is released."""
 
 import contextlib
 import gc
@@ -26,7 +26,8 @@ from neurald.service.conformance.rules.rule import (
     require_right,
 )
 
-#: What is prepared and dropped, after some that may fill pools of the device's own.
+#: Numbers of models to prepare and drop: warm-ups that may fill the device's own pools, and
+#: measured ones.
 _WARM_UPS, _DROPPED = 4, 12
 _QUICK_S = 2.0
 _MEBIBYTE = 1 << 20
@@ -35,7 +36,7 @@ _STATUS = Path("/proc/self/status")
 
 
 def memory_of_the_device(subject: Subject) -> None:
-    """Memory for an output takes what an execution writes, nothing else does, and it serves as the input of another."""
+    """Requires that device memory holds an output, changes only then, and serves as an input."""
     prepared = prepared_of(subject)
     case = subject.case
     role = BufferRole(prepared_model=prepared, index=0)
@@ -58,7 +59,7 @@ def memory_of_the_device(subject: Subject) -> None:
     )
     result = prepared.execute(written, execute_options())
     found = _read(memory, expected.nbytes)
-    # Judged as if the device had written to the host.
+    # Checked as if the device had written to the host.
     bound.output(0, expected.nbytes)[:] = found
     text = wrong(case, bound, result)
     require(not text, f"in memory of the device: {text}")
@@ -90,7 +91,7 @@ def _as_input(subject: Subject) -> None:
 
 
 def _whole(memory: Memory, size: int) -> Argument:
-    """An argument that is the whole of a memory; a device's own has no bytes here."""
+    """Returns an argument that spans a memory; device memory has no bytes on the host."""
     return Argument(pool=0, offset=0, length=0 if isinstance(memory, DeviceBuffer) else size)
 
 
@@ -110,7 +111,7 @@ def _read(memory: Memory, size: int) -> bytes:
 
 
 def dropped_models(subject: Subject) -> None:
-    """Prepared models that nobody has any more are gone, with their memory."""
+    """Requires that unreferenced prepared models are released with their memory."""
     if subject.is_remote:
         # More than a session may hold at a time.
         for _ in range(Limits().prepared_models + 10):
@@ -123,7 +124,7 @@ def dropped_models(subject: Subject) -> None:
         reference = weakref.ref(prepared)
         del prepared
         gc.collect()
-        require(reference() is None, "a prepared model that nobody has any more is still there")
+        require(reference() is None, "a prepared model without references still exists")
     made = heavy_models(subject.device)
     if made is None:
         raise Declined("it supports no operation with large constants")
@@ -144,9 +145,9 @@ def dropped_models(subject: Subject) -> None:
 
 
 def verdicts_are_cheap(subject: Subject) -> None:
-    """Verdicts come fast and without allocating what the model's operands would take, and asking changes nothing."""
+    """Requires that verdicts are fast and allocate no operands, and have no side effects."""
     if subject.is_remote:
-        raise Declined("what a daemon allocates cannot be seen from here")
+        raise Declined("the allocations of a daemon cannot be observed")
     for chain in supported_chains(subject.device):
         model = chain.huge()
         if model is None:
@@ -167,7 +168,7 @@ def verdicts_are_cheap(subject: Subject) -> None:
 
 @contextlib.contextmanager
 def _peak() -> Iterator[list[int]]:
-    """How many bytes this process had in use at most, beyond those before."""
+    """Yields a list that will hold the growth of this process's peak memory in bytes."""
     grown = [0]
     before = _status_bytes("VmRSS")
     with contextlib.suppress(OSError):

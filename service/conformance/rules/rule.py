@@ -1,4 +1,4 @@
-"""What the rules of the contract share: a device with cases that it ran right, and how a rule says that it is broken."""
+"""Common parts of the contract's rules: the subject, and exceptions for violations and refusals."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,22 +10,22 @@ from neurald.service.conformance.cases.runner import Bound, execute_options, pre
 
 
 class Broken(Exception):
-    """A device breaks a rule; the message says how."""
+    """A device violates a rule; the message says how."""
 
 
 class Declined(Exception):
-    """A device says no where it may; the message says why."""
+    """A device permissibly refuses; the message says why."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Subject:
-    """What rules are checked with.
+    """Device and cases for checking rules.
 
     Attributes:
-        device: that is checked.
-        case: one that it supports, with outputs of several elements.
-        others: more of them, of several operations.
-        is_remote: it is behind a socket, where nothing that comes in can be trusted.
+        device: the device to check.
+        case: a case that it passed, with outputs of several elements.
+        others: further cases, of several operations.
+        is_remote: whether it is behind a socket, where it cannot trust its input.
     """
 
     device: Device
@@ -35,25 +35,25 @@ class Subject:
 
 
 def require(holds: bool, message: str) -> None:
-    """Raises Broken with the message unless something holds."""
+    """Raises Broken with the message unless `holds` is true."""
     if not holds:
         raise Broken(message)
 
 
 def prepared_of(subject: Subject) -> PreparedModel:
-    """A prepared model of the subject's case."""
+    """Prepares the model of the subject's case."""
     return subject.device.prepare_model(subject.case.model, prepare_options())
 
 
 def require_right(subject: Subject, bound: Bound, prepared: PreparedModel, what: str) -> None:
-    """Raises Broken unless an execution of the subject's case is right; the message begins with `what`."""
+    """Raises Broken, prefixed with `what`, unless an execution of the subject's case is correct."""
     result = prepared.execute(bound.request, execute_options())
     found = wrong(subject.case, bound, result)
     require(not found, f"{what}: {found}")
 
 
 def require_error(call: Callable[[], object], what: str) -> None:
-    """Raises Broken unless a call fails as calls may."""
+    """Raises Broken unless a call raises an `Error`."""
     try:
         call()
     except Error:

@@ -1,4 +1,4 @@
-"""Rules of the contract about time: deadlines and cancellation end what is on its way, at the latest between two operations."""
+"""Rules of the contract about time: deadlines and cancellation take effect between operations."""
 
 import threading
 import time
@@ -24,26 +24,26 @@ from neurald.service.conformance.rules.rule import (
     require_right,
 )
 
-#: A call whose deadline has passed must come back within this time.
+#: Time limit for the return of a call whose deadline has passed.
 _QUICK_S = 2.0
-#: An execution must end so soon after it is to end, or after three of its operations, if those take longer.
+#: Time limit for ending an execution: this, or three of its operations, if those take longer.
 _ENDS_WITHIN_S = 0.25
 _OPERATIONS_LATE = 3.0
-#: An execution is long if it takes so many times as long as it may go on.
+#: An execution is long if it takes this many times the limit for ending it.
 _LONG = 4.0
 _MOST_OPERATIONS = 384
 _PROBED = 4
 _LIMIT_S = 60.0
 _CHAINS_TRIED = 12
-#: How often a rule is tried where the time of a busy machine may have decided.
+#: Number of attempts at a rule that a busy machine may have affected.
 _ATTEMPTS = 3
 
 
 class _Unsettled(Exception):
-    """What a busy machine may have done: it is tried again with an execution measured anew.
+    """Result that a busy machine may have caused; the rule is repeated with a new measurement.
 
     Attributes:
-        verdict: what is raised when no attempt settles it.
+        verdict: raised if no attempt settles it.
     """
 
     def __init__(self, verdict: Broken | Declined) -> None:
@@ -52,7 +52,7 @@ class _Unsettled(Exception):
 
 
 def past_deadlines(subject: Subject) -> None:
-    """A call that is too late comes back at once and says so."""
+    """Requires that a call with a past deadline returns at once with the proper error."""
     prepared = prepared_of(subject)
     past = time.monotonic() - 1.0
     bound = bind(subject.case)
@@ -74,17 +74,17 @@ def past_deadlines(subject: Subject) -> None:
             elapsed = time.monotonic() - started
             require(elapsed < _QUICK_S, f"{what}: told after {elapsed:.1f} s that it was too late")
         else:
-            raise Broken(f"{what}: it did not mind that its deadline had passed")
+            raise Broken(f"{what}: it ignored that its deadline had passed")
     require_right(subject, bind(subject.case), prepared, "after calls that were too late")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LongRun:
-    """An execution that takes long.
+    """Execution that takes long.
 
     Attributes:
-        takes_s: about how long.
-        may_go_on_s: how long it may go on once it is to end.
+        takes_s: its approximate duration.
+        may_go_on_s: the time limit for ending it.
     """
 
     name: str
@@ -96,7 +96,7 @@ class LongRun:
 
 @lru_cache(maxsize=1)
 def long_run(subject: Subject) -> LongRun:
-    """A long execution of operations that the device supports.
+    """Returns a long execution of operations that the device supports.
 
     Raises:
         Declined: none of them takes long enough.
@@ -116,7 +116,7 @@ def long_run(subject: Subject) -> LongRun:
         takes_s = time.monotonic() - started
         # On a busy machine its operations take longer than the few that were measured.
         may_go_on_s = max(may_go_on_s, _OPERATIONS_LATE * takes_s / count)
-        # A compiler may have made less of many operations than of a few.
+        # A compiler may have simplified many operations more than a few.
         if takes_s >= _LONG / 2 * may_go_on_s:
             return LongRun(
                 name=f"{count} x {chain.name}",
@@ -133,7 +133,7 @@ def _patient() -> PrepareOptions:
 
 
 def _seconds(subject: Subject, chain: Chain, count: int) -> float:
-    """How long so many operations take."""
+    """Returns the seconds that this many operations take."""
     prepared = subject.device.prepare_model(chain.model(count), _patient())
     request = _request(chain)
     best = _LIMIT_S
@@ -158,7 +158,7 @@ def _request(chain: Chain) -> Request:
 
 
 def _settle(check: Callable[[], None]) -> None:
-    """Repeats a check that the speed of a busy machine may have decided."""
+    """Repeats a check that a busy machine may have affected."""
     for _ in range(_ATTEMPTS):
         try:
             check()
@@ -171,7 +171,7 @@ def _settle(check: Callable[[], None]) -> None:
 
 
 def deadline_of_a_run(subject: Subject) -> None:
-    """An execution whose deadline passes while it runs ends, and says so."""
+    """Requires that an execution ends with the proper error when its deadline passes."""
     _settle(lambda: _deadline_of_a_run(subject))
 
 
@@ -190,7 +190,7 @@ def _deadline_of_a_run(subject: Subject) -> None:
 
 
 def cancellation(subject: Subject) -> None:
-    """An execution that is cancelled while it runs ends, and says so; so does one that was cancelled before."""
+    """Requires that an execution ends properly when cancelled before or while it runs."""
     _settle(lambda: _cancellation(subject))
 
 
@@ -251,10 +251,11 @@ def _require_end(
         raise
     except Error as error:
         raise Broken(
-            f"{run.name}: it ended with {type(error).__name__} ({error}); {expected} is expected"
+            f"{run.name}: it ended with {type(error).__name__} ({error}); expected {expected}"
         ) from None
     else:
         if time.monotonic() - moment() <= run.may_go_on_s:
-            # It was done before it could have been ended: the machine was busier when its time was measured.
+            # It finished before it could be ended: the machine was busier when the duration was
+            # measured.
             raise _Unsettled(Declined(f"the time that {run.name} takes varies too much"))
         raise Broken(f"{run.name}, which takes {run.takes_s * 1000:.0f} ms, was not ended by {why}")

@@ -284,7 +284,7 @@ def test_allocated_memory_serves_the_roles_that_it_is_for(device: OpenClDevice, 
     assert memory.size == TABLE.nbytes
     stranger = cpu.prepare_model(model, OPTIONS)
     roles = (BufferRole(prepared_model=stranger, index=0),)
-    with pytest.raises(BadData, match="has not prepared"):
+    with pytest.raises(BadData, match="did not prepare"):
         device.allocate(BufferDescription(dimensions=None, input_roles=roles, output_roles=()))
     for index in (-1, 2):
         roles = (BufferRole(prepared_model=prepared, index=index),)
@@ -302,7 +302,7 @@ def test_memory_is_only_for_models_of_its_own(
     for model in (open_model(), add_model((4, 3))):
         assert allocate(device.prepare_model(model, OPTIONS)) == 4 * 3 * 4
         for stranger in (OpenClDevice(opencl.facts), nd.devices()[0], cpu):
-            with pytest.raises(BadData, match="has not prepared"):
+            with pytest.raises(BadData, match="did not prepare"):
                 allocate(stranger.prepare_model(model, OPTIONS))
 
 

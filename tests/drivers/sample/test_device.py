@@ -157,7 +157,7 @@ def test_memory_for_roles() -> None:
     ):
         with pytest.raises(BadData):
             device.allocate(wrong)
-    with pytest.raises(BadData, match="sample-float-fast has not prepared"):
+    with pytest.raises(BadData, match="sample-float-fast did not prepare"):
         create_float_fast().allocate(described(source))
 
 

@@ -1,4 +1,4 @@
-"""What every attack is: an object that does harm, step by step, in a process of its own."""
+"""Interface of attacks, which run step by step in a separate process."""
 
 import abc
 from collections import Counter
@@ -12,12 +12,9 @@ MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What is attacked.
+    """Target of an attack.
 
-    Attributes:
-        address: of the daemon, which an honest client uses at the same time.
-        process: its id.
-        folder: for files and sockets of the attack, with a short path.
+    address: of the daemon, which an honest client uses at the same time.
     """
 
     address: str
@@ -26,21 +23,22 @@ class Target:
 
 
 class Attack(abc.ABC):
-    """One class of attacks: `start`, then `step` again and again, then `stop`.
+    """Class of attacks: `start`, then `step` repeatedly, then `stop`.
 
     Args:
         target: the daemon.
-        intensity: the share of the harm that is known to have done damage: 1.0 at length, less where time is short.
+        intensity: the share of the harm that is known to cause damage: 1.0 in full runs, less if
+            time is short.
 
     Attributes:
-        name: by which it is chosen.
-        options: of the command line of the daemon that it attacks.
-        listen: where that daemon listens; None for a UNIX socket.
-        descriptors: how many that daemon may have; None for as many as it wants.
-        most_ratio: by how much an honest client's p99 may grow.
-        most_bytes: by how much the memory of the daemon may grow meanwhile.
-        outcomes: what came of the attack, counted.
-        wrong: what must not have happened.
+        name: by which it is selected.
+        options: command line options of the attacked daemon.
+        listen: the address of that daemon; None for a UNIX socket.
+        descriptors: that daemon's limit on descriptors; None for no limit.
+        most_ratio: the permitted growth factor of an honest client's p99.
+        most_bytes: the permitted growth of the daemon's memory.
+        outcomes: counted outcomes of the attack.
+        wrong: failures.
     """
 
     name: ClassVar[str]
@@ -58,21 +56,21 @@ class Attack(abc.ABC):
 
     @abc.abstractmethod
     def start(self) -> None:
-        """Gets ready; does no harm yet."""
+        """Prepares the attack without causing harm yet."""
 
     @abc.abstractmethod
     def step(self) -> None:
-        """Does harm for about a second at most."""
+        """Causes harm for at most about a second."""
 
     @abc.abstractmethod
     def stop(self) -> None:
-        """Lets go of everything."""
+        """Releases everything."""
 
     def scaled(self, most: int) -> int:
-        """How many of `most` the intensity asks for; at least one."""
+        """Scales a number by the intensity; returns at least one."""
         return max(1, round(most * self.intensity))
 
     def expect(self, holds: bool, otherwise: str) -> None:
-        """Notes what is wrong unless it holds; once each."""
+        """Records a failure, once, unless `holds` is true."""
         if not holds and otherwise not in self.wrong:
             self.wrong.append(otherwise)

@@ -1,4 +1,4 @@
-"""Fences behind eventfds that block whoever writes to them."""
+"""Attack with fences on eventfds that block writers."""
 
 import os
 import time
@@ -10,7 +10,7 @@ from support.models.addition import addition
 
 from neurald._proto import device_pb2
 
-#: One more, and a write waits.
+#: Largest counter value: one more, and a write blocks.
 _FULL = (1 << 64) - 2
 _FENCES = 600
 _AT_ONCE = 20
@@ -18,7 +18,7 @@ _ADDED = CONSTANT.nbytes
 
 
 class BlockingFences(Attack):
-    """Fenced executions that are to signal a fence which is full and blocks."""
+    """Fenced executions that must signal a full, blocking fence."""
 
     name = "blocking fences"
 
@@ -29,7 +29,7 @@ class BlockingFences(Attack):
 
     def step(self) -> None:
         if not self._left:
-            time.sleep(0.05)  # what it left behind is what does harm
+            time.sleep(0.05)  # its leftovers do the harm
             return
         for _ in range(min(_AT_ONCE, self._left)):
             self._left -= 1

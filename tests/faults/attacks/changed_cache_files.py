@@ -1,4 +1,4 @@
-"""Files of a cache that are overwritten and cut while processes run what they have loaded from them."""
+"""Attack that overwrites and truncates cache files while processes use them."""
 
 import itertools
 from pathlib import Path
@@ -9,14 +9,16 @@ from support.models.hostile import weighted
 
 import neurald as nd
 
-#: Constants of 4 MiB, which are worth mapping.
+#: Constants of 4 MiB, large enough to be mapped.
 _SIZE = 1024
 _SEEDS = 4
 _TOKEN_BYTES = 32
 
 
 class ChangedCacheFiles(Attack):
-    """Overwrites and cuts all files of a cache under compilations for the daemon and for the CPU of this process."""
+    """Overwrites and truncates all files of a cache used by compilations for the daemon and the
+    local CPU.
+    """
 
     name = "changed cache files"
 
@@ -59,7 +61,7 @@ def _files(cache: Path) -> list[Path]:
 
 
 def _overwrite(path: Path) -> None:
-    """Every byte, in place: whoever has mapped the file sees it."""
+    """Overwrites every byte in place, which is visible to mappings of the file."""
     with path.open("r+b") as file:
         file.write(b"\x7f" * path.stat().st_size)
 

@@ -1,4 +1,4 @@
-"""Models that take minutes to compile, of clients that are gone by then."""
+"""Attack with models that take minutes to compile, for clients that disconnect early."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ _PATIENCE_S = 6.0
 
 
 class CompileBombs(Attack):
-    """Five clients that compile long chains at the same time, and leave before that is done."""
+    """Five clients that compile long chains concurrently, and leave before completion."""
 
     name = "compile bombs"
 

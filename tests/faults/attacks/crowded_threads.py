@@ -1,4 +1,4 @@
-"""Many more threads on one compilation than it can run at the same time."""
+"""Attack with many more threads on one compilation than it can run concurrently."""
 
 import threading
 import time
@@ -11,13 +11,14 @@ import neurald as nd
 
 _THREADS = 16
 _SHAPE = (64,)
-#: By how much the thread with the most executions may be ahead of that with the fewest: as a factor, and in executions.
+#: Permitted lead of the thread with the most executions over that with the fewest: as a factor, and
+#: in executions.
 _MOST_AHEAD = 1.5
 _SLACK = 10
 
 
 class CrowdedThreads(Attack):
-    """Sixteen threads on a compilation for the daemon, and sixteen on one for the CPU of their own process."""
+    """Sixteen threads on a compilation for the daemon, and sixteen on one for the local CPU."""
 
     name = "crowded threads"
 

@@ -1,4 +1,4 @@
-"""Time limits that are no numbers, or larger than any clock, while all places for executions are taken."""
+"""Attack with time limits that are not finite or overflow clocks, while all executions are busy."""
 
 import contextlib
 import math
@@ -12,7 +12,7 @@ from support.models.hostile import ENDLESS_BYTES, endless
 
 from neurald._proto import device_pb2
 
-#: Those that are no limit, and those that are no time. Infinity is left out on the wire.
+#: Values that mean no limit, and invalid ones. Infinity is omitted on the wire.
 _ENDLESS = (1e300, 1e10, 9.3e9)
 _REFUSED = (math.nan, math.inf, -1.0, -math.inf)
 _ADDED = CONSTANT.nbytes
@@ -21,7 +21,7 @@ _LOOP_S = 0.4
 
 
 class DeadlineNumbers(Attack):
-    """Calls and bursts whose limits overflow whatever waits for them."""
+    """Calls and bursts whose limits overflow timed waits."""
 
     name = "deadline numbers"
 
@@ -74,7 +74,7 @@ class DeadlineNumbers(Attack):
         self.expect(not reply.is_ok, f"{number} s after fences are taken")
 
     def _other_bursts(self) -> None:
-        """Bursts that are cut off for what they submit."""
+        """Submits to bursts that must be closed for it."""
         for left_s, loop_s in ((math.nan, 2.0), (1.0, math.nan), (1.0, -1.0)):
             with contextlib.suppress(ConnectionError):
                 self._burst.submit(left_s, loop_s)

@@ -1,4 +1,4 @@
-"""Executions that never end, as many as the daemon takes."""
+"""Attack with endless executions, as many as the daemon accepts."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ _LOOP_S = 15.0
 
 
 class EndlessExecutions(Attack):
-    """Two clients, each with as many endless executions as one may have."""
+    """Two clients, each with its maximum number of endless executions."""
 
     name = "endless executions"
 

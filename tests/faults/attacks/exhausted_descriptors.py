@@ -1,4 +1,4 @@
-"""Sessions and memories until the daemon has no descriptors left."""
+"""Attack with sessions and memories that use up the daemon's descriptors."""
 
 from faults.attacks.attack import Attack
 from support.daemon.raw_client import RawClient, closed
@@ -12,7 +12,7 @@ _REFUSALS = (ResultCode.RESOURCE_EXHAUSTED_TRANSIENT, ResultCode.RESOURCE_EXHAUS
 
 
 class ExhaustedDescriptors(Attack):
-    """Clients that come until they are turned away, and hold what they have got."""
+    """Clients that connect until they are refused, and hold their resources."""
 
     name = "exhausted descriptors"
     descriptors = _DESCRIPTORS

@@ -1,4 +1,4 @@
-"""Clients of a daemon on a port that do not have its token, as any user of the host can be."""
+"""Attack by clients without the token of a TCP daemon, like any other user of the host."""
 
 import os
 import secrets
@@ -11,12 +11,12 @@ from support.models.addition import addition
 from neurald._proto import device_pb2
 from neurald.hal.rpc.wire.model import model_to_wire
 
-#: What a guess may look like on the wire.
+#: Metadata of guesses.
 _GUESSES = ((), (("authorization", "Bearer " + secrets.token_hex(32)),), (("neurald-token", "0" * 64),))
 
 
 class ForeignUsers(Attack):
-    """Sessions, models and status, asked for on a port without its token, or with another one."""
+    """Requests for sessions, models and status without the token, or with a wrong one."""
 
     name = "foreign users"
     listen = "127.0.0.1:0"

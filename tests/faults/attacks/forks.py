@@ -1,4 +1,4 @@
-"""Processes that are forked from one with a session, and go on with what it has."""
+"""Attack by processes that fork after opening a session, and use the inherited objects."""
 
 import multiprocessing
 from typing import Any
@@ -14,12 +14,12 @@ _CALLS = 100
 _PATIENCE_S = 60.0
 _SHAPE = (8,)
 
-#: What the children inherit.
+#: State that the children inherit.
 _inherited: list[Any] = []
 
 
 def _called(number: int) -> str:
-    """What came of a call in a child."""
+    """Returns the outcome of a call in a child."""
     compilation, burst, _ = _inherited
     values = np.full(_SHAPE, number, np.float32)
     result = np.empty(_SHAPE, np.float32)
@@ -38,7 +38,7 @@ def _called(number: int) -> str:
 
 
 def _connected(_: int) -> str:
-    """What comes of a connection of the child's own."""
+    """Returns the outcome of a new connection in a child."""
     address = _inherited[2]
     try:
         device = nd.connect(address)
@@ -51,7 +51,7 @@ def _connected(_: int) -> str:
 
 
 class Forks(Attack):
-    """Pools of children that use one compilation, while their parent uses it too."""
+    """Pools of children that use one compilation while their parent uses it too."""
 
     name = "forks"
 

@@ -1,4 +1,7 @@
-"""Memory that is taken in ways that are easily not counted: between operations, by mapping it again, by many sessions."""
+"""Attack with memory that is easily miscounted.
+
+Intermediate values, repeated mappings, many sessions.
+"""
 
 import contextlib
 import os
@@ -17,16 +20,16 @@ _SPARSE_BYTES = 8 << 30
 _CLIENTS = 16
 _MEMORIES = 1000
 _SESSIONS = 10
-#: With so many in one step an unlimited daemon shows it.
+#: This many in one step are visible in an unlimited daemon.
 _AT_LEAST = 5
 _WRITTEN_BYTES = 60 * MIB
 _PART_BYTES = 1 * MIB
-#: What one client may have mapped of a daemon, whatever its files really hold.
+#: Limit on the mappings of one client in a daemon, whatever the files contain.
 _MOST_MAPPED_BYTES = 256 << 30
 
 
 class SwellingModels(Attack):
-    """Models and requests of a few bytes, with gigabytes between their operations."""
+    """Small models and requests with gigabytes of intermediate values."""
 
     name = "swelling models"
     options = _LIMIT
@@ -55,7 +58,9 @@ class SwellingModels(Attack):
 
 
 class RepeatedMappings(Attack):
-    """One sparse file, given again and again: each time it takes address space, a mapping and a descriptor."""
+    """Repeated imports of one sparse file, each of which takes address space, a mapping and a
+    descriptor.
+    """
 
     name = "repeated mappings"
 
@@ -87,7 +92,7 @@ class RepeatedMappings(Attack):
 
 
 class ManySessions(Attack):
-    """Many sessions of one user, each of which takes what one may have."""
+    """Many sessions of one user, each of which uses its full limit."""
 
     name = "many sessions"
     options = _LIMIT

@@ -1,4 +1,4 @@
-"""Files for the command line that claim gigabytes, or that never come to an end."""
+"""Attack with command line files that claim gigabytes, or never end."""
 
 import itertools
 import os
@@ -12,13 +12,13 @@ from support.daemon.command_line import invoke
 
 _MODEL = Path(__file__).resolve().parents[3] / "service" / "demo" / "digits.tflite"
 _ZERO = Path("/dev/zero")
-#: A file of zeros is small once it is compressed.
+#: A file of zeros compresses well.
 _BOMB_BYTES = 1 << 30
 _MOST_BYTES = 256 * MIB
 
 
 class HostileFiles(Attack):
-    """Pipes, devices, and arrays whose headers lie, as inputs, labels, images and models."""
+    """Pipes, devices, and arrays with wrong headers, as inputs, labels, images and models."""
 
     name = "hostile files"
 

@@ -1,4 +1,4 @@
-"""Executions of many long steps, whose clients want them ended in between."""
+"""Attack with executions of many long steps that must end early."""
 
 import statistics
 import threading
@@ -13,13 +13,16 @@ import neurald as nd
 _SIZE = 700
 _STEPS = 200
 _DEADLINE_S = 0.1
-#: How late an execution may end, at the median and at most: the machine is busy.
+#: Permitted delay of the end, at the median and at most: the machine is busy.
 _MEDIAN_LATE_S = 0.05
 _MOST_LATE_S = 1.0
 
 
 class LateExecutions(Attack):
-    """Deadlines and cancellations in the middle of long models: in this process, in calls and in bursts."""
+    """Deadlines and cancellations in the middle of long models.
+
+    In process, in calls and in bursts.
+    """
 
     name = "late executions"
 
@@ -76,7 +79,7 @@ class LateExecutions(Attack):
                 burst.close()
         for way, late in self._late.items():
             median = statistics.median(late)
-            # What a busy machine adds to a few executions says nothing.
+            # With few executions, delays of a busy machine are not significant.
             self.expect(
                 self.intensity < 1 or median < _MEDIAN_LATE_S,
                 f"{way}: {median * 1e3:.0f} ms late at the median",

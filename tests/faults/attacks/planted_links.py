@@ -1,4 +1,4 @@
-"""Directories and links that wait where a daemon is about to make its runtime directory."""
+"""Attack with directories and links planted where a daemon creates its runtime directory."""
 
 import itertools
 import os
@@ -18,7 +18,7 @@ _PATIENCE_S = 30.0
 
 
 class PlantedLinks(Attack):
-    """Has daemons start where a link leads to a directory of somebody's, or where others may write."""
+    """Starts daemons where a link leads to another directory, or others may write."""
 
     name = "planted links"
 
@@ -87,7 +87,7 @@ def _foreign_directory(folder: Path) -> Path:
 
 
 def _open_directory(folder: Path) -> Path:
-    """Others may write in the directory above, and so put another one in its place."""
+    """Makes the parent directory writable for others, who could replace the runtime directory."""
     victim = _victim(folder)
     victim.rename(folder / "neurald")
     folder.chmod(stat.S_IRWXU | stat.S_IRWXG | stat.S_IRWXO)

@@ -1,4 +1,4 @@
-"""What goes wrong at the ends: no memory to map, a start that fails, a result that nobody reads, a process that ends."""
+"""Attacks at the edges: no address space, failing starts, unread results, ending processes."""
 
 import itertools
 import resource
@@ -22,7 +22,7 @@ _UNREAD_S = 5.0
 
 
 class ExhaustedAddressSpace(Attack):
-    """Memory that a daemon cannot map for lack of address space, which is not the client's mistake."""
+    """Memory that a daemon cannot map for lack of address space, which no client has caused."""
 
     name = "exhausted address space"
 
@@ -46,7 +46,7 @@ class ExhaustedAddressSpace(Attack):
 
 
 class FailedStarts(Attack):
-    """Daemons that have too little memory to start."""
+    """Daemons that lack memory to start."""
 
     name = "failed starts"
 
@@ -71,14 +71,14 @@ class FailedStarts(Attack):
         try:
             while process.poll() is None and time.monotonic() < end:
                 if (sockets / "cpu.sock").exists():
-                    process.terminate()  # it is enough for a start
+                    process.terminate()  # the start suffices
                 time.sleep(0.05)
             self.outcomes[f"{limit} KiB: {process.poll()}"] += 1
             self.expect(process.poll() is not None, "a daemon that cannot start does not end")
         finally:
             process.kill()
             process.wait()
-        # A library that ends the process in the middle leaves the lock file, whose lock is free.
+        # A library that exits midway leaves the lock file, but unlocked.
         kind = "*" if process.returncode >= 0 else "*.sock"
         left = [path.name for path in sockets.glob(kind)] if sockets.exists() else []
         for path in sockets.glob("*.lock"):
@@ -90,7 +90,7 @@ class FailedStarts(Attack):
 
 
 class UnreadResults(Attack):
-    """Daemons that are told to stop while a client does not read its result."""
+    """Daemons that are stopped while a client does not read its result."""
 
     name = "unread results"
 
@@ -161,7 +161,7 @@ time.sleep(float(sys.argv[2]))
 
 
 class EndingProcesses(Attack):
-    """Clients whose interpreter ends while their threads execute and compile."""
+    """Clients whose interpreter exits while threads execute and compile."""
 
     name = "ending processes"
 

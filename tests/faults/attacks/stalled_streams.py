@@ -1,4 +1,6 @@
-"""Streams that do not move, of every kind that takes a thread of the daemon; and connections that only make work."""
+"""Attack with stalled streams of every kind that takes a thread of the daemon, and useless
+connections.
+"""
 
 import contextlib
 import socket
@@ -21,7 +23,7 @@ _CONNECTIONS = 200
 
 
 class _Streams(Attack):
-    """As many stalled streams as are wanted, opened anew where the daemon has ended them."""
+    """Keeps this many stalled streams, reopening those that the daemon has ended."""
 
     most_ratio = 1.5
 
@@ -58,7 +60,7 @@ class _Streams(Attack):
 
 
 class StalledReflection(_Streams):
-    """Reflection that is asked nothing; it needs no session."""
+    """Reflection streams without requests, which need no session."""
 
     name = "stalled reflection"
 
@@ -72,7 +74,7 @@ class StalledReflection(_Streams):
 
 
 class StalledWrites(_Streams):
-    """Memories that are announced and never come."""
+    """Memories that are announced but never sent."""
 
     name = "stalled writes"
 
@@ -84,7 +86,7 @@ class StalledWrites(_Streams):
 
 
 class StalledReads(_Streams):
-    """Results that nobody reads on."""
+    """Results that are read only in part."""
 
     name = "stalled reads"
 
@@ -98,7 +100,7 @@ class StalledReads(_Streams):
 
 
 class Connections(Attack):
-    """Connections that flood the daemon with pings, and ones that never say anything."""
+    """Connections that flood the daemon with pings, and silent ones."""
 
     name = "floods and silent connections"
     most_ratio = 1.5
@@ -143,5 +145,5 @@ class Connections(Attack):
 
 
 def _frame(kind: int, body: bytes) -> bytes:
-    """A frame of HTTP/2 for the whole connection."""
+    """Builds a connection-level HTTP/2 frame."""
     return len(body).to_bytes(3, "big") + bytes((kind, 0, 0, 0, 0, 0)) + body

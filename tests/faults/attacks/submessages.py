@@ -1,11 +1,11 @@
-"""Messages of millions of empty parts, each of which takes many times its two bytes once it is parsed."""
+"""Attack with millions of empty submessages, which grow many times over when parsed."""
 
 from typing import Any
 
 from faults.attacks.attack import MIB, Attack
 from support.daemon.raw_client import RawClient, closed, reply_of
 
-#: Of one message; the largest that is taken has 16.
+#: Sizes of messages; the limit is 16.
 _MESSAGE_MIB = (15, 32, 60)
 _AT_ONCE = 3
 #: An empty operand in the main graph of a model.
@@ -13,7 +13,7 @@ _PART = b"\x0a\x00"
 
 
 class Submessages(Attack):
-    """Models of empty operands, in all sizes, with a session and without one."""
+    """Models of empty operands, in all sizes, with and without a session."""
 
     name = "tiny submessages"
 
@@ -46,7 +46,7 @@ def _model(size_bytes: int) -> bytes:
 
 
 def _field(number: int, content: bytes) -> bytes:
-    """A field of a message, with its length before it."""
+    """Encodes a length-delimited field of a message."""
     length = len(content)
     head = bytearray([number << 3 | 2])
     while length > 0x7F:

@@ -104,7 +104,7 @@ def test_answers_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert [path.name for path in directory.iterdir()] == [CONSTANTS]
     known.remember(b"question", "other")
     assert known.recall(b"question") == "other"
-    monkeypatch.setattr(constant_digests, "_KEPT", 3)
+    monkeypatch.setattr(constant_digests, "_MAX_ENTRIES", 3)
     for number in range(5):
         known.remember(b"%d" % number, str(number))
     assert [known.recall(b"%d" % number) for number in range(5)] == [None, None, "2", "3", "4"]

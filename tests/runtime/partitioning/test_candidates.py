@@ -61,7 +61,7 @@ def test_branches_are_nobodys_business_without_the_cpu_device() -> None:
     device = Recorder()
     (found,) = find_candidates(flow(), [device])
     assert len(device.asked) == 1
-    assert found.why_not((1, 0)) == "it was not asked about graph 1"
+    assert found.unsupported_reason((1, 0)) == "it was not asked about graph 1"
 
 
 def test_graphs_that_are_never_interpreted_are_not_asked_about() -> None:
@@ -85,11 +85,11 @@ def test_with_mode_none_no_driver_is_asked() -> None:
     found = find_candidates(add_model(), [device, CPU, loud], PartitioningMode.NONE)
     assert device.asked == loud.asked == []
     assert [c.name for c in found] == ["recorder", "cpu", "loud"]
-    assert found[0].why_not((MAIN, 0)) == "not asked, because partitioning is off"
-    assert not found[1].why_not((MAIN, 0))
+    assert found[0].unsupported_reason((MAIN, 0)) == "not asked, because partitioning is off"
+    assert not found[1].unsupported_reason((MAIN, 0))
     (alone,) = find_candidates(add_model(), [device], PartitioningMode.NONE)
     assert device.asked == []
-    assert alone.why_not((MAIN, 0))
+    assert alone.unsupported_reason((MAIN, 0))
 
 
 def test_the_cpu_device_is_that_of_this_process_if_it_is_listed() -> None:
@@ -112,18 +112,18 @@ def test_a_device_that_fails_supports_nothing() -> None:
             raise DeadObject("gone")
 
     dead, mute = find_candidates(add_model(), [Dead("dead"), Mute("mute")])
-    assert dead.why_not((MAIN, 0)) == "gone"
-    assert mute.why_not((MAIN, 0)) == "its capabilities are not known: gone"
+    assert dead.unsupported_reason((MAIN, 0)) == "gone"
+    assert mute.unsupported_reason((MAIN, 0)) == "its capabilities are not known: gone"
 
 
 def test_an_old_device_is_asked_about_what_its_level_has() -> None:
     device = SampleDevice("old")
     device.feature_level = nd.FeatureLevel.LEVEL_1
     _, old = find_candidates(flow(), [CPU, device])
-    assert old.why_not((MAIN, 0)) == "newer than its feature level, LEVEL_1"
+    assert old.unsupported_reason((MAIN, 0)) == "newer than its feature level, LEVEL_1"
     # The branches of an IF that is interpreted are not too new.
-    assert not old.why_not((1, 0))
-    assert not old.why_not((2, 0))
+    assert not old.unsupported_reason((1, 0))
+    assert not old.unsupported_reason((2, 0))
 
 
 def test_wrong_lists() -> None:

@@ -132,7 +132,7 @@ def test_a_rule_selects_in_exactly_one_way(wrong: dict[str, object]) -> None:
 def test_a_rule_selects_by_positions_and_types() -> None:
     with pytest.raises(BadData, match="'first'; an integer is expected"):
         pin("cpu", ["first"])  # type: ignore[list-item]
-    with pytest.raises(BadData, match="0 is no OperationType"):
+    with pytest.raises(BadData, match="0 is not an OperationType"):
         pin("cpu", operation_type=0)  # type: ignore[arg-type]
 
 

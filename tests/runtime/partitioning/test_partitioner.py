@@ -267,7 +267,7 @@ def test_random_graphs_and_options(seed: int) -> None:
     # `partition` itself checks that the groups can run in their order.
     result = split(subject, candidates, options)
     for position, placement in enumerate(result.placements[MAIN]):
-        assert not candidates[placement.device].why_not((MAIN, position))
+        assert not candidates[placement.device].unsupported_reason((MAIN, position))
         assert placement.rejected.keys() == set(range(len(candidates))) - {placement.device}
     count = dict.fromkeys(range(len(candidates)), 0)
     for device, operations in steps(result):

@@ -90,7 +90,7 @@ def test_why_not_the_others() -> None:
     }
 
 
-def test_nobody_can() -> None:
+def test_no_device_error() -> None:
     candidates = [one("a", 1.0, ok=False), one("b", 1.0, ok=False)]
     with pytest.raises(
         nd.Error, match=r"operation 0 ADD \(a: no rule for ADD; b: no rule for ADD\)"

@@ -250,7 +250,7 @@ def test_a_variable_tensor_may_have_an_initial_value(path: Path) -> None:
 def test_a_state_must_be_a_variable(path: Path) -> None:
     file = svdf(data=[0, 0, 0])
     file.graphs[0].tensors[2].is_variable = False
-    with pytest.raises(BadData, match="SVDF: input 4 is no variable"):
+    with pytest.raises(BadData, match="SVDF: input 4 is not a variable"):
         load_tflite(file.write(path))
 
 

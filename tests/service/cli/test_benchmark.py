@@ -148,7 +148,7 @@ def test_profile_as_tables() -> None:
         "tile 64x64",
         "3 CONV_2D conv2/relu",
         "4 MAX_POOL_2D pool2, 5 RESHAPE flat",
-        "reference, which is no kernel",
+        "reference implementation, not a kernel",
         "MAX_POOL_2D + RESHAPE",
         "60.0 %",
         "timed one by one they take 0.010 ms; the median run takes",

@@ -75,7 +75,7 @@ def test_what_is_refused_is_not_prepared_either() -> None:
 
     found = failed(Refusing("refusing"), OperationType.ADD)
     assert found
-    assert all(result.detail == "it is not supported (no), and was prepared" for result in found)
+    assert all(result.detail == "it is reported as unsupported (no) but was prepared" for result in found)
 
 
 def test_a_device_that_is_gone_ends_it() -> None:

@@ -100,7 +100,7 @@ def test_the_standard_services(daemon: Daemon) -> None:
 
 
 def test_a_second_daemon_is_refused(daemon: Daemon) -> None:
-    with pytest.raises(BadState, match=r"a daemon serves unix://.*cpu\.sock already"):
+    with pytest.raises(BadState, match=r"another daemon already serves unix://.*cpu\.sock"):
         Daemon("cpu").startup()
     # Also by one that does not come to load its driver.
     with pytest.raises(BadState, match="already"):
@@ -159,7 +159,7 @@ def test_nothing_else_is_replaced(directory: Path, name: str) -> None:
     with socket.socket(socket.AF_UNIX, kind) as other:
         other.bind(str(directory / name))
         other.listen()
-        with pytest.raises(BadState, match="somebody else serves"):
+        with pytest.raises(BadState, match="another process serves"):
             Daemon("cpu").startup()
     daemon = Daemon("cpu")  # a start that failed is in nobody's way
     daemon.startup()

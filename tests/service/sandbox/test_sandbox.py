@@ -161,7 +161,7 @@ def test_auto_takes_what_there_is(
 @sweep(
     ("version", "has_seccomp", "words"),
     [
-        (0, True, "landlock-files, .*landlock-signals cannot be had, since this kernel"),
+        (0, True, "landlock-files, .*landlock-signals are unavailable, since this kernel"),
         (4, True, "full: landlock-devices, landlock-signals cannot"),
         (7, False, "full: seccomp cannot"),
     ],

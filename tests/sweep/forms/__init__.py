@@ -1,11 +1,11 @@
-"""The forms of every builtin operator, one file for each family; `OPERATORS` are the names."""
+"""Forms of every builtin operator, one file for each family; `OPERATORS` are the names."""
 
 from collections.abc import Callable, Iterator, Mapping
 
 from sweep.form import Form
 from sweep.forms import elementwise, gathering, recurrent, reduction, searching, shaping, subgraphs, windows
 
-#: What a family has: operator → its forms.
+#: Maps the operators of a family to functions that yield their forms.
 Table = Mapping[str, Callable[[str], Iterator[Form]]]
 
 _FAMILIES = (elementwise, gathering, recurrent, reduction, searching, shaping, subgraphs, windows)
@@ -14,5 +14,5 @@ OPERATORS = tuple(sorted(_FORMS))
 
 
 def forms_of(operator: str) -> list[Form]:
-    """All forms of an operator."""
+    """Returns all forms of an operator."""
     return list(_FORMS[operator](operator))

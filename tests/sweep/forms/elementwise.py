@@ -1,4 +1,4 @@
-"""Operators that make each element from one of each input: arithmetic, comparisons, selections, functions of one number."""
+"""Elementwise operators: arithmetic, comparisons, selections, and unary functions."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -37,28 +37,28 @@ def binary(
     low: float | None = None,
     low_right: float | None = None,
 ) -> Iterator[Form]:
-    """Two inputs.
+    """Yields forms with two inputs.
 
     Args:
-        operator: its name.
-        options: with a fused activation.
-        result: the kind of the output, unless it is that of the inputs.
-        kinds: of the inputs.
-        low: the least number on both sides.
-        low_right: the least number of the right side.
+        operator: the operator's name.
+        options: the type of options with a fused activation.
+        result: the kind of the output, if it differs from the inputs.
+        kinds: the kinds of the inputs.
+        low: the smallest number on both sides.
+        low_right: the smallest number on the right side.
     """
     least = low if low_right is None else low_right
 
     def form(name: str, kind: str, a: Sequence[int], b: Sequence[int], **values: int) -> Form:
         real = kind in ("f32", "f16", "f64")
-        # Whole numbers of a given sign stay so small that no power of them overflows.
+        # Integers of a fixed sign stay small enough for powers not to overflow.
         lows = (low, least) if real or kind[0] == "i" or kind[0] == "u" else (None, None)
         first, second = (
             tensor(s, kind, low=lo, high=None if real or lo is None else 8)
             for s, lo in zip((a, b), lows, strict=True)
         )
         if operator == "DIV" and first.kind.is_quantized:
-            # What a quotient by 0 is, kernels do not say.
+            # Kernels do not define a quotient by 0.
             second = replace(second, low=second.kind.zero[0] + 1, high=127 if kind[:2] == "q8" else 255)
         output = tensor(_broadcast(a, b), result or kind)
         return Form(
@@ -116,7 +116,7 @@ def unary(
     operator: str, *, low: float | None = None, high: float | None = None, result: str | None = None,
     kinds: Sequence[str] = NUMBERS, options: str | None = None, **values: float,
 ) -> Iterator[Form]:  # fmt: skip
-    """One input."""
+    """Yields forms with one input."""
 
     def form(name: str, kind: str, shape: Sequence[int]) -> Form:
         is_real = kind in ("f32", "f16", "f64")
@@ -147,7 +147,7 @@ def unary(
 
 
 def selection(operator: str) -> Iterator[Form]:
-    """SELECT and SELECT_V2."""
+    """Yields forms of SELECT and SELECT_V2."""
 
     def form(name: str, kind: str, *shapes: Sequence[int]) -> Form:
         condition, a, b = shapes
@@ -172,7 +172,7 @@ def selection(operator: str) -> Iterator[Form]:
 
 
 def prelu(operator: str) -> Iterator[Form]:
-    """The second input is alpha."""
+    """Yields forms whose second input is alpha."""
     yield from binary(operator)
     for kind in QUANTIZED:
         data = tensor((1, 4, 4, 3), kind)
@@ -185,7 +185,7 @@ def prelu(operator: str) -> Iterator[Form]:
 
 
 def many(operator: str) -> Iterator[Form]:
-    """ADD_N."""
+    """Yields forms of ADD_N."""
     for kind in ALL:
         for count in (1, 2, 3, 5):
             inputs = (tensor((2, 3), kind),) * count

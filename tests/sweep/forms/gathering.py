@@ -1,4 +1,4 @@
-"""Operators that take elements by index, put them elsewhere, repeat them or pad."""
+"""Operators that gather, scatter, repeat or pad elements."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -170,7 +170,7 @@ def one_hot(operator: str) -> Iterator[Form]:
 
 
 def matrices(operator: str) -> Iterator[Form]:
-    """MATRIX_DIAG and MATRIX_SET_DIAG."""
+    """Yields forms of MATRIX_DIAG and MATRIX_SET_DIAG."""
 
     def form(name: str, kind: str | Kind, shape: Sequence[int], columns: int) -> Form:
         if operator == "MATRIX_DIAG":
@@ -212,7 +212,7 @@ def sparse_to_dense(operator: str) -> Iterator[Form]:
 
 
 def pads(operator: str) -> Iterator[Form]:
-    """PAD, PADV2 and MIRROR_PAD."""
+    """Yields forms of PAD, PADV2 and MIRROR_PAD."""
 
     def form(name: str, kind: str | Kind, shape: Sequence[int], pads: Any, *, mode: int = 0) -> Form:
         new = tuple(n + int(a) + int(b) for n, (a, b) in zip(shape, pads.value.tolist(), strict=True))
@@ -255,7 +255,7 @@ def dilate(operator: str) -> Iterator[Form]:
 
 
 def blocks_2d(operator: str) -> Iterator[Form]:
-    """DEPTH_TO_SPACE and SPACE_TO_DEPTH."""
+    """Yields forms of DEPTH_TO_SPACE and SPACE_TO_DEPTH."""
     small, large = (1, 2, 3, 8), (1, 4, 6, 2)
     source, target = (small, large) if operator == "DEPTH_TO_SPACE" else (large, small)
     options = "DepthToSpaceOptions" if operator == "DEPTH_TO_SPACE" else "SpaceToDepthOptions"
@@ -269,7 +269,7 @@ def blocks_2d(operator: str) -> Iterator[Form]:
 
 
 def blocks_nd(operator: str) -> Iterator[Form]:
-    """BATCH_TO_SPACE_ND and SPACE_TO_BATCH_ND."""
+    """Yields forms of BATCH_TO_SPACE_ND and SPACE_TO_BATCH_ND."""
     is_batch = operator == "BATCH_TO_SPACE_ND"
 
     def form(name: str, kind: str | Kind, large: Sequence[int], cut: Any, make: Any = constant) -> Form:

@@ -1,4 +1,4 @@
-"""Recurrent operators, with real numbers and with weights of 8 bits."""
+"""Recurrent operators, with floats and with 8-bit weights."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -7,7 +7,7 @@ from typing import Any
 from sweep.form import KINDS, Form, Tensor, simple, tensor
 
 _BATCH, _TIME, _SIZE, _UNITS, _PROJECTED = 2, 3, 4, 5, 3
-#: Weights' kind → whether they are quantised anew at every step with a zero point.
+#: Kind of weights, and whether activations are requantised at every step with a zero point.
 _WEIGHTS = (("f32", False), ("q8", False), ("q8", True), ("qu8", False))
 
 
@@ -38,7 +38,7 @@ def _lstm(
     projection: bool = False,
     projection_bias: bool = False,
 ) -> list[Tensor | None]:
-    """Weights and biases of a direction: the inputs from 1 to 17."""
+    """Returns weights and biases of a direction: inputs 1 to 17."""
     given = _PROJECTED if projection else _UNITS
     gates: list[Tensor | None] = []
     for size in (_SIZE, given):
@@ -70,7 +70,7 @@ _LSTM_FORMS: tuple[tuple[str, dict[str, bool]], ...] = (
 
 
 def lstm(operator: str) -> Iterator[Form]:
-    """LSTM and UNIDIRECTIONAL_SEQUENCE_LSTM."""
+    """Yields forms of LSTM and UNIDIRECTIONAL_SEQUENCE_LSTM."""
     is_sequence = operator != "LSTM"
     options = "UnidirectionalSequenceLSTMOptions" if is_sequence else "LSTMOptions"
     for kind, asymmetric in _WEIGHTS:
@@ -159,7 +159,7 @@ def bidirectional_lstm(operator: str) -> Iterator[Form]:
 
 
 def rnn(operator: str) -> Iterator[Form]:
-    """RNN and UNIDIRECTIONAL_SEQUENCE_RNN."""
+    """Yields forms of RNN and UNIDIRECTIONAL_SEQUENCE_RNN."""
     is_sequence = operator != "RNN"
     options = "SequenceRNNOptions" if is_sequence else "RNNOptions"
     for kind, asymmetric in _WEIGHTS:

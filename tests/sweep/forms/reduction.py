@@ -15,12 +15,12 @@ def _reduced(shape: Sequence[int], axes: Sequence[int], *, keeps: bool) -> tuple
 
 
 def reduction(operator: str) -> Iterator[Form]:
-    """The second input lists the axes."""
+    """Yields forms whose second input lists the axes."""
 
     def form(name: str, kind: str, shape: Sequence[int], axes: Sequence[int], *, keeps: bool = False) -> Form:
         data = tensor(shape, kind, low=1, high=2) if kind in ("f32", "f16") else tensor(shape, kind)
         if operator == "REDUCE_PROD" and kind in QUANTIZED:
-            # Real numbers of at most 1, of which no product overflows.
+            # Real numbers of at most 1, whose products cannot overflow.
             zero, one = data.kind.zero[0], int(1 / data.kind.scale[0])
             data = replace(data, low=zero - one, high=min(zero + one, 127 if kind[:2] == "q8" else 255))
         output = tensor(_reduced(shape, axes, keeps=keeps), kind)
@@ -59,7 +59,7 @@ def reduction(operator: str) -> Iterator[Form]:
 
 
 def sums_along(operator: str) -> Iterator[Form]:
-    """CUMSUM."""
+    """Yields forms of CUMSUM."""
     for kind in NUMBERS:
         for flags in ((0, 0), (1, 0), (0, 1), (1, 1)):
             yield from variants(
@@ -95,7 +95,7 @@ def sums_along(operator: str) -> Iterator[Form]:
 
 
 def searching(operator: str) -> Iterator[Form]:
-    """ARG_MAX and ARG_MIN."""
+    """Yields forms of ARG_MAX and ARG_MIN."""
     options = "ArgMaxOptions" if operator == "ARG_MAX" else "ArgMinOptions"
     for kind in ALL:
         for result, number in (("i32", 2), ("i64", 4)):

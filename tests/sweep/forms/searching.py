@@ -1,4 +1,4 @@
-"""Operators that search, look up, count and normalise, and those that change types."""
+"""Operators that search, look up, count and normalise, and type conversions."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -234,7 +234,7 @@ def fake_quant(operator: str) -> Iterator[Form]:
 
 
 def softmax(operator: str) -> Iterator[Form]:
-    """SOFTMAX and LOG_SOFTMAX."""
+    """Yields forms of SOFTMAX and LOG_SOFTMAX."""
     options: dict[str, Any] = {"options": "SoftmaxOptions", "Beta": 1.0} if operator == "SOFTMAX" else {}
 
     def form(name: str, kind: Any, shape: Sequence[int], result: Any, **more: float) -> Form:
@@ -264,7 +264,7 @@ def softmax(operator: str) -> Iterator[Form]:
 
 
 def normalization(operator: str) -> Iterator[Form]:
-    """L2_NORMALIZATION and LOCAL_RESPONSE_NORMALIZATION."""
+    """Yields forms of L2_NORMALIZATION and LOCAL_RESPONSE_NORMALIZATION."""
     is_l2 = operator == "L2_NORMALIZATION"
     fields: dict[str, Any] = {} if is_l2 else {"Radius": 2, "Bias": 1.0, "Alpha": 0.5, "Beta": 0.75}
     options = "L2NormOptions" if is_l2 else "LocalResponseNormalizationOptions"
@@ -350,7 +350,7 @@ def spectral(operator: str) -> Iterator[Form]:
 
 
 def lookup(operator: str) -> Iterator[Form]:
-    """EMBEDDING_LOOKUP and HASHTABLE_LOOKUP."""
+    """Yields forms of EMBEDDING_LOOKUP and HASHTABLE_LOOKUP."""
     for kind in ALL:
         if operator == "EMBEDDING_LOOKUP":
             yield from varied(
@@ -418,7 +418,7 @@ def projection(operator: str) -> Iterator[Form]:
 
 
 def suppression(operator: str) -> Iterator[Form]:
-    """NON_MAX_SUPPRESSION_V4 and V5."""
+    """Yields forms of NON_MAX_SUPPRESSION_V4 and V5."""
     boxes = [
         [0, 0, 1, 1],
         [0, 0.1, 1, 1.1],

@@ -1,4 +1,4 @@
-"""Operators that arrange elements anew: their inputs and outputs have the same type, whatever it is."""
+"""Operators that rearrange elements; inputs and outputs have the same type."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -19,7 +19,7 @@ from sweep.form import (
     varied,
 )
 
-#: Types at which ranks and other rare things are tried.
+#: Types for which ranks and other rare features are tried.
 FEW = ("f32", "q8z", "i64", "bool")
 _SHAPES = ((), (5,), (2, 3), (2, 3, 2), (2, 1, 3, 2), (1, 2, 1, 3, 2), (1, 1, 2, 2, 1, 3), (0, 3), (2, 0))
 
@@ -27,7 +27,7 @@ _SHAPES = ((), (5,), (2, 3), (2, 3, 2), (2, 1, 3, 2), (1, 2, 1, 3, 2), (1, 1, 2,
 def moved(
     make: Callable[[str | Kind], Form], kinds: Sequence[str] = ALL, *, rescales: bool = True
 ) -> Iterator[Form]:
-    """A form in every kind, in variants, and with another quantisation of its outputs."""
+    """Yields a form in every kind and variant, and with another quantisation of its outputs."""
     for kind in kinds:
         form = make(kind)
         form = replace(form, name=f"{kind} {form.name}")

@@ -16,7 +16,7 @@ def _plain(graph: TfliteGraph, shape: Sequence[int], type_: str, **fields: Any) 
 
 
 def _two(file: TfliteModel, codes: Sequence[str], shape: Sequence[int], kind: Kind) -> None:
-    """Adds a subgraph for each operator, of two inputs and one output."""
+    """Adds a subgraph with two inputs and one output for each operator."""
     quantisation = {"scale": kind.scale, "zero_point": kind.zero}
     for code in codes:
         graph = file.subgraph()
@@ -26,7 +26,7 @@ def _two(file: TfliteModel, codes: Sequence[str], shape: Sequence[int], kind: Ki
 
 
 def branches(operator: str) -> Iterator[Form]:
-    """IF."""
+    """Yields forms of IF."""
     for kind in ("f32", "i32", "i64", "q8", "bool", "f16"):
         for shape in ((), (3,), (2, 3), (1, 1, 2, 2, 1, 3)):
             codes = ("LOGICAL_AND", "LOGICAL_OR") if kind == "bool" else ("MAXIMUM", "MINIMUM")
@@ -54,7 +54,7 @@ def branches(operator: str) -> Iterator[Form]:
 
 
 def loops(operator: str) -> Iterator[Form]:
-    """WHILE: a sum that is doubled a few times."""
+    """Yields forms of WHILE that double a sum a few times."""
     for kind in ("f32", "i32", "i64"):
         for shape in ((), (3,), (2, 3), (1, 1, 2, 2, 1, 3)):
 
@@ -85,7 +85,7 @@ def loops(operator: str) -> Iterator[Form]:
 
 
 def variables(operator: str) -> Iterator[Form]:
-    """VAR_HANDLE, ASSIGN_VARIABLE and READ_VARIABLE: a value is kept and read."""
+    """Yields forms of VAR_HANDLE, ASSIGN_VARIABLE and READ_VARIABLE."""
     for kind in ALL:
         for shape in ((), (3,), (2, 3)):
 
@@ -101,7 +101,7 @@ def variables(operator: str) -> Iterator[Form]:
 
 
 def elements(operator: str) -> Iterator[Form]:
-    """Of two inputs."""
+    """Yields forms with two inputs."""
     for kind in ALL:
         low = 0 if operator == "STABLEHLO_SHIFT_LEFT" else None
         inputs = (
@@ -163,7 +163,7 @@ def stablehlo_gather(operator: str) -> Iterator[Form]:
 
 
 def _bodies(operator: str, make: Callable[[str, str], Form]) -> Iterator[Form]:
-    """A form whose body is one of the reductions, of StableHLO's or of TFLite's."""
+    """Returns a form whose body is one of the reductions of StableHLO or TFLite."""
     for kind in ("f32", "i32", "i64", "f16", "q8", "i8", "u8", "bool"):
         for code in (
             "STABLEHLO_ADD",

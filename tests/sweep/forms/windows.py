@@ -1,4 +1,4 @@
-"""Convolutions, pooling, and matrix products: data, weights and bias of different types."""
+"""Convolutions, pooling, and matrix products with various types of data, weights and bias."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +12,10 @@ SAME, VALID = 0, 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mix:
-    """Kinds of data, weights, bias and result that go together; `channels` scales each channel of the weights."""
+    """Combination of kinds of data, weights, bias and result.
+
+    `channels` selects per-channel weights.
+    """
 
     name: str
     data: str
@@ -54,12 +57,12 @@ MIXES = (
     Mix(name="int64", data="i64", weights="i64", bias="i64", result="i64"),
     Mix(name="int8 to int16", data="q8z", weights="q8", bias="i32", result="q16"),
 )
-#: Those whose ranks, options and biases are varied.
+#: Combinations whose ranks, options and biases are varied.
 COMMON = ("float", "int8 by channel", "uint8", "int16 by channel", "hybrid", "hybrid by channel", "int8")
 
 
 def weights_of(mix: Mix, shape: Sequence[int], axis: int) -> Tensor:
-    """Weights of a mix; those of 4 bits are packed."""
+    """Returns the weights of a combination; 4-bit ones are packed."""
     count = shape[axis]
     if mix.weights == "q4":
         scales = tuple(0.02 + 0.01 * n for n in range(count)) if mix.channels else (0.03,)
@@ -76,7 +79,9 @@ def weights_of(mix: Mix, shape: Sequence[int], axis: int) -> Tensor:
 
 
 def bias_of(mix: Mix, weights: Tensor) -> Tensor | None:
-    """A bias of a mix, whose scales are the products of the data's and the weights'."""
+    """Returns the bias of a combination, whose scales are the products of those of data and
+    weights.
+    """
     if mix.bias is None:
         return None
     kind = KINDS[mix.bias]
@@ -95,7 +100,7 @@ def _window(size: int, kernel: int, stride: int, dilation: int, padding: int) ->
 
 
 def convolution(operator: str) -> Iterator[Form]:
-    """CONV_2D and DEPTHWISE_CONV_2D."""
+    """Yields forms of CONV_2D and DEPTHWISE_CONV_2D."""
     is_depthwise = operator == "DEPTHWISE_CONV_2D"
 
     def form(
@@ -160,7 +165,7 @@ def convolution(operator: str) -> Iterator[Form]:
 
 
 def transposed(operator: str) -> Iterator[Form]:
-    """TRANSPOSE_CONV."""
+    """Yields forms of TRANSPOSE_CONV."""
 
     def form(
         name: str,
@@ -205,7 +210,7 @@ def transposed(operator: str) -> Iterator[Form]:
 
 
 def convolution_3d(operator: str) -> Iterator[Form]:
-    """CONV_3D and CONV_3D_TRANSPOSE."""
+    """Yields forms of CONV_3D and CONV_3D_TRANSPOSE."""
     is_transposed = operator == "CONV_3D_TRANSPOSE"
     for mix in MIXES:
         for stride, dilation, padding, activation in ((1, 1, 0, 0), (2, 1, 1, 1), (1, 2, 0, 3), (2, 1, 0, 4)):
@@ -243,7 +248,7 @@ def convolution_3d(operator: str) -> Iterator[Form]:
 
 
 def pooling(operator: str) -> Iterator[Form]:
-    """The three kinds of pooling."""
+    """Yields forms of the three kinds of pooling."""
 
     def form(
         name: str,

@@ -1,1 +1,1 @@
-"""What follows the sums of a contraction."""
+"""Epilogues: operations on the results of a contraction."""

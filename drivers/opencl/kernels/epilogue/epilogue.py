@@ -1,4 +1,7 @@
-"""What follows a sum of products: the functions that compute an element from it, and store one or four of them."""
+"""Renders epilogues.
+
+Functions that compute elements from accumulators, and store one or four of them.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -23,15 +26,16 @@ from neurald.drivers.opencl.kernels.epilogue.integer_vector import IntegerVector
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Epilogue:
-    """Functions of a kernel whose output is taken as a matrix, and how they are called.
+    """Functions of a kernel whose output is viewed as a matrix, and the calls to them.
 
     Attributes:
-        text: of the functions.
-        has_fetch: whether there is a function that `fetch4` calls.
-        arguments: those of the kernel's function, which the calls hand on.
-        row_length: columns of the matrix.
-        is_aligned: whether four columns, the first of which is a multiple of four, are stored at once.
-        numbers: sizes that the text names beside the length of rows: numbers that layers differ in.
+        text: the text of the functions.
+        has_fetch: whether the function exists that `fetch4` calls.
+        arguments: the arguments of the kernel's function, which the calls pass on.
+        row_length: the number of columns of the matrix.
+        is_aligned: whether four columns from an aligned one are stored at once.
+        numbers: sizes in the text besides the row length, with the constants that differ between
+            layers.
     """
 
     text: str
@@ -43,28 +47,29 @@ class Epilogue:
 
     @property
     def handed_on(self) -> str:
-        """The pointers, as arguments of a call."""
+        """Pointers as arguments of a call."""
         return self.arguments.handed_on
 
     @property
     def sizes(self) -> dict[str, int]:
-        """The sizes that the text names."""
+        """Sizes that the text refers to."""
         return {"length": self.row_length, **self.numbers}
 
     def store(self, total: str, row: str, column: str) -> str:
-        """The statement that stores one element of a sum."""
+        """Returns the statement that stores one element."""
         return f"{NAME}_store({total}, {row}, {column}, {self.handed_on}@SIZES);"
 
     def store4(self, total: str, row: str, column: str) -> str:
-        """The statement that stores the elements of four sums, at `column` and after it, as far as there are columns."""
+        """Returns the statement that stores up to four elements of a row from `column` on."""
         return f"{NAME}_store4({total}, {row}, {column}, {self.handed_on}@SIZES);"
 
     def fetch4(self, row: str, column: str, is_first: str = "1") -> str:
-        """The statement that brings near what `store4` will read there, for devices that run PTX; nothing if there is none.
+        """Returns the PTX prefetch of what `store4` will read; "" if there is none.
 
         Args:
-            row, column: where.
-            is_first: whether it is the first one for that column, which also brings near what is the same for all rows.
+            row, column: the first element.
+            is_first: whether this is the first call for that column, which also prefetches what all
+                rows share.
         """
         return (
             f"{NAME}_fetch4({row}, {column}, {is_first}, {self.handed_on}@SIZES);" if self.has_fetch else ""
@@ -72,17 +77,17 @@ class Epilogue:
 
 
 def used_values(kernel: Kernel) -> tuple[Value, ...]:
-    """What the epilogue of a kernel reads, each once.
+    """Returns the values that the epilogue of a kernel reads, each once.
 
-    What it reads an element of for each of the output comes last, so that kernels in which it comes into play sooner or later
-    have the same text otherwise.
+    Values that are read elementwise with the output come last, so that kernels differ as little as
+    possible when such a value appears earlier or later.
     """
     found = dict.fromkeys(each.value for each in walk(*kernel.roots) if isinstance(each, Load))
     return tuple(sorted(found, key=lambda value: value.count == kernel.output.count))
 
 
 def read_by_fours(kernel: Kernel) -> tuple[Value, ...]:
-    """What the epilogue of a kernel reads four elements at a time, where it computes as many; each once."""
+    """Returns the values that the vectorized epilogue of a kernel reads four elements at a time."""
     if kernel.shape[-1] % 4 or kernel.requirements:
         return ()
     return _writer(kernel, Arguments((kernel.output, *used_values(kernel)))).read_by_fours(kernel.shape[-1])
@@ -91,16 +96,18 @@ def read_by_fours(kernel: Kernel) -> tuple[Value, ...]:
 def epilogue(
     kernel: Kernel, arguments: Arguments, *, is_vector: bool = False, is_fetched: bool = False
 ) -> Epilogue:
-    """The epilogue of a contraction's kernel.
+    """Returns the epilogue of a contraction's kernel.
 
-    It has the functions `KERNEL_NAME_store` and `KERNEL_NAME_store4`, of a sum (or a vector of four), a row and a column.
-    A row is a position of all dimensions but the last, counted row by row; the column is that of the last.
+    It has the functions `KERNEL_NAME_store` and `KERNEL_NAME_store4`, which take an accumulator (or
+    a vector of four), a row and a column. The row is the linear index over all dimensions but the
+    last; the column is the index in the last.
 
     Args:
         kernel: with a contraction.
-        arguments: those of the kernel's function; all that `used_values` names is among them.
-        is_vector: whether four elements are stored at a time wherever that can be.
-        is_fetched: whether there is to be a function that fetches what four elements need, in PTX.
+        arguments: those of the kernel's function, including all of `used_values`.
+        is_vector: whether four elements are stored at once wherever possible.
+        is_fetched: whether to include a function that prefetches the inputs of four elements, in
+            PTX.
     """
     length = kernel.shape[-1]
     writer = _writer(kernel, arguments)
@@ -110,7 +117,7 @@ def epilogue(
     if four is None:
         text = writer.scalar() + writer.one_by_one(is_aligned)
     elif is_vector:
-        # What is not called is left out: it may have sizes of this kernel only.
+        # Unused functions are omitted: they may contain sizes that only this kernel has.
         text, fetch = four.text, writer.fetch(length) if is_fetched else ""
     else:
         text = writer.scalar() + four.text
@@ -146,13 +153,16 @@ def _writer(kernel: Kernel, arguments: Arguments) -> "_Writer":
 
 
 def computing4(kernel: Kernel, arguments: Arguments) -> "Four | None":
-    """A function `KERNEL_NAME_value4` that gives four elements of a kernel from their sums; None: there is none.
+    """Returns a function `KERNEL_NAME_value4` from four accumulators to four elements.
 
-    Floats are not yet rounded to what is stored, integers are of that type. The text names the length of rows as a size, too.
+    None if not possible.
+
+    Floats are not yet rounded to the stored type; integers have the stored type. The text also
+    refers to the row length as a size.
 
     Args:
         kernel: with a contraction.
-        arguments: those of the function that calls it, with all that `used_values` names.
+        arguments: those of the calling function, including all of `used_values`.
     """
     writer = _writer(kernel, arguments)
     if kernel.shape[-1] % 4 or writer.requirements:
@@ -161,17 +171,19 @@ def computing4(kernel: Kernel, arguments: Arguments) -> "Four | None":
 
 
 def fetching4(kernel: Kernel, arguments: Arguments) -> str:
-    """A function `KERNEL_NAME_fetch4` that brings near what that of `computing4` reads, in PTX; nothing if it reads nothing.
+    """Returns a PTX function `KERNEL_NAME_fetch4` that prefetches the inputs of `computing4`.
+
+    Returns "" if it reads nothing.
 
     Args:
-        kernel, arguments: as there.
+        kernel, arguments: see `computing4`.
     """
     return _writer(kernel, arguments).fetch(kernel.shape[-1])
 
 
 @dataclass(frozen=True, slots=True)
 class Four:
-    """A function of four elements, and the sizes that it names beside the length of rows."""
+    """Function of four elements, and the sizes that it refers to besides the row length."""
 
     text: str
     sizes: Mapping[str, int]
@@ -189,7 +201,7 @@ class _Writer:
 
     @property
     def kind(self) -> str:
-        """The C type of a sum."""
+        """C type of an accumulator."""
         return computed(self.contraction.output.type)
 
     def _head(self, name: str, kind: str, result: str = "void") -> str:
@@ -202,7 +214,7 @@ class _Writer:
         return {self.row: "row", self.column: "column", **dict.fromkeys(sums, "sum")}
 
     def scalar(self) -> str:
-        """The element as a number, and the function that stores it."""
+        """Returns a function that computes one element, and one that stores it."""
         statements = Statements(self.arguments.by_value, self._names)
         for code, condition in enumerate(self.requirements, start=1):
             holds = statements.value(condition)
@@ -223,7 +235,7 @@ class _Writer:
         )
 
     def one_by_one(self, is_aligned: bool) -> str:
-        """Four elements, each computed by itself."""
+        """Computes four elements one by one."""
         elements = [
             f"{NAME}_element(sum.s{i}, row, column + {i}, {self.arguments.handed_on}@SIZES)" for i in range(4)
         ]
@@ -243,7 +255,7 @@ class _Writer:
         return f"  *(__global {stored(self.stored_as)}4 *)(a0 + {place}) = {value};"
 
     def vector(self, length: int) -> Four | None:
-        """Four elements computed as a vector; None where the body has something that has no such form."""
+        """Computes four elements as a vector; returns None if the body cannot be vectorized."""
         found = self._computed(length)
         if found is None:
             return None
@@ -252,7 +264,7 @@ class _Writer:
         return Four("\n".join(lines), texts.sizes)
 
     def value4(self, length: int) -> Four | None:
-        """A function that gives four elements; None where there is no such form."""
+        """Returns a function that computes four elements; None if the body cannot be vectorized."""
         found = self._computed(length)
         if found is None:
             return None
@@ -262,7 +274,10 @@ class _Writer:
         return Four("\n".join((head, *texts.lines, f"  return {element};", "}", "")), texts.sizes)
 
     def _computed(self, length: int) -> tuple[str, FloatVector | IntegerVector] | None:
-        """The text of four elements as they are stored, and what they need; None: there is none."""
+        """Returns the text of four elements in stored form, and their statements.
+
+        None if not possible.
+        """
         loads = FourLoads(self.arguments.by_value, self._names, self.row, self.column, length)
         if self.kind == "float":
             floats = FloatVector(loads)
@@ -275,12 +290,15 @@ class _Writer:
         return None
 
     def read_by_fours(self, length: int) -> tuple[Value, ...]:
-        """What `vector` loads four elements of at a time, each once; nothing where there is no vector."""
+        """Values of which `vector` loads four elements at a time.
+
+        Nothing if the body cannot be vectorized.
+        """
         found = self._computed(length)
         return () if found is None else tuple(dict.fromkeys(found[1].loads.by_fours))
 
     def fetch(self, length: int) -> str:
-        """A function that fetches what the vector loads; nothing where it loads nothing."""
+        """Returns a function that prefetches the vector's loads; "" if there are none."""
         found = self._computed(length)
         if found is None or not found[1].loads.addresses:
             return ""
@@ -301,7 +319,7 @@ class _Writer:
 
     @property
     def _unrounded(self) -> Expression:
-        """The element; where the store itself rounds it to a half, before that."""
+        """Element before the final rounding to float16, if the store itself rounds."""
         body = self.body
         is_rounded = isinstance(body, Apply) and body.op is Op.CONVERT and body.type is Scalar.FLOAT16
         return body.operands[0] if is_rounded and body.operands[0].type is Scalar.FLOAT32 else body

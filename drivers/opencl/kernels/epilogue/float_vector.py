@@ -16,10 +16,10 @@ _CALLS = {Op.ABSOLUTE: "fabs", Op.EXP: "exp", Op.TANH: "tanh", Op.SQRT: "sqrt"}
 
 
 class FloatVector:
-    """Expressions of floats at four columns.
+    """Renders float expressions at four columns.
 
     Args:
-        loads: what they read.
+        loads: renders their loads.
     """
 
     def __init__(self, loads: FourLoads) -> None:
@@ -30,16 +30,19 @@ class FloatVector:
 
     @property
     def lines(self) -> list[str]:
-        """The statements that the value needs."""
+        """Statements that the value needs."""
         return [*self.loads.lines, *self._lines]
 
     @property
     def sizes(self) -> Mapping[str, int]:
-        """The sizes that they name; numbers are written out."""
+        """Sizes that the statements refer to; there are none, because numbers are literal."""
         return {}
 
     def value(self, root: Expression) -> str | None:
-        """The text of a vector, or of a number that stands for four; None: there is none."""
+        """Returns the text of a vector, or of a scalar for all four columns.
+
+        None if not possible.
+        """
         text = self._texts.get(root)
         if root not in self._texts:
             text = self._nesting.made(root, self._text, self.value)
@@ -89,7 +92,10 @@ class FloatVector:
 
 
 def _extreme(op: Op, operands: Sequence[Expression], texts: Sequence[str]) -> str:
-    """The smaller or larger of two, NaN where one is; one comparison less where one is known to be none."""
+    """Returns a minimum or maximum that propagates NaN.
+
+    An operand known not to be NaN saves a comparison.
+    """
     sign = "<" if op is Op.MINIMUM else ">"
     first, second = texts
     if isinstance(operands[0], Constant):
@@ -100,5 +106,5 @@ def _extreme(op: Op, operands: Sequence[Expression], texts: Sequence[str]) -> st
 
 
 def _parts(expression: Expression) -> Sequence[Expression]:
-    """What a number is computed from."""
+    """Returns the operands that a number is computed from."""
     return expression.operands if isinstance(expression, Apply) else ()

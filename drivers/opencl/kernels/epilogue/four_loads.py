@@ -1,4 +1,4 @@
-"""What an epilogue reads for four columns, the first of which is a multiple of four."""
+"""Renders an epilogue's loads for four columns that start at a multiple of four."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ from neurald.drivers.opencl.codegen.statements import Statements
 
 @dataclass(frozen=True, slots=True)
 class FourElements:
-    """What four columns read.
+    """Elements that four columns read.
 
     Attributes:
-        text: of four elements as they are stored (halves as floats), or of one.
+        text: four elements as stored (FLOAT16 as floats), or a single one.
         is_one: whether all four columns read the same element.
     """
 
@@ -25,13 +25,13 @@ class FourElements:
 
 
 class FourLoads:
-    """Loads at four columns of a row.
+    """Renders the loads at four columns of a row.
 
     Args:
-        pointers: how each value is read.
-        names: what axes and sums are called.
+        pointers: the argument for each value.
+        names: names of axes and accumulators.
         row, column: the axes.
-        length: of a row of the output.
+        length: the row length of the output.
     """
 
     def __init__(
@@ -45,18 +45,21 @@ class FourLoads:
         self._pointers = pointers
         self._column, self._row, self._length = column, row, length
         self._places = Statements(pointers, names)
-        #: Of what is loaded from global memory, each with whether rows differ in it.
+        #: Addresses of loads from global memory, and whether they depend on the row.
         self.addresses: list[tuple[str, bool]] = []
-        #: What four elements are loaded of at a time.
+        #: Values of which four elements are loaded at a time.
         self.by_fours: list[Value] = []
 
     @property
     def lines(self) -> list[str]:
-        """The statements that the addresses need."""
+        """Statements that the addresses need."""
         return self._places.lines
 
     def load(self, expression: Load) -> FourElements | None:
-        """What the columns read; None: it neither lies side by side nor is the same for all of them."""
+        """Returns the elements for the columns.
+
+        None if they are neither adjacent nor all the same.
+        """
         if expression.guard is not None:
             return None
         place = linearize(expression.index, expression.value.shape)
@@ -78,14 +81,14 @@ class FourLoads:
             self.addresses.append((f"{read.name} + {text}", self._row in walk(place)))
 
     def _matrix_place(self, start: Expression) -> str | None:
-        """The place of an element of a matrix like the output, by the size that texts name."""
+        """Returns the index of an element of a matrix shaped like the output, by its size."""
         if start is self._row * self._length:
             return "(row * z_length + column)"
         return None
 
 
 def is_multiple_of_4(place: Expression) -> bool:
-    """Whether a position is known to be one."""
+    """Returns True if an index is known to be a multiple of four."""
     if isinstance(place, Linear):
         return place.constant % 4 == 0 and all(factor % 4 == 0 for _, factor in place.terms)
     return place.low == place.high and place.low % 4 == 0

@@ -1,6 +1,6 @@
-"""Integers at four columns, as `int4`: what is proved to stay within 32 bits, whatever type its expression has.
+"""Integers at four columns, as `int4`, if they are proven to fit in 32 bits.
 
-Numbers of the model become sizes, so that layers which differ in nothing else have the same text.
+Numbers of the model become sizes, so that layers that differ in nothing else have the same text.
 """
 
 from neurald.drivers.compiler.analysis.integer_ranges import Range, Ranges
@@ -16,21 +16,21 @@ from neurald.drivers.opencl.kernels.epilogue.four_loads import FourLoads
 _INFIX = {Op.ADD: "+", Op.SUBTRACT: "-", Op.MULTIPLY: "*", Op.SHIFT_RIGHT: ">>"}
 _CALLS = {Op.MINIMUM: "min", Op.MAXIMUM: "max"}
 _FIXED_POINT = (Op.FIXED_POINT, Op.FIXED_POINT_UP)
-#: What numbers are cut to in every layer: limits of the types that are stored.
+#: Clamp limits that occur in every layer: the limits of the stored types.
 _LIMITS = frozenset((0, -(1 << 7), (1 << 7) - 1, (1 << 8) - 1, -(1 << 15), (1 << 15) - 1, (1 << 16) - 1))
 
 
 class IntegerVector:
-    """Expressions of integers at four columns.
+    """Renders integer expressions at four columns.
 
     Args:
-        loads: what they read.
-        ranges: what they lie between.
+        loads: renders their loads.
+        ranges: the bounds of expressions.
     """
 
     def __init__(self, loads: FourLoads, ranges: Ranges) -> None:
         self.loads = loads
-        #: The sizes that texts name, in the order in which they appear.
+        #: Sizes that texts refer to, in order of appearance.
         self.sizes: dict[str, int] = {}
         self._ranges = ranges
         self._texts: dict[Expression, str | None] = {}
@@ -39,27 +39,28 @@ class IntegerVector:
 
     @property
     def lines(self) -> list[str]:
-        """The statements that the value needs."""
+        """Statements that the value needs."""
         return [*self.loads.lines, *self._lines]
 
     def value(self, root: Expression) -> str | None:
-        """The text of an `int4`, a name or a cast; None: there is none."""
+        """Returns the text of an `int4`, a name or a cast; None if not possible."""
         if isinstance(root, Constant):
-            # Each of them is a size of its own: two that happen to be equal in one layer are not in another.
+            # Each constant becomes a separate size: equal values in one layer may differ in
+            # another.
             return self._number(root) if self._range(root) is not None else None
         if root not in self._texts:
             self._texts[root] = self._nesting.made(root, self._text, self.value)
         return self._texts[root]
 
     def stored(self, root: Expression) -> str | None:
-        """The text of the value as a vector of its type."""
+        """Returns the text of the value as a vector of its type."""
         text = self.value(root)
         if text is None or root.type is Scalar.INT32:
             return text
         return f"convert_{stored(root.type)}4({text})"
 
     def _range(self, expression: Expression) -> Range | None:
-        """What a number lies between; None where it may not fit in 32 bits."""
+        """Returns the bounds of a number; None if it may not fit in 32 bits."""
         if not expression.type.is_integer or expression.type is Scalar.INDEX:
             return None
         found = self._ranges.of(expression)
@@ -71,7 +72,7 @@ class IntegerVector:
         return f"(int4)(z_{name})"
 
     def _limit(self, expression: Expression) -> str | None:
-        """The text of a number that is written out, since layers do not differ in it."""
+        """Returns the literal text of a constant that is the same in all layers."""
         is_limit = isinstance(expression, Constant) and expression.value in _LIMITS
         return f"(int4)({expression.value})" if is_limit and isinstance(expression, Constant) else None
 
@@ -106,7 +107,7 @@ class IntegerVector:
             return self._rounded_once(*parts)
         op, operands = expression.op, expression.operands
         if op is Op.ADD:
-            # In an order of which layers have only one.
+            # A fixed order gives all layers the same text.
             operands = tuple(sorted(operands, key=lambda each: not _has_sum(each)))
         texts = []
         for each in operands:
@@ -126,7 +127,7 @@ class IntegerVector:
         return self._fixed_point(expression, *texts) if op in _FIXED_POINT else None
 
     def _fixed_point(self, expression: Apply, value: str, mantissa: str, exponent: str) -> str | None:
-        """The high half of a product, and what shifts it, as far as the exponents that there are ask for it."""
+        """Multiplies in fixed point, with only those shifts that the exponents require."""
         values, exponents = (self._range(expression.operands[place]) for place in (0, 2))
         if values is None or exponents is None:
             return None
@@ -154,7 +155,10 @@ class IntegerVector:
 
 
 def _parts(expression: Expression) -> list[Expression]:
-    """What an expression of numbers is computed from, constants apart: they have other names in each place."""
+    """Returns the operands that an expression is computed from, except constants.
+
+    Their names differ at each use.
+    """
     return [each for each in expression.operands if each.operands] if isinstance(expression, Apply) else []
 
 

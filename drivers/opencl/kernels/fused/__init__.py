@@ -1,1 +1,1 @@
-"""Several layers as one kernel."""
+"""Kernels that compute several layers."""

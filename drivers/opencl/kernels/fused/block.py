@@ -1,4 +1,7 @@
-"""Layers that follow one another and may become one kernel: a depthwise convolution, products of its channels, and what it reads."""
+"""Recognizes consecutive layers that may become one kernel.
+
+A depthwise and one or two pointwise convolutions.
+"""
 
 import re
 from collections.abc import Mapping
@@ -18,12 +21,14 @@ _MOST_TAPS = 25
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Block:
-    """Kernels whose contractions follow one another, and those that are no depthwise convolution as matrix products.
+    """Kernels with consecutive contractions; pointwise ones are represented as matrix products.
 
     Attributes:
-        expand, wide: products of few channels to those of the depthwise convolution; None: something else computes these.
-        depthwise, convolution: one output channel for each.
-        project, narrow: products of the depthwise convolution's channels.
+        expand, wide: the pointwise expansion to the depthwise convolution's channels; None if it is
+            not part of the block.
+        depthwise, convolution: the depthwise convolution, with one output channel per input
+            channel.
+        project, narrow: the pointwise projection of the depthwise convolution's channels.
     """
 
     expand: Kernel | None
@@ -35,21 +40,23 @@ class Block:
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
-        """All of them, in order."""
+        """All kernels, in order."""
         return tuple(each for each in (self.expand, self.depthwise, self.project) if each is not None)
 
     @property
     def types(self) -> set[Scalar]:
-        """Of what is read, and of what each computes for the next one."""
+        """Types of the input, and of what each kernel computes for the next one."""
         first = self.convolution.input if self.wide is None else self.wide.left
         return {first.type, self.convolution.input.type, self.narrow.left.type}
 
 
 def block_of(expand: Kernel | None, depthwise: Kernel, project: Kernel) -> Block | None:
-    """Kernels as a block; None where they are none: products are those of convolutions with 1 × 1 windows and constant weights.
+    """Returns kernels as a block; None if they do not form one.
 
-    What the first ones compute is computed four channels at a time, and its only reader is the next one, as far as these
-    three know.
+    Products must come from convolutions with 1 × 1 windows and constant weights.
+
+    The intermediate values are computed four channels at a time, and among these kernels only the
+    next one reads them.
     """
     convolution = depthwise.contraction
     if not isinstance(convolution, DepthwiseConvolution) or convolution.multiplier != 1:
@@ -68,7 +75,7 @@ def block_of(expand: Kernel | None, depthwise: Kernel, project: Kernel) -> Block
     if any(between & set(used_values(each)) for each in (*kernels, project)):
         return None
     for kernel in kernels:
-        assert kernel.contraction is not None  # noqa: S101 - they have products
+        assert kernel.contraction is not None  # noqa: S101 - they all have contractions
         if kernel.output.shape != kernel.contraction.output.shape:
             return None
         if computing4(kernel, Arguments((kernel.output, *used_values(kernel)))) is None:
@@ -84,7 +91,7 @@ def block_of(expand: Kernel | None, depthwise: Kernel, project: Kernel) -> Block
 
 
 def _plain_product(kernel: Kernel) -> Product | None:
-    """That of a convolution with a 1 × 1 window and constant weights, of which four channels can be read at a time."""
+    """Returns the product of a pointwise convolution with constant weights and aligned channels."""
     product = product_of(kernel) if isinstance(kernel.contraction, Convolution) else None
     if product is None or product.batches > 1 or product.is_windowed or product.right.constant is None:
         return None
@@ -93,12 +100,13 @@ def _plain_product(kernel: Kernel) -> Product | None:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """What follows the sums of one of several kernels in a text.
+    """Epilogue of one of several kernels in a text.
 
     Attributes:
-        text: the functions `KERNEL_NAME_<name>_value4`, see `computing4`, and `KERNEL_NAME_<name>_fetch4`, see `fetching4`.
-        sizes: that they name.
-        has_fetch: whether there is the second one.
+        text: the functions `KERNEL_NAME_<name>_value4`, see `computing4`, and
+            `KERNEL_NAME_<name>_fetch4`, see `fetching4`.
+        sizes: the sizes that they refer to.
+        has_fetch: whether the second function exists.
     """
 
     text: str
@@ -107,15 +115,15 @@ class Named:
 
 
 def named(name: str, kernel: Kernel, arguments: Arguments) -> Named:
-    """The functions of a kernel of a block under a name of their own, beside those of others.
+    """Returns the functions of one of a block's kernels under unique names.
 
     Args:
-        name: goes before those of functions and sizes.
-        kernel: of which `computing4` gives something.
-        arguments: of the function that calls them.
+        name: the prefix for functions and sizes.
+        kernel: a kernel that `computing4` supports.
+        arguments: of the calling function.
     """
     four, fetch = computing4(kernel, arguments), fetching4(kernel, arguments)
-    assert four is not None  # noqa: S101 - `block_of` has looked
+    assert four is not None  # noqa: S101 - `block_of` has checked this
     text = four.text + fetch
     for function in ("value4", "fetch4"):
         text = text.replace(f"{NAME}_{function}", f"{NAME}_{name}_{function}")

@@ -1,13 +1,14 @@
-"""Three layers as one kernel: products of few channels to many, a depthwise convolution of those, and their products to few channels.
+"""Fuses a pointwise expansion, a depthwise convolution and a pointwise projection of floats.
 
-This is what the blocks of many networks for small devices are. Their wide values lie in local memory only: a group computes some of the
-wide channels for a part of an image and adds its part of the sums to the output (see `split_k`), so that nobody waits for
-anybody between the three. What neighbouring parts need of each other is computed twice.
+This pattern is the block of many mobile networks. The wide values stay in local memory: a group
+computes some of the wide channels for a part of an image and adds its part of the sums to the
+output (see `split_k`), so that the three layers need no barrier between groups. The overlap of
+neighbouring parts is computed twice.
 
-A group's work comes in steps, a barrier after each: the weights of the first products, before it waits for what others compute,
-and the input; the wide channels, for which several work-items share out the depth of a sum where there are too few
-for all; the depthwise convolution, while the weights of the last products come to where the input was; and those products, of
-which a work-item sums some rows of four columns.
+A group works in steps separated by barriers: it copies the expansion's weights (before the grid
+barrier) and the input; computes the wide channels, with a split depth if there are too few
+accumulators for all work-items; computes the depthwise convolution, while the projection's weights
+replace the input; and computes the projection, some rows of four columns per work-item.
 """
 
 import math
@@ -30,27 +31,27 @@ from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
 #: Work-items of a group.
 _ITEMS = 256
-#: Local memory that a group may use.
+#: Limit on a group's local memory.
 _LOCAL_BYTES = 48 * 1024
-#: Wide channels of a group, at most.
+#: Maximum number of wide channels of a group.
 _MOST_CHANNELS = 64
-#: Rows of four columns that a work-item sums at most: as many vectors are in registers.
+#: Maximum number of rows of four columns per work-item: each takes a vector register.
 _MOST_ROWS = 20
-#: Positions of the output for a group, at most.
+#: Maximum number of output positions of a group.
 _MOST_POSITIONS = 256
-#: How many work-items share out the depth of a sum at most.
+#: Maximum number of work-items that split the depth of a sum.
 _MOST_SLICES = 8
-#: Positions that a work-item computes wide channels for at a time.
+#: Positions for which a work-item computes wide channels at a time.
 _POSITIONS = 2
-#: Choices that are offered.
+#: Maximum number of candidates.
 _CHOICES = 6
-#: What the functions of the first two kernels have in their names.
+#: Names in the functions of the first two kernels.
 _BEFORE = ("wide", "left")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Cut:
-    """What a group computes: a part of an image from so many wide channels."""
+    """Work of a group: a part of an image, from some of the wide channels."""
 
     block: Block
     wide: Product
@@ -59,76 +60,80 @@ class _Cut:
 
     @property
     def shares(self) -> int:
-        """Groups that share the same patch."""
+        """Number of groups with the same patch."""
         return self.wide.columns // self.channels
 
     @property
     def tasks(self) -> int:
-        """Vectors of sums that the wide channels are computed as, by as many work-items or rounds of them."""
+        """Number of accumulator vectors of the expansion, one per work-item and round."""
         return -(-self.patch.positions // _POSITIONS) * (self.channels // 4)
 
     @property
     def slices(self) -> int:
-        """How many work-items share out the depth of each."""
+        """Number of work-items that split the depth of each vector."""
         most = min(_MOST_SLICES, self.wide.depth // 4)
         return next((each for each in (8, 4, 2) if each <= most and each * self.tasks <= _ITEMS), 1)
 
     @property
     def rows_each(self) -> int:
-        """Of the output, for a work-item."""
+        """Number of output rows of a work-item."""
         return -(-self.patch.rows // (_ITEMS // (self.block.narrow.right_row // 4)))
 
     @property
     def near_pitch(self) -> int:
-        """Of a position of the input in local memory: such that the banks of neighbours differ."""
+        """Pitch of an input position in local memory, padded against bank conflicts."""
         return self.wide.depth + 4
 
     @property
     def narrow_weights_at(self) -> int:
-        """Where in local memory those are, in floats: behind the parts of sums, and what the depthwise convolution gives."""
+        """Offset of the projection's weights in floats.
+
+        Behind partial sums and the depthwise output.
+        """
         parts = self.slices * self.patch.positions if self.slices > 1 else 0
         return max(parts, self.patch.rows) * self.channels
 
     @property
     def wide_at(self) -> int:
-        """Where in it the wide channels are: behind the input, and what comes in its place."""
+        """Offset of the wide channels: behind the input, and what replaces it."""
         later = self.narrow_weights_at + self.channels * self.block.narrow.right_row
         return max(self.patch.positions * self.near_pitch, later)
 
     @property
     def wide_weights_at(self) -> int:
-        """Where in it their weights are."""
+        """Offset of the expansion's weights."""
         return self.wide_at + self.patch.positions * self.channels
 
     @property
     def taps_at(self) -> int:
-        """Where in it those of the depthwise convolution are."""
+        """Offset of the depthwise weights."""
         return self.wide_weights_at + self.wide.depth * self.channels
 
     @property
     def scratch_bytes(self) -> int:
-        """Local memory."""
+        """Total local memory in bytes."""
         taps = self.block.convolution.depth
         return 4 * (self.taps_at + taps * self.channels)
 
     def cost(self, facts: DeviceFacts) -> float:
-        """About how long it takes, in cycles of a compute unit."""
+        """Estimates the time in cycles of a compute unit."""
         depth, columns = self.wide.depth, self.block.narrow.right_row
         waves = math.ceil(self.patch.count * self.shares / facts.compute_units)
         rounds = math.ceil(self.tasks * self.slices / _ITEMS) * math.ceil(depth / 4 / self.slices)
         wide = rounds * 100 * _POSITIONS
         narrow = self.rows_each * self.channels * 10
         read = (self.patch.positions * depth + depth * self.channels + self.channels * columns) / 16
-        # Four floats are added by a unit of the memory in a cycle, and there are some eighty of those.
+        # About eighty memory units add four floats per cycle each.
         added = self.patch.rows * columns * self.shares * self.patch.count / 320
         return waves * (2500 + wide + narrow + read) + added
 
 
 def candidates(expand: Kernel, depthwise: Kernel, project: Kernel, facts: DeviceFacts) -> Sequence[Source]:
-    """Every way to compute `project` from what `expand` reads, the best first; what is between is not stored.
+    """Returns every way to compute `project` from the inputs of `expand`, the best first.
 
-    The caller sees to it that nobody else reads that. None for other kernels than those of floats, where the last one is a sum with
-    something added, and for devices that cannot add in memory.
+    The caller ensures that no other kernel reads the intermediate values. There are no candidates
+    unless all values are floats and the last kernel only adds terms to its sum, nor for devices
+    without atomic addition.
     """
     if not split_k.is_offered(facts) or facts.max_work_group_size < _ITEMS or facts.images is not None:
         return ()
@@ -139,7 +144,7 @@ def candidates(expand: Kernel, depthwise: Kernel, project: Kernel, facts: Device
 
 
 def _is_offered(block: Block) -> bool:
-    assert block.wide is not None  # noqa: S101 - the caller has looked
+    assert block.wide is not None  # noqa: S101 - the caller has checked this
     right = {block.wide.right.type, block.convolution.weights.type, block.narrow.right.type}
     return (
         block.types | right == {Scalar.FLOAT32}
@@ -239,7 +244,7 @@ def _text(cut: _Cut, values: Arguments, facts: DeviceFacts) -> str:
 
 
 def _fetch(block: Block, before: Sequence[Named], values: Arguments) -> str:
-    """Brings near what the epilogues read, while the input is on its way."""
+    """Prefetches the epilogues' inputs while the input is being copied."""
     lines = []
     for name, functions in zip(_BEFORE, before, strict=True):
         if functions.has_fetch:
@@ -262,7 +267,7 @@ def _products(total: str) -> str:
 
 
 def _taps(cut: _Cut) -> str:
-    """Adds the window whose first position is at `from` to `sum`."""
+    """Returns statements that add the window whose first position is at `from` to `sum`."""
     return "\n".join(
         "    "
         + multiply_add(
@@ -275,7 +280,8 @@ def _taps(cut: _Cut) -> str:
     )
 
 
-#: Four floats come into local memory, by `cp.async` or through registers; all have come after `KERNEL_NAME_copied` and a barrier.
+#: Copies four floats to local memory, by `cp.async` or through registers; complete after
+#: `KERNEL_NAME_copied` and a barrier.
 _COPIES = {
     True: """\
 static inline void ${KERNEL}_copy(__local float *to, __global const float *from) {
@@ -293,9 +299,9 @@ static inline void ${KERNEL}_copied(void) {}
 """,
 }
 
-#: The row of the output of position `m` of a patch.
+#: Output row of position `m` of a patch.
 _OUTPUT_ROW = "(image * $OUT_HEIGHT + y0 + m / $LENGTH) * $OUT_WIDTH + x0 + m % $LENGTH"
-#: The sums of some positions and four wide channels, over the part of the depth of a slice.
+#: Accumulates some positions and four wide channels over a slice's part of the depth.
 _SUMMED = """\
     const int c = task % $QC * 4, p = task / $QC * $EACH;
     float4 sums[$EACH];
@@ -313,13 +319,13 @@ _SUMMED = """\
       }
     }
 """
-#: The weights of the last products come to where the input was.
+#: Copies the projection's weights to where the input was.
 _COPY_NARROW = """\
 #pragma unroll 1
   for (int e = lid; e < $KC * ($NARROW_PITCH / 4); e += $ITEMS)
     ${KERNEL}_copy(narrow_weights + e * 4, $NARROW_WEIGHTS + k0 * $NARROW_PITCH + e * 4);
 """
-#: Each sum is one work-item's.
+#: One work-item per accumulator.
 _ALONE = (
     """\
   const int slice = 0;
@@ -341,7 +347,7 @@ _ALONE = (
 """
     + _COPY_NARROW
 )
-#: Several work-items share out each sum; their parts come to where the input was.
+#: Several work-items per accumulator; their partial sums replace the input.
 _SHARED = (
     """\
   {

@@ -1,4 +1,7 @@
-"""Which kernels of a step can be one: a depthwise convolution, the only kernel that reads it, and the one whose only reader it is."""
+"""Finds kernels of a step that can be fused.
+
+A depthwise convolution with its only producer and consumer.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,17 +14,16 @@ from neurald.drivers.opencl.codegen.lazy_sources import LazySources
 from neurald.drivers.opencl.kernels.fused import bottleneck, pair, tensor_bottleneck
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
-#: Where nothing is measured, a pair is taken up to so many columns: what is computed again for each tile of them is little.
+#: Without measurements, pairs are fused up to this many columns: the recomputation for each tile of
+#: them costs little.
 _MOST_COLUMNS = 64
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Chain:
-    """Kernels, by their positions, each the only reader of the one before, that one may stand for: in the place of the last.
+    """Consecutive kernels that one kernel may replace, in the place of the last; by positions.
 
-    Attributes:
-        sources: every way to compute it, the best first.
-        is_likely: whether it is expected to be faster than all of them.
+    Each member is the only reader of the one before.
     """
 
     members: tuple[int, ...]
@@ -30,12 +32,14 @@ class Chain:
 
 
 def chains_of(graph: FusedGraph, kernels: Sequence[Kernel], facts: DeviceFacts) -> tuple[Chain, ...]:
-    """The chains among the kernels of a graph, the longer ones last; no two pairs share a kernel.
+    """Returns the chains among the kernels of a graph, the longer ones last.
+
+    No two pairs share a kernel.
 
     Args:
-        graph: that has the kernels.
+        graph: the graph with the kernels.
         kernels: in the order in which they run.
-        facts: the device; those of CPUs compute each kernel on its own.
+        facts: the device; on CPUs there are no chains.
     """
     if facts.is_cpu:
         return ()
@@ -56,7 +60,7 @@ def chains_of(graph: FusedGraph, kernels: Sequence[Kernel], facts: DeviceFacts) 
 
 
 def _pair(first: Kernel, second: Kernel, facts: DeviceFacts) -> Sequence[Source]:
-    """Every way to compute two kernels as one."""
+    """Returns every way to compute two kernels as one."""
     return _either(
         tensor_bottleneck.candidates(None, first, second, facts),
         pair.candidates(first, second, facts, has_workspace=True),
@@ -64,13 +68,13 @@ def _pair(first: Kernel, second: Kernel, facts: DeviceFacts) -> Sequence[Source]
 
 
 def _either(*ways: Sequence[Source]) -> Sequence[Source]:
-    """Sources of several kinds, in turn."""
+    """Interleaves sources of several kinds."""
     turns = zip_longest(*ways)
     return LazySources(source for turn in turns for source in turn if source is not None)
 
 
 def _only_readers(graph: FusedGraph, kernels: Sequence[Kernel]) -> dict[int, int]:
-    """For each kernel whose output a single other one reads, and nobody else, that one; both by position."""
+    """Maps each kernel whose output has a single reader to that reader, by positions."""
     readers: dict[Value, list[int]] = {}
     for position, kernel in enumerate(kernels):
         for value in {graph.aliases.get(value, value) for value in kernel.inputs}:

@@ -1,7 +1,8 @@
-"""A depthwise convolution and the products of its channels as one kernel: the former is computed where the latter reads it.
+"""Fuses a depthwise convolution into the pointwise convolution that reads it.
 
-Nothing is stored in between, and on a device where a kernel costs more to begin than to run that saves one. What every tile of columns
-needs of the depthwise convolution it computes again, which is little where its result has few channels.
+This avoids an intermediate value, and a kernel on devices where launching costs more than running.
+Every tile of columns recomputes the depthwise outputs it needs, which is cheap if its result has
+few channels.
 """
 
 from collections.abc import Sequence
@@ -26,10 +27,12 @@ _MOST_TAPS = 9
 def candidates(
     first: Kernel, second: Kernel, facts: DeviceFacts, *, has_workspace: bool = False
 ) -> Sequence[Source]:
-    """Every way to compute `second` from what `first` reads, the best first; `first.output` is not stored.
+    """Returns every way to compute `second` without storing the output of `first`.
 
-    The caller sees to it that nobody else reads that. None for other kernels than a depthwise convolution of floats by which
-    a convolution with a 1 × 1 window follows.
+    The best comes first.
+
+    The caller ensures that no other kernel reads that value. Only a depthwise convolution of floats
+    followed by a convolution with a 1 × 1 window is supported; otherwise the result is empty.
     """
     depthwise, pointwise = first.contraction, second.contraction
     if not isinstance(depthwise, DepthwiseConvolution) or not isinstance(pointwise, Convolution):
@@ -88,9 +91,9 @@ static inline {NAME}_row {NAME}_row_of(const int batch, const int m@PARAMETERS) 
 
 
 def _left4(first: Kernel, depthwise: DepthwiseConvolution, arguments: Arguments) -> str:
-    """Four channels of a position of the depthwise convolution, after its epilogue."""
+    """Computes four channels of a depthwise output, including its epilogue."""
     value4 = computing4(first, arguments)
-    assert value4 is not None  # noqa: S101 - the caller has looked
+    assert value4 is not None  # noqa: S101 - the caller has checked this
     source, weights = arguments[1].handed_on, arguments.by_value[depthwise.weights].handed_on
     lines = [
         value4.text.replace(f"{NAME}_value4", f"{NAME}_left_value4").replace("z_length", "z_channels"),
@@ -101,7 +104,7 @@ def _left4(first: Kernel, depthwise: DepthwiseConvolution, arguments: Arguments)
     ]
     rows, columns = depthwise.kernel
     taps = [(i, j) for i in range(rows) for j in range(columns)]
-    # All loads come first: they are on their way at the same time.
+    # All loads come first, so that they overlap.
     for number, (i, j) in enumerate(taps):
         y, x = i * depthwise.dilation[0], j * depthwise.dilation[1]
         lines += [

@@ -1,4 +1,7 @@
-"""A part of an image that a work-group computes of a depthwise convolution, and what it takes of the input."""
+"""Patches.
+
+The part of a depthwise convolution's output for one work-group, and the input it needs.
+"""
 
 import math
 from collections.abc import Iterator
@@ -6,8 +9,8 @@ from dataclasses import dataclass
 
 from neurald.drivers.compiler.ir.graph import DepthwiseConvolution
 
-#: Statements that say where patch `spot` lies: its image, the first position of the output, and the first one of the input, which may
-#: lie outside.
+#: Statements that compute the location of patch `spot`: its image, its first output position, and
+#: its first input position, which may lie outside the image.
 PLACE = """\
   const int image = spot / $SPOTS, y0 = spot % $SPOTS / $SPOTS_ACROSS * $LINES, x0 = spot % $SPOTS_ACROSS * $LENGTH;
   const int top = y0 * $STRIDE_Y - $PAD_Y, left = x0 * $STRIDE_X - $PAD_X;
@@ -16,10 +19,10 @@ PLACE = """\
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Patch:
-    """A rectangle of the output; the last ones of an image may be smaller.
+    """Rectangle of the output; the last ones of an image may be smaller.
 
     Attributes:
-        lines, length: how many lines, and how many positions of each.
+        lines, length: the number of lines, and of positions per line.
     """
 
     convolution: DepthwiseConvolution
@@ -28,17 +31,17 @@ class Patch:
 
     @property
     def rows(self) -> int:
-        """Positions of the output."""
+        """Number of output positions."""
         return self.lines * self.length
 
     @property
     def input_lines(self) -> int:
-        """Lines of the input that these need."""
+        """Number of input lines that the patch needs."""
         return self._needed(0, self.lines)
 
     @property
     def pitch(self) -> int:
-        """Positions of each of them."""
+        """Number of positions per input line."""
         return self._needed(1, self.length)
 
     def _needed(self, dimension: int, count: int) -> int:
@@ -48,12 +51,12 @@ class Patch:
 
     @property
     def positions(self) -> int:
-        """Of the input, also outside of the image."""
+        """Number of input positions, including those outside of the image."""
         return self.input_lines * self.pitch
 
     @property
     def count(self) -> int:
-        """How many there are, in all images."""
+        """Number of patches in all images."""
         return self.convolution.output.shape[0] * self._down * self._across
 
     @property
@@ -66,7 +69,7 @@ class Patch:
 
     @property
     def names(self) -> dict[str, int]:
-        """What texts call its numbers: `PLACE` does."""
+        """Names of the sizes in texts, such as `PLACE`."""
         _, height, width, channels = self.convolution.input.shape
         return {
             "LINES": self.lines,
@@ -88,7 +91,10 @@ class Patch:
         }
 
     def inside(self, line: str, position: str) -> str:
-        """The condition that a position of the patch is one of the output; "1": all are."""
+        """Returns the condition that a position of the patch lies in the output.
+
+        "1" if it always does.
+        """
         _, height, width, _ = self.convolution.output.shape
         conditions = [
             f"{place} < {length}"
@@ -101,7 +107,7 @@ class Patch:
         return " && ".join(conditions) or "1"
 
     def taps(self) -> Iterator[int]:
-        """How far the taps of a window lie behind its first one, in positions of the input."""
+        """Yields the offsets of a window's taps from its first one, in input positions."""
         rows, columns = self.convolution.kernel
         for i in range(rows):
             for j in range(columns):
@@ -109,12 +115,14 @@ class Patch:
 
 
 def patches(convolution: DepthwiseConvolution, *, most_rows: int, most: int) -> Iterator[Patch]:
-    """Those that share an image as evenly as can be: none are much higher than wide, since that is no better.
+    """Yields patches that divide an image evenly.
+
+    None are much higher than wide, which has no benefit.
 
     Args:
-        convolution: whose output they are of.
-        most_rows: positions of each.
-        most: how many there may be.
+        convolution: the convolution whose output they divide.
+        most_rows: the maximum number of positions of a patch.
+        most: the maximum number of patches.
     """
     _, height, width, _ = convolution.output.shape
     for lines in parts_of(height):
@@ -125,5 +133,5 @@ def patches(convolution: DepthwiseConvolution, *, most_rows: int, most: int) -> 
 
 
 def parts_of(count: int) -> list[int]:
-    """How long parts are that divide something as evenly as can be."""
+    """Returns the lengths of parts that divide a length as evenly as possible."""
     return sorted({math.ceil(count / parts) for parts in range(1, count + 1)})

@@ -1,14 +1,17 @@
-"""Three layers as one kernel on tensor cores: products of few channels to many, a depthwise convolution of those, their products.
+"""Fuses a pointwise expansion, a depthwise convolution and a pointwise projection on tensor cores.
 
-Or the last two only. It multiplies as `tensor_core` does: halves, 8 bits, and FLOAT32 as sums of two TF32. Each warp keeps its part of
-the weights in registers, which it asks for before the group waits for what others compute. They lie in memory in the order in which
-tensor cores take them, 16 columns at a time, of which a work-item gets the sums of four side by side.
+The expansion is optional. It multiplies like `tensor_core`: FLOAT16, 8 bits, and FLOAT32 as sums of
+two TF32. Each warp holds its part of the weights in registers, requested before the grid barrier.
+They are packed in the order in which tensor cores read them, 16 columns at a time, of which a
+work-item gets the accumulators of four adjacent ones.
 
-A group computes a part of an image of the output, with all wide channels or a share of them; then each adds its part to the output
-(see `split_k`), or the last group to be done adds up all of them. After it has waited a group copies the input to local memory, computes its
-wide channels, what the depthwise convolution makes of those, and the last products, each time from local memory to local memory.
-What lies outside of the image stands for zero there, so that windows need not look whether they lie inside. What epilogues read for
-each channel is in local memory, too: there are too few warps to wait for anything further away.
+A group computes a part of an image of the output, from all wide channels or a share of them; then
+each group adds its part to the output (see `split_k`), or the last group to finish adds up all of
+them. After the grid barrier a group copies the input to local memory and computes its wide
+channels, their depthwise convolution, and the projection, each from local memory to local memory.
+Positions outside of the image hold the zero point there, so that windows need no bounds checks.
+Per-channel operands of epilogues are in local memory, too: there are too few warps to hide longer
+latencies.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,7 +46,7 @@ from neurald.drivers.opencl.kernels.gemm.tensor_core import MULTIPLY, PART_BYTES
 from neurald.drivers.opencl.kernels.gemm.tensor_core_text import SPLITTING
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
-#: Choices that are offered: their functions are large, which compilers take their time for.
+#: Maximum number of candidates: their functions are large and slow to compile.
 _CHOICES = 4
 
 
@@ -53,10 +56,12 @@ def candidates(
     project: Kernel,
     facts: DeviceFacts,
 ) -> Sequence[Source]:
-    """Every way to compute `project` from what `expand` (or else `depthwise`) reads, the best first; what is between is not stored.
+    """Returns every way to compute `project` from the inputs of `expand` (or else `depthwise`).
 
-    The caller sees to it that nobody else reads that. All give the same integers. None where there are no tensor cores for the
-    operands.
+    The best comes first. Intermediate values are not stored.
+
+    The caller ensures that no other kernel reads these. All candidates give the same integers.
+    There are none if the operands are not supported by tensor cores.
     """
     if not facts.is_nvidia_from((8, 0)) or facts.images is not None:
         return ()
@@ -129,19 +134,21 @@ def _source(cut: Cut, facts: DeviceFacts) -> Source:
 
 
 def _dots(cut: Cut, facts: DeviceFacts) -> str:
-    """Functions for the depthwise convolution of integers."""
+    """Returns functions for the depthwise convolution of integers."""
     instruction = instruction_of(facts)
     assert instruction is not None  # noqa: S101 - every device with tensor cores has one
     return dot_text(instruction, cut.block.convolution.input.type is Scalar.INT8, True)
 
 
 def _function(cut: Cut, functions: Mapping[str, Named], after: Epilogue, sums: Sums) -> str:
-    """The text of the function up to where its sums are known, with names still in it, and what it calls.
+    """Returns the function up to where its accumulators are known, and what it calls.
+
+    The text still contains names.
 
     Args:
-        functions: what follows the sums of the kernels before the last one.
-        after: what follows those of that.
-        sums: where a work-item has them.
+        functions: the epilogues of the kernels before the last one.
+        after: the epilogue of the last one.
+        sums: the location of a work-item's accumulators.
     """
     narrow = cut.block.narrow
     fetched = "".join(
@@ -192,7 +199,7 @@ def _function(cut: Cut, functions: Mapping[str, Named], after: Epilogue, sums: S
 
 
 def _products(cut: Cut, **names: str) -> str:
-    """The text of `PRODUCTS` with its names, in their order."""
+    """Returns the text of `PRODUCTS` with its names replaced, in the given order."""
     lines = texts.PRODUCTS.splitlines(keepends=True)
     if cut.is_twice:
         text = "".join(lines).replace("@", "").replace("$PART[", "part[")
@@ -204,16 +211,16 @@ def _products(cut: Cut, **names: str) -> str:
 
 
 def _copy(count: int) -> str:
-    """A function that copies so many bytes; only 16 can pass by the nearest cache."""
+    """Returns a function that copies this many bytes; only copies of 16 can bypass the L1 cache."""
     return fill(texts.COPY, CACHE="cg" if count == 16 else "ca", BYTES=count)
 
 
 def _near(cut: Cut, values: Arguments) -> str:
-    """Statements that bring constants of epilogues to local memory."""
+    """Returns statements that copy constants of epilogues to local memory."""
     lines, at = [], cut.constants_at
     for value, count in cut.constants.items():
         is_wide = value in cut.operands.of_channels
-        # A loop would be written out several times, which is more code than there is to do.
+        # A loop would be unrolled, which makes more code than there is work.
         each = texts.SEVERAL if count // 4 > ITEMS else texts.ONE
         lines.append(
             fill(
@@ -233,7 +240,7 @@ def _near(cut: Cut, values: Arguments) -> str:
 
 
 def _sums(cut: Cut) -> Sums:
-    """Where a work-item has the last sums."""
+    """Returns the location of a work-item's final accumulators."""
     warps, columns = cut.narrow_warps, cut.parts * COLUMNS
     _, height, width, _ = cut.block.convolution.output.shape
     kind = "int" if cut.block.narrow.is_integer else "float"
@@ -261,7 +268,7 @@ def _sums(cut: Cut) -> Sums:
 
 
 def _is_there(cut: Cut) -> str:
-    """Whether the depthwise convolution has an output at a place, where groups compute more than there is."""
+    """Returns the condition that a position of the group is one of the depthwise output."""
     channels = cut.block.convolution.input.shape[3]
     is_whole = cut.channels * cut.shares == channels
     inside = cut.patch.inside("line", "x")
@@ -269,7 +276,7 @@ def _is_there(cut: Cut) -> str:
 
 
 def _depthwise(cut: Cut) -> str:
-    """Statements that compute `sum`: the window whose first position is at `from`."""
+    """Returns statements that compute `sum` over the window whose first position is at `from`."""
     row = cut.channels // 4 * cut.taps_each
     places = [position * cut.wide_pitch for position in cut.patch.taps()]
     if not cut.block.narrow.is_integer:

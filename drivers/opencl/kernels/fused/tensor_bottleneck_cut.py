@@ -1,4 +1,4 @@
-"""How blocks of layers on tensor cores are cut into work-groups, what each warp does, and where in local memory everything is."""
+"""Tiling of fused blocks on tensor cores: work-groups, warps, and the layout of local memory."""
 
 import math
 from collections.abc import Iterator
@@ -16,20 +16,23 @@ from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 #: Work-items of a group.
 ITEMS = 256
 _WARPS = ITEMS // 32
-#: Columns whose weights lie together, and that a warp multiplies at a time.
+#: Columns whose weights are adjacent, and that a warp multiplies at a time.
 COLUMNS = 16
-#: Local memory that a group may use.
+#: Limit on a group's local memory.
 _LOCAL_BYTES = 48 * 1024
-#: Registers of a work-item for weights and sums, of which each has as many for other things.
+#: Registers of a work-item for weights and accumulators; as many remain for other uses.
 _MOST_REGISTERS = 128
-#: Positions of the output for a group, and groups that share out the wide channels, at most.
+#: Maximum number of output positions of a group, and of groups that split the wide channels.
 _MOST_ROWS, _MOST_SHARES = 128, 16
 _POWERS = (1, 2, 4, 8)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Warps:
-    """How the warps of a group share out products: columns, rows, and the depth."""
+    """Division of a matrix product among the warps of a group.
+
+    Along columns, rows, and the depth.
+    """
 
     across: int
     down: int
@@ -38,10 +41,12 @@ class Warps:
 
 @dataclass(frozen=True, kw_only=True)
 class Cut:
-    """What a group computes: a part of an image, and of the columns, from a share of the wide channels.
+    """Work of a group.
+
+    A part of an image, and of the columns, from a share of the wide channels.
 
     Attributes:
-        parts: of 16 columns.
+        parts: the number of blocks of 16 columns.
     """
 
     block: Block
@@ -52,12 +57,12 @@ class Cut:
 
     @property
     def size(self) -> int:
-        """Of an element, in bytes."""
+        """Size of an element in bytes."""
         return self.block.convolution.input.type.size_bytes
 
     @property
     def is_twice(self) -> bool:
-        """Whether elements are taken as sums of two that tensor cores multiply."""
+        """Whether elements are represented as sums of two that tensor cores multiply."""
         return self.size == 4
 
     @property
@@ -67,54 +72,54 @@ class Cut:
 
     @property
     def each(self) -> int:
-        """Elements that are multiplied at a time, along the depth."""
+        """Elements along the depth that are multiplied at a time."""
         return PART_BYTES // self.size
 
     @property
     def channels(self) -> int:
-        """Wide channels of a group; the last ones of all may not be there."""
+        """Wide channels of a group, rounded up; the last ones may not exist."""
         return _channel_parts(self.block) // self.shares * _unit(self.block)
 
     @property
     def across(self) -> int:
-        """Groups that share the columns of a position."""
+        """Number of groups that divide the columns of a position."""
         return steps_of(steps_of(self.block.narrow.columns, COLUMNS), self.parts)
 
     @property
     def tiles(self) -> int:
-        """Groups that share the same wide channels."""
+        """Number of groups with the same wide channels."""
         return self.patch.count * self.across
 
     @property
     def wide_steps(self) -> int:
-        """Of the depth of the first products; 0: there are none."""
+        """Steps of the depth of the expansion; 0 if there is none."""
         return 0 if self.block.wide is None else steps_of(self.block.wide.depth, self.each)
 
     @property
     def narrow_steps(self) -> int:
-        """Of the depth of the last ones, for a group."""
+        """Steps of the depth of a group's projection."""
         return self.channels // self.each
 
     @cached_property
     def wide_warps(self) -> Warps:
-        """Who computes which wide channels."""
+        """Division of the wide channels among warps."""
         choices = (Warps(across=across, down=_WARPS // across) for across in _POWERS)
         return min(choices, key=lambda warps: (self.wide_turns(warps), self.wide_registers(warps)))
 
     def wide_turns(self, warps: Warps) -> int:
-        """How often each of them multiplies 16 rows with 16 columns."""
+        """Returns how often each warp multiplies 16 rows by 16 columns in the expansion."""
         return steps_of(steps_of(self.patch.positions, 16), warps.down) * steps_of(
             self.channels // COLUMNS, warps.across
         )
 
     def wide_registers(self, warps: Warps) -> int:
-        """For weights."""
+        """Returns the number of registers for weights of the expansion."""
         each = self.wide_steps * 4 + self.is_twice * 24
         return steps_of(self.channels // COLUMNS, warps.across) * each if self.wide_steps else 0
 
     @cached_property
     def narrow_warps(self) -> Warps:
-        """Who computes which sums."""
+        """Division of the projection among warps."""
         choices = (
             Warps(across=across, down=down, slices=_WARPS // across // down)
             for across in _POWERS
@@ -124,7 +129,7 @@ class Cut:
         return min(choices, key=lambda warps: (self.narrow_cycles(warps), self.narrow_registers(warps)))
 
     def narrow_cycles(self, warps: Warps) -> int:
-        """About how long they multiply, and add up over slices."""
+        """Estimates the cycles of multiplying, and of adding up over slices."""
         tiles = steps_of(steps_of(self.patch.rows, 16), warps.down) * steps_of(self.parts, warps.across)
         gathered = (
             self.patch.rows * self.parts * COLUMNS * warps.slices // 128 + 200 if warps.slices > 1 else 0
@@ -132,76 +137,79 @@ class Cut:
         return tiles * (steps_of(self.narrow_steps, warps.slices) * 30 + 100) + gathered
 
     def narrow_registers(self, warps: Warps) -> int:
-        """For weights and sums."""
+        """Returns the number of registers for weights and accumulators of the projection."""
         columns = steps_of(self.parts, warps.across)
         rows = steps_of(steps_of(self.patch.rows, 16), warps.down)
         return columns * (steps_of(self.narrow_steps, warps.slices) * 4 + rows * 8 + self.is_twice * 16)
 
     @property
     def registers(self) -> int:
-        """For all weights, and the last sums."""
+        """Number of registers for all weights, and the final accumulators."""
         return self.wide_registers(self.wide_warps) + self.narrow_registers(self.narrow_warps)
 
     @property
     def depth_bytes(self) -> int:
-        """Of a position of what the first products read."""
+        """Bytes of an input position of the expansion; 0 if there is none."""
         return 0 if self.block.wide is None else self.block.wide.depth * self.size
 
     @property
     def copied_bytes(self) -> int:
-        """So many bytes of the input are copied at a time."""
+        """Bytes of the input that are copied at a time."""
         all_channels = self.block.convolution.input.shape[3] * self.size
         return math.gcd(16, self.depth_bytes or math.gcd(all_channels, self.channels * self.size))
 
     @property
     def copies(self) -> set[int]:
-        """Of how many bytes there are copies."""
+        """Sizes in bytes for which copy functions are needed."""
         constants = (4 * value.type.size_bytes for value in self.constants)
         return {self.copied_bytes, self.taps_each, *constants}
 
     @property
     def near_pitch(self) -> int:
-        """Bytes of a position of the input in local memory: such that the banks of neighbours differ."""
+        """Bytes of an input position in local memory, padded against bank conflicts."""
         return self.wide_steps * PART_BYTES + 16
 
     @property
     def wide_pitch(self) -> int:
-        """Bytes of a position of the wide channels, and of what the depthwise convolution makes of it."""
+        """Bytes of a position of the wide channels, and of the depthwise output."""
         return self.channels * self.size + 16
 
     @property
     def taps_each(self) -> int:
-        """Bytes of the weights of a window for four channels, one after another, in rows."""
+        """Bytes of a tap row: consecutive weights of a window for four channels."""
         return 8 if self.size == 2 else 16
 
     @property
     def tap_rows(self) -> int:
-        """How many such rows there are."""
+        """Number of tap rows."""
         depth = self.block.convolution.depth
         return steps_of(depth, 4) + 1 if self.size == 1 else depth
 
     @property
     def near_at(self) -> int:
-        """Where in local memory the input is: behind the wide channels."""
+        """Offset of the input in local memory: behind the wide channels."""
         return self.patch.positions * self.wide_pitch
 
     @property
     def middle_at(self) -> int:
-        """Where in it is what the depthwise convolution gives: in the place of the input, behind the sums of slices, which come later."""
+        """Offset of the depthwise output.
+
+        In place of the input, behind the slices' accumulators.
+        """
         slices = self.narrow_warps.slices
         sums = slices * steps_of(self.patch.rows, 16) * 16 * self.parts * COLUMNS * 4 if slices > 1 else 0
         return max(self.near_at, sums)
 
     @property
     def taps_at(self) -> int:
-        """Where in it the weights of the depthwise convolution are."""
+        """Offset of the depthwise weights."""
         near = steps_of(self.patch.positions, 16) * 16 * self.near_pitch if self.wide_steps else 0
         middle = steps_of(self.patch.rows, 16) * 16 * self.wide_pitch
         return max(self.near_at + near, self.middle_at + middle)
 
     @property
     def constants(self) -> dict[Value, int]:
-        """Those that epilogues read from local memory, and how many elements of each a group does."""
+        """Constants that epilogues read from local memory, with their lengths in a group."""
         return {
             **dict.fromkeys(self.operands.of_channels, self.channels),
             **dict.fromkeys(self.operands.of_columns, self.parts * COLUMNS),
@@ -209,18 +217,18 @@ class Cut:
 
     @property
     def constants_at(self) -> int:
-        """Where in it they are, one after another."""
+        """Offset of these constants."""
         return self.taps_at + self.tap_rows * self.channels // 4 * self.taps_each
 
     @property
     def scratch_bytes(self) -> int:
-        """Local memory."""
+        """Total local memory in bytes."""
         return self.constants_at + sum(
             count * value.type.size_bytes for value, count in self.constants.items()
         )
 
     def cost(self, facts: DeviceFacts) -> float:
-        """About how long it takes, in cycles of a compute unit."""
+        """Estimates the time in cycles of a compute unit."""
         waves = math.ceil(self.tiles * self.shares / facts.compute_units)
         step = 100 if self.is_twice else 50
         wide = self.wide_turns(self.wide_warps) * (400 + self.wide_steps * step) if self.wide_steps else 0
@@ -238,7 +246,10 @@ class Cut:
 
 
 def _unit(block: Block) -> int:
-    """Wide channels that groups share no further: as many as are columns, or multiplied at a time."""
+    """Returns the granularity of shares of the wide channels.
+
+    A block of columns, or a step of the depth.
+    """
     return max(COLUMNS, PART_BYTES // block.convolution.input.type.size_bytes)
 
 
@@ -247,12 +258,12 @@ def _channel_parts(block: Block) -> int:
 
 
 def steps_of(count: int, each: int) -> int:
-    """How many of that size something takes; the last one may not be full."""
+    """Returns the number of steps of a size that cover a count; the last one may be partial."""
     return -(-count // each)
 
 
 def cuts_of(block: Block, operands: Operands, facts: DeviceFacts) -> Iterator[Cut]:
-    """Every cut that fits a device, the best first."""
+    """Yields every tiling that fits a device, the best first."""
     parts = steps_of(block.narrow.columns, COLUMNS)
     steps = _channel_parts(block)
     limit = min(_LOCAL_BYTES, facts.local_memory_bytes)

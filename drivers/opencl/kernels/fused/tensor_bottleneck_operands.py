@@ -1,4 +1,4 @@
-"""What blocks of layers on tensor cores read: weights in the order in which kernels take them, and constants of epilogues."""
+"""Operands of fused blocks on tensor cores: packed weights, and constants of epilogues."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,14 +23,15 @@ from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Operands:
-    """What kernels of a block read, in the order in which it suits them, and what follows their sums.
+    """Operands of a block in packed form, and its epilogues.
 
     Attributes:
-        wide, narrow: columns side by side, see `by_column`.
+        wide, narrow: weights with contiguous columns, see `by_column`.
         taps: the weights of the depthwise convolution.
-        before: the kernels before the last one, with sums of what is stored, by the names that their functions have.
-        project: the last one.
-        of_channels, of_columns: constants that have an element for each wide channel, or column of the output.
+        before: the kernels before the last one, for sums of stored values, by the names of their
+            functions.
+        project: the last kernel.
+        of_channels, of_columns: constants with one element for each wide channel, or output column.
         adds: whether groups can add to the output.
     """
 
@@ -45,7 +46,10 @@ class Operands:
 
 
 def operands_of(block: Block, facts: DeviceFacts) -> Operands | None:
-    """What kernels of a block read; None where there are no tensor cores for its types, or weights are not known."""
+    """Returns the operands of a block.
+
+    None if its types are unsupported, or weights are not constant.
+    """
     convolution = block.convolution
     if block.types not in ({Scalar.INT8}, {Scalar.UINT8}, {Scalar.FLOAT16}, {Scalar.FLOAT32}):
         return None
@@ -79,7 +83,7 @@ def _corrected(kernel: Kernel, product: Product, right: Value) -> Kernel:
 
 
 def _of_columns(kernel: Kernel, others: set[Value]) -> tuple[Value, ...]:
-    """The constants that an epilogue reads one element of for each column, and nothing else; without some."""
+    """Returns the constants, except `others`, that an epilogue reads only per column."""
     found = []
     for value in used_values(kernel):
         loads = [each for each in walk(*kernel.roots) if isinstance(each, Load) and each.value is value]
@@ -103,7 +107,10 @@ def _floats(convolution: DepthwiseConvolution) -> Value | None:
 
 
 def _eight_bits(convolution: DepthwiseConvolution) -> Value | None:
-    """Weights of four taps as one word, a row for each four of them; the last row has what the sums of a channel begin with."""
+    """Packs four taps per word, with a row for each four of them.
+
+    The last row has each channel's initial sum.
+    """
     weights, zero = convolution.weights, convolution.weights_zero
     if weights.constant is None or weights.type not in (Scalar.INT8, Scalar.UINT8):
         return None
@@ -122,15 +129,18 @@ def _eight_bits(convolution: DepthwiseConvolution) -> Value | None:
 
 
 def fragments(right: Value, columns: int, steps: int) -> Value:
-    """A matrix in the order in which tensor cores take it: for each 16 columns and 32 bytes of the depth 16 bytes for each work-item.
+    """Packs a matrix in tensor core order.
 
-    Two multiplications take eight columns each; the sums of columns 4 t and 4 t + 1 are those of the first one, and the other two
-    those of the second one, that the same work-item gets.
+    For each 16 columns and 32 bytes of the depth, 16 bytes per work-item.
+
+    Two multiplications take eight columns each. The accumulators of columns 4 t and 4 t + 1 belong
+    to the first one, those of the other two to the second one, and the same work-item gets all
+    four.
 
     Args:
-        right: columns side by side.
+        right: with contiguous columns.
         columns: at least as many as the matrix has, a multiple of 16.
-        steps: so many times 32 bytes.
+        steps: the depth in multiples of 32 bytes.
     """
     size = right.type.size_bytes
 
@@ -139,7 +149,8 @@ def fragments(right: Value, columns: int, steps: int) -> Value:
         _, given, depth = array.shape
         depth = min(depth, whole.shape[1])
         whole[:given, :depth] = array[0, :, :depth]
-        # Columns: 16, four, two multiplications, two. The depth: 32 bytes, halves of them, four bytes.
+        # Columns: 16, four, two multiplications, two. The depth: 32 bytes, halves of them, four
+        # bytes.
         cut = whole.reshape(columns // 16, 4, 2, 2, steps, 2, 4, 4 // size)
         return cut.transpose(0, 4, 1, 3, 6, 2, 5, 7).reshape(columns // 16, steps, -1)
 

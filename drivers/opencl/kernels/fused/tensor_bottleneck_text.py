@@ -1,6 +1,6 @@
-"""The text of blocks of layers on tensor cores, with `$NAME` for what differs, see `tensor_bottleneck`."""
+"""Text of fused blocks on tensor cores, with `$NAME` for what differs, see `tensor_bottleneck`."""
 
-#: The input comes near, as it is; what lies outside of the image nobody reads.
+#: Copies the input to local memory; positions outside of the image are never read.
 COPIED = """\
 #pragma unroll 1
   for (int e = lid; e < $POSITIONS * ($DEPTH_BYTES / $COPY); e += $ITEMS) {
@@ -11,7 +11,7 @@ COPIED = """\
                           (__global const uchar *)a1 + ((image * $HEIGHT + y) * $WIDTH + x) * $DEPTH_BYTES + k);
   }
 """
-#: The input is the wide channels.
+#: Copies the wide channels, which are the input.
 GIVEN = """\
 #pragma unroll 1
   for (int e = lid; e < $POSITIONS * ($KC * $SIZE / $COPY); e += $ITEMS) {
@@ -24,8 +24,8 @@ GIVEN = """\
       for (int i = 0; i < $COPY; i += 4) *(__local int *)(to + i) = z_zeros;
   }
 """
-#: Sums of 16 rows and some columns, each 16 of them. What sums a product of FLOAT32 takes three of TF32, see `tensor_core`; `@` stands for
-#: what is said only then.
+#: Accumulates 16 rows and some columns, in blocks of 16. FLOAT32 takes three TF32 products, see
+#: `tensor_core`; lines with `@` are only for that.
 PRODUCTS = """\
     @float rest[$COUNT][2][4], part[$COUNT][2][4];
 #pragma unroll
@@ -63,7 +63,7 @@ PRODUCTS = """\
         @if (isfinite($SUMS[j][1][z])) $SUMS[j][1][z] += rest[j][1][z];
       @}
 """
-#: The wide channels: all warps multiply as often as the one that has most to do.
+#: Computes the wide channels: all warps multiply as often as the busiest one.
 EXPANDED = """\
 #pragma unroll 1
   for (int i = 0; i < $WIDE_TILES; ++i) {
@@ -88,7 +88,7 @@ $WIDE_PRODUCTS#pragma unroll
   }
   barrier(CLK_LOCAL_MEM_FENCE);
 """
-#: What is multiplied beyond the depth has to be a number.
+#: Padding beyond the depth must be finite.
 REST = """\
 #pragma unroll 1
   for (int e = lid; e < $POSITIONS * (($WIDE_STEPS * 32 - $DEPTH_BYTES) / 4); e += $ITEMS) {
@@ -96,7 +96,7 @@ REST = """\
     *(__local int *)(near + p * $NEAR_PITCH + $DEPTH_BYTES + word * 4) = 0;
   }
 """
-#: Weights of the first products, for as long as the function runs.
+#: Weights of the expansion, kept for the whole function.
 WIDE_WEIGHTS = """\
   const int wide_across = warp % $WIDE_ACROSS, wide_down = warp / $WIDE_ACROSS;
   uint4 wide_weights[$WIDE_PARTS][$WIDE_STEPS];
@@ -108,7 +108,7 @@ WIDE_WEIGHTS = """\
       wide_weights[j][k] = ${KERNEL}_asked((__global const uint4 *)a4 + (part * $WIDE_STEPS + k) * 32 + lane);
   }
 """
-#: The last sums, where each is one warp's.
+#: Final accumulators, if each belongs to one warp.
 TOTALS = """\
   ${T}4 totals[$NE];
 #pragma unroll
@@ -117,7 +117,7 @@ TOTALS = """\
     totals[e] = (${T}4)(sums[i][j][0][2 * h], sums[i][j][0][2 * h + 1], sums[i][j][1][2 * h], sums[i][j][1][2 * h + 1]);
   }
 """
-#: The last sums, where warps share out the depth: `GATHERED` adds them up.
+#: Final accumulators, if warps split the depth: `GATHERED` adds them up.
 SLICES = """\
   __local $T *all = (__local $T *)scratch;
 #pragma unroll
@@ -133,10 +133,11 @@ SLICES = """\
       }
   barrier(CLK_LOCAL_MEM_FENCE);
 """
-#: Four elements for each work-item, or for some; and where there may be more of them.
+#: Four elements for each of the first work-items; and a loop for larger counts.
 ONE = "if (lid < $COUNT) { const int e = lid;"
 SEVERAL = "for (int e = lid; e < $COUNT; e += $ITEMS) {"
-#: What an epilogue reads for each column: a part of it is in local memory, but called by the places of all.
+#: Copies an epilogue's per-column operand: only a part is in local memory, but it keeps its global
+#: indices.
 NEAR = """\
   __local const $KIND *n$NUMBER = (__local const $KIND *)(scratch + $AT) - $FIRST;
   $EACH
@@ -144,13 +145,14 @@ NEAR = """\
       ${KERNEL}_copy$BYTES(scratch + $AT + e * $BYTES, (__global const uchar *)(a$NUMBER + $FIRST + e * 4));
   }
 """
-#: By bytes that have come to local memory after `KERNEL_NAME_copied` and a barrier.
+#: Copies bytes to local memory; complete after `KERNEL_NAME_copied` and a barrier.
 COPY = """\
 static inline void ${KERNEL}_copy$BYTES(__local uchar *to, __global const uchar *from) {
   asm volatile("cp.async.$CACHE.shared.global [%0], [%1], $BYTES;" :: "r"((uint)(ulong)to), "l"((ulong)from) : "memory");
 }
 """
-#: Four taps of four channels: the taps of each channel side by side, as they are multiplied.
+#: Transposes four taps of four channels, so that the taps of each channel are adjacent for the dot
+#: product.
 TURNED = """\
 static inline uint ${KERNEL}_bytes(const uint first, const uint second, const uint which) {
   uint found;

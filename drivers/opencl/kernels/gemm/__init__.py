@@ -1,1 +1,1 @@
-"""Matrix products and convolutions."""
+"""Kernels for matrix products and convolutions."""

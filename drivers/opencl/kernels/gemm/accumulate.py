@@ -1,6 +1,6 @@
-"""What matrix products of a work-group do with their sums: added up across groups, and stored.
+"""Adds up a work-group's accumulators, across groups if the depth is split, and stores the results.
 
-The text that comes before leaves each work-item with vectors of four sums, side by side along the columns.
+The preceding text leaves each work-item with vectors of four accumulators along the columns.
 """
 
 from dataclasses import dataclass
@@ -10,22 +10,23 @@ from neurald.drivers.opencl.codegen.template import fill
 from neurald.drivers.opencl.kernels.epilogue.epilogue import Epilogue
 from neurald.drivers.opencl.kernels.gemm.gemm_view import Product
 
-#: How many tiles a product may have whose depth is shared out among groups.
+#: Maximum number of tiles of a split-K product.
 MOST_TILES = WORKSPACE_ZEROS // 4
-#: Of how many groups the sums are read at a time.
+#: Number of groups whose accumulators are read at a time.
 _TURN = 8
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sums:
-    """Where a work-item has its sums.
+    """Location of a work-item's accumulators.
 
     Attributes:
         kind: `int` or `float`.
         count: vectors of each work-item.
         vector: the text of vector `e`.
-        at: whether there is a vector `e`; what is to be declared before `row` and `column` of it are known.
-        row, column: of its first sum.
+        guard, before: the condition that vector `e` exists; declarations that `row` and `column` of
+            it need.
+        row, column: the indices of its first element.
         is_first: whether no vector before `e` has the same columns.
     """
 
@@ -41,7 +42,7 @@ class Sums:
 
 
 def share_text(product: Product, *, split: int) -> str:
-    """The statement that says which `tile`, `share` of the depth and `batch` a group has, with no division that is not needed."""
+    """Returns the statement that computes a group's `tile`, `share` of the depth and `batch`."""
     if split == 1 and product.batches == 1:
         return "const int tile = group, share = 0, batch = 0;"
     if split == 1:
@@ -51,7 +52,7 @@ def share_text(product: Product, *, split: int) -> str:
     return "const int tile = group % z_tiles, share = group / z_tiles % z_split, batch = group / (z_tiles * z_split);"
 
 
-#: Every work-item adds up, over all slices, what local memory has of its vectors.
+#: Each work-item adds up its vectors in local memory over all slices.
 GATHERED = """\
   ${T}4 totals[$NE];
 #pragma unroll
@@ -67,9 +68,10 @@ GATHERED = """\
 
 
 def gathered(kind: str, rows: int, columns: int, items: int) -> Sums:
-    """The sums after `GATHERED`."""
+    """Returns the location of the accumulators after `GATHERED`."""
     step = items * 4
-    # Where all vectors of a work-item have the same columns, compilers see that what belongs to those is loaded once.
+    # If all vectors of a work-item have the same columns, compilers load the columns' operands
+    # once.
     is_same = step % columns == 0
     return Sums(
         kind=kind,
@@ -84,7 +86,7 @@ def gathered(kind: str, rows: int, columns: int, items: int) -> Sums:
     )
 
 
-#: Stores the sums of a group; only the last group of a tile goes on, with the sums of all.
+#: Stores the accumulators of a group; only the last group of a tile continues, with the totals.
 _PARTS = """\
   {
     __global uint *count = (__global uint *)workspace + batch * $TILES + tile;
@@ -122,7 +124,7 @@ _PARTS = """\
   }
 """
 
-#: Adds the sums of a group to the output; the first share also adds what the epilogue does.
+#: Adds the accumulators of a group to the output; the first share also adds the epilogue's terms.
 _ADDED = """\
 #pragma unroll
   for (int e = 0; e < $NE; ++e) {
@@ -148,14 +150,17 @@ _STORED = """\
 
 
 def finish(product: Product, after: Epilogue, sums: Sums, *, split: int, adds: bool = False) -> str:
-    """The end of a function that has `group`'s `tile`, `share` and `batch`, and a workspace if the depth is split.
+    """Returns the end of a function, after the code that computes its accumulators.
+
+    The function has `tile`, `share` and `batch`, and a workspace if the depth is split.
 
     Args:
-        product: what is computed.
+        product: the product.
         after: the epilogue.
-        sums: of a work-item.
-        split: how many groups share out the depth.
-        adds: whether each adds its part to the output, by `KERNEL_NAME_add4`, with what `KERNEL_NAME_value4` makes of the first.
+        sums: the location of a work-item's accumulators.
+        split: the number of groups that share the depth.
+        adds: whether each group adds to the output with `KERNEL_NAME_add4`, the first one after
+            `KERNEL_NAME_value4`.
     """
     stored = store_text(product, after)
     names = {
@@ -182,7 +187,7 @@ def finish(product: Product, after: Epilogue, sums: Sums, *, split: int, adds: b
 
 
 def fetch(product: Product, after: Epilogue, sums: Sums) -> str:
-    """Statements that bring near what the epilogue will read, for the time before the sums are known."""
+    """Returns statements that prefetch the epilogue's inputs before the accumulators are known."""
     if not after.has_fetch:
         return ""
     row, column = _position(product)
@@ -208,35 +213,37 @@ _FETCHED = """\
 
 
 def _position(product: Product) -> tuple[str, str]:
-    """Row and column of the output."""
+    """Returns the row and column of the output."""
     if product.batches == 1:
         return "m", "n"
     return f"batch * {product.row_step} + m", f"batch * {product.column_step} + n"
 
 
 def store_text(product: Product, after: Epilogue) -> str:
-    """The statements that store `sum`, of row `m` and columns from `n` of `batch`."""
+    """Returns the statements that store `sum` at row `m` and columns from `n` of `batch`."""
     row, column = _position(product)
     if product.column_step == 0 or product.columns % 4 == 0:
         return after.store4("sum", row, column)
-    # What lies beyond the columns of a batch is the next one's.
+    # Elements beyond the columns of a batch belong to the next one.
     return " ".join(
         f"if (n + {i} < z_columns) {after.store(f'sum.s{i}', row, f'{column} + {i}')}" for i in range(4)
     )
 
 
 def split_cycles(elements: int, split: int) -> float:
-    """About how many cycles it takes that `split` groups share out the depth: the last one reads the sums of all.
+    """Estimates the cycles that a split of the depth costs.
+
+    The last group reads all accumulators.
 
     Args:
         elements: of a tile.
-        split: 1: nothing is shared out.
+        split: the number of groups; 1 if the depth is not split.
     """
     return 1500 + elements * split / 8 if split > 1 else 0
 
 
 def workspace_bytes(product: Product, sums: Sums, *, tiles: int, split: int) -> int:
-    """What the groups of a product need to share out the depth."""
+    """Returns the size of the workspace that a split of the depth needs."""
     if split == 1:
         return 0
     return WORKSPACE_ZEROS + tiles * product.batches * split * sums.count * sums.items * 16

@@ -1,10 +1,11 @@
-"""Steps of both matrices that come into local memory by `cp.async`, several ahead: the text around a loop over steps.
+"""Text of a loop over steps whose operands `cp.async` copies to local memory ahead of time.
 
-What comes before defines `NEURALD_COPY_LEFT(step, stage)` and `NEURALD_COPY_RIGHT(step, stage)`, which copy a step of one matrix, if there
-is such a step. The right one is asked for before the group waits for others (`$AHEAD`), if it is constant.
+The text before it defines `NEURALD_COPY_LEFT(step, stage)` and `NEURALD_COPY_RIGHT(step, stage)`,
+which copy a step of one matrix, if there is such a step. A constant right matrix is requested
+before the grid barrier (`$AHEAD`).
 """
 
-#: Up to the loop; `stage` is where its first step lies.
+#: Text up to the loop; `stage` is the buffer of its first step.
 BEGUN = """\
 #define NEURALD_COPIED asm volatile("cp.async.commit_group;" ::: "memory");
   if ($AHEAD) {
@@ -20,7 +21,7 @@ $FETCH#pragma unroll 1
   }
   int stage = 0;
 """
-#: In the loop, once everybody is done with the step before: another one takes its place.
+#: Inside the loop, when all work-items are done with the previous step: its buffer is reused.
 NEXT = """\
     {
       const int next = stage == 0 ? $STAGES - 1 : stage - 1;
@@ -29,7 +30,7 @@ NEXT = """\
       NEURALD_COPIED
     }
 """
-#: After the loop, which ends with `stage` one further.
+#: After the loop, which ends with `stage` advanced by one.
 ENDED = """\
 #undef NEURALD_COPY_LEFT
 #undef NEURALD_COPY_RIGHT

@@ -1,7 +1,7 @@
-"""Products of what a matrix stores instead of numbers less its zero point: what follows the sums makes up for it.
+"""Corrects products of stored values for the zero point of the left matrix in the epilogue.
 
-What the zero point of the left matrix adds to the sums of a column is the same for all rows. It is taken off them, or where they are
-only added to a bias that is known, off that.
+The zero point of the left matrix adds the same amount to a column's sums in all rows. It is
+subtracted from the sums, or from a constant bias if they are only added to it.
 """
 
 from dataclasses import replace
@@ -21,11 +21,11 @@ from neurald.drivers.opencl.kernels.gemm.packing import packed
 
 
 def corrected(kernel: Kernel, product: Product, right: Value) -> Kernel:
-    """The kernel with sums of what the left matrix stores.
+    """Returns the kernel for sums of the left matrix's stored values.
 
     Args:
         kernel: with a contraction.
-        product: the same, of 8 bits; its left matrix has a zero point.
+        product: the same as a product, of 8 bits; its left matrix has a zero point.
         right: its right matrix without a zero point: (batch, column, depth).
     """
     contraction, zero = kernel.contraction, product.left_zero
@@ -33,7 +33,7 @@ def corrected(kernel: Kernel, product: Product, right: Value) -> Kernel:
     corrections = packed(
         right, ("sums", zero), lambda array: (array.astype(np.int64).sum(axis=2) * zero).astype(np.int32)
     )
-    # From now on what stands for zero is a number like any other.
+    # From here on, the value that represents zero is a number like any other.
     plain: Convolution | MatrixProduct
     if isinstance(contraction, MatrixProduct):
         plain = replace(contraction, left_zero=0)
@@ -43,7 +43,7 @@ def corrected(kernel: Kernel, product: Product, right: Value) -> Kernel:
     where: dict[Expression, Expression] = {}
     if product.column_step or corrections.shape[0] == 1:
         place = column // product.columns, column % product.columns
-        # What may wrap gives something else once it is added up in another order.
+        # Sums that may wrap around cannot be reordered.
         if not any(range_of_sums(each) == range_of_type(product.sum_type) for each in (contraction, plain)):
             where = _less_bias(kernel, corrections)
     else:
@@ -60,7 +60,10 @@ def corrected(kernel: Kernel, product: Product, right: Value) -> Kernel:
 
 
 def _less_bias(kernel: Kernel, corrections: Value) -> dict[Expression, Expression]:
-    """The sum of the contraction's and a bias, by that with another bias; nothing where there is no such."""
+    """Returns the sum of the contraction's result and a bias, mapped to that with a corrected bias.
+
+    Returns nothing if there is no such sum.
+    """
     total: Expression = accumulator(Scalar.INT32)
     users = [each for each in kernel.expressions if total in each.operands]
     if len(users) == 1 and isinstance(users[0], Apply) and users[0].op is Op.CONVERT:

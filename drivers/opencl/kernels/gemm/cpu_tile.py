@@ -1,6 +1,6 @@
-"""Matrix products on processors: a work-item by itself computes a tile, with vectors of sixteen.
+"""Matrix products on CPUs: each work-item computes a tile, with vectors of sixteen.
 
-The rows of a tile are copied side by side first, so that what it multiplies lies in order.
+The rows of a tile are interleaved first, so that the operands are read in order.
 """
 
 import numpy as np
@@ -16,12 +16,16 @@ from neurald.drivers.opencl.kernels.gemm.packing import packed, padded
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
 _COLUMNS = 32
-#: Of the depth, so that what is copied stays in the nearest cache.
+#: Limit on the depth, so that the copy stays in the L1 cache.
 _DEPTH = 256
 
 
 def candidates(kernel: Kernel, product: Product, facts: DeviceFacts) -> list[Source]:
-    """Tiles of several heights; none on a GPU or one that is imitated (with images), nor for a right matrix that is not constant."""
+    """Returns tiles of several heights.
+
+    Returns none on GPUs, on devices with images (imitated GPUs), and for a right matrix that is not
+    constant.
+    """
     if (
         not facts.is_cpu
         or facts.images is not None
@@ -34,7 +38,7 @@ def candidates(kernel: Kernel, product: Product, facts: DeviceFacts) -> list[Sou
 
 
 def _strips(array: np.ndarray, zero: int) -> np.ndarray:
-    """(batch, k, n) as (batch, strip of columns, k, column)."""
+    """Reorders (batch, k, n) into (batch, strip of columns, k, column)."""
     wide = padded(array.reshape(-1, *array.shape[-2:]), 2, _COLUMNS, zero)
     batches, depth, columns = wide.shape
     return wide.reshape(batches, depth, columns // _COLUMNS, _COLUMNS).transpose(0, 2, 1, 3)

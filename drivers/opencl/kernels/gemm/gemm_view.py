@@ -1,9 +1,12 @@
-"""Convolutions and matrix products as one thing: for each batch, rows of one matrix times columns of another.
+"""Views convolutions and matrix products uniformly.
 
-The batches of a convolution are its groups, its rows the positions of all images, and its depth runs over the window, height
-first, then width, then channels. C functions say where an element of the left matrix lies, so that a kernel needs to know
-nothing of windows: `KERNEL_NAME_row_of(batch, m)` gives what there is to know about a row, and `KERNEL_NAME_left(row, k)` the
-place of its element `k`, negative where it is none and counts as zero: beyond the depth, beyond the rows, outside the image.
+Per batch, rows of one matrix times columns of another.
+
+The batches of a convolution are its groups, its rows the positions of all images, and its depth
+runs over the window: height first, then width, then channels. C functions compute the index of an
+element of the left matrix, so that kernels need not know about windows: `KERNEL_NAME_row_of(batch,
+m)` describes a row, and `KERNEL_NAME_left(row, k)` gives the index of its element `k`, negative for
+elements that count as zero: beyond the depth, beyond the rows, outside the image.
 """
 
 import math
@@ -28,7 +31,7 @@ from neurald.drivers.opencl.codegen.kernel_source import NAME
 from neurald.drivers.opencl.codegen.statements import Statements
 from neurald.drivers.opencl.kernels.gemm.packing import packed, padded
 
-#: Of a matrix: so many that their places in bytes are an INT32.
+#: Limit on the elements of a matrix, such that byte offsets fit in an INT32.
 _MOST_ELEMENTS = ((1 << 31) - 1) // 8
 _INTEGERS = (Scalar.INT8, Scalar.UINT8)
 _FLOATS = (Scalar.FLOAT32, Scalar.FLOAT16)
@@ -36,16 +39,19 @@ _FLOATS = (Scalar.FLOAT32, Scalar.FLOAT16)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Product:
-    """A contraction as matrix products.
+    """Contraction as matrix products.
 
     Attributes:
-        right: its element (batch, k, n) or, if `is_right_by_column`, (batch, n, k); columns may be more than `columns`.
-        right_batches: which of `right`'s batches belongs to one; the text of a position in elements.
-        left_row, right_row: how far the rows of the matrices lie from each other.
-        row_step, column_step: how far the rows and columns of a batch lie from those of the one before.
-        is_left_by_row: whether elements that follow one another along the depth lie side by side; else those of rows do.
-        run: so many elements along the depth, from a multiple of it, lie side by side or are all missing.
-        text: of the functions.
+        right: the matrix with elements (batch, k, n) or, if `is_right_by_column`, (batch, n, k); it
+            may have more columns than `columns`.
+        right_base: the text of the index at which `right`'s matrix of a batch begins, in elements.
+        left_row, right_row: the strides between rows of the matrices.
+        row_step, column_step: the offsets between rows and columns of consecutive batches.
+        is_left_by_row: whether adjacent elements along the depth are contiguous; otherwise those of
+            adjacent rows are.
+        run: this many elements along the depth, from a multiple of it, are contiguous or all
+            missing.
+        text: the text of the functions.
     """
 
     left: Value
@@ -70,12 +76,12 @@ class Product:
 
     @property
     def is_integer(self) -> bool:
-        """Whether sums are integers."""
+        """Whether accumulators are integers."""
         return self.sum_type is Scalar.INT32
 
     @property
     def sizes(self) -> dict[str, int]:
-        """The sizes that texts name."""
+        """Sizes that texts refer to."""
         return {
             "rows": self.rows,
             "columns": self.columns,
@@ -86,23 +92,23 @@ class Product:
 
     @property
     def read_by_fours(self) -> tuple[Value, ...]:
-        """Those of the matrices of which the functions of `readers` read four elements at a time."""
+        """Matrices of which the functions of `readers` read four elements at a time."""
         left = (self.left,) if self.run % 4 == 0 else ()
         return (*left, *self.right_by_fours)
 
     @property
     def right_by_fours(self) -> tuple[Value, ...]:
-        """The right matrix, if it is among them."""
+        """Right matrix, if four of its elements are read at a time."""
         return (self.right,) if self.right_row % 4 == 0 else ()
 
     @property
     def multiplications(self) -> int:
-        """How many products are summed."""
+        """Number of multiplications."""
         return self.batches * self.rows * self.columns * self.depth
 
 
 def product_of(kernel: Kernel) -> Product | None:
-    """The contraction of a kernel as matrix products; None where it is none that kernels are written for."""
+    """Returns the contraction of a kernel as matrix products; None if no kernel supports it."""
     contraction = kernel.contraction
     if contraction is None or isinstance(contraction, TopK) or not _is_supported(contraction, kernel):
         return None
@@ -114,7 +120,10 @@ def product_of(kernel: Kernel) -> Product | None:
 
 
 def is_supported(left: Value, right: Value, sums: Value) -> bool:
-    """Whether there are kernels for such operands: floats with sums of floats, or 8 bits with sums of 32."""
+    """Returns True for supported operand types.
+
+    Floats with float sums, or 8 bits with 32-bit sums.
+    """
     types = {left.type, right.type}
     if sums.type is Scalar.FLOAT32:
         is_known = types <= set(_FLOATS)
@@ -128,7 +137,7 @@ def _is_supported(contraction: Contraction, kernel: Kernel) -> bool:
     left, right = contraction.inputs
     is_one = math.prod(right.shape[:-2]) == 1
     if isinstance(contraction, MatrixProduct) and right.constant is not None and not is_one:
-        # There is one for each batch then, see `_by_depth`.
+        # Then there is one matrix for each batch, see `_by_depth`.
         *batch, _, columns = contraction.output.shape
         if math.prod(batch) * contraction.depth * columns > _MOST_ELEMENTS:
             return False
@@ -265,7 +274,7 @@ def _of_matrices(contraction: MatrixProduct) -> Product:
 
 
 def _by_depth(contraction: MatrixProduct, batch: tuple[int, ...]) -> Value:
-    """The right matrix, a constant, as (k, n) if it is the same for all batches, else as (batch, k, n)."""
+    """Returns a constant right matrix as (k, n) if all batches share it, else as (batch, k, n)."""
     right, zero = contraction.right, contraction.right_zero
     is_transposed, is_one = contraction.right_transposed, math.prod(right.shape[:-2]) == 1
 
@@ -280,7 +289,7 @@ def _by_depth(contraction: MatrixProduct, batch: tuple[int, ...]) -> Value:
 
 
 def _batch_text(value: Value, batch: tuple[int, ...], size: int) -> str:
-    """Where the matrix of a batch begins in a value whose batches broadcast."""
+    """Returns the offset of a batch's matrix in a value whose batches broadcast."""
     lengths = value.shape[:-2]
     at = axis(math.prod(batch), "batch")
     places = delinearize(at, batch)[len(batch) - len(lengths) :]
@@ -288,20 +297,22 @@ def _batch_text(value: Value, batch: tuple[int, ...], size: int) -> str:
     known: dict[Expression, str] = {at: "batch"}
     statements = Statements({}, known)
     text = statements.value(position * size)
-    assert not statements.lines  # noqa: S101 - every part of it is used once
+    assert not statements.lines  # noqa: S101 - every subexpression is used once
     return text
 
 
 def readers(product: Product, images: frozenset[Value] = frozenset(), left4: str | None = None) -> str:
-    """The product's functions, and those that read its matrices.
+    """Returns the product's functions, and those that read its matrices.
 
-    `KERNEL_NAME_left4(pointer, row, k)` gives four elements along the depth, `KERNEL_NAME_right4(pointer, base, k, n)` four
-    along whatever lies side by side; what is missing is zero. `..._l1`, `_l4`, `_r1` and `_r4` read at a place.
+    `KERNEL_NAME_left4(pointer, row, k)` gives four elements along the depth,
+    `KERNEL_NAME_right4(pointer, base, k, n)` four contiguous ones; missing elements are zero.
+    `..._l1`, `_l4`, `_r1` and `_r4` read at an index.
 
     Args:
-        product: what is computed.
-        images: the values that are images; functions that read them have an image and its first texel as the pointer.
-        left4: another text for that function.
+        product: the product.
+        images: the values that are images; functions that read them take an image and its first
+            texel as the pointer.
+        left4: replaces the text of that function.
     """
     kind = "int" if product.is_integer else "float"
     left, right = reader(product.left, images), reader(product.right, images)
@@ -317,19 +328,24 @@ def readers(product: Product, images: frozenset[Value] = frozenset(), left4: str
 
 
 def reader(value: Value, images: frozenset[Value]) -> Argument:
-    """How functions that read a value call it: the pointer p, or the image p with the texel s."""
+    """Returns the name of a value in its read functions.
+
+    The pointer p, or the image p with the texel s.
+    """
     return Argument("p", value.type, "s" if value in images else "")
 
 
 def loads(name: str, read: Argument, zero: int, kind: str, size: str = "") -> str:
-    """Functions that read numbers less their zero point: `KERNEL_NAME_<name>1` one, `..4` four at a multiple of four.
+    """Returns functions that read numbers minus their zero point.
+
+    `KERNEL_NAME_<name>1` reads one number, `KERNEL_NAME_<name>4` reads four at a multiple of four.
 
     Args:
-        name: of what is read.
-        read: where from.
-        zero: what stands for zero.
-        kind: `float` or `int`: what is computed with.
-        size: the name of the size that is `zero`, for functions that take sizes.
+        name: the name of the functions.
+        read: the source of the numbers.
+        zero: the zero point.
+        kind: the type of the result, `float` or `int`.
+        size: the name of the size for `zero`, for functions that take sizes.
     """
     less = f" - {f'z_{size}' if size else zero}" if zero else ""
     one, four = read.load("at"), read.load4("at")

@@ -1,6 +1,8 @@
-"""Products with few rows: what counts is to read the right matrix once, in order, with the whole device.
+"""Products with few rows, limited by reading the right matrix.
 
-The work-items of a group share out the depth, and add up by halves what they have.
+It is read once, in order, by the whole device.
+
+The work-items of a group split the depth and combine their sums in a tree.
 """
 
 from neurald.drivers.compiler.ir.kernel import Kernel
@@ -14,20 +16,20 @@ from neurald.drivers.opencl.kernels.gemm.accumulate import store_text
 from neurald.drivers.opencl.kernels.gemm.gemm_view import Product, readers
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
-#: Products with more rows are better cut into tiles.
+#: Products with more rows are better computed in tiles.
 _MAXIMUM_ROWS = 8
-#: Vectors of constants that a work-item keeps in registers while it waits.
+#: Limit on the constant vectors that a work-item holds in registers during a grid barrier.
 _MOST_AHEAD = 16
 
 
 def candidates(kernel: Kernel, product: Product, facts: DeviceFacts) -> list[Source]:
-    """How many work-items lie side by side along the columns."""
+    """Returns sources with different numbers of work-items along the columns."""
     if product.rows > _MAXIMUM_ROWS:
         return []
     items = max(size for size in (256, 64, 16) if size <= facts.max_work_group_size)
     while 16 * items * product.rows > min(facts.local_memory_bytes, 32 * 1024):
         items //= 2
-    # Of four columns each where those lie side by side, else of one.
+    # A work-item computes four columns if these are contiguous, else one.
     lanes = [2, 4, 8, 1] if not product.is_right_by_column else [8, 2, 16]
     return [_source(kernel, product, items, each, facts) for each in lanes if each <= items // 2]
 
@@ -101,7 +103,7 @@ def _source(kernel: Kernel, product: Product, items: int, lanes: int, facts: Dev
     )
 
 
-#: Sums of every row, with `right`: four columns at one position of the depth.
+#: Accumulators of every row, with `right`: four columns at one depth index.
 _ALONG_COLUMNS = """\
 #pragma unroll
       for (int m = 0; m < $ROWS; ++m) {
@@ -109,12 +111,12 @@ _ALONG_COLUMNS = """\
         $PRODUCT
       }"""
 
-#: The same, with four positions of the depth of one column.
+#: The same, with four depth indices of one column.
 _ALONG_DEPTH = """\
 #pragma unroll
       for (int m = 0; m < $ROWS; ++m) { $PRODUCT }"""
 
-#: Constants are asked for before the group waits for what others compute.
+#: Constants are requested before the grid barrier.
 _AHEAD = """\
   ${T}4 ahead[$AHEAD];
 #pragma unroll
@@ -135,7 +137,7 @@ $ADD
   }
 """
 
-#: What is not there yet, several at a time.
+#: Loads that were not requested ahead, several at a time.
 _AFTERWARDS = """\
   if (n < $COLUMNS) {
 #pragma unroll $TURN

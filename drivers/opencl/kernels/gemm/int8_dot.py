@@ -1,16 +1,20 @@
-"""Matrix products of 8 bits by dot products of four bytes, on GPUs that have them: by OpenCL's functions, or NVIDIA's by PTX.
+"""8-bit matrix products with four-byte dot products, on GPUs that have them.
 
-Both matrices are read as words of four bytes that follow one another along the depth. As in `tile`, a group goes along the depth
-in steps, whose words lie in local memory while those of the next step come into registers; work-items sum 4 × 4 elements each, and
-share out the depth of a step where a tile has fewer.
+OpenCL's functions or PTX.
 
-What is multiplied is what is stored, with left - left_zero and right - right_zero multiplied out:
+Both matrices are read as words of four bytes along the depth. As in `tile`, a group iterates over
+the depth in steps, whose words lie in local memory while those of the next step are loaded into
+registers; work-items accumulate 4 × 4 elements each, and split the depth of a step if a tile has
+fewer.
+
+The stored values are multiplied, with left - left_zero and right - right_zero expanded:
 
     Σ (l - lz)(r - rz) = Σ l·r - rz · Σ l - lz · Σ (r - rz)
 
-The second sum takes a dot product with ones for each word of a row, unless the zero point could be taken off constant weights
-without leaving 8 bits; the third one is constant with the weights, or taken in the same way. Missing elements are stored as zero
-points. The functions that saturate are not used: sums wrap around, as they do everywhere else.
+The second sum takes a dot product with ones for each word of a row, unless the zero point can be
+subtracted from constant weights without leaving 8 bits; the third one is constant with the weights,
+or computed in the same way. Missing elements are stored as zero points. The saturating functions
+are not used: sums wrap around, as they do everywhere else.
 """
 
 from collections.abc import Iterator
@@ -35,26 +39,29 @@ from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 _BYTES = 4
 #: Rows and columns of a work-item.
 _ITEM = 4
-#: The first of NVIDIA's GPUs with the instruction.
+#: The first compute capability with the instruction.
 _FIRST_WITH_DP4A = (6, 1)
 _LOCAL_BYTES = 48 * 1024
 _ONES = 0x01010101
-#: The sizes that zero points are.
+#: Sizes that hold zero points.
 _LEFT_ZERO, _RIGHT_ZERO = "z_left_zero", "z_right_zero"
 
 
 class Instruction(Enum):
-    """How a device multiplies and sums four bytes."""
+    """Dot-product instruction of a device."""
 
-    #: The functions of cl_khr_integer_dot_product, or products one by one where the compiler turns out not to know them: those
-    #: of some devices do in the newest OpenCL C only, see `DeviceFacts.build_options`.
+    #: The functions of cl_khr_integer_dot_product. If the compiler does not provide them, single
+    #: products: some compilers do so in the newest OpenCL C only, see `DeviceFacts.build_options`.
     FUNCTION = "function"
-    #: dp4a.
+    #: The PTX instruction dp4a.
     PTX = "ptx"
 
 
 def instruction_of(facts: DeviceFacts) -> Instruction | None:
-    """What a device has; None: nothing of the kind, or no use for it, since processors have kernels of their own."""
+    """Returns the instruction of a device.
+
+    None if it has none, or is a CPU, for which other kernels exist.
+    """
     if facts.is_cpu:
         return None
     if facts.has_dot_product:
@@ -65,7 +72,7 @@ def instruction_of(facts: DeviceFacts) -> Instruction | None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Tiling:
-    """How a product is cut: the tile of a group, its work-items, how many share out a step, and the words of a step."""
+    """Tiling of a product: the tile of a group, its work-items, the slices and words of a step."""
 
     rows: int
     columns: int
@@ -81,7 +88,7 @@ class _Tiling:
 
     @property
     def row_words(self) -> int:
-        """Of the left matrix in local memory, so that those of neighbouring rows lie in different banks."""
+        """Row pitch of the left matrix in local memory, padded against bank conflicts."""
         return self.words + 4
 
     @property
@@ -102,13 +109,14 @@ class _Tiling:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Right:
-    """The right matrix as it is multiplied.
+    """Right matrix as it is multiplied.
 
     Attributes:
-        value: words (batch, word, column) if it is constant, else the matrix as it is.
-        is_signed: whether its bytes are.
-        zero: what is to be taken off them.
-        corrections: the left zero point times the sum of each column; None where that is 0, or not known yet.
+        value: words (batch, word, column) if it is constant, else the matrix unchanged.
+        is_signed: whether its bytes are signed.
+        zero: the zero point to subtract.
+        corrections: the left zero point times the sum of each column; None if that is 0, or not
+            constant.
     """
 
     value: Value
@@ -118,7 +126,10 @@ class _Right:
 
 
 def candidates(kernel: Kernel, product: Product, facts: DeviceFacts) -> list[Source]:
-    """Every tiling that suits, the best first; none where the device or the operands have no dot products."""
+    """Returns every suitable tiling, the best first.
+
+    None if the device or the operands lack dot products.
+    """
     instruction = instruction_of(facts)
     if instruction is None or not product.is_integer or not product.is_left_by_row:
         return []
@@ -146,14 +157,17 @@ def _tilings(items: int) -> Iterator[_Tiling]:
 
 
 def _is_wasteful(tiling: _Tiling, product: Product) -> bool:
-    """Whether a smaller tile does the same."""
+    """Returns True if a smaller tile covers the same."""
     return (tiling.rows > 16 and tiling.rows >= 2 * product.rows) or (
         tiling.columns > 16 and tiling.columns >= 2 * product.columns
     )
 
 
 def _cost(tiling: _Tiling, product: Product, facts: DeviceFacts) -> float:
-    """About how long it takes, in cycles of a compute unit: steps that multiply, or wait for what they read, and the end."""
+    """Estimates the time in cycles of a compute unit.
+
+    Steps limited by arithmetic or memory, and the end.
+    """
     waves = -(-tiling.tiles(product) * product.batches // facts.compute_units)
     arithmetic = tiling.rows * tiling.columns * tiling.words / 64
     memory = (tiling.rows + tiling.columns) * tiling.words * 4 / 32
@@ -172,7 +186,7 @@ def _right(product: Product) -> _Right | None:
         is_signed, zero = True, 0
 
     def words(array: np.ndarray) -> np.ndarray:
-        """(batch, k, n) as (batch, word, n); what is beyond the depth is a zero point."""
+        """Packs (batch, k, n) as (batch, word, n); elements beyond the depth are zero points."""
         less = product.right_zero - zero
         bytes_ = (array.reshape(-1, *array.shape[-2:]).astype(np.int16) - less).astype(
             np.int8 if is_signed else np.uint8
@@ -207,7 +221,7 @@ def _source(
     if right.corrections is not None:
         operands.append(right.corrections)
     is_constant = right.value.constant is not None
-    # A right matrix that is not constant is read word by word, also where it is the left one.
+    # A right matrix that is not constant is read word by word, even if it is also the left one.
     in_texels = operands[1:] if is_constant else []
     if product.run % _BYTES == 0 and right.value is not product.left:
         in_texels.append(product.left)
@@ -310,7 +324,7 @@ def _gathered(tiling: _Tiling) -> Sums:
 
 
 def dot_text(instruction: Instruction, is_left_signed: bool, is_right_signed: bool) -> str:
-    """Functions that add the dot products of a word, and of one with each of four others."""
+    """Returns functions that add the dot products of a word with one other word, and with four."""
     signs = is_left_signed, is_right_signed
     if instruction is Instruction.PTX:
         kinds = ".".join("s32" if each else "u32" for each in signs)
@@ -339,12 +353,12 @@ def dot_text(instruction: Instruction, is_left_signed: bool, is_right_signed: bo
 
 
 def _word_of(zero: str) -> str:
-    """Four times the same byte."""
+    """Returns a word of four equal bytes."""
     return f"(({zero} & 255) * {_ONES}u)"
 
 
 def _left_word(product: Product, read: Argument) -> str:
-    """`KERNEL_NAME_left_word(pointer, row, k)`: four bytes along the depth."""
+    """Returns `KERNEL_NAME_left_word(pointer, row, k)`: four bytes along the depth."""
     head = (
         f"static inline uint KERNEL_NAME_left_word({read.parameter},"
         " const KERNEL_NAME_row row, const int k@PARAMETERS) {\n"
@@ -374,7 +388,7 @@ _RIGHT_HEAD = (
 
 
 def _words_of_constant(read: Argument) -> str:
-    """`KERNEL_NAME_right_words(pointer, base, word, n)`: the words of four columns."""
+    """Returns `KERNEL_NAME_right_words(pointer, base, word, n)`: the words of four columns."""
     return (
         f"{_RIGHT_HEAD.format(read.parameter)}"
         f"  return word < z_words && n < z_right_pitch ? {read.load4('base + word * z_right_pitch + n')}\n"
@@ -383,7 +397,7 @@ def _words_of_constant(read: Argument) -> str:
 
 
 def _words_of_columns(product: Product, right: _Right) -> str:
-    """The same where the columns lie in memory one after another."""
+    """Like `_words_of_constant` for a matrix whose columns are contiguous."""
     lines = []
     for i in range(_ITEM):
         place = f"base + (n + {i}) * z_right_pitch + word * {_BYTES}"
@@ -493,7 +507,7 @@ _LESS_ROW_SUMS = """\
   for (int i = 0; i < $TM; ++i) sums[i] -= (int4)(($RIGHT_ZERO) * row_sums[i]);
 """
 
-#: All bytes of all steps have been summed; what each of them has too much is taken off by one slice.
+#: All bytes of all steps have been summed; one slice subtracts the zero points.
 _LESS_COLUMN_SUMS = """\
   if (slice == 0) column_sums -= (int4)(z_steps * ($KW * 4) * ($RIGHT_ZERO));
 #pragma unroll
@@ -508,7 +522,7 @@ _LESS_CORRECTIONS = """\
   }
 """
 
-#: Puts the sums of all slices into local memory.
+#: Stores the accumulators of all slices in local memory.
 _ALL_SLICES = """\
   __local int *all = (__local int *)scratch;
 #pragma unroll

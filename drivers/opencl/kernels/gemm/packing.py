@@ -1,4 +1,4 @@
-"""Weights in the order in which kernels read them: constants of their own, made once for each layout."""
+"""Packs constant weights into the order in which kernels read them, once for each layout."""
 
 from collections.abc import Callable, Hashable
 from weakref import WeakKeyDictionary
@@ -12,12 +12,12 @@ _packed: "WeakKeyDictionary[Value, dict[Hashable, Value]]" = WeakKeyDictionary()
 
 
 def packed(weights: Value, layout: Hashable, pack: Callable[[np.ndarray], np.ndarray]) -> Value:
-    """Constant weights in another order; the same value for the same weights and layout.
+    """Returns constant weights in another order; the same value for the same weights and layout.
 
     Args:
         weights: with a constant.
-        layout: what tells the orders apart.
-        pack: gives the other order.
+        layout: identifies the order.
+        pack: reorders the array.
     """
     known = _packed.setdefault(weights, {})
     if layout not in known:
@@ -28,7 +28,7 @@ def packed(weights: Value, layout: Hashable, pack: Callable[[np.ndarray], np.nda
 
 
 def padded(array: np.ndarray, dimension: int, multiple: int, fill: int) -> np.ndarray:
-    """The array with a dimension made a multiple of a length."""
+    """Pads a dimension of the array to a multiple."""
     pads = [(0, 0)] * array.ndim
     pads[dimension] = (0, -array.shape[dimension] % multiple)
     return np.pad(array, pads, constant_values=fill)

@@ -1,7 +1,8 @@
-"""Products of floats whose depth work-groups share out, and that those add to the output, in whatever order they are done.
+"""Split-K float GEMM whose work-groups add to the output atomically, in any order.
 
-Nobody waits for the others then, and nobody reads their parts. It takes an epilogue that only adds something, which
-the first share does, and an output that is zero before: a kernel of its own makes it so, at a time when nobody waits for it.
+No group waits for others or reads their partial sums. This requires an epilogue that only adds
+terms, which the first share does, and an output that is zero before: a separate kernel clears it
+early enough that no kernel waits for that.
 """
 
 from neurald.drivers.compiler.ir.expression import AccumulatorRef, Apply, Expression
@@ -17,17 +18,17 @@ from neurald.drivers.opencl.kernels.epilogue.epilogue import computing4, used_va
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.drivers.opencl.platform.reduction_order import Sums
 
-#: Additions to four floats at once came with this generation.
+#: The first compute capability that adds four floats at once.
 _FOUR_AT_ONCE = (9, 0)
 
 
 def is_offered(facts: DeviceFacts) -> bool:
-    """Whether a device adds floats in memory, and may do so in any order."""
+    """Returns True if a device can add floats in memory atomically, and may do so in any order."""
     return facts.is_nvidia_from((7, 0)) and facts.sums is Sums.FAST
 
 
 def is_sum(kernel: Kernel) -> bool:
-    """Whether a kernel gives floats, four at a time, that are the sums of its contraction with something added to them."""
+    """Returns True if a kernel computes vectors of FLOAT32 as its contraction plus other terms."""
     if (
         kernel.output.type is not Scalar.FLOAT32
         or kernel.output_offset is not None
@@ -52,9 +53,12 @@ def _is_sum(body: Expression) -> bool:
 
 
 def adding_text(kernel: Kernel, arguments: Arguments, facts: DeviceFacts) -> str:
-    """The functions `KERNEL_NAME_value4`, see `computing4`, and `KERNEL_NAME_add4`, which adds four floats to those at a pointer."""
+    """Returns the functions `KERNEL_NAME_value4`, see `computing4`, and `KERNEL_NAME_add4`.
+
+    The latter adds four floats to those at a pointer.
+    """
     value4 = computing4(kernel, arguments)
-    assert value4 is not None  # noqa: S101 - the caller has looked
+    assert value4 is not None  # noqa: S101 - the caller has checked this
     if facts.is_nvidia_from(_FOUR_AT_ONCE):
         lines = [
             '  asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" :: "l"((ulong)to), '
@@ -70,11 +74,11 @@ def adding_text(kernel: Kernel, arguments: Arguments, facts: DeviceFacts) -> str
 
 
 def zeros(output: Value, operations: tuple[int, ...]) -> Source:
-    """The kernel that makes an output zero.
+    """Returns the kernel that clears an output.
 
     Args:
         output: of floats, whose number is a multiple of four.
-        operations: that others compute it for.
+        operations: the operations that compute the output.
     """
     count = output.count // 4
     text = (

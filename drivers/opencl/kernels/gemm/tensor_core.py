@@ -1,16 +1,20 @@
-"""Matrix products on the tensor cores of NVIDIA's GPUs, by PTX: halves, FLOAT32 rounded to TF32, and 8 bits.
+"""Matrix products on the tensor cores of NVIDIA GPUs, in PTX.
 
-Rows of both matrices come into local memory 16 bytes at a time (`cp.async`), several steps ahead; where each 16 bytes of a row lie
-depends on the row, so that `ldmatrix` finds those of eight rows in different banks. Every warp multiplies a part of the tile,
-and where there are more warps than parts, several share out the depth of a step. All three types move and multiply the
-same bytes: 32 of a row at a time.
+FLOAT16, FLOAT32 rounded to TF32, and 8 bits.
 
-FLOAT32 that must not be rounded is taken as a sum of two TF32, the second of which has what the first leaves: of their products only
-that of both second ones is left out, 2^-22 of the whole. Products with a second one have sums of their own, which count only
-where the sum of the first ones is finite, since infinity less itself is none.
+Rows of both matrices are copied to local memory 16 bytes at a time (`cp.async`), several steps
+ahead. The chunks of a row are swizzled by its index, so that `ldmatrix` reads eight rows from
+different banks. Every warp computes a part of the tile; if there are more warps than parts, several
+split the depth of a step. All three types move and multiply the same bytes: 32 of a row at a time.
 
-The zero point of 8-bit inputs is multiplied like any other value, also outside of images, and the epilogue makes up for it, see
-`correction`. That of weights is taken off when they are packed, where they still fit 8 bits then.
+FLOAT32 that must not be rounded is represented as a sum of two TF32, the second of which holds the
+remainder of the first. Of the four products only that of both remainders is omitted, 2^-22 of the
+whole. Products with a remainder have separate accumulators, which count only if the main
+accumulator is finite, since infinity minus itself is not.
+
+The zero point of 8-bit inputs is multiplied like any other value, also outside of images, and the
+epilogue corrects for it, see `correction`. That of weights is subtracted when they are packed, if
+they still fit in 8 bits then.
 """
 
 import math
@@ -45,10 +49,10 @@ from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 _LOCAL_BYTES = 48 * 1024
 _ITEMS = 256
 _WARPS = _ITEMS // 32
-#: What a warp multiplies at a time: 32 bytes of each row.
+#: Bytes of each row that a warp multiplies at a time.
 PART_BYTES = 32
 
-#: The instruction for the type of the left matrix.
+#: Instruction for the type of the left matrix.
 MULTIPLY = {
     Scalar.FLOAT16: "m16n8k16.row.col.f32.f16.f16.f32",
     Scalar.FLOAT32: "m16n8k8.row.col.f32.tf32.tf32.f32",
@@ -59,7 +63,10 @@ MULTIPLY = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Tiling:
-    """How a product is cut: tile of a group and of a warp, bytes of a step's row, steps in local memory, groups."""
+    """Tiling of a product.
+
+    Tiles of groups and warps, bytes of a step's row, stages, split of depth.
+    """
 
     rows: int
     columns: int
@@ -82,7 +89,7 @@ class _Tiling:
         return -(-product.rows // self.rows) * -(-product.columns // self.columns)
 
 
-#: Rows, columns, and those of a warp.
+#: Rows and columns of a group, and of a warp.
 _SHAPES = (
     (128, 64, 32, 32),
     (64, 128, 32, 32),
@@ -103,7 +110,10 @@ _SHAPES = (
 def candidates(
     kernel: Kernel, product: Product, facts: DeviceFacts, *, relaxed: bool, has_workspace: bool
 ) -> Iterator[Source]:
-    """Every tiling that suits, the best first; none where there are no tensor cores for such operands."""
+    """Yields every suitable tiling, the best first.
+
+    None if there are no tensor cores for the operands.
+    """
     if not facts.is_nvidia_from((8, 0)):
         return
     right = by_column(product)
@@ -121,7 +131,10 @@ def candidates(
 
 
 def by_column(product: Product) -> Value | None:
-    """The right matrix, columns side by side in memory, of the type that is multiplied; None where there is no such."""
+    """Returns the right matrix with contiguous columns, in the type that is multiplied.
+
+    None if not possible.
+    """
     kind = product.left.type
     if product.is_integer:
         return _eight_bits(product)
@@ -137,7 +150,7 @@ def by_column(product: Product) -> Value | None:
 
 
 def _turned(array: np.ndarray, columns: int, each: int) -> np.ndarray:
-    """Columns side by side, each as long as a multiple of `each` elements."""
+    """Transposes to contiguous columns, each padded to a multiple of `each` elements."""
     return padded(array.reshape(-1, *array.shape[-2:])[:, :, :columns].swapaxes(1, 2), 2, each, 0)
 
 
@@ -163,7 +176,7 @@ def _tilings(product: Product, facts: DeviceFacts, has_workspace: bool) -> Itera
         if (rows > 16 and rows >= 2 * product.rows) or (columns > 16 and columns >= 2 * product.columns):
             continue
         slices = _WARPS * warp_rows * warp_columns // (rows * columns)
-        # A step has at least a part for each slice.
+        # A step has at least one part for each slice.
         length = max(slices * PART_BYTES, 128 if rows + columns <= 128 else 64)
         stages = min(4, _LOCAL_BYTES // ((rows + columns) * length))
         tiling = _Tiling(
@@ -183,13 +196,13 @@ def _tilings(product: Product, facts: DeviceFacts, has_workspace: bool) -> Itera
 
 
 def _cost(tiling: _Tiling, product: Product, facts: DeviceFacts) -> float:
-    """About how long it takes, in cycles of a compute unit."""
+    """Estimates the time in cycles of a compute unit."""
     groups = tiling.tiles(product) * product.batches * tiling.split
     waves = math.ceil(groups / facts.compute_units)
     length = product.depth * product.left.type.size_bytes
     steps = math.ceil(math.ceil(length / tiling.bytes) / tiling.split)
     bytes_of_step = (tiling.rows + tiling.columns) * tiling.bytes
-    # What comes from the device's memory, what warps read from the nearest, and the multiplications.
+    # Loads from device memory, reads from local memory, and multiplications.
     read = _WARPS * (tiling.warp_rows + tiling.warp_columns) * tiling.bytes // tiling.slices
     busy = max(bytes_of_step / 40, read / 128, tiling.rows * tiling.columns * tiling.bytes / 8192)
     latency = 60 + 700 / max(1, tiling.stages - 1)
@@ -258,7 +271,8 @@ def _source(kernel: Kernel, product: Product, right: Value, tiling: _Tiling, *, 
         "split": tiling.split,
         "steps": steps,
         "each": -(-steps // tiling.split),
-        # Four bytes, read from memory they would all be the same ones, for which thousands of work-items would wait.
+        # Four equal bytes: a size, since thousands of work-items would wait for a load of the same
+        # address.
         "zeros": int.from_bytes(bytes((zero & 255,)) * 4, "little", signed=True),
     }
     sums = gathered(kind, tiling.rows, tiling.columns, _ITEMS)

@@ -1,15 +1,17 @@
-"""The text of matrix products on tensor cores, with `$NAME` for what differs, see `tensor_core`."""
+"""Text of matrix products on tensor cores, with `$NAME` for what differs, see `tensor_core`."""
 
 from neurald.drivers.opencl.kernels.gemm.async_copy import BEGUN, ENDED, NEXT
 from neurald.drivers.opencl.kernels.gemm.gemm_view import Product
 
 
 def begun(product: Product, *, is_exact: bool) -> str:
-    """The text of a function up to where its sums are in local memory, with `$FETCH` and names still in it.
+    """Returns the text of a function up to where its accumulators are in local memory.
+
+    It still contains `$FETCH` and other names.
 
     Args:
-        product: what is computed.
-        is_exact: whether FLOAT32 is taken as a sum of two TF32.
+        product: the product.
+        is_exact: whether FLOAT32 is represented as a sum of two TF32.
     """
     is_gathered = product.run % (16 // product.left.type.size_bytes) != 0
     copied = _COPY_LEFT_OR_ZERO if product.left_zero else _COPY_LEFT
@@ -19,12 +21,12 @@ def begun(product: Product, *, is_exact: bool) -> str:
     return text.replace("$SUMS", "step_sums" if is_exact else "sums")
 
 
-#: Sixteen bytes of the left matrix that lie side by side.
+#: Copies sixteen contiguous bytes of the left matrix.
 _COPY_LEFT = """\\
           const int at = ${KERNEL}_left(rows[i], k@SIZES); \\
           ${KERNEL}_copy(to + ${KERNEL}_place(row, chunk), (ulong)(a1 + max(at, 0)), at < 0 ? 0 : 16); \\
        """
-#: The same where what is missing has a zero point; what waits at the next barrier sees that.
+#: The same where missing elements have a zero point; the next barrier makes it visible.
 _COPY_LEFT_OR_ZERO = """\\
           const int at = ${KERNEL}_left(rows[i], k@SIZES); \\
           if (at < 0) \\
@@ -32,7 +34,7 @@ _COPY_LEFT_OR_ZERO = """\\
           else \\
             ${KERNEL}_copy(to + ${KERNEL}_place(row, chunk), (ulong)(a1 + at), 16); \\
        """
-#: Sixteen bytes element by element; what waits at the next barrier sees them.
+#: Gathers sixteen bytes element by element; the next barrier makes them visible.
 _GATHER_LEFT = """\\
           $BITS found[$EACH_CHUNK] __attribute__((aligned(16))); \\
           _Pragma("unroll") for (int e = 0; e < $EACH_CHUNK; ++e) { \\
@@ -42,7 +44,7 @@ _GATHER_LEFT = """\\
           } \\
           *(__local uint4 *)(scratch + (stage) * $STEP + ${KERNEL}_place(row, chunk)) = *(uint4 *)found; \\
        """
-#: What a TF32 leaves of a FLOAT32, as another one.
+#: Splits a FLOAT32 into a TF32 and the remainder as another TF32.
 SPLITTING = """\
 static inline uint ${KERNEL}_rest(uint *value) {
   const uint first = *value & 0xffffe000u;
@@ -62,7 +64,7 @@ static inline uint4 ${KERNEL}_rest4(uint4 *values) {
   return rest;
 }
 """
-#: What FLOAT32 adds to the text.
+#: Additional text for FLOAT32.
 _REST = {
     "$SPLITTING": SPLITTING,
     "$REST_BEGUN": """\
@@ -74,7 +76,7 @@ _REST = {
 #pragma unroll
       for (int z = 0; z < 4; ++z) rest[i][j][z] = 0;
 """,
-    # Tensor cores cut off what does not fit the sum, so they sum only a step.
+    # Tensor cores truncate when they accumulate, so they accumulate one step only.
     "$REST_STEP": """\
     float step_sums[$WM / 16][$WN / 8][4];
 #pragma unroll

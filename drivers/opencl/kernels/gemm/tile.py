@@ -1,11 +1,13 @@
-"""Matrix products by work-groups that compute a tile each, on GPUs.
+"""Matrix products on GPUs with one tile per work-group.
 
-A group goes along the depth in steps; what it needs of both matrices for a step lies in local memory, while the next steps are on
-their way: into registers, or straight into local memory where the device is NVIDIA's (`cp.async`). Every work-item sums a small
-tile in registers. Where the tile has too few elements for all work-items, those share out the depth of a step, and add
-up at the end. Where a product has too few tiles for the device, several groups share out the depth: each stores its sums,
-and the last one to do so adds all of them up, always in the same order. Or each adds its sums to the output (see `split_k`).
-A group asks for the first steps of constants before it waits for what other phases compute (`Source.waits`).
+A group iterates over the depth in steps. A step's operands lie in local memory while the next steps
+are loaded: into registers, or directly into local memory on NVIDIA devices (`cp.async`). Every
+work-item accumulates a small tile in registers. If the tile has too few elements for all
+work-items, these split the depth of a step, and add up at the end. If a product has too few tiles
+for the device, several groups split the depth (split-K): each stores its accumulators, and the last
+one to finish adds all of them up, always in the same order. Or each adds its accumulators to the
+output (see `split_k`). A group requests the first steps of constants before the grid barrier
+(`Source.waits`).
 """
 
 import math
@@ -45,26 +47,26 @@ from neurald.drivers.opencl.kernels.gemm.tile_text import (
 )
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
-#: Local memory that a group may use, where the device has as much.
+#: Limit on a group's local memory, if the device has as much.
 _LOCAL_BYTES = 48 * 1024
-#: Of the steps that are on their way.
+#: Number of steps in flight.
 _STAGES = 4
-#: Groups that may share out the depth if they add to the output.
+#: Maximum number of groups that split the depth and add to the output.
 _MOST_SHARES = 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tiling:
-    """How a product is cut.
+    """Tiling of a product.
 
     Attributes:
         rows, columns: of the tile of a group.
         depth: of a step.
-        item_rows, item_columns: of what a work-item sums.
+        item_rows, item_columns: the elements that a work-item accumulates.
         items: of a group.
-        split: how many groups share out the depth.
-        stages: steps in local memory; 2: the next one comes through registers.
-        adds: whether groups that share out the depth add to the output.
+        split: the number of groups that split the depth.
+        stages: steps in local memory; with 2, the next one is loaded through registers.
+        adds: whether groups that split the depth add to the output.
     """
 
     rows: int
@@ -79,27 +81,30 @@ class Tiling:
 
     @property
     def slices(self) -> int:
-        """How many work-items share out the depth of a step."""
+        """Number of work-items that split the depth of a step."""
         return self.items * self.item_rows * self.item_columns // (self.rows * self.columns)
 
     @property
     def scratch_bytes(self) -> int:
-        """Local memory, for steps and then for sums."""
+        """Local memory for steps, reused for accumulators."""
         step = self.rows * (self.depth + 4) + self.depth * self.columns
         sums = self.slices * self.rows * self.columns if self.slices > 1 else 0
         return 4 * max(self.stages * step, sums, 1)
 
     def tiles(self, product: Product) -> int:
-        """How many tiles one batch has."""
+        """Returns the number of tiles of one batch."""
         return -(-product.rows // self.rows) * -(-product.columns // self.columns)
 
     def steps(self, product: Product) -> int:
-        """How many steps the depth has."""
+        """Returns the number of steps of the depth."""
         return -(-product.depth // self.depth)
 
 
 def _tilings(items: int, *, is_computed: bool) -> Iterator[Tiling]:
-    """What there is to choose from, for groups of that size; more where steps cost more, since left elements are computed."""
+    """Yields the tilings for this group size.
+
+    There are more if left elements are computed, as steps cost more then.
+    """
     if items >= 256:
         yield Tiling(rows=128, columns=128, depth=8, item_rows=8, item_columns=8)
         yield Tiling(rows=128, columns=64, depth=16, item_rows=8)
@@ -126,15 +131,17 @@ def _tilings(items: int, *, is_computed: bool) -> Iterator[Tiling]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ComputedLeft:
-    """A left matrix whose elements are computed when they are read.
+    """Left matrix whose elements are computed when they are read.
 
     Attributes:
-        kernel: what gives it.
-        values: what it is computed from, besides the product's left matrix, which stands for the first of it.
+        kernel: the kernel that defines it.
+        values: the values it is computed from, except the first one, which is the product's left
+            matrix.
         by_fours: those of them that are read four elements at a time.
-        taps: from how many others each is computed.
-        left4: the function `KERNEL_NAME_left4`, for a function with the arguments that are given; it takes all of those.
-        sizes: that it names.
+        taps: the number of elements that each element is computed from.
+        left4: returns the function `KERNEL_NAME_left4` for a kernel function with the given
+            arguments, all of which it takes.
+        sizes: the sizes that it refers to.
     """
 
     kernel: Kernel
@@ -153,7 +160,7 @@ def candidates(
     has_workspace: bool,
     computed: ComputedLeft | None = None,
 ) -> Iterator[Source]:
-    """Every tiling that suits, the best first."""
+    """Yields every suitable tiling, the best first."""
     items = max(size for size in (256, 64, 16) if size <= facts.max_work_group_size)
     if facts.is_cpu:
         items = min(items, 64)
@@ -161,9 +168,9 @@ def candidates(
     asynchronous = facts.is_nvidia_from((8, 0)) and _is_copied(product)
     # It copies from pointers.
     asynchronous = asynchronous and computed is None and facts.images is None
-    # Groups find each other's sums by fences that this generation was the first to have.
+    # Groups exchange accumulators with fences that this generation introduced.
     is_split = has_workspace and facts.is_nvidia_from((7, 0))
-    # Parts that others read cost more than what it costs to compute left elements in fewer groups.
+    # Reading partial sums costs more than computing left elements in fewer groups.
     adds = (
         computed is not None and product.batches == 1 and split_k.is_offered(facts) and split_k.is_sum(kernel)
     )
@@ -193,7 +200,7 @@ def candidates(
 
 
 def _is_copied(product: Product) -> bool:
-    """Whether what is multiplied is what is stored, 16 bytes at a time."""
+    """Returns True if the stored values are multiplied unchanged, 16 bytes at a time."""
     is_plain = product.left.type is product.right.type is Scalar.FLOAT32
     return (
         is_plain
@@ -205,7 +212,7 @@ def _is_copied(product: Product) -> bool:
 
 
 def _is_wasteful(tiling: Tiling, product: Product) -> bool:
-    """Whether a smaller tile does the same."""
+    """Returns True if a smaller tile covers the same."""
     return (tiling.rows > 16 and tiling.rows >= 2 * product.rows) or (
         tiling.columns > 16 and tiling.columns >= 2 * product.columns
     )
@@ -223,7 +230,10 @@ def _splits(tiling: Tiling, product: Product, facts: DeviceFacts) -> list[int]:
 
 
 def _shares(tiling: Tiling, product: Product, facts: DeviceFacts) -> Iterator[int]:
-    """By how many groups the depth may be shared out, if each adds its part to the output; all have something to do."""
+    """Yields the numbers of groups that may split the depth and add to the output.
+
+    None of them is idle.
+    """
     steps, tiles = tiling.steps(product), tiling.tiles(product)
     for shares in range(2, min(steps, _MOST_SHARES) + 1):
         is_even = -(-steps // -(-steps // shares)) == shares
@@ -232,15 +242,18 @@ def _shares(tiling: Tiling, product: Product, facts: DeviceFacts) -> Iterator[in
 
 
 def _cost(tiling: Tiling, product: Product, facts: DeviceFacts, taps: int) -> float:
-    """About how long it takes, in cycles of a compute unit; each left element is computed from so many others."""
+    """Estimates the time in cycles of a compute unit.
+
+    Each left element is computed from `taps` others.
+    """
     groups = tiling.tiles(product) * product.batches * tiling.split
     waves = math.ceil(groups / facts.compute_units)
     steps = -(-tiling.steps(product) // tiling.split)
     work = tiling.rows * tiling.columns * tiling.depth
-    # Multiplications on 128 lanes, what is read from the nearest memory, and what a step waits at least.
+    # Multiplications on 128 lanes, reads of local memory, and the minimum latency of a step.
     arithmetic = work / 64
     memory = (tiling.rows + tiling.columns) * tiling.depth * 4 / 32
-    # Two vectors are read for each tap, by warps that need a cycle for 128 bytes.
+    # Two vectors are read per tap, at 128 bytes per cycle and warp.
     memory += taps * tiling.rows * tiling.depth / 16
     latency = 60 + 700 / (tiling.stages - 1)
     shared = 300 if tiling.adds else split_cycles(tiling.rows * tiling.columns, tiling.split)
@@ -302,7 +315,7 @@ def _source(
 
 
 def _parameters(values: Arguments, has_workspace: bool) -> str:
-    """The parameter list of the function."""
+    """Returns the parameter list of the function."""
     text = values.parameters
     if has_workspace:
         text = text.replace("__global int *status", "__global uchar *workspace, __global int *status")
@@ -371,7 +384,7 @@ def _text(
             LEFT_AT=after.arguments[1].handed_on if computed is None else after.handed_on,
             RIGHT_AT=after.arguments[2].handed_on,
             **_right_places(product, names),
-            # What is constant is asked for before what others compute is there.
+            # Constants are requested before the inputs from other kernels are ready.
             AHEAD=int(product.right.constant is not None),
             WAIT=WAIT,
             FETCH=fetch(product, after, _sums(product, tiling)),
@@ -383,7 +396,7 @@ def _text(
 
 
 def _sums(product: Product, tiling: Tiling) -> Sums:
-    """Where the sums of a work-item are in the end."""
+    """Returns the location of a work-item's accumulators at the end."""
     kind = "int" if product.is_integer else "float"
     if tiling.slices > 1:
         return gathered(kind, tiling.rows, tiling.columns, tiling.items)
@@ -400,7 +413,7 @@ def _sums(product: Product, tiling: Tiling) -> Sums:
 
 
 def _right_places(product: Product, names: dict[str, object]) -> dict[str, str]:
-    """Where a work-item finds four elements of the right matrix, and how it keeps them in local memory."""
+    """Returns the index texts of a work-item's right elements, and their store statement."""
     if product.is_right_by_column:
         kept = "const int n = e / ($KC / 4), k = (e % ($KC / 4)) * 4; " + " ".join(
             f"(buffer)[$BM * $AST + (k + {i}) * $BN + n] = right[i].s{i};" for i in range(4)

@@ -1,9 +1,9 @@
-"""The text of matrix products on tiles, with `$NAME` for what differs, see `tile`."""
+"""Text of tiled matrix products, with `$NAME` for what differs, see `tile`."""
 
 from neurald.drivers.opencl.kernels.gemm.accumulate import GATHERED
 from neurald.drivers.opencl.kernels.gemm.async_copy import BEGUN, ENDED, NEXT
 
-#: Statements that read a step into registers.
+#: Statements that load a step into registers.
 LOAD_LEFT = """\
     _Pragma("unroll") for (int i = 0; i < $NA; ++i) \\
       if ((i + 1) * $ITEMS <= $BM * $KC / 4 || lid + i * $ITEMS < $BM * $KC / 4) \\
@@ -14,7 +14,7 @@ LOAD_RIGHT = """\
       if ((i + 1) * $ITEMS <= $BN * $KC / 4 || e < $BN * $KC / 4) \\
         right[i] = ${KERNEL}_right4($RIGHT_AT, base, (step) * $KC + $RIGHT_K, n0 + $RIGHT_N@SIZES); \\
     }"""
-#: Those that put a step from registers into local memory.
+#: Statements that store a step from registers to local memory.
 KEEP = """\
     _Pragma("unroll") for (int i = 0; i < $NA; ++i) \\
       if ((i + 1) * $ITEMS <= $BM * $KC / 4 || lid + i * $ITEMS < $BM * $KC / 4) \\
@@ -63,7 +63,7 @@ PLACES_BY_COLUMN = """\
   }
 """
 
-#: Multiplies what local memory has of a step.
+#: Multiplies a step in local memory.
 _MULTIPLY = """\
       __local const $T *left_at = buffer + down * $AST + slice * 4;
       __local const $T *right_at = buffer + $BM * $AST + slice * 4 * $BN + across * 4;
@@ -170,7 +170,7 @@ ASYNCHRONOUS = (
 """
 )
 
-#: Puts the sums of all slices into local memory.
+#: Stores the accumulators of all slices in local memory.
 ALL_SLICES = (
     """\
   __local $T *all = steps;

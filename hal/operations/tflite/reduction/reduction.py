@@ -146,7 +146,7 @@ def _rescaled(values: Array, multiplier: int, right: int) -> Array:
     return np.asarray(np.clip((values * multiplier + ((1 << bits) >> 1)) >> bits, *limits))
 
 
-def _fold(function: np.ufunc, start: Callable[[Array], float] | None = None) -> Callable[..., Array]:
+def _reduce(function: np.ufunc, start: Callable[[Array], float] | None = None) -> Callable[..., Array]:
     """Returns a reduction with `start` as its identity, or with the function's own."""
 
     def fold(values: Array, axes: tuple[int, ...]) -> Array:
@@ -220,37 +220,37 @@ DEFINITIONS = (
     _definition(
         OperationType.TFLITE_SUM,
         OperationType.REDUCE_SUM,
-        _reduction(_fold(np.add), _sum_of_stored),
+        _reduction(_reduce(np.add), _sum_of_stored),
         _NUMBER_OR_TRUTH_ROWS,
     ),
     _definition(
         OperationType.TFLITE_REDUCE_PROD,
         OperationType.REDUCE_PROD,
-        _reduction(_fold(np.multiply), _product_of_stored),
+        _reduction(_reduce(np.multiply), _product_of_stored),
         _NUMBER_OR_TRUTH_ROWS,
     ),
     _definition(
         OperationType.TFLITE_REDUCE_MAX,
         OperationType.REDUCE_MAX,
-        _reduction(_fold(np.maximum, lowest)),
+        _reduction(_reduce(np.maximum, lowest)),
         _NUMBER_OR_TRUTH_ROWS,
     ),
     _definition(
         OperationType.TFLITE_REDUCE_MIN,
         OperationType.REDUCE_MIN,
-        _reduction(_fold(np.minimum, highest)),
+        _reduction(_reduce(np.minimum, highest)),
         _NUMBER_OR_TRUTH_ROWS,
     ),
     _definition(
         OperationType.TFLITE_REDUCE_ANY,
         OperationType.REDUCE_ANY,
-        _reduction(_fold(np.logical_or)),
+        _reduction(_reduce(np.logical_or)),
         _TRUTH_ROWS,
     ),
     _definition(
         OperationType.TFLITE_REDUCE_ALL,
         OperationType.REDUCE_ALL,
-        _reduction(_fold(np.logical_and)),
+        _reduction(_reduce(np.logical_and)),
         _TRUTH_ROWS,
     ),
     Definition(

@@ -150,9 +150,9 @@ def test_through_a_daemon(device: OpenClDevice, tmp_path: Path) -> None:
 def test_what_does_not_fit_is_refused(device: OpenClDevice) -> None:
     buffer = OpenClBuffer(device.context, 16, CopyCount())
     for size in (17, 64):
-        with pytest.raises(BadData, match="room for 16"):
+        with pytest.raises(BadData, match="device memory of 16 bytes"):
             buffer.write(HostMemory(bytearray(size)))
-        with pytest.raises(BadData, match="room for 16"):
+        with pytest.raises(BadData, match="device memory of 16 bytes"):
             buffer.read(HostMemory(bytearray(size)))
     with pytest.raises(BadData, match="read-only"):
         buffer.read(HostMemory(bytes(16)))

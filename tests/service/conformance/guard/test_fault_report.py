@@ -46,7 +46,7 @@ def test_the_buffer_that_was_missed(address: int | None, is_write: bool | None, 
         ),
         (
             End(stage=STAGE, fault=fault(None), status=1),
-            "buffers before guard pages: execute: its process ended with SIGSEGV at an address that is not known",
+            "buffers before guard pages: execute: its process ended with SIGSEGV at an unknown address",
         ),
         (
             End(stage=STAGE, fault=None, status=-6, said="free(): invalid pointer"),
@@ -56,7 +56,7 @@ def test_the_buffer_that_was_missed(address: int | None, is_write: bool | None, 
         (End(stage=None, fault=None, status=-200), "its process ended with signal 200"),
         (
             End(stage=STAGE, fault=None, status=-9, was_late=True),
-            "buffers before guard pages: execute: it had not come back after 2.5 s",
+            "buffers before guard pages: execute: it did not return within 2.5 s",
         ),
     ],
 )

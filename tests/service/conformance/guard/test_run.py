@@ -146,7 +146,7 @@ def test_a_call_that_does_not_come_back_is_ended() -> None:
     began = time.monotonic()
     with closing(ProcessRuns("support.devices.faulty_drivers:create_waiting", "faulty", limit_s=0.2)) as runs:
         text = runs.wrong(cases_of(ADD, 1)[0])
-    assert text == "buffers before guard pages: execute: it had not come back after 0.2 s"
+    assert text == "buffers before guard pages: execute: it did not return within 0.2 s"
     assert time.monotonic() - began < 60
 
 

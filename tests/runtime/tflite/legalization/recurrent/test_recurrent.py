@@ -238,4 +238,4 @@ def test_what_is_refused(path: Path) -> None:
         load_tflite(file.write(path))
     assert "diagonals" in str(caught.value)
     assert "the basic cell has 5 and 4" in str(caught.value)
-    assert "operator 4 LSTM: input 18 is no variable" in str(caught.value)
+    assert "operator 4 LSTM: input 18 is not a variable" in str(caught.value)
