@@ -37,10 +37,10 @@ from neurald.drivers.opencl.runtime.persistent_kernel import (
     SYNC_BYTES,
     Phase,
     Region,
+    grid_barrier_text,
     is_offered,
     kernel_text,
     local_size,
-    meeting_text,
 )
 from neurald.hal.model.numbering import operations_name
 from neurald.hal.model.types import Model
@@ -53,7 +53,7 @@ ALIGNMENT = 256
 _ALIGNED = Alignment(read_bytes=16, written_elements=4)
 
 #: Limit on the total size of outputs that are placed behind all other values.
-_MOST_MOVED_BYTES = 1 << 20
+_MAX_MOVED_BYTES = 1 << 20
 
 #: Parameters of a persistent kernel, which the pointers of its phases refer to.
 BUFFERS = "__global uchar *arena, __global const uchar *constants"
@@ -181,7 +181,7 @@ def _compiled(
         alignment=max(ALIGNMENT, facts.alignment_bytes),
     )
     compiled = _assembled(model, assignment, used, facts)
-    return compiled, _objection(compiled.executable, facts)
+    return compiled, _unsupported_reason(compiled.executable, facts)
 
 
 def _with_zeros(
@@ -210,13 +210,16 @@ def _with_zeros(
     return found, held
 
 
-def _objection(executable: Executable, facts: DeviceFacts) -> str:
+def _unsupported_reason(executable: Executable, facts: DeviceFacts) -> str:
     """Returns the reason why the device cannot create the images of an executable; "" if it can."""
     if facts.images is None:
         return ""
     sizes = {Base.ARENA: executable.arena_bytes, Base.CONSTANTS: executable.constants_bytes}
     needed = {(call.places[use.argument].base, use.type) for call in executable.calls for use in call.images}
-    reasons = (facts.images.objection_to_whole(sizes[base], kind) for base, kind in sorted(needed, key=str))
+    reasons = (
+        facts.images.whole_buffer_unsupported_reason(sizes[base], kind)
+        for base, kind in sorted(needed, key=str)
+    )
     return next(filter(None, reasons), "")
 
 
@@ -227,7 +230,7 @@ def _label(source: Source, facts: DeviceFacts) -> str:
     refused = [
         f"a{position} from a buffer ({reason})"
         for position, value in enumerate(source.arguments)
-        if position and (reason := facts.images.objection(value))
+        if position and (reason := facts.images.unsupported_reason(value))
     ]
     read = (
         [f"{', '.join(f'a{position}' for position in source.images)} through images"] if source.images else []
@@ -288,7 +291,7 @@ def _assembled(
         else program_text(
             uses,
             has_fp64=facts.has_fp64,
-            before=meeting_text(is_nvidia=facts.is_nvidia),
+            before=grid_barrier_text(is_nvidia=facts.is_nvidia),
             instead=kernel_text(together.kernel, BUFFERS, phases, least_groups=facts.compute_units),
         ),
     )
@@ -301,7 +304,7 @@ def _with_outputs_last(
     graph = assignment.graph
     written = {graph.aliases.get(kernel.output, kernel.output) for kernel in kernels}
     outputs = [value for value in dict.fromkeys(graph.outputs) if value in written]
-    if sum(value.size_bytes for value in outputs) > _MOST_MOVED_BYTES:
+    if sum(value.size_bytes for value in outputs) > _MAX_MOVED_BYTES:
         return assignment
     places, end = dict(assignment.locations), assignment.arena_bytes
     for value in outputs:

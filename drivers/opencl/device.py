@@ -77,7 +77,7 @@ _TYPES = {
     DeviceKind.ACCELERATOR: DeviceType.ACCELERATOR,
 }
 #: Kernels compute indices in 32 bits.
-_MOST_ELEMENTS = 2**31 - 1
+_MAX_ELEMENTS = 2**31 - 1
 
 
 class OpenClDevice:
@@ -164,14 +164,14 @@ class OpenClDevice:
 
         Operations that have a lowering, with types and sizes that the device supports.
         """
-        return supported_operations(model, self._objection)
+        return supported_operations(model, self._unsupported_reason)
 
-    def _objection(self, graph: Graph) -> str:
+    def _unsupported_reason(self, graph: Graph) -> str:
         for node in graph.nodes:
             for value in (node.output, *node.inputs):
                 if value.type is Scalar.FLOAT64 and not self.facts.has_fp64:
                     return f"{self.facts.name} has no float64"
-                if value.count > _MOST_ELEMENTS or value.size_bytes > self.facts.max_allocation_bytes:
+                if value.count > _MAX_ELEMENTS or value.size_bytes > self.facts.max_allocation_bytes:
                     return f"{list(value.shape)} is too large for {self.facts.name}"
         return top_k_unsupported_reason(graph)
 

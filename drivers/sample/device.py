@@ -15,7 +15,7 @@ from neurald._version import __version__
 from neurald.drivers.sample.artifact import read_artifact
 from neurald.drivers.sample.buffer import allocate
 from neurald.drivers.sample.extension import why_not
-from neurald.drivers.sample.flavour import ALL, FLOAT_FAST, FLOAT_SLOW, MINIMAL, QUANT, Flavour
+from neurald.drivers.sample.flavour import ALL, FLOAT_FAST, FLOAT_SLOW, MINIMAL, QUANT, SampleConfig
 from neurald.drivers.sample.prepared_model import SamplePreparedModel
 from neurald.hal.device import (
     Artifact,
@@ -39,7 +39,7 @@ class SampleDevice:
     Its prepared models run the reference implementations.
 
     Args:
-        flavour: name, performance and supported operations.
+        config: name, performance and supported operations.
         feature_level: the newest operations that it may be asked to run.
     """
 
@@ -50,21 +50,21 @@ class SampleDevice:
     #: One memory with the graph, which decides what is executed, and one with the constants.
     cache_files_needed = CacheFilesNeeded(model=1, data=1)
 
-    def __init__(self, flavour: Flavour, *, feature_level: FeatureLevel = FeatureLevel.LEVEL_8) -> None:
-        self.name = flavour.name
+    def __init__(self, config: SampleConfig, *, feature_level: FeatureLevel = FeatureLevel.LEVEL_8) -> None:
+        self.name = config.name
         self.feature_level = feature_level
-        self._flavour = flavour
+        self._config = config
         #: Vendor extensions, and the names of all extensions: a device is never asked about
         #: operations of others.
-        self.declared_extensions = flavour.extensions
-        self.extensions = (TFLITE, *(extension.name for extension in flavour.extensions))
+        self.declared_extensions = config.extensions
+        self.extensions = (TFLITE, *(extension.name for extension in config.extensions))
 
     def capabilities(self) -> Capabilities:
         """See `Device.capabilities`.
 
         A real driver measures once and caches the figures; these are fixed.
         """
-        return self._flavour.capabilities
+        return self._config.capabilities
 
     def supported_operations(self, model: Model) -> Sequence[Verdict]:
         """See `Device.supported_operations`.
@@ -73,25 +73,27 @@ class SampleDevice:
         """
         return tuple(
             Verdict(ok=not reason, reason=reason)
-            for reason in (self._objection(model, model.main, each) for each in model.main.operations)
+            for reason in (
+                self._unsupported_reason(model, model.main, each) for each in model.main.operations
+            )
         )
 
-    def _objection(self, model: Model, graph: Subgraph, operation: Operation) -> str:
+    def _unsupported_reason(self, model: Model, graph: Subgraph, operation: Operation) -> str:
         """Returns the reason why an operation is not supported, or "".
 
         Control flow is supported if its graphs are; validation has limited their nesting.
         """
-        if extension_of(operation.type) in self._flavour.extensions:
+        if extension_of(operation.type) in self._config.extensions:
             return why_not(model, graph, operation)
         if operation.type not in DEFINITIONS:
             return f"{operation.type.name} has no reference"
-        reason = self._flavour.objection(operation, graph)
+        reason = self._config.unsupported_reason(operation, graph)
         for index in operation.inputs:
             referenced = graph.operands[index].subgraph
             if reason or referenced is None:
                 continue
             inner = model.referenced[referenced]
-            reasons = (self._objection(model, inner, each) for each in inner.operations)
+            reasons = (self._unsupported_reason(model, inner, each) for each in inner.operations)
             reason = next((f"in a graph of {operation.type.name}: {each}" for each in reasons if each), "")
         return reason
 

@@ -14,7 +14,7 @@ from neurald.hal.model.extension import Extension
 from neurald.hal.types import Lifetime, OperandType, Operation, OperationType, Subgraph
 
 #: Returns the reason why an operation of a graph is not supported, for people; "" if it is.
-Objection = Callable[[Operation, Subgraph], str]
+UnsupportedReason = Callable[[Operation, Subgraph], str]
 
 _UNIT = Performance(exec_time=1.0, power_usage=1.0)
 _FLOAT32 = (OperandType.FLOAT32, OperandType.TENSOR_FLOAT32)
@@ -23,19 +23,19 @@ _MINIMAL = (OperationType.ADD, OperationType.CONCATENATION, OperationType.CONV_2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Flavour:
+class SampleConfig:
     """Differences between the sample devices.
 
     Attributes:
         name: the name of the device.
         capabilities: the claimed performance.
-        objection: returns the reason why an operation is not supported.
+        unsupported_reason: returns the reason why an operation is not supported.
         extensions: the vendor extensions that it supports.
     """
 
     name: str
     capabilities: Capabilities
-    objection: Objection
+    unsupported_reason: UnsupportedReason
     extensions: tuple[Extension, ...] = ()
 
 
@@ -66,13 +66,13 @@ def takes_all(operation: Operation, graph: Subgraph) -> str:
     return ""
 
 
-def _of_types(values: tuple[OperandType, ...], words: str) -> Objection:
+def _of_types(values: tuple[OperandType, ...], words: str) -> UnsupportedReason:
     """Supports operations whose tensors have these types or control types.
 
     Control types are those of shapes, axes, indices, conditions and per-channel weights.
     """
 
-    def objection(operation: Operation, graph: Subgraph) -> str:
+    def unsupported_reason(operation: Operation, graph: Subgraph) -> str:
         if operation.type in (OperationType.IF, OperationType.WHILE):
             return f"{operation.type.name} is control flow; it takes {words}"
         tensors = [
@@ -89,7 +89,7 @@ def _of_types(values: tuple[OperandType, ...], words: str) -> Objection:
                 return f"{operation.type.name} with {operand.type.name}; it takes {words}"
         return ""
 
-    return objection
+    return unsupported_reason
 
 
 #: Types of indices, biases, conditions and per-channel weights, which accompany tensors of other
@@ -114,29 +114,29 @@ def _performance(exec_time: float, power_usage: float) -> Performance:
     return Performance(exec_time=exec_time, power_usage=power_usage)
 
 
-FLOAT_FAST = Flavour(
+FLOAT_FAST = SampleConfig(
     name="sample-float-fast",
     capabilities=floating(_performance(0.8, 1.2), _performance(0.7, 1.1)),
-    objection=_takes_floats,
+    unsupported_reason=_takes_floats,
 )
-FLOAT_SLOW = Flavour(
+FLOAT_SLOW = SampleConfig(
     name="sample-float-slow",
     capabilities=floating(_performance(1.3, 0.7), _performance(1.2, 0.6)),
-    objection=_takes_floats,
+    unsupported_reason=_takes_floats,
 )
-QUANT = Flavour(
+QUANT = SampleConfig(
     name="sample-quant",
     capabilities=uniform(_performance(50.0, 1.0)),
-    objection=_of_types(_QUANT8, "8-bit asymmetric tensors only"),
+    unsupported_reason=_of_types(_QUANT8, "8-bit asymmetric tensors only"),
 )
-MINIMAL = Flavour(
+MINIMAL = SampleConfig(
     name="sample-minimal",
     capabilities=floating(_performance(0.4, 0.5), _performance(0.4, 0.5)),
-    objection=_takes_few,
+    unsupported_reason=_takes_few,
 )
-ALL = Flavour(
+ALL = SampleConfig(
     name="sample-all",
     capabilities=uniform(_performance(1.1, 1.1)),
-    objection=takes_all,
+    unsupported_reason=takes_all,
     extensions=(EXTENSION,),
 )

@@ -18,7 +18,7 @@ from neurald.hal.errors import ResourceExhaustedTransient
 from neurald.hal.rpc.transport.status import abort
 
 #: Limit on watches; beyond it, the oldest one is cancelled.
-MAXIMUM_WATCHES = 64
+MAX_WATCHES = 64
 #: Number of threads that notify watches, and the time limit for one notification.
 _TELLERS = 4
 _TELL_S = 10.0
@@ -46,7 +46,7 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
         self._states: dict[str, int] = {}
         # By call, in order of arrival.
         self._watches: dict[grpc.ServicerContext, _Watch] = {}
-        self._telling = Streams(most=MAXIMUM_WATCHES, patience_s=_TELL_S, grace_s=_GRACE_S)
+        self._telling = Streams(most=MAX_WATCHES, patience_s=_TELL_S, grace_s=_GRACE_S)
         self._tellers = ThreadPoolExecutor(_TELLERS, thread_name_prefix="neurald health")
 
     def set(self, service: str, state: int) -> None:
@@ -78,7 +78,7 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
         oldest = None
         with self._lock:
             self._watches[context] = watch
-            if len(self._watches) > MAXIMUM_WATCHES:
+            if len(self._watches) > MAX_WATCHES:
                 oldest = next(iter(self._watches))
                 del self._watches[oldest]
         if oldest is not None:

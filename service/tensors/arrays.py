@@ -109,7 +109,7 @@ _HEADER_LIMIT_BYTES = 1 << 16
 _LENGTH = struct.Struct("<I")
 _COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 #: DEFLATE expands a byte to at most 1032.
-_MOST_EXPANDED = 1032
+_MAX_EXPANDED = 1032
 _LEAST_BYTES = 1 << 10
 
 
@@ -205,7 +205,7 @@ def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, slot: Slo
 
 def _most_bytes(compressed: int) -> int:
     """Returns the maximum size that compressed bytes expand to with NumPy's compression methods."""
-    return _MOST_EXPANDED * compressed + _LEAST_BYTES
+    return _MAX_EXPANDED * compressed + _LEAST_BYTES
 
 
 def _read_header(member: IO[bytes]) -> "tuple[tuple[int, ...], np.dtype[Any]]":

@@ -43,7 +43,7 @@ class Argument:
         return f"{self.space} const {stored(self.type)} *{self.name}"
 
     @property
-    def handed_on(self) -> str:
+    def call_arguments(self) -> str:
         """Arguments of a call that pass it on."""
         return f"{self.name}, {self.first}" if self.first else self.name
 
@@ -117,14 +117,14 @@ class Arguments:
         return f"const int group, const int lid, __local uchar *scratch, {self.pointers}"
 
     @property
-    def handed_on(self) -> str:
+    def call_arguments(self) -> str:
         """All arguments and the status, as arguments of a call."""
-        return ", ".join((*(each.handed_on for each in self.all), "status"))
+        return ", ".join((*(each.call_arguments for each in self.all), "status"))
 
 
 def as_images(values: Iterable[Value], allowed: Images | None) -> frozenset[Value]:
     """Returns those values that a device can read through images, up to its limit per kernel."""
     if allowed is None:
         return frozenset()
-    found = dict.fromkeys(each for each in values if not allowed.objection(each))
+    found = dict.fromkeys(each for each in values if not allowed.unsupported_reason(each))
     return frozenset(islice(found, allowed.most_arguments))

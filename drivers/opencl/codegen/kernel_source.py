@@ -11,9 +11,9 @@ NAME = "KERNEL_NAME"
 #: Bytes at the start of a workspace that hold the kernels' counters.
 WORKSPACE_ZEROS = 16384
 #: Marks the point in a phase of the persistent kernel that must wait for earlier phases. Code
-#: before it may only load constants. The function's parameters end with `MEETING`, and calls that
-#: pass these on end with `HANDED_ON`.
-WAIT, MEETING, HANDED_ON = "NEURALD_WAIT", "NEURALD_MEETING", "NEURALD_HANDED_ON"
+#: before it may only load constants. The function's parameters end with `WAIT_PARAMETERS`, and
+#: calls that pass these on end with `WAIT_ARGUMENTS`.
+WAIT, WAIT_PARAMETERS, WAIT_ARGUMENTS = "NEURALD_WAIT", "NEURALD_MEETING", "NEURALD_HANDED_ON"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

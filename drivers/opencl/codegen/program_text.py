@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from neurald.drivers.compiler.memory.buffer_assignment import Base
 from neurald.drivers.opencl.codegen.dialect import HEAD, functions_for, stored
-from neurald.drivers.opencl.codegen.kernel_source import HANDED_ON, MEETING, NAME, WAIT, Source
+from neurald.drivers.opencl.codegen.kernel_source import NAME, WAIT, WAIT_ARGUMENTS, WAIT_PARAMETERS, Source
 
 #: Separate kernels start when their inputs are ready, so they do not wait.
-NO_MEETING = "".join(f"#define {name}\n" for name in (WAIT, MEETING, HANDED_ON))
+NO_WAIT = "".join(f"#define {name}\n" for name in (WAIT, WAIT_PARAMETERS, WAIT_ARGUMENTS))
 _POINTERS = {Base.ARENA: "arena", Base.CONSTANTS: "constants"}
 
 
@@ -111,5 +111,5 @@ def program_text(
     head = "#define NEURALD_FP64 1\n" if has_fp64 else ""
     own = "\n".join((*functions.values(), *kernels.values(), instead))
     if not before and WAIT in own:
-        before = NO_MEETING
+        before = NO_WAIT
     return f"{head}{HEAD}{functions_for(own)}{before}{own}"

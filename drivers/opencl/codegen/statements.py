@@ -35,7 +35,7 @@ from neurald.drivers.opencl.codegen.dialect import (
 _LONGEST_KEY = 200
 #: Limit on nested parentheses: compilers reject deeper texts (Clang: 256), and operations add a few
 #: of their own.
-_MOST_PARENTHESES = 32
+_MAX_PARENTHESES = 32
 
 
 @dataclass(slots=True)
@@ -110,7 +110,7 @@ class Statements:
         parentheses = 1 + max((self._parentheses.get(each, 0) for each in operands), default=0)
         text = self._text(expression, texts)
         self._depths[expression] = depth
-        is_short = self._is_short(expression) and parentheses <= _MOST_PARENTHESES
+        is_short = self._is_short(expression) and parentheses <= _MAX_PARENTHESES
         if is_short and depth == self._scopes[-1].depth:
             self._texts[expression] = f"({text})"
             self._parentheses[expression] = parentheses

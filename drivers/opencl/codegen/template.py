@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.arguments import Arguments
-from neurald.drivers.opencl.codegen.kernel_source import HANDED_ON, MEETING, NAME, WAIT
+from neurald.drivers.opencl.codegen.kernel_source import NAME, WAIT, WAIT_ARGUMENTS, WAIT_PARAMETERS
 
 #: The beginning of a function, up to its brace.
 FUNCTION = "@FUNCTION\n"
@@ -53,21 +53,21 @@ def resolved(text: str, head: str, sizes: Mapping[str, int], *, is_shared: bool)
     """
     named = set(re.findall(r"\bz_(\w+)", text))
     used = [name for name in sizes if name in named]
-    meeting, waiting = (f" {MEETING}", f" {HANDED_ON}") if WAIT in text else ("", "")
+    parameters, waits = (f" {WAIT_PARAMETERS}", f" {WAIT_ARGUMENTS}") if WAIT in text else ("", "")
     if not is_shared:
         text = re.sub(r"\bz_(\w+)", lambda found: str(sizes[found[1]]), text)
         text = text.replace("@PARAMETERS", "").replace("@SIZES", "")
-        return text.replace(FUNCTION, f"static void {NAME}({head}{meeting}) {{\n")
+        return text.replace(FUNCTION, f"static void {NAME}({head}{parameters}) {{\n")
     taken = "".join(f", const int z_{name}" for name in used)
-    handed_on = "".join(f", z_{name}" for name in used)
-    whole = text.replace("@PARAMETERS", taken).replace("@SIZES", handed_on)
+    size_arguments = "".join(f", z_{name}" for name in used)
+    whole = text.replace("@PARAMETERS", taken).replace("@SIZES", size_arguments)
     whole = whole.replace(
-        FUNCTION, f"static __attribute__((noinline)) void {NAME}({head}{taken}{meeting}) {{\n"
+        FUNCTION, f"static __attribute__((noinline)) void {NAME}({head}{taken}{parameters}) {{\n"
     )
     name = f"neurald_{hashlib.blake2s(whole.encode(), digest_size=8).hexdigest()}"
     arguments_text = ", ".join(part.rsplit(" ", 1)[1].lstrip("*") for part in head.split(", "))
     numbers = "".join(f", {sizes[each]}" for each in used)
     return (
         f"#ifndef {name}_is_there\n#define {name}_is_there\n{whole.replace(NAME, name)}#endif\n"
-        f"static void {NAME}({head}{meeting}) {{\n  {name}({arguments_text}{numbers}{waiting});\n}}\n"
+        f"static void {NAME}({head}{parameters}) {{\n  {name}({arguments_text}{numbers}{waits});\n}}\n"
     )

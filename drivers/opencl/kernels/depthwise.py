@@ -16,7 +16,7 @@ from neurald.drivers.opencl.kernels.gemm.gemm_view import is_supported, loads, r
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
 #: Larger windows are computed in loops instead of unrolled code.
-_MAXIMUM_TAPS = 49
+_MAX_TAPS = 49
 #: With fewer work-items per compute unit, each one computes a single position.
 _FEWEST_ITEMS = 96
 
@@ -66,7 +66,7 @@ def candidates(kernel: Kernel, contraction: DepthwiseConvolution, facts: DeviceF
         return []
     channels, columns = contraction.output.shape[3], contraction.output.shape[2]
     width = 4 if contraction.multiplier == 1 and channels % 4 == 0 else 1
-    is_long = contraction.depth > _MAXIMUM_TAPS
+    is_long = contraction.depth > _MAX_TAPS
     plans = [
         _Plan(contraction, width, positions)
         for positions in ((1,) if is_long else (4, 2, 1))
@@ -143,8 +143,8 @@ def _text(plan: _Plan, after: Epilogue, kind: str) -> str:
         T=vector,
     )
     lines = [f"  for (int o = 0; o < {plan.positions}; ++o) sums[o] = ({vector})(0);"]
-    is_long = contraction.depth > _MAXIMUM_TAPS
-    left, right = after.arguments[1].handed_on, after.arguments[2].handed_on
+    is_long = contraction.depth > _MAX_TAPS
+    left, right = after.arguments[1].call_arguments, after.arguments[2].call_arguments
     written = _looped(plan, kind, left, right) if is_long else _written_out(plan, kind, vector, left, right)
     lines += written
     store = after.store4 if plan.channels == 4 else after.store

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any
 
-from neurald.drivers.opencl.platform.reduction_order import Sums
+from neurald.drivers.opencl.platform.reduction_order import ReductionOrder
 from neurald.drivers.opencl.platform.storage import Images, Storage
 
 #: Facts that no kernel depends on: the position of the device, limits on model sizes, and values
@@ -82,7 +82,7 @@ class DeviceFacts:
     flush_every: int
     most_image_texels: int = 0
     storage: Storage = Storage.BUFFER
-    sums: Sums = Sums.FAST
+    sums: ReductionOrder = ReductionOrder.FAST
     images: Images | None = None
     handle: Any = field(repr=False, compare=False)
 
@@ -99,7 +99,7 @@ class DeviceFacts:
                 self.device_version,
                 self.c_version,
                 *(() if self.storage is Storage.BUFFER else (self.storage.value,)),
-                *(() if self.sums is Sums.FAST else (self.sums.value,)),
+                *(() if self.sums is ReductionOrder.FAST else (self.sums.value,)),
             )
         )
 

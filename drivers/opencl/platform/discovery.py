@@ -16,7 +16,7 @@ from neurald.drivers.opencl.platform.errors import OPENCL, DeviceState
 from neurald.drivers.opencl.platform.images import images_of
 from neurald.drivers.opencl.platform.known_programs import KnownPrograms
 from neurald.drivers.opencl.platform.loader import all_libraries, load
-from neurald.drivers.opencl.platform.reduction_order import sums_wanted
+from neurald.drivers.opencl.platform.reduction_order import wanted_order
 from neurald.drivers.opencl.platform.storage import storage_of
 from neurald.drivers.opencl.settings import process_settings
 from neurald.drivers.settings import Settings
@@ -244,7 +244,7 @@ def _facts(
         flush_every=flush_every(name, device.vendor),
         most_image_texels=_most_image_texels(device),
         storage=storage_of(name, device.vendor, settings, is_gpu=kind is DeviceKind.GPU),
-        sums=sums_wanted(settings),
+        sums=wanted_order(settings),
         handle=device,
     )
 

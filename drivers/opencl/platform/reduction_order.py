@@ -9,7 +9,7 @@ from neurald.hal.errors import UnavailableDevice
 SUMS_VARIABLE = "NEURALD_OPENCL_SUMS"
 
 
-class Sums(Enum):
+class ReductionOrder(Enum):
     """Order in which partial sums of floats are added."""
 
     #: Any order, where that is faster: the rounding of results may differ between runs.
@@ -18,10 +18,10 @@ class Sums(Enum):
     ORDERED = "ordered"
 
 
-def sums_wanted(settings: Settings) -> Sums:
+def wanted_order(settings: Settings) -> ReductionOrder:
     """Returns the order that NEURALD_OPENCL_SUMS selects.
 
     Raises:
         UnavailableDevice: its value is invalid.
     """
-    return settings.choice(SUMS_VARIABLE, Sums, UnavailableDevice) or Sums.FAST
+    return settings.choice(SUMS_VARIABLE, ReductionOrder, UnavailableDevice) or ReductionOrder.FAST

@@ -72,7 +72,7 @@ class Images:
     is_divided: bool
     alignment_bytes: int
 
-    def objection(self, value: Value) -> str:
+    def unsupported_reason(self, value: Value) -> str:
         """Returns the reason why a value cannot be read through an image; "" if it can."""
         if value.type not in self.types:
             return f"no images of {value.type.name}"
@@ -82,7 +82,7 @@ class Images:
         before = -(-self.alignment_bytes // (TEXEL * value.type.size_bytes)) if self.is_divided else 0
         return self._too_long(-(-value.count // TEXEL) + before)
 
-    def objection_to_whole(self, size_bytes: int, kind: Scalar) -> str:
+    def whole_buffer_unsupported_reason(self, size_bytes: int, kind: Scalar) -> str:
         """Returns the reason why a whole buffer cannot be an image of this element type.
 
         Returns "" if it can, or if no such image is needed.

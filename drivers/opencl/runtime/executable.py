@@ -8,11 +8,11 @@ import msgspec
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.memory.buffer_assignment import BufferLocation, Port
 from neurald.drivers.opencl.codegen.kernel_source import Source
-from neurald.drivers.opencl.runtime.persistent_kernel import GAVE_UP
+from neurald.drivers.opencl.runtime.persistent_kernel import ABORTED
 
 #: Offset in the zeroed range of the abort flag of a persistent kernel. The status words of calls
 #: follow it.
-FLAGS = 4 * GAVE_UP
+FLAGS = 4 * ABORTED
 
 
 class ImageUse(msgspec.Struct, frozen=True, array_like=True):

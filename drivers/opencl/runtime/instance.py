@@ -164,7 +164,7 @@ class Instance:
         with self._device.state.guard("dividing the arena"):
             return self._arena.get_sub_region(offset, size_bytes)
 
-    def meets(self, call: Call, groups: int) -> bool:
+    def are_resident(self, call: Call, groups: int) -> bool:
         """Returns True if this many work-groups are resident on the device together.
 
         Raises:

@@ -26,7 +26,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from neurald.drivers.opencl.codegen.kernel_source import HANDED_ON, MEETING, WAIT, Source
+from neurald.drivers.opencl.codegen.kernel_source import WAIT, WAIT_ARGUMENTS, WAIT_PARAMETERS, Source
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
 #: Work-items of a work-group, unless a source with barriers asks for another number.
@@ -39,18 +39,18 @@ _COUNT_PITCH, _WHICH = 8, 16
 #: work-groups per compute unit.
 _FIRST_ONES, _OTHERS, _UNITS, _UNIT_COUNT = 32, 48, 64, 256
 #: Index of the abort flag, in `uint`s. The host clears the whole memory after an abort.
-GAVE_UP: Final = _UNITS + _UNIT_COUNT
+ABORTED: Final = _UNITS + _UNIT_COUNT
 #: Size of the synchronisation memory, which is zero before the first launch; the host clears it
 #: after a failure.
-SYNC_BYTES: Final = 4 * GAVE_UP + 128
+SYNC_BYTES: Final = 4 * ABORTED + 128
 #: Spin limits: about two seconds, and some milliseconds for a trial launch of the barrier alone.
-_PATIENCE, _TRIAL_PATIENCE = 1 << 22, 1 << 15
+_SPIN_LIMIT, _TRIAL_SPIN_LIMIT = 1 << 22, 1 << 15
 #: Value of the barrier counter after an abort: larger than any number that is waited for.
-_ALL_HAVE_COME = 1 << 31
+_RELEASE_ALL = 1 << 31
 #: Some runtimes cannot call functions that contain barriers; there they are inlined.
 _CALLED = "__attribute__((noinline))"
 #: Maximum number of work-groups per compute unit.
-_MOST_PER_UNIT = 4
+_MAX_PER_UNIT = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -130,11 +130,11 @@ def barriers(phases: Sequence[Phase]) -> tuple[bool, ...]:
     found = []
     running: list[Phase] = []
     for phase in phases:
-        meets = any(_conflict(earlier, phase) for earlier in running)
-        if meets:
+        needs_barrier = any(_conflict(earlier, phase) for earlier in running)
+        if needs_barrier:
             running = []
         running.append(phase)
-        found.append(meets)
+        found.append(needs_barrier)
     return tuple(found)
 
 
@@ -144,24 +144,24 @@ def _conflict(first: Phase, second: Phase) -> bool:
     )
 
 
-def resident_groups(facts: DeviceFacts, meet: Callable[[int], bool]) -> int:
+def resident_groups(facts: DeviceFacts, are_resident: Callable[[int], bool]) -> int:
     """Returns how many work-groups can be resident on the device together.
 
     Args:
         facts: the device.
-        meet: launches the kernel with a number of work-groups and no phases; returns False if one
-            aborted.
+        are_resident: launches the kernel with a number of work-groups and no phases; returns False
+            if one aborted.
 
     Returns:
         A multiple of the device's compute units; 0 if not even one work-group per unit fits.
     """
-    for each in range(_MOST_PER_UNIT, 0, -1):
-        if meet(each * facts.compute_units):
+    for each in range(_MAX_PER_UNIT, 0, -1):
+        if are_resident(each * facts.compute_units):
             return each * facts.compute_units
     return 0
 
 
-def meeting_text(*, is_nvidia: bool) -> str:
+def grid_barrier_text(*, is_nvidia: bool) -> str:
     """Returns the functions that the kernels of `kernel_text` call, needed once per program.
 
     Args:
@@ -169,15 +169,15 @@ def meeting_text(*, is_nvidia: bool) -> str:
     """
     return (
         (_MACROS + _PLACE[is_nvidia] + _BARRIER[is_nvidia] + _CALLS + _LEAVE)
-        .replace("$PATIENCE", str(_PATIENCE))
+        .replace("$PATIENCE", str(_SPIN_LIMIT))
         .replace("$COUNT_PITCH", str(_COUNT_PITCH))
         .replace("$WHICH", str(_WHICH))
         .replace("$FIRST_ONES", str(_FIRST_ONES))
         .replace("$OTHERS", str(_OTHERS))
         .replace("$UNITS", str(_UNITS))
         .replace("$UNIT_COUNT", str(_UNIT_COUNT))
-        .replace("$GAVE_UP", str(GAVE_UP))
-        .replace("$ALL_HAVE_COME", f"{_ALL_HAVE_COME}u")
+        .replace("$GAVE_UP", str(ABORTED))
+        .replace("$ALL_HAVE_COME", f"{_RELEASE_ALL}u")
         .replace("$CALLED", _CALLED if is_nvidia else "inline")
     )
 
@@ -185,7 +185,7 @@ def meeting_text(*, is_nvidia: bool) -> str:
 def kernel_text(name: str, parameters: str, phases: Sequence[Phase], *, least_groups: int = 1) -> str:
     """Returns the kernel's text.
 
-    The program must also contain `meeting_text` and the functions of all sources (see
+    The program must also contain `grid_barrier_text` and the functions of all sources (see
     `program_text.function_text`).
 
     Args:
@@ -198,11 +198,11 @@ def kernel_text(name: str, parameters: str, phases: Sequence[Phase], *, least_gr
     items = local_size([phase.source for phase in phases])
     assert items is not None  # noqa: S101 - callers ask
     scratch = max([16, *(phase.source.scratch_bytes for phase in phases)])
-    meetings = barriers(phases)
+    has_grid_barrier = barriers(phases)
     # With one work-group per compute unit, the numbering does not matter. Numbers are only assigned
     # if there are barriers.
     place = "(int)get_group_id(0)"
-    if any(meetings):
+    if any(has_grid_barrier):
         place = (
             f"groups <= {least_groups} ? {place} : neurald_place(sync, groups, lid, (__local int *)scratch)"
         )
@@ -214,35 +214,35 @@ def kernel_text(name: str, parameters: str, phases: Sequence[Phase], *, least_gr
         f"  const int first = {place};",
         # The highest bit selects the counter; the rest is the count to wait for.
         f"  uint target = sync[{_WHICH}] << 31;",
-        f"  if (phases == 0) neurald_meet(sync, target += groups, lid, {_TRIAL_PATIENCE});",
+        f"  if (phases == 0) neurald_meet(sync, target += groups, lid, {_TRIAL_SPIN_LIMIT});",
     ]
-    for number, (phase, meets) in enumerate(zip(phases, meetings, strict=True)):
+    for number, (phase, needs_barrier) in enumerate(zip(phases, has_grid_barrier, strict=True)):
         lines.append(f"  if (phases > {number}) {{")
-        if meets and phase.source.waits:
+        if needs_barrier and phase.source.waits:
             lines += ["    target += groups;", "    neurald_arrive(sync, target, lid);"]
-        elif meets:
-            lines.append(f"    neurald_meet(sync, target += groups, lid, {_PATIENCE});")
+        elif needs_barrier:
+            lines.append(f"    neurald_meet(sync, target += groups, lid, {_SPIN_LIMIT});")
         elif phase.source.has_barriers and number:
             # Local memory may still be read by the previous phase; a grid barrier includes the wait
             # for that.
             lines.append("    barrier(CLK_LOCAL_MEM_FENCE);")
-        lines += [*_phase_lines(phase, items, meets=meets, least_groups=least_groups), "  }"]
+        lines += [*_phase_lines(phase, items, needs_barrier=needs_barrier, least_groups=least_groups), "  }"]
     lines += ["  neurald_leave(sync, target, first, lid);", "}", ""]
     return "\n".join(lines)
 
 
-def _phase_lines(phase: Phase, items: int, *, meets: bool, least_groups: int) -> list[str]:
+def _phase_lines(phase: Phase, items: int, *, needs_barrier: bool, least_groups: int) -> list[str]:
     source = phase.source
     is_alone = source.groups <= least_groups
     pointers = [*phase.pointers, *((phase.workspace,) if source.workspace_bytes else ()), phase.status]
     if source.waits:
         # Only the first of a work-group's groups has to wait.
         awaited = "target" if is_alone else "group == first ? target : 0"
-        pointers += ["sync", awaited if meets else "0"]
+        pointers += ["sync", awaited if needs_barrier else "0"]
     call = "{}({}, {}, scratch, {});".format(source.name, "{}", "{}", ", ".join(pointers))
     if source.has_barriers:
         idle = f"    if (first >= {source.groups}) neurald_idle(sync, target, lid);"
-        others = (idle,) if meets and source.waits else ()
+        others = (idle,) if needs_barrier and source.waits else ()
         if is_alone:
             return [*others, f"    if (first < {source.groups}) {call.format('first', 'lid')}"]
         return [
@@ -288,8 +288,8 @@ static inline int neurald_place(__global uint *sync, const int groups, const int
 #: Functions that wait by themselves do so between their independent part and the rest; target 0
 #: means that there is no wait.
 _MACROS = f"""\
-#define {MEETING} , __global uint *sync, const uint target
-#define {HANDED_ON} , sync, target
+#define {WAIT_PARAMETERS} , __global uint *sync, const uint target
+#define {WAIT_ARGUMENTS} , sync, target
 #define {WAIT} if (target) neurald_wait(sync, target, lid, $PATIENCE);
 """
 _ARRIVE_HEAD = """\

@@ -17,7 +17,12 @@ from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.runtime.executable import Call, image_uses
 from neurald.drivers.opencl.runtime.instance import allocate, bound_launch, clear
 from neurald.drivers.opencl.runtime.launcher import CommandList, Launch
-from neurald.drivers.opencl.runtime.persistent_kernel import SYNC_BYTES, kernel_text, local_size, meeting_text
+from neurald.drivers.opencl.runtime.persistent_kernel import (
+    SYNC_BYTES,
+    grid_barrier_text,
+    kernel_text,
+    local_size,
+)
 from neurald.drivers.opencl.runtime.program import Program
 from neurald.hal.accounting.account import charge
 from neurald.hal.errors import DeadObject, Error
@@ -72,7 +77,7 @@ def trials_of(sources: Sequence[Source], facts: DeviceFacts, *, is_resident: boo
             )
             for source, call in zip(sources, calls, strict=True)
         ]
-        before, instead = meeting_text(is_nvidia=facts.is_nvidia), "".join(repeated)
+        before, instead = grid_barrier_text(is_nvidia=facts.is_nvidia), "".join(repeated)
         calls = [_phases_call(source, facts) for source in sources]
     text = program_text(
         [(source, _bases(source)) for source in sources],

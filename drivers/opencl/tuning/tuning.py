@@ -224,7 +224,7 @@ def faster(device: DeviceContext, compiled: Compiled) -> tuple[Executable, Progr
         combined = Program.from_source(device, compiled.persistent_text)
         alone = finish()
     trial = Instance(device, msgspec.structs.replace(single, persistent=call), combined, constants)
-    most = resident_groups(device.facts, lambda count: trial.meets(call, count))
+    most = resident_groups(device.facts, lambda count: trial.are_resident(call, count))
     trial.close()
     ways = [(single, alone)]
     for groups in range(device.facts.compute_units, most + 1, device.facts.compute_units):

@@ -24,8 +24,8 @@ _START_LIMIT_S = 120.0
 #: Time that the process may take beyond a call's time limit.
 _SPARE_S = 5.0
 #: Longer answers are refused.
-_MOST_BYTES = 1 << 31
-_MOST_SAID = 300
+_MAX_BYTES = 1 << 31
+_MAX_SAID = 300
 _DECODER: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
 
 
@@ -126,7 +126,7 @@ class GuardProcess:
             msgspec.DecodeError: the bytes are not a message.
         """
         (length,) = struct.unpack("<Q", self._read(8, deadline_s))
-        if length > _MOST_BYTES:
+        if length > _MAX_BYTES:
             raise _Ended
         return _DECODER.decode(self._read(length, deadline_s))
 
@@ -164,8 +164,8 @@ class GuardProcess:
 
     def _last_line(self) -> str:
         """Returns the last line that the process wrote to its standard error."""
-        begin = max(0, os.fstat(self._said).st_size - _MOST_SAID)
-        lines = os.pread(self._said, _MOST_SAID, begin).decode("utf-8", "replace").split("\n")
+        begin = max(0, os.fstat(self._said).st_size - _MAX_SAID)
+        lines = os.pread(self._said, _MAX_SAID, begin).decode("utf-8", "replace").split("\n")
         return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
     def close(self) -> None:

@@ -17,7 +17,7 @@ from neurald.service.conformance.guard.message import FoundOutput, GuardedCase, 
 from neurald.service.conformance.guard.process import GuardProcess
 
 #: After this many ends no further process is started: each takes about a second.
-_MOST_ENDS = 32
+_MAX_ENDS = 32
 
 
 class GuardedRuns(Protocol):
@@ -84,8 +84,8 @@ class ProcessRuns:
         if isinstance(found, End):
             self.close()
             self._ends += 1
-            if self._ends == _MOST_ENDS:
-                self.refusal = f"not used after the driver had ended {_MOST_ENDS} processes"
+            if self._ends == _MAX_ENDS:
+                self.refusal = f"not used after the driver had ended {_MAX_ENDS} processes"
             return described(found, self._limit_s)
         if found.error:
             return f"buffers {found.placement}: {found.error}"

@@ -31,7 +31,7 @@ _ENDS_WITHIN_S = 0.25
 _OPERATIONS_LATE = 3.0
 #: An execution is long if it takes this many times the limit for ending it.
 _LONG = 4.0
-_MOST_OPERATIONS = 384
+_MAX_OPERATIONS = 384
 _PROBED = 4
 _LIMIT_S = 60.0
 _CHAINS_TRIED = 12
@@ -107,7 +107,7 @@ def long_run(subject: Subject) -> LongRun:
         each_s = _seconds(subject, chain, _PROBED) / _PROBED
         may_go_on_s = max(_ENDS_WITHIN_S, _OPERATIONS_LATE * each_s)
         count = int(np.ceil(_LONG * may_go_on_s / max(each_s, 1e-6)))
-        if count > _MOST_OPERATIONS:
+        if count > _MAX_OPERATIONS:
             continue
         prepared = subject.device.prepare_model(chain.model(count), _patient())
         request = _request(chain)

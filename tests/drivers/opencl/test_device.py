@@ -273,7 +273,7 @@ def test_float64_needs_a_device_that_has_it(opencl: DeviceContext) -> None:
     graph = builder.finish(builder.top_k(builder.input(5, type=Scalar.FLOAT64), 1, prefers_lower_index=True))
     for has_fp64 in (False, True):
         device = OpenClDevice(dataclasses.replace(opencl.facts, has_fp64=has_fp64))
-        assert ("no float64" in device._objection(graph)) != has_fp64
+        assert ("no float64" in device._unsupported_reason(graph)) != has_fp64
 
 
 def test_allocated_memory_serves_the_roles_that_it_is_for(device: OpenClDevice, cpu: nd.Device) -> None:

@@ -22,7 +22,7 @@ from neurald.drivers.opencl.device import OpenClDevice, create
 from neurald.drivers.opencl.kernels.select import candidates
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.drivers.opencl.platform.discovery import DeviceContext
-from neurald.drivers.opencl.platform.reduction_order import Sums
+from neurald.drivers.opencl.platform.reduction_order import ReductionOrder
 from neurald.drivers.opencl.platform.storage import STORAGE_VARIABLE, Storage
 from neurald.drivers.opencl.prepared_model import OpenClPreparedModel
 from neurald.drivers.opencl.runtime.executable import ImageUse
@@ -53,7 +53,7 @@ def facts_of(opencl: DeviceContext) -> DeviceFacts:
     """The device as one whose kernels read images."""
     if not opencl.facts.most_image_texels:
         pytest.skip(f"{opencl.facts.name} has no images of buffers")
-    return replace(opencl.facts, storage=Storage.IMAGE, sums=Sums.ORDERED)
+    return replace(opencl.facts, storage=Storage.IMAGE, sums=ReductionOrder.ORDERED)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -48,7 +48,7 @@ def test_a_daemon_whose_serving_thread_has_no_memory_ends(tmp_path: Path) -> Non
 
 
 def test_who_watches_health_for_longest_gives_way(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health, "MAXIMUM_WATCHES", 3)
+    monkeypatch.setattr(health, "MAX_WATCHES", 3)
     with grpc.insecure_channel(daemon.address) as channel:
         stub = health_pb2_grpc.HealthStub(channel)
         watches = []

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from support.devices.fakes import FakePreparedModel
 
 from neurald.drivers.sample import device as drivers_sample
-from neurald.drivers.sample.flavour import Flavour
+from neurald.drivers.sample.flavour import SampleConfig
 from neurald.hal.device import (
     Capabilities,
     ExecuteOptions,
@@ -42,10 +42,12 @@ class SampleDevice(drivers_sample.SampleDevice):
             while_performance=default,
         )
 
-        def objection(operation: Operation, graph: Subgraph) -> str:
+        def unsupported_reason(operation: Operation, graph: Subgraph) -> str:
             return "" if supports(operation.type) else "not on this device"
 
-        super().__init__(Flavour(name=name, capabilities=capabilities, objection=objection))
+        super().__init__(
+            SampleConfig(name=name, capabilities=capabilities, unsupported_reason=unsupported_reason)
+        )
         self.prepared: list[Model] = []
 
     def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:  # type: ignore[override]

@@ -10,7 +10,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.dialect import functions_for, stored
 from neurald.drivers.opencl.codegen.kernel_source import NAME, WORKSPACE_ZEROS, Source
-from neurald.drivers.opencl.codegen.program_text import NO_MEETING
+from neurald.drivers.opencl.codegen.program_text import NO_WAIT
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.drivers.opencl.platform.discovery import choose, discover
 from neurald.drivers.opencl.platform.images import image_over
@@ -37,7 +37,7 @@ def program_of(source: Source) -> str:
     return "\n".join(
         (
             functions_for(source.text),
-            NO_MEETING,
+            NO_WAIT,
             source.text.replace(NAME, source.name),
             f"__kernel __attribute__((reqd_work_group_size({source.local_size}, 1, 1)))",
             f"void run({', '.join((*pointers, '__global int *status'))}) {{",

@@ -46,9 +46,9 @@ class Epilogue:
     numbers: Mapping[str, int]
 
     @property
-    def handed_on(self) -> str:
+    def call_arguments(self) -> str:
         """Pointers as arguments of a call."""
-        return self.arguments.handed_on
+        return self.arguments.call_arguments
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -57,11 +57,11 @@ class Epilogue:
 
     def store(self, total: str, row: str, column: str) -> str:
         """Returns the statement that stores one element."""
-        return f"{NAME}_store({total}, {row}, {column}, {self.handed_on}@SIZES);"
+        return f"{NAME}_store({total}, {row}, {column}, {self.call_arguments}@SIZES);"
 
     def store4(self, total: str, row: str, column: str) -> str:
         """Returns the statement that stores up to four elements of a row from `column` on."""
-        return f"{NAME}_store4({total}, {row}, {column}, {self.handed_on}@SIZES);"
+        return f"{NAME}_store4({total}, {row}, {column}, {self.call_arguments}@SIZES);"
 
     def fetch4(self, row: str, column: str, is_first: str = "1") -> str:
         """Returns the PTX prefetch of what `store4` will read; "" if there is none.
@@ -72,7 +72,9 @@ class Epilogue:
                 rows share.
         """
         return (
-            f"{NAME}_fetch4({row}, {column}, {is_first}, {self.handed_on}@SIZES);" if self.has_fetch else ""
+            f"{NAME}_fetch4({row}, {column}, {is_first}, {self.call_arguments}@SIZES);"
+            if self.has_fetch
+            else ""
         )
 
 
@@ -220,7 +222,7 @@ class _Writer:
             holds = statements.value(condition)
             statements.lines.append(f"  if (!{holds}) *status = {code};")
         element = statements.value(self.body)
-        call = f"{NAME}_element(sum, row, column, {self.arguments.handed_on}@SIZES)"
+        call = f"{NAME}_element(sum, row, column, {self.arguments.call_arguments}@SIZES)"
         return "\n".join(
             (
                 self._head("element", self.kind, computed(self.stored_as)),
@@ -237,13 +239,14 @@ class _Writer:
     def one_by_one(self, is_aligned: bool) -> str:
         """Computes four elements one by one."""
         elements = [
-            f"{NAME}_element(sum.s{i}, row, column + {i}, {self.arguments.handed_on}@SIZES)" for i in range(4)
+            f"{NAME}_element(sum.s{i}, row, column + {i}, {self.arguments.call_arguments}@SIZES)"
+            for i in range(4)
         ]
         if is_aligned:
             lines = [self._stored4(f"({computed(self.stored_as)}4)({', '.join(elements)})")]
         else:
             lines = [
-                f"  if (column + {i} < z_length) {NAME}_store(sum.s{i}, row, column + {i}, {self.arguments.handed_on}@SIZES);"
+                f"  if (column + {i} < z_length) {NAME}_store(sum.s{i}, row, column + {i}, {self.arguments.call_arguments}@SIZES);"
                 for i in range(4)
             ]
         return "\n".join((self._head("store4", f"{self.kind}4"), *lines, "}", ""))

@@ -16,7 +16,7 @@ from neurald.drivers.opencl.kernels.epilogue.epilogue import computing4, fetchin
 from neurald.drivers.opencl.kernels.gemm.gemm_view import Product, is_supported, product_of
 
 #: Larger windows are better computed once.
-_MOST_TAPS = 25
+_MAX_TAPS = 25
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,7 +61,7 @@ def block_of(expand: Kernel | None, depthwise: Kernel, project: Kernel) -> Block
     convolution = depthwise.contraction
     if not isinstance(convolution, DepthwiseConvolution) or convolution.multiplier != 1:
         return None
-    if convolution.depth > _MOST_TAPS:
+    if convolution.depth > _MAX_TAPS:
         return None
     narrow, wide = _plain_product(project), None if expand is None else _plain_product(expand)
     if narrow is None or narrow.left is not depthwise.output:

@@ -34,13 +34,13 @@ _ITEMS = 256
 #: Limit on a group's local memory.
 _LOCAL_BYTES = 48 * 1024
 #: Maximum number of wide channels of a group.
-_MOST_CHANNELS = 64
+_MAX_CHANNELS = 64
 #: Maximum number of rows of four columns per work-item: each takes a vector register.
-_MOST_ROWS = 20
+_MAX_ROWS = 20
 #: Maximum number of output positions of a group.
-_MOST_POSITIONS = 256
+_MAX_POSITIONS = 256
 #: Maximum number of work-items that split the depth of a sum.
-_MOST_SLICES = 8
+_MAX_SLICES = 8
 #: Positions for which a work-item computes wide channels at a time.
 _POSITIONS = 2
 #: Maximum number of candidates.
@@ -50,7 +50,7 @@ _BEFORE = ("wide", "left")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Cut:
+class _Tiling:
     """Work of a group: a part of an image, from some of the wide channels."""
 
     block: Block
@@ -71,7 +71,7 @@ class _Cut:
     @property
     def slices(self) -> int:
         """Number of work-items that split the depth of each vector."""
-        most = min(_MOST_SLICES, self.wide.depth // 4)
+        most = min(_MAX_SLICES, self.wide.depth // 4)
         return next((each for each in (8, 4, 2) if each <= most and each * self.tasks <= _ITEMS), 1)
 
     @property
@@ -80,12 +80,12 @@ class _Cut:
         return -(-self.patch.rows // (_ITEMS // (self.block.narrow.right_row // 4)))
 
     @property
-    def near_pitch(self) -> int:
+    def input_pitch(self) -> int:
         """Pitch of an input position in local memory, padded against bank conflicts."""
         return self.wide.depth + 4
 
     @property
-    def narrow_weights_at(self) -> int:
+    def narrow_weights_offset(self) -> int:
         """Offset of the projection's weights in floats.
 
         Behind partial sums and the depthwise output.
@@ -94,26 +94,26 @@ class _Cut:
         return max(parts, self.patch.rows) * self.channels
 
     @property
-    def wide_at(self) -> int:
+    def wide_offset(self) -> int:
         """Offset of the wide channels: behind the input, and what replaces it."""
-        later = self.narrow_weights_at + self.channels * self.block.narrow.right_row
-        return max(self.patch.positions * self.near_pitch, later)
+        later = self.narrow_weights_offset + self.channels * self.block.narrow.right_row
+        return max(self.patch.positions * self.input_pitch, later)
 
     @property
-    def wide_weights_at(self) -> int:
+    def wide_weights_offset(self) -> int:
         """Offset of the expansion's weights."""
-        return self.wide_at + self.patch.positions * self.channels
+        return self.wide_offset + self.patch.positions * self.channels
 
     @property
-    def taps_at(self) -> int:
+    def taps_offset(self) -> int:
         """Offset of the depthwise weights."""
-        return self.wide_weights_at + self.wide.depth * self.channels
+        return self.wide_weights_offset + self.wide.depth * self.channels
 
     @property
     def scratch_bytes(self) -> int:
         """Total local memory in bytes."""
         taps = self.block.convolution.depth
-        return 4 * (self.taps_at + taps * self.channels)
+        return 4 * (self.taps_offset + taps * self.channels)
 
     def cost(self, facts: DeviceFacts) -> float:
         """Estimates the time in cycles of a compute unit."""
@@ -156,19 +156,21 @@ def _is_offered(block: Block) -> bool:
 def _sources(block: Block, wide: Product, facts: DeviceFacts) -> Iterator[Source]:
     limit = min(_LOCAL_BYTES, facts.local_memory_bytes)
     most = 5 * facts.compute_units // 2
-    cuts = [
-        _Cut(block=block, wide=wide, patch=patch, channels=channels)
-        for patch in patches(block.convolution, most_rows=_MOST_POSITIONS, most=most)
-        for channels in range(4, min(_MOST_CHANNELS, wide.columns) + 1, 4)
+    tilings = [
+        _Tiling(block=block, wide=wide, patch=patch, channels=channels)
+        for patch in patches(block.convolution, most_rows=_MAX_POSITIONS, most=most)
+        for channels in range(4, min(_MAX_CHANNELS, wide.columns) + 1, 4)
         if wide.columns % channels == 0 and patch.count * (wide.columns // channels) <= most
     ]
-    fitting = [cut for cut in cuts if cut.scratch_bytes <= limit and cut.rows_each <= _MOST_ROWS]
-    for cut in sorted(fitting, key=lambda cut: cut.cost(facts))[:_CHOICES]:
-        yield _source(cut, facts)
+    fitting = [
+        tiling for tiling in tilings if tiling.scratch_bytes <= limit and tiling.rows_each <= _MAX_ROWS
+    ]
+    for tiling in sorted(fitting, key=lambda tiling: tiling.cost(facts))[:_CHOICES]:
+        yield _source(tiling, facts)
 
 
-def _source(cut: _Cut, facts: DeviceFacts) -> Source:
-    block, wide = cut.block, cut.wide
+def _source(tiling: _Tiling, facts: DeviceFacts) -> Source:
+    block, wide = tiling.block, tiling.wide
     used = dict.fromkeys(value for kernel in block.kernels for value in used_values(kernel))
     values = arguments(
         block.project.output,
@@ -176,59 +178,59 @@ def _source(cut: _Cut, facts: DeviceFacts) -> Source:
         tuple(used),
     )
     return Source(
-        text=resolved(_text(cut, values, facts), values.parameters, {}, is_shared=facts.is_nvidia),
+        text=resolved(_text(tiling, values, facts), values.parameters, {}, is_shared=facts.is_nvidia),
         arguments=values.values,
-        groups=cut.patch.count * cut.shares,
+        groups=tiling.patch.count * tiling.shares,
         local_size=_ITEMS,
-        scratch_bytes=cut.scratch_bytes,
+        scratch_bytes=tiling.scratch_bytes,
         adds=True,
         has_barriers=True,
-        label=f"bottleneck, {cut.patch.lines} x {cut.patch.length} positions and {cut.channels} channels, split by {cut.shares} and {cut.slices}, added",
+        label=f"bottleneck, {tiling.patch.lines} x {tiling.patch.length} positions and {tiling.channels} channels, split by {tiling.shares} and {tiling.slices}, added",
         operations=tuple(sorted({each for kernel in block.kernels for each in kernel.operations})),
     )
 
 
-def _text(cut: _Cut, values: Arguments, facts: DeviceFacts) -> str:
-    block = cut.block
-    convolution, wide, narrow = block.convolution, cut.wide, block.narrow
+def _text(tiling: _Tiling, values: Arguments, facts: DeviceFacts) -> str:
+    block = tiling.block
+    convolution, wide, narrow = block.convolution, tiling.wide, block.narrow
     before = [named(name, kernel, values) for name, kernel in zip(_BEFORE, block.kernels[:2], strict=True)]
     names = {
-        **cut.patch.names,
-        "TILES": cut.patch.count,
-        "KC": cut.channels,
-        "QC": cut.channels // 4,
+        **tiling.patch.names,
+        "TILES": tiling.patch.count,
+        "KC": tiling.channels,
+        "QC": tiling.channels // 4,
         "DEPTH": wide.depth,
-        "NEAR_PITCH": cut.near_pitch,
+        "NEAR_PITCH": tiling.input_pitch,
         "WIDE_PITCH": wide.right_row,
         "COLUMNS": narrow.columns,
         "NARROW_PITCH": narrow.right_row,
         "EACH": _POSITIONS,
-        "TASKS": cut.tasks,
-        "SLICES": cut.slices,
-        "RM": cut.rows_each,
+        "TASKS": tiling.tasks,
+        "SLICES": tiling.slices,
+        "RM": tiling.rows_each,
         "DOWN": _ITEMS // (narrow.right_row // 4),
         "ITEMS": _ITEMS,
-        "WIDE_AT": cut.wide_at,
-        "WIDE_WEIGHTS_AT": cut.wide_weights_at,
-        "NARROW_WEIGHTS_AT": cut.narrow_weights_at,
-        "TAPS_AT": cut.taps_at,
+        "WIDE_AT": tiling.wide_offset,
+        "WIDE_WEIGHTS_AT": tiling.wide_weights_offset,
+        "NARROW_WEIGHTS_AT": tiling.narrow_weights_offset,
+        "TAPS_AT": tiling.taps_offset,
         "TAP_COUNT": convolution.depth,
-        "TAP_WEIGHTS": values[3].handed_on,
-        "INPUT": values[1].handed_on,
-        "WIDE_WEIGHTS": values[2].handed_on,
-        "TAPS": _taps(cut),
-        "NARROW_WEIGHTS": values[4].handed_on,
-        "HANDED_ON": values.handed_on,
+        "TAP_WEIGHTS": values[3].call_arguments,
+        "INPUT": values[1].call_arguments,
+        "WIDE_WEIGHTS": values[2].call_arguments,
+        "TAPS": _taps(tiling),
+        "NARROW_WEIGHTS": values[4].call_arguments,
+        "HANDED_ON": values.call_arguments,
         "WAIT": WAIT,
         "WIDE_PRODUCTS": _products("sums[q]"),
         "NARROW_PRODUCTS": _products("sums[i]"),
     }
     text = _TEXT
     for name, piece in {
-        "$PRODUCTS": _SHARED if cut.slices > 1 else _ALONE,
+        "$PRODUCTS": _SHARED if tiling.slices > 1 else _ALONE,
         "$FETCH": _fetch(block, before, values),
         "$PLACE": PLACE,
-        "$INSIDE": cut.patch.inside("m / $LENGTH", "m % $LENGTH"),
+        "$INSIDE": tiling.patch.inside("m / $LENGTH", "m % $LENGTH"),
         "$OUTPUT_ROW": _OUTPUT_ROW,
     }.items():
         text = text.replace(name, piece)
@@ -248,14 +250,16 @@ def _fetch(block: Block, before: Sequence[Named], values: Arguments) -> str:
     lines = []
     for name, functions in zip(_BEFORE, before, strict=True):
         if functions.has_fetch:
-            lines.append(f"  if (lid < $QC) {NAME}_{name}_fetch4(0, k0 + lid * 4, 1, {values.handed_on});")
+            lines.append(
+                f"  if (lid < $QC) {NAME}_{name}_fetch4(0, k0 + lid * 4, 1, {values.call_arguments});"
+            )
     if fetching4(block.project, values):
         lines += [
             "  if (share == 0) {",
             "#pragma unroll 1",
             "    for (int e = lid; e < $ROWS * ($COLUMNS / 4); e += $ITEMS) {",
             "      const int m = e / ($COLUMNS / 4), n = e % ($COLUMNS / 4) * 4;",
-            f"      if ($INSIDE) {NAME}_fetch4($OUTPUT_ROW, n, m == 0, {values.handed_on});",
+            f"      if ($INSIDE) {NAME}_fetch4($OUTPUT_ROW, n, m == 0, {values.call_arguments});",
             "    }",
             "  }",
         ]
@@ -266,17 +270,17 @@ def _products(total: str) -> str:
     return " ".join(multiply_add("float", total, f"(float4)(part.s{k})", f"right[{k}]") for k in range(4))
 
 
-def _taps(cut: _Cut) -> str:
+def _taps(tiling: _Tiling) -> str:
     """Returns statements that add the window whose first position is at `from` to `sum`."""
     return "\n".join(
         "    "
         + multiply_add(
             "float",
             "sum",
-            f"*(__local const float4 *)(from + {place * cut.channels})",
-            f"*(__local const float4 *)(taps + {number * cut.channels} + c)",
+            f"*(__local const float4 *)(from + {place * tiling.channels})",
+            f"*(__local const float4 *)(taps + {number * tiling.channels} + c)",
         )
-        for number, place in enumerate(cut.patch.taps())
+        for number, place in enumerate(tiling.patch.taps())
     )
 
 

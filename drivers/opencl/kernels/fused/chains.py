@@ -16,7 +16,7 @@ from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
 #: Without measurements, pairs are fused up to this many columns: the recomputation for each tile of
 #: them costs little.
-_MOST_COLUMNS = 64
+_MAX_COLUMNS = 64
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,7 +48,7 @@ def chains_of(graph: FusedGraph, kernels: Sequence[Kernel], facts: DeviceFacts) 
     for position, following in readers.items():
         sources = _pair(kernels[position], kernels[following], facts)
         if sources:
-            is_likely = kernels[following].output.shape[-1] <= _MOST_COLUMNS
+            is_likely = kernels[following].output.shape[-1] <= _MAX_COLUMNS
             pairs.append(Chain(members=(position, following), sources=sources, is_likely=is_likely))
         for before in (each for each, reader in readers.items() if reader == position):
             members = (before, position, following)

@@ -21,7 +21,7 @@ from neurald.drivers.opencl.kernels.gemm.gemm_view import is_supported, loads, p
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
 #: Larger windows are better computed once.
-_MOST_TAPS = 9
+_MAX_TAPS = 9
 
 
 def candidates(
@@ -42,7 +42,7 @@ def candidates(
         return ()
     if first.output.shape != depthwise.output.shape or first.output in used_values(second):
         return ()
-    is_small = depthwise.depth <= _MOST_TAPS
+    is_small = depthwise.depth <= _MAX_TAPS
     is_plain = depthwise.multiplier == 1 and depthwise.output.type is Scalar.FLOAT32 and product.run % 4 == 0
     if not is_small or not is_plain or not is_supported(depthwise.input, depthwise.weights, depthwise.output):
         return ()
@@ -94,7 +94,7 @@ def _left4(first: Kernel, depthwise: DepthwiseConvolution, arguments: Arguments)
     """Computes four channels of a depthwise output, including its epilogue."""
     value4 = computing4(first, arguments)
     assert value4 is not None  # noqa: S101 - the caller has checked this
-    source, weights = arguments[1].handed_on, arguments.by_value[depthwise.weights].handed_on
+    source, weights = arguments[1].call_arguments, arguments.by_value[depthwise.weights].call_arguments
     lines = [
         value4.text.replace(f"{NAME}_value4", f"{NAME}_left_value4").replace("z_length", "z_channels"),
         loads("w", reader(depthwise.weights, arguments.images), 0, "float"),
@@ -116,5 +116,5 @@ def _left4(first: Kernel, depthwise: DepthwiseConvolution, arguments: Arguments)
         f"  {multiply_add('float', 'sum', f'x{number}', f'{NAME}_w4({weights}, {number} * z_channels + k)')}"
         for number in range(len(taps))
     ]
-    lines += [f"  return {NAME}_left_value4(sum, row.row, k, {arguments.handed_on}@SIZES);", "}", ""]
+    lines += [f"  return {NAME}_left_value4(sum, row.row, k, {arguments.call_arguments}@SIZES);", "}", ""]
     return "\n".join(lines)

@@ -29,12 +29,18 @@ from neurald.drivers.opencl.kernels.epilogue.epilogue import Epilogue, epilogue,
 from neurald.drivers.opencl.kernels.fused import tensor_bottleneck_text as texts
 from neurald.drivers.opencl.kernels.fused.block import Named, block_of, named
 from neurald.drivers.opencl.kernels.fused.patch import PLACE
-from neurald.drivers.opencl.kernels.fused.tensor_bottleneck_cut import COLUMNS, ITEMS, Cut, cuts_of, steps_of
+from neurald.drivers.opencl.kernels.fused.tensor_bottleneck_cut import (
+    COLUMNS,
+    ITEMS,
+    FusedBlockTiling,
+    steps_of,
+    tilings_of,
+)
 from neurald.drivers.opencl.kernels.fused.tensor_bottleneck_operands import fragments, operands_of
 from neurald.drivers.opencl.kernels.gemm import split_k
 from neurald.drivers.opencl.kernels.gemm.accumulate import (
     GATHERED,
-    Sums,
+    AccumulatorLayout,
     fetch,
     finish,
     gathered,
@@ -69,78 +75,84 @@ def candidates(
     operands = None if block is None else operands_of(block, facts)
     if block is None or operands is None:
         return ()
-    return LazySources(_source(cut, facts) for cut in islice(cuts_of(block, operands, facts), _CHOICES))
+    return LazySources(
+        _source(tiling, facts) for tiling in islice(tilings_of(block, operands, facts), _CHOICES)
+    )
 
 
-def _source(cut: Cut, facts: DeviceFacts) -> Source:
-    block, operands = cut.block, cut.operands
+def _source(tiling: FusedBlockTiling, facts: DeviceFacts) -> Source:
+    block, operands = tiling.block, tiling.operands
     weights = [
         operands.taps,
         fragments(
-            operands.narrow, cut.across * cut.parts * COLUMNS, steps_of(cut.channels * cut.shares, cut.each)
+            operands.narrow,
+            tiling.column_groups * tiling.column_blocks * COLUMNS,
+            steps_of(tiling.channels * tiling.shares, tiling.depth_step),
         ),
     ]
     source = block.convolution.input
     if block.wide is not None and operands.wide is not None:
         source = block.wide.left
-        weights.append(fragments(operands.wide, cut.channels * cut.shares, cut.wide_steps))
+        weights.append(fragments(operands.wide, tiling.channels * tiling.shares, tiling.wide_steps))
     used = dict.fromkeys(
         value for kernel in (*operands.before.values(), operands.project) for value in used_values(kernel)
     )
     values = arguments(block.project.output, (source, *weights), tuple(used))
-    inner = replace(values, near=frozenset(cut.constants))
+    inner = replace(values, near=frozenset(tiling.constants))
     functions = {name: named(name, kernel, inner) for name, kernel in operands.before.items()}
     after = epilogue(operands.project, inner, is_vector=True, is_fetched=True)
-    sums = _sums(cut)
+    sums = _sums(tiling)
     narrow = block.narrow
     head = values.parameters
-    has_workspace = cut.shares > 1 and not cut.adds
+    has_workspace = tiling.shares > 1 and not tiling.adds
     if has_workspace:
         head = head.replace("__global int *status", "__global uchar *workspace, __global int *status")
     whole = "".join(
         (
             *(each.text for each in functions.values()),
             after.text,
-            split_k.adding_text(operands.project, inner, facts) if cut.adds else "",
-            _dots(cut, facts) if narrow.is_integer else "",
-            fill(_function(cut, functions, after, sums), **_names(cut, inner, sums)),
-            finish(narrow, after, sums, split=cut.shares, adds=cut.adds),
+            split_k.adding_text(operands.project, inner, facts) if tiling.adds else "",
+            _dots(tiling, facts) if narrow.is_integer else "",
+            fill(_function(tiling, functions, after, sums), **_names(tiling, inner, sums)),
+            finish(narrow, after, sums, split=tiling.shares, adds=tiling.adds),
         )
     )
     sizes: dict[str, int] = {**narrow.sizes, **after.sizes}
     for each in functions.values():
         sizes |= each.sizes
     sizes |= {
-        "tiles": cut.tiles,
-        "split": cut.shares,
+        "tiles": tiling.tiles,
+        "split": tiling.shares,
         "zeros": int.from_bytes(bytes((block.convolution.input_zero & 255,)) * 4, "little", signed=True),
     }
     kinds = "bottleneck" if block.wide is not None else "depthwise and products"
     return Source(
         text=resolved(whole, head, sizes, is_shared=True),
         arguments=values.values,
-        groups=cut.tiles * cut.shares,
+        groups=tiling.tiles * tiling.shares,
         local_size=ITEMS,
-        scratch_bytes=cut.scratch_bytes,
+        scratch_bytes=tiling.scratch_bytes,
         workspace_bytes=workspace_bytes(
-            narrow, sums, tiles=cut.tiles, split=cut.shares if has_workspace else 1
+            narrow, sums, tiles=tiling.tiles, split=tiling.shares if has_workspace else 1
         ),
-        adds=cut.adds,
+        adds=tiling.adds,
         has_barriers=True,
-        label=f"tensor cores{', twice' if cut.is_twice else ''}, {kinds}, {cut.patch.lines} x {cut.patch.length} positions and {cut.parts * COLUMNS} columns, split by {cut.shares}"
-        f" and {cut.narrow_warps.slices}{', added' if cut.adds else ''}",
+        label=f"tensor cores{', twice' if tiling.is_twice else ''}, {kinds}, {tiling.patch.lines} x {tiling.patch.length} positions and {tiling.column_blocks * COLUMNS} columns, split by {tiling.shares}"
+        f" and {tiling.narrow_warps.slices}{', added' if tiling.adds else ''}",
         operations=tuple(sorted({each for kernel in block.kernels for each in kernel.operations})),
     )
 
 
-def _dots(cut: Cut, facts: DeviceFacts) -> str:
+def _dots(tiling: FusedBlockTiling, facts: DeviceFacts) -> str:
     """Returns functions for the depthwise convolution of integers."""
     instruction = instruction_of(facts)
     assert instruction is not None  # noqa: S101 - every device with tensor cores has one
-    return dot_text(instruction, cut.block.convolution.input.type is Scalar.INT8, True)
+    return dot_text(instruction, tiling.block.convolution.input.type is Scalar.INT8, True)
 
 
-def _function(cut: Cut, functions: Mapping[str, Named], after: Epilogue, sums: Sums) -> str:
+def _function(
+    tiling: FusedBlockTiling, functions: Mapping[str, Named], after: Epilogue, sums: AccumulatorLayout
+) -> str:
     """Returns the function up to where its accumulators are known, and what it calls.
 
     The text still contains names.
@@ -150,23 +162,23 @@ def _function(cut: Cut, functions: Mapping[str, Named], after: Epilogue, sums: S
         after: the epilogue of the last one.
         sums: the location of a work-item's accumulators.
     """
-    narrow = cut.block.narrow
+    narrow = tiling.block.narrow
     fetched = "".join(
         f"  if (lid < $KC / 4 && k0 + lid * 4 < $CHANNELS)"
-        f" {NAME}_{name}_fetch4(0, k0 + lid * 4, 1, {after.handed_on}@SIZES);\n"
+        f" {NAME}_{name}_fetch4(0, k0 + lid * 4, 1, {after.call_arguments}@SIZES);\n"
         for name, each in functions.items()
         if each.has_fetch
     )
     pieces = {
         "$PLACE": PLACE,
-        "$SHARE_OF": share_text(narrow, split=cut.shares),
-        "$WIDE_WEIGHTED": texts.WIDE_WEIGHTS if cut.wide_steps else "",
-        "$CONSTANTS": _near(cut, after.arguments),
-        "$PADDED": texts.REST if not narrow.is_integer and cut.depth_bytes % PART_BYTES else "",
-        "$INPUT_COPIED": texts.COPIED if cut.wide_steps else texts.GIVEN,
-        "$EXPANDED": texts.EXPANDED if cut.wide_steps else "",
+        "$SHARE_OF": share_text(narrow, split=tiling.shares),
+        "$WIDE_WEIGHTED": texts.WIDE_WEIGHTS if tiling.wide_steps else "",
+        "$CONSTANTS": _near(tiling, after.arguments),
+        "$PADDED": texts.REST if not narrow.is_integer and tiling.depth_bytes % PART_BYTES else "",
+        "$INPUT_COPIED": texts.COPIED if tiling.wide_steps else texts.GIVEN,
+        "$EXPANDED": texts.EXPANDED if tiling.wide_steps else "",
         "$WIDE_PRODUCTS": _products(
-            cut,
+            tiling,
             STEP="k",
             SUMS="wide_sums",
             COUNT="$WIDE_PARTS",
@@ -175,7 +187,7 @@ def _function(cut: Cut, functions: Mapping[str, Named], after: Epilogue, sums: S
             RIGHT="wide_weights",
         ),
         "$PRODUCTS": _products(
-            cut,
+            tiling,
             STEP="min(slice + k * $KS, $SHARE_STEPS - 1)",
             SUMS="sums[i]",
             COUNT="$PARTS",
@@ -185,23 +197,23 @@ def _function(cut: Cut, functions: Mapping[str, Named], after: Epilogue, sums: S
         ),
         "$FETCHED": fetched,
         "$FETCH": fetch(narrow, after, sums),
-        "$DEPTHWISE": _depthwise(cut),
-        "$SUMMED": texts.SLICES + GATHERED if cut.narrow_warps.slices > 1 else texts.TOTALS,
+        "$DEPTHWISE": _depthwise(tiling),
+        "$SUMMED": texts.SLICES + GATHERED if tiling.narrow_warps.slices > 1 else texts.TOTALS,
     }
     text = texts.TEXT
     for name, piece in pieces.items():
         text = text.replace(name, piece)
     if narrow.is_integer:
         text = texts.TURNED + text
-    if cut.is_twice:
+    if tiling.is_twice:
         text = SPLITTING + text
-    return "".join((*map(_copy, sorted(cut.copies)), text))
+    return "".join((*map(_copy, sorted(tiling.copies)), text))
 
 
-def _products(cut: Cut, **names: str) -> str:
+def _products(tiling: FusedBlockTiling, **names: str) -> str:
     """Returns the text of `PRODUCTS` with its names replaced, in the given order."""
     lines = texts.PRODUCTS.splitlines(keepends=True)
-    if cut.is_twice:
+    if tiling.is_twice:
         text = "".join(lines).replace("@", "").replace("$PART[", "part[")
     else:
         text = "".join(line for line in lines if "@" not in line).replace("$PART[", "$SUMS[")
@@ -215,11 +227,11 @@ def _copy(count: int) -> str:
     return fill(texts.COPY, CACHE="cg" if count == 16 else "ca", BYTES=count)
 
 
-def _near(cut: Cut, values: Arguments) -> str:
+def _near(tiling: FusedBlockTiling, values: Arguments) -> str:
     """Returns statements that copy constants of epilogues to local memory."""
-    lines, at = [], cut.constants_at
-    for value, count in cut.constants.items():
-        is_wide = value in cut.operands.of_channels
+    lines, at = [], tiling.constants_offset
+    for value, count in tiling.constants.items():
+        is_wide = value in tiling.operands.of_channels
         # A loop would be unrolled, which makes more code than there is work.
         each = texts.SEVERAL if count // 4 > ITEMS else texts.ONE
         lines.append(
@@ -230,7 +242,7 @@ def _near(cut: Cut, values: Arguments) -> str:
                 AT=at,
                 FIRST="k0" if is_wide else "n0",
                 COUNT=count // 4,
-                LIMIT=cut.block.convolution.input.shape[3] if is_wide else cut.block.narrow.columns,
+                LIMIT=tiling.block.convolution.input.shape[3] if is_wide else tiling.block.narrow.columns,
                 BYTES=4 * value.type.size_bytes,
                 ITEMS=ITEMS,
             )
@@ -239,22 +251,22 @@ def _near(cut: Cut, values: Arguments) -> str:
     return "".join(lines)
 
 
-def _sums(cut: Cut) -> Sums:
+def _sums(tiling: FusedBlockTiling) -> AccumulatorLayout:
     """Returns the location of a work-item's final accumulators."""
-    warps, columns = cut.narrow_warps, cut.parts * COLUMNS
-    _, height, width, _ = cut.block.convolution.output.shape
-    kind = "int" if cut.block.narrow.is_integer else "float"
-    tiles = steps_of(cut.patch.rows, 16)
-    place = f"y = y0 + m_at / {cut.patch.length}, x = x0 + m_at % {cut.patch.length};"
-    guard = f"m_at < {cut.patch.rows} && y < {height} && x < {width} && "
+    warps, columns = tiling.narrow_warps, tiling.column_blocks * COLUMNS
+    _, height, width, _ = tiling.block.convolution.output.shape
+    kind = "int" if tiling.block.narrow.is_integer else "float"
+    tiles = steps_of(tiling.patch.rows, 16)
+    place = f"y = y0 + m_at / {tiling.patch.length}, x = x0 + m_at % {tiling.patch.length};"
+    guard = f"m_at < {tiling.patch.rows} && y < {height} && x < {width} && "
     row = f"(image * {height} + y) * {width} + x"
     if warps.slices > 1:
         found = gathered(kind, tiles * 16, columns, ITEMS)
         before = f"{found.before} const int m_at = at / {columns}, {place}"
         return replace(found, before=before, guard=guard, row=row)
-    parts = steps_of(cut.parts, warps.across)
+    parts = steps_of(tiling.column_blocks, warps.across)
     down, across = f"e / {2 * parts} * {warps.down}", f"e / 2 % {parts} * {warps.across}"
-    return Sums(
+    return AccumulatorLayout(
         kind=kind,
         count=steps_of(tiles, warps.down) * parts * 2,
         items=ITEMS,
@@ -262,33 +274,35 @@ def _sums(cut: Cut) -> Sums:
         before=f"const int m_at = (down + {down}) * 16 + g + e % 2 * 8, part = across + {across}, {place}",
         row=row,
         column="n0 + part * 16 + t * 4",
-        guard=f"part < {cut.parts} && {guard}",
+        guard=f"part < {tiling.column_blocks} && {guard}",
         is_first=f"e < {2 * parts} && e % 2 == 0",
     )
 
 
-def _is_there(cut: Cut) -> str:
+def _is_there(tiling: FusedBlockTiling) -> str:
     """Returns the condition that a position of the group is one of the depthwise output."""
-    channels = cut.block.convolution.input.shape[3]
-    is_whole = cut.channels * cut.shares == channels
-    inside = cut.patch.inside("line", "x")
+    channels = tiling.block.convolution.input.shape[3]
+    is_whole = tiling.channels * tiling.shares == channels
+    inside = tiling.patch.inside("line", "x")
     return inside if is_whole else f"k0 + q * 4 < {channels} && {inside}"
 
 
-def _depthwise(cut: Cut) -> str:
+def _depthwise(tiling: FusedBlockTiling) -> str:
     """Returns statements that compute `sum` over the window whose first position is at `from`."""
-    row = cut.channels // 4 * cut.taps_each
-    places = [position * cut.wide_pitch for position in cut.patch.taps()]
-    if not cut.block.narrow.is_integer:
+    row = tiling.channels // 4 * tiling.tap_row_bytes
+    places = [position * tiling.wide_pitch for position in tiling.patch.taps()]
+    if not tiling.block.narrow.is_integer:
         read = (
-            "*(__local const float4 *)({})" if cut.is_twice else "vload_half4(0, (__local const half *)({}))"
+            "*(__local const float4 *)({})"
+            if tiling.is_twice
+            else "vload_half4(0, (__local const half *)({}))"
         )
         products = (
             multiply_add("float", "sum", read.format(f"from + {place}"), read.format(f"tap + {number * row}"))
             for number, place in enumerate(places)
         )
         return "\n".join(("      float4 sum = (float4)(0);", *(f"      {each}" for each in products)))
-    lines = [f"      int4 sum = *(__local const int4 *)(tap + {(cut.tap_rows - 1) * row});"]
+    lines = [f"      int4 sum = *(__local const int4 *)(tap + {(tiling.tap_rows - 1) * row});"]
     for first in range(0, len(places), 4):
         taps = [f"*(__local const uint *)(from + {place})" for place in places[first : first + 4]]
         words = f"*(__local const uint4 *)(tap + {first // 4 * row})"
@@ -300,11 +314,11 @@ def _depthwise(cut: Cut) -> str:
     return "\n".join(lines)
 
 
-def _names(cut: Cut, values: Arguments, sums: Sums) -> dict[str, object]:
-    block = cut.block
+def _names(tiling: FusedBlockTiling, values: Arguments, sums: AccumulatorLayout) -> dict[str, object]:
+    block = tiling.block
     kind = block.convolution.input.type
-    wide, narrow = cut.wide_warps, cut.narrow_warps
-    tiles, position_tiles = steps_of(cut.patch.rows, 16), steps_of(cut.patch.positions, 16)
+    wide, narrow = tiling.wide_warps, tiling.narrow_warps
+    tiles, position_tiles = steps_of(tiling.patch.rows, 16), steps_of(tiling.patch.positions, 16)
     is_integer = block.narrow.is_integer
     vector = f"{stored(kind)}4" if is_integer else "float4"
     is_half = kind is Scalar.FLOAT16
@@ -312,44 +326,44 @@ def _names(cut: Cut, values: Arguments, sums: Sums) -> dict[str, object]:
         "vstore_half4_rte(value, 0, (__local half *)to);" if is_half else f"*(__local {vector} *)to = value;"
     )
     return {
-        **cut.patch.names,
+        **tiling.patch.names,
         "T": sums.kind,
         "VALUE": vector,
         "PUT": put,
         "FILL": f"as_{vector}(z_zeros)" if is_integer else "(float4)(0)",
         "HOLD": "r" if is_integer else "f",
         "MULTIPLY": MULTIPLY[kind],
-        "HANDED_ON": values.handed_on,
+        "HANDED_ON": values.call_arguments,
         "WAIT": WAIT,
         "ITEMS": ITEMS,
-        "SIZE": cut.size,
-        "KC": cut.channels,
-        "IS_THERE": _is_there(cut),
-        "PARTS_ACROSS": cut.across,
+        "SIZE": tiling.size,
+        "KC": tiling.channels,
+        "IS_THERE": _is_there(tiling),
+        "PARTS_ACROSS": tiling.column_groups,
         "POSITION_TILES": position_tiles,
-        "NEAR_AT": cut.near_at,
-        "MIDDLE_AT": cut.middle_at,
-        "TAPS_AT": cut.taps_at,
-        "NEAR_PITCH": cut.near_pitch,
-        "WIDE_PITCH": cut.wide_pitch,
-        "TAPS_EACH": cut.taps_each,
-        "TAP_ROWS": cut.tap_rows,
-        "DEPTH_BYTES": cut.depth_bytes,
-        "COPY": cut.copied_bytes,
+        "NEAR_AT": tiling.input_offset,
+        "MIDDLE_AT": tiling.middle_offset,
+        "TAPS_AT": tiling.taps_offset,
+        "NEAR_PITCH": tiling.input_pitch,
+        "WIDE_PITCH": tiling.wide_pitch,
+        "TAPS_EACH": tiling.tap_row_bytes,
+        "TAP_ROWS": tiling.tap_rows,
+        "DEPTH_BYTES": tiling.depth_bytes,
+        "COPY": tiling.copied_bytes,
         "WIDE_ACROSS": wide.across,
         "WIDE_DOWN": wide.down,
         "WIDE_TILES": steps_of(position_tiles, wide.down),
-        "WIDE_PARTS": steps_of(cut.channels // COLUMNS, wide.across),
-        "WIDE_STEPS": cut.wide_steps,
+        "WIDE_PARTS": steps_of(tiling.channels // COLUMNS, wide.across),
+        "WIDE_STEPS": tiling.wide_steps,
         "ACROSS": narrow.across,
         "DOWN": narrow.down,
         "KS": narrow.slices,
         "TILES": steps_of(tiles, narrow.down),
-        "PARTS": steps_of(cut.parts, narrow.across),
-        "STEPS": steps_of(cut.narrow_steps, narrow.slices),
-        "SHARE_STEPS": cut.narrow_steps,
-        "ALL_STEPS": cut.narrow_steps * cut.shares,
+        "PARTS": steps_of(tiling.column_blocks, narrow.across),
+        "STEPS": steps_of(tiling.narrow_steps, narrow.slices),
+        "SHARE_STEPS": tiling.narrow_steps,
+        "ALL_STEPS": tiling.narrow_steps * tiling.shares,
         "BM": tiles * 16,
-        "BN": cut.parts * COLUMNS,
+        "BN": tiling.column_blocks * COLUMNS,
         "NE": sums.count,
     }

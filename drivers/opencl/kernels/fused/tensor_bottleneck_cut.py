@@ -9,7 +9,7 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.kernels.fused.block import Block
 from neurald.drivers.opencl.kernels.fused.patch import Patch, parts_of, patches
 from neurald.drivers.opencl.kernels.fused.tensor_bottleneck_operands import Operands
-from neurald.drivers.opencl.kernels.gemm.accumulate import MOST_TILES, split_cycles
+from neurald.drivers.opencl.kernels.gemm.accumulate import MAX_TILES, split_cycles
 from neurald.drivers.opencl.kernels.gemm.tensor_core import PART_BYTES
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
@@ -21,9 +21,9 @@ COLUMNS = 16
 #: Limit on a group's local memory.
 _LOCAL_BYTES = 48 * 1024
 #: Registers of a work-item for weights and accumulators; as many remain for other uses.
-_MOST_REGISTERS = 128
+_MAX_REGISTERS = 128
 #: Maximum number of output positions of a group, and of groups that split the wide channels.
-_MOST_ROWS, _MOST_SHARES = 128, 16
+_MAX_ROWS, _MAX_SHARES = 128, 16
 _POWERS = (1, 2, 4, 8)
 
 
@@ -40,19 +40,19 @@ class Warps:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cut:
+class FusedBlockTiling:
     """Work of a group.
 
     A part of an image, and of the columns, from a share of the wide channels.
 
     Attributes:
-        parts: the number of blocks of 16 columns.
+        column_blocks: the number of blocks of 16 columns.
     """
 
     block: Block
     operands: Operands
     patch: Patch
-    parts: int
+    column_blocks: int
     shares: int
 
     @property
@@ -71,7 +71,7 @@ class Cut:
         return self.shares > 1 and self.operands.adds
 
     @property
-    def each(self) -> int:
+    def depth_step(self) -> int:
         """Elements along the depth that are multiplied at a time."""
         return PART_BYTES // self.size
 
@@ -81,24 +81,24 @@ class Cut:
         return _channel_parts(self.block) // self.shares * _unit(self.block)
 
     @property
-    def across(self) -> int:
+    def column_groups(self) -> int:
         """Number of groups that divide the columns of a position."""
-        return steps_of(steps_of(self.block.narrow.columns, COLUMNS), self.parts)
+        return steps_of(steps_of(self.block.narrow.columns, COLUMNS), self.column_blocks)
 
     @property
     def tiles(self) -> int:
         """Number of groups with the same wide channels."""
-        return self.patch.count * self.across
+        return self.patch.count * self.column_groups
 
     @property
     def wide_steps(self) -> int:
         """Steps of the depth of the expansion; 0 if there is none."""
-        return 0 if self.block.wide is None else steps_of(self.block.wide.depth, self.each)
+        return 0 if self.block.wide is None else steps_of(self.block.wide.depth, self.depth_step)
 
     @property
     def narrow_steps(self) -> int:
         """Steps of the depth of a group's projection."""
-        return self.channels // self.each
+        return self.channels // self.depth_step
 
     @cached_property
     def wide_warps(self) -> Warps:
@@ -130,15 +130,19 @@ class Cut:
 
     def narrow_cycles(self, warps: Warps) -> int:
         """Estimates the cycles of multiplying, and of adding up over slices."""
-        tiles = steps_of(steps_of(self.patch.rows, 16), warps.down) * steps_of(self.parts, warps.across)
+        tiles = steps_of(steps_of(self.patch.rows, 16), warps.down) * steps_of(
+            self.column_blocks, warps.across
+        )
         gathered = (
-            self.patch.rows * self.parts * COLUMNS * warps.slices // 128 + 200 if warps.slices > 1 else 0
+            self.patch.rows * self.column_blocks * COLUMNS * warps.slices // 128 + 200
+            if warps.slices > 1
+            else 0
         )
         return tiles * (steps_of(self.narrow_steps, warps.slices) * 30 + 100) + gathered
 
     def narrow_registers(self, warps: Warps) -> int:
         """Returns the number of registers for weights and accumulators of the projection."""
-        columns = steps_of(self.parts, warps.across)
+        columns = steps_of(self.column_blocks, warps.across)
         rows = steps_of(steps_of(self.patch.rows, 16), warps.down)
         return columns * (steps_of(self.narrow_steps, warps.slices) * 4 + rows * 8 + self.is_twice * 16)
 
@@ -162,10 +166,10 @@ class Cut:
     def copies(self) -> set[int]:
         """Sizes in bytes for which copy functions are needed."""
         constants = (4 * value.type.size_bytes for value in self.constants)
-        return {self.copied_bytes, self.taps_each, *constants}
+        return {self.copied_bytes, self.tap_row_bytes, *constants}
 
     @property
-    def near_pitch(self) -> int:
+    def input_pitch(self) -> int:
         """Bytes of an input position in local memory, padded against bank conflicts."""
         return self.wide_steps * PART_BYTES + 16
 
@@ -175,7 +179,7 @@ class Cut:
         return self.channels * self.size + 16
 
     @property
-    def taps_each(self) -> int:
+    def tap_row_bytes(self) -> int:
         """Bytes of a tap row: consecutive weights of a window for four channels."""
         return 8 if self.size == 2 else 16
 
@@ -186,44 +190,48 @@ class Cut:
         return steps_of(depth, 4) + 1 if self.size == 1 else depth
 
     @property
-    def near_at(self) -> int:
+    def input_offset(self) -> int:
         """Offset of the input in local memory: behind the wide channels."""
         return self.patch.positions * self.wide_pitch
 
     @property
-    def middle_at(self) -> int:
+    def middle_offset(self) -> int:
         """Offset of the depthwise output.
 
         In place of the input, behind the slices' accumulators.
         """
         slices = self.narrow_warps.slices
-        sums = slices * steps_of(self.patch.rows, 16) * 16 * self.parts * COLUMNS * 4 if slices > 1 else 0
-        return max(self.near_at, sums)
+        sums = (
+            slices * steps_of(self.patch.rows, 16) * 16 * self.column_blocks * COLUMNS * 4
+            if slices > 1
+            else 0
+        )
+        return max(self.input_offset, sums)
 
     @property
-    def taps_at(self) -> int:
+    def taps_offset(self) -> int:
         """Offset of the depthwise weights."""
-        near = steps_of(self.patch.positions, 16) * 16 * self.near_pitch if self.wide_steps else 0
+        near = steps_of(self.patch.positions, 16) * 16 * self.input_pitch if self.wide_steps else 0
         middle = steps_of(self.patch.rows, 16) * 16 * self.wide_pitch
-        return max(self.near_at + near, self.middle_at + middle)
+        return max(self.input_offset + near, self.middle_offset + middle)
 
     @property
     def constants(self) -> dict[Value, int]:
         """Constants that epilogues read from local memory, with their lengths in a group."""
         return {
             **dict.fromkeys(self.operands.of_channels, self.channels),
-            **dict.fromkeys(self.operands.of_columns, self.parts * COLUMNS),
+            **dict.fromkeys(self.operands.of_columns, self.column_blocks * COLUMNS),
         }
 
     @property
-    def constants_at(self) -> int:
+    def constants_offset(self) -> int:
         """Offset of these constants."""
-        return self.taps_at + self.tap_rows * self.channels // 4 * self.taps_each
+        return self.taps_offset + self.tap_rows * self.channels // 4 * self.tap_row_bytes
 
     @property
     def scratch_bytes(self) -> int:
         """Total local memory in bytes."""
-        return self.constants_at + sum(
+        return self.constants_offset + sum(
             count * value.type.size_bytes for value, count in self.constants.items()
         )
 
@@ -241,7 +249,7 @@ class Cut:
         if self.adds:
             split = 500
         elif self.shares > 1:
-            split = 1500 + split_cycles(rows * self.parts * COLUMNS, self.shares)
+            split = 1500 + split_cycles(rows * self.column_blocks * COLUMNS, self.shares)
         return waves * (2500 + wide + depthwise + self.narrow_cycles(self.narrow_warps) + read + split)
 
 
@@ -262,23 +270,27 @@ def steps_of(count: int, each: int) -> int:
     return -(-count // each)
 
 
-def cuts_of(block: Block, operands: Operands, facts: DeviceFacts) -> Iterator[Cut]:
+def tilings_of(block: Block, operands: Operands, facts: DeviceFacts) -> Iterator[FusedBlockTiling]:
     """Yields every tiling that fits a device, the best first."""
     parts = steps_of(block.narrow.columns, COLUMNS)
     steps = _channel_parts(block)
     limit = min(_LOCAL_BYTES, facts.local_memory_bytes)
     most = 3 * facts.compute_units
-    cuts = [
-        Cut(block=block, operands=operands, patch=patch, parts=each, shares=shares)
-        for patch in patches(block.convolution, most_rows=_MOST_ROWS, most=most)
+    tilings = [
+        FusedBlockTiling(block=block, operands=operands, patch=patch, column_blocks=each, shares=shares)
+        for patch in patches(block.convolution, most_rows=_MAX_ROWS, most=most)
         for each in parts_of(parts)
-        for shares in range(1, min(steps, _MOST_SHARES) + 1)
+        for shares in range(1, min(steps, _MAX_SHARES) + 1)
         if steps % shares == 0
     ]
     tried = sorted(
-        (cut for cut in cuts if cut.tiles * cut.shares <= most and cut.registers <= _MOST_REGISTERS),
-        key=lambda cut: cut.cost(facts),
+        (
+            tiling
+            for tiling in tilings
+            if tiling.tiles * tiling.shares <= most and tiling.registers <= _MAX_REGISTERS
+        ),
+        key=lambda tiling: tiling.cost(facts),
     )
-    for cut in tried:
-        if cut.scratch_bytes <= limit and (cut.shares == 1 or cut.tiles <= MOST_TILES):
-            yield cut
+    for tiling in tried:
+        if tiling.scratch_bytes <= limit and (tiling.shares == 1 or tiling.tiles <= MAX_TILES):
+            yield tiling

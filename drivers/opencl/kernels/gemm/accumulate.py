@@ -11,13 +11,13 @@ from neurald.drivers.opencl.kernels.epilogue.epilogue import Epilogue
 from neurald.drivers.opencl.kernels.gemm.gemm_view import Product
 
 #: Maximum number of tiles of a split-K product.
-MOST_TILES = WORKSPACE_ZEROS // 4
+MAX_TILES = WORKSPACE_ZEROS // 4
 #: Number of groups whose accumulators are read at a time.
 _TURN = 8
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Sums:
+class AccumulatorLayout:
     """Location of a work-item's accumulators.
 
     Attributes:
@@ -67,13 +67,13 @@ GATHERED = """\
 """
 
 
-def gathered(kind: str, rows: int, columns: int, items: int) -> Sums:
+def gathered(kind: str, rows: int, columns: int, items: int) -> AccumulatorLayout:
     """Returns the location of the accumulators after `GATHERED`."""
     step = items * 4
     # If all vectors of a work-item have the same columns, compilers load the columns' operands
     # once.
     is_same = step % columns == 0
-    return Sums(
+    return AccumulatorLayout(
         kind=kind,
         count=-(-rows * columns // 4 // items),
         items=items,
@@ -149,7 +149,9 @@ _STORED = """\
 """
 
 
-def finish(product: Product, after: Epilogue, sums: Sums, *, split: int, adds: bool = False) -> str:
+def finish(
+    product: Product, after: Epilogue, sums: AccumulatorLayout, *, split: int, adds: bool = False
+) -> str:
     """Returns the end of a function, after the code that computes its accumulators.
 
     The function has `tile`, `share` and `batch`, and a workspace if the depth is split.
@@ -179,14 +181,14 @@ def finish(product: Product, after: Epilogue, sums: Sums, *, split: int, adds: b
         "N": "z_columns",
         "STORE": stored,
         "ZEROS": WORKSPACE_ZEROS,
-        "HANDED_ON": after.handed_on,
+        "HANDED_ON": after.call_arguments,
     }
     if adds:
         return fill(_ADDED, **names)
     return fill((_PARTS if split > 1 else "") + _STORED, **names)
 
 
-def fetch(product: Product, after: Epilogue, sums: Sums) -> str:
+def fetch(product: Product, after: Epilogue, sums: AccumulatorLayout) -> str:
     """Returns statements that prefetch the epilogue's inputs before the accumulators are known."""
     if not after.has_fetch:
         return ""
@@ -242,7 +244,7 @@ def split_cycles(elements: int, split: int) -> float:
     return 1500 + elements * split / 8 if split > 1 else 0
 
 
-def workspace_bytes(product: Product, sums: Sums, *, tiles: int, split: int) -> int:
+def workspace_bytes(product: Product, sums: AccumulatorLayout, *, tiles: int, split: int) -> int:
     """Returns the size of the workspace that a split of the depth needs."""
     if split == 1:
         return 0

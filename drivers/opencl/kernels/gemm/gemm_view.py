@@ -32,7 +32,7 @@ from neurald.drivers.opencl.codegen.statements import Statements
 from neurald.drivers.opencl.kernels.gemm.packing import packed, padded
 
 #: Limit on the elements of a matrix, such that byte offsets fit in an INT32.
-_MOST_ELEMENTS = ((1 << 31) - 1) // 8
+_MAX_ELEMENTS = ((1 << 31) - 1) // 8
 _INTEGERS = (Scalar.INT8, Scalar.UINT8)
 _FLOATS = (Scalar.FLOAT32, Scalar.FLOAT16)
 
@@ -130,7 +130,7 @@ def is_supported(left: Value, right: Value, sums: Value) -> bool:
     else:
         is_known = sums.type is Scalar.INT32 and types <= set(_INTEGERS)
     counts = [left.count, right.count, sums.count]
-    return is_known and min(counts) > 0 and max(counts) <= _MOST_ELEMENTS
+    return is_known and min(counts) > 0 and max(counts) <= _MAX_ELEMENTS
 
 
 def _is_supported(contraction: Contraction, kernel: Kernel) -> bool:
@@ -139,7 +139,7 @@ def _is_supported(contraction: Contraction, kernel: Kernel) -> bool:
     if isinstance(contraction, MatrixProduct) and right.constant is not None and not is_one:
         # Then there is one matrix for each batch, see `_by_depth`.
         *batch, _, columns = contraction.output.shape
-        if math.prod(batch) * contraction.depth * columns > _MOST_ELEMENTS:
+        if math.prod(batch) * contraction.depth * columns > _MAX_ELEMENTS:
             return False
     return is_supported(left, right, contraction.output) and kernel.output.count == contraction.output.count
 
@@ -363,7 +363,7 @@ def _left4(product: Product, read: Argument, kind: str) -> str:
         f"static inline {kind}4 {NAME}_left4({read.parameter},"
         f" const {NAME}_row row, const int k@PARAMETERS) {{\n"
     )
-    p = read.handed_on
+    p = read.call_arguments
     if product.run % 4 == 0:
         return (
             f"{head}  const int at = {NAME}_left(row, k@SIZES);\n"
@@ -381,7 +381,7 @@ def _right4(product: Product, read: Argument, kind: str) -> str:
         f"static inline {kind}4 {NAME}_right4({read.parameter},"
         " const int base, const int k, const int n@PARAMETERS) {\n"
     )
-    p, length = read.handed_on, product.right_row
+    p, length = read.call_arguments, product.right_row
     place = "n * z_right_pitch + k" if product.is_right_by_column else "k * z_right_pitch + n"
     if length % 4 == 0:
         limit = "z_columns" if product.is_right_by_column else "z_right_pitch"

@@ -17,14 +17,14 @@ from neurald.drivers.opencl.kernels.gemm.gemm_view import Product, readers
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
 #: Products with more rows are better computed in tiles.
-_MAXIMUM_ROWS = 8
+_MAX_ROWS = 8
 #: Limit on the constant vectors that a work-item holds in registers during a grid barrier.
-_MOST_AHEAD = 16
+_MAX_AHEAD = 16
 
 
 def candidates(kernel: Kernel, product: Product, facts: DeviceFacts) -> list[Source]:
     """Returns sources with different numbers of work-items along the columns."""
-    if product.rows > _MAXIMUM_ROWS:
+    if product.rows > _MAX_ROWS:
         return []
     items = max(size for size in (256, 64, 16) if size <= facts.max_work_group_size)
     while 16 * items * product.rows > min(facts.local_memory_bytes, 32 * 1024):
@@ -52,8 +52,8 @@ def _source(kernel: Kernel, product: Product, items: int, lanes: int, facts: Dev
     slices, depth = items // lanes, product.depth
     along_depth = product.is_right_by_column
     first, step = ("slice * 4", slices * 4) if along_depth else ("slice", slices)
-    ahead = min(_MOST_AHEAD, -(-depth // step)) if product.right.constant is not None else 0
-    left, right = values[1].handed_on, values[2].handed_on
+    ahead = min(_MAX_AHEAD, -(-depth // step)) if product.right.constant is not None else 0
+    left, right = values[1].call_arguments, values[2].call_arguments
     element = f"{NAME}_left4({left}, rows[m], k@SIZES)"
     if not along_depth:
         element = f"({kind}4)(at < 0 ? 0 : {NAME}_l1({left}, at))"

@@ -31,7 +31,7 @@ from neurald.drivers.opencl.codegen.dialect import stored
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.template import arguments, fill, resolved
 from neurald.drivers.opencl.kernels.epilogue.epilogue import epilogue, used_values
-from neurald.drivers.opencl.kernels.gemm.accumulate import GATHERED, Sums, finish, gathered
+from neurald.drivers.opencl.kernels.gemm.accumulate import GATHERED, AccumulatorLayout, finish, gathered
 from neurald.drivers.opencl.kernels.gemm.gemm_view import Product, reader
 from neurald.drivers.opencl.kernels.gemm.packing import packed, padded
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
@@ -259,7 +259,7 @@ def _source(
         "left_zero": product.left_zero,
         "right_zero": right.zero,
     }
-    sums = Sums(
+    sums = AccumulatorLayout(
         kind="int",
         count=_ITEM,
         items=tiling.items,
@@ -281,8 +281,8 @@ def _source(
             fill(
                 _TEXT,
                 **names,
-                LEFT_POINTER=values[1].handed_on,
-                RIGHT_POINTER=values[2].handed_on,
+                LEFT_POINTER=values[1].call_arguments,
+                RIGHT_POINTER=values[2].call_arguments,
                 ROW_SUMS=_ROW_SUMS if has_row_sums else "",
                 COLUMN_SUMS=_COLUMN_SUMS if has_column_sums else "",
             ),
@@ -319,7 +319,7 @@ def _source(
     )
 
 
-def _gathered(tiling: _Tiling) -> Sums:
+def _gathered(tiling: _Tiling) -> AccumulatorLayout:
     return gathered("int", tiling.rows, tiling.columns, tiling.items)
 
 

@@ -16,7 +16,7 @@ from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
 from neurald.drivers.opencl.codegen.render import LOCAL_SIZE
 from neurald.drivers.opencl.kernels.epilogue.epilogue import computing4, used_values
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
-from neurald.drivers.opencl.platform.reduction_order import Sums
+from neurald.drivers.opencl.platform.reduction_order import ReductionOrder
 
 #: The first compute capability that adds four floats at once.
 _FOUR_AT_ONCE = (9, 0)
@@ -24,7 +24,7 @@ _FOUR_AT_ONCE = (9, 0)
 
 def is_offered(facts: DeviceFacts) -> bool:
     """Returns True if a device can add floats in memory atomically, and may do so in any order."""
-    return facts.is_nvidia_from((7, 0)) and facts.sums is Sums.FAST
+    return facts.is_nvidia_from((7, 0)) and facts.sums is ReductionOrder.FAST
 
 
 def is_sum(kernel: Kernel) -> bool:

@@ -32,7 +32,7 @@ from neurald.drivers.opencl.codegen.template import arguments, fill, resolved
 from neurald.drivers.opencl.kernels.epilogue.epilogue import epilogue, used_values
 from neurald.drivers.opencl.kernels.gemm.accumulate import (
     GATHERED,
-    MOST_TILES,
+    MAX_TILES,
     fetch,
     finish,
     gathered,
@@ -190,7 +190,7 @@ def _tilings(product: Product, facts: DeviceFacts, has_workspace: bool) -> Itera
         steps = -(-product.depth * size // length)
         tiles = tiling.tiles(product) * product.batches
         for split in (1, 2, 3, 4, 6, 8, 12, 16):
-            is_worth = steps >= 3 * split and tiles * split <= 2 * facts.compute_units and tiles <= MOST_TILES
+            is_worth = steps >= 3 * split and tiles * split <= 2 * facts.compute_units and tiles <= MAX_TILES
             if split == 1 or (has_workspace and is_worth):
                 yield replace(tiling, split=split)
 

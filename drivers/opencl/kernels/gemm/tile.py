@@ -24,8 +24,8 @@ from neurald.drivers.opencl.codegen.template import arguments, fill, resolved
 from neurald.drivers.opencl.kernels.epilogue.epilogue import Epilogue, epilogue, read_by_fours, used_values
 from neurald.drivers.opencl.kernels.gemm import split_k
 from neurald.drivers.opencl.kernels.gemm.accumulate import (
-    MOST_TILES,
-    Sums,
+    MAX_TILES,
+    AccumulatorLayout,
     fetch,
     finish,
     gathered,
@@ -52,7 +52,7 @@ _LOCAL_BYTES = 48 * 1024
 #: Number of steps in flight.
 _STAGES = 4
 #: Maximum number of groups that split the depth and add to the output.
-_MOST_SHARES = 20
+_MAX_SHARES = 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -220,7 +220,7 @@ def _is_wasteful(tiling: Tiling, product: Product) -> bool:
 
 def _splits(tiling: Tiling, product: Product, facts: DeviceFacts) -> list[int]:
     tiles, steps = tiling.tiles(product) * product.batches, tiling.steps(product)
-    if tiles > MOST_TILES:
+    if tiles > MAX_TILES:
         return [1]
     return [
         s
@@ -235,7 +235,7 @@ def _shares(tiling: Tiling, product: Product, facts: DeviceFacts) -> Iterator[in
     None of them is idle.
     """
     steps, tiles = tiling.steps(product), tiling.tiles(product)
-    for shares in range(2, min(steps, _MOST_SHARES) + 1):
+    for shares in range(2, min(steps, _MAX_SHARES) + 1):
         is_even = -(-steps // -(-steps // shares)) == shares
         if is_even and 2 * tiles * shares <= 5 * facts.compute_units:
             yield shares
@@ -381,8 +381,8 @@ def _text(
             .replace("$LOAD_RIGHT", LOAD_RIGHT)
             .replace("$KEEP", KEEP),
             **names,
-            LEFT_AT=after.arguments[1].handed_on if computed is None else after.handed_on,
-            RIGHT_AT=after.arguments[2].handed_on,
+            LEFT_AT=after.arguments[1].call_arguments if computed is None else after.call_arguments,
+            RIGHT_AT=after.arguments[2].call_arguments,
             **_right_places(product, names),
             # Constants are requested before the inputs from other kernels are ready.
             AHEAD=int(product.right.constant is not None),
@@ -395,13 +395,13 @@ def _text(
     return resolved("".join(pieces), head, sizes, is_shared=is_shared)
 
 
-def _sums(product: Product, tiling: Tiling) -> Sums:
+def _sums(product: Product, tiling: Tiling) -> AccumulatorLayout:
     """Returns the location of a work-item's accumulators at the end."""
     kind = "int" if product.is_integer else "float"
     if tiling.slices > 1:
         return gathered(kind, tiling.rows, tiling.columns, tiling.items)
     across = tiling.item_columns // 4
-    return Sums(
+    return AccumulatorLayout(
         kind=kind,
         count=tiling.item_rows * across,
         items=tiling.items,

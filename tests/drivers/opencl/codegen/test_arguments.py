@@ -25,7 +25,7 @@ def test_pointers_and_images_of_a_function() -> None:
         arguments.parameters
         == f"const int group, const int lid, __local uchar *scratch, {arguments.pointers}"
     )
-    assert arguments.handed_on == "a0, a1, a2, s2, status"
+    assert arguments.call_arguments == "a0, a1, a2, s2, status"
     assert arguments.by_value[WEIGHTS] == arguments[2] == Argument("a2", Scalar.INT8, "s2")
 
 

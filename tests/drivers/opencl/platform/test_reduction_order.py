@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from neurald.drivers.opencl.platform.discovery import DeviceContext
-from neurald.drivers.opencl.platform.reduction_order import SUMS_VARIABLE, Sums, sums_wanted
+from neurald.drivers.opencl.platform.reduction_order import SUMS_VARIABLE, ReductionOrder, wanted_order
 from neurald.drivers.settings import Settings
 from neurald.hal.errors import UnavailableDevice
 
@@ -15,14 +15,14 @@ def settings(text: str) -> Settings:
 
 
 def test_the_variable_says_so() -> None:
-    assert sums_wanted(settings("")) is Sums.FAST
-    assert sums_wanted(settings("ordered")) is Sums.ORDERED
+    assert wanted_order(settings("")) is ReductionOrder.FAST
+    assert wanted_order(settings("ordered")) is ReductionOrder.ORDERED
     with pytest.raises(
         UnavailableDevice, match="NEURALD_OPENCL_SUMS is 'sorted'; fast or ordered is expected"
     ):
-        sums_wanted(settings("sorted"))
+        wanted_order(settings("sorted"))
 
 
 def test_what_was_compiled_for_one_is_not_found_for_the_other(opencl: DeviceContext) -> None:
-    digests = {replace(opencl.facts, sums=each).digest for each in Sums}
-    assert len(digests) == len(Sums)
+    digests = {replace(opencl.facts, sums=each).digest for each in ReductionOrder}
+    assert len(digests) == len(ReductionOrder)

@@ -67,16 +67,16 @@ def test_a_storage_that_there_is_not() -> None:
     ],
 )
 def test_values_that_are_no_images(value: Value, reason: str) -> None:
-    assert DIVIDED.objection(value) == reason
+    assert DIVIDED.unsupported_reason(value) == reason
 
 
 def test_whole_buffers_that_are_no_images() -> None:
-    assert WHOLE.objection(Value((4000,), Scalar.FLOAT32)) == ""
-    assert WHOLE.objection(Value((4001,), Scalar.FLOAT32))
-    assert WHOLE.objection_to_whole(16 * 1000 + 15, Scalar.FLOAT32) == ""
-    assert "1001 texels" in WHOLE.objection_to_whole(16 * 1001, Scalar.FLOAT32)
-    assert "at most" in WHOLE.objection_to_whole(16 * 1000, Scalar.FLOAT16)
-    assert DIVIDED.objection_to_whole(1 << 40, Scalar.INT8) == ""
+    assert WHOLE.unsupported_reason(Value((4000,), Scalar.FLOAT32)) == ""
+    assert WHOLE.unsupported_reason(Value((4001,), Scalar.FLOAT32))
+    assert WHOLE.whole_buffer_unsupported_reason(16 * 1000 + 15, Scalar.FLOAT32) == ""
+    assert "1001 texels" in WHOLE.whole_buffer_unsupported_reason(16 * 1001, Scalar.FLOAT32)
+    assert "at most" in WHOLE.whole_buffer_unsupported_reason(16 * 1000, Scalar.FLOAT16)
+    assert DIVIDED.whole_buffer_unsupported_reason(1 << 40, Scalar.INT8) == ""
 
 
 def test_an_image_has_the_whole_value_and_begins_where_the_device_can() -> None:

@@ -16,15 +16,15 @@ from neurald.drivers.opencl.codegen.program_text import function_text
 from neurald.drivers.opencl.kernels.select import candidates
 from neurald.drivers.opencl.platform.device_facts import DeviceKind
 from neurald.drivers.opencl.runtime.persistent_kernel import (
-    GAVE_UP,
+    ABORTED,
     SYNC_BYTES,
     Phase,
     Region,
     barriers,
+    grid_barrier_text,
     is_offered,
     kernel_text,
     local_size,
-    meeting_text,
     resident_groups,
 )
 
@@ -116,7 +116,7 @@ def test_one_kernel_computes_what_its_phases_do(meets: bool) -> None:
                 source=source,
                 pointers=tuple(pointers),
                 regions=(first, *((None,) * (len(pointers) - 1))),
-                status=f"(__global int *)(sync + {GAVE_UP + 1})",
+                status=f"(__global int *)(sync + {ABORTED + 1})",
             )
         )
     assert phases[-1].source.waits
@@ -124,7 +124,7 @@ def test_one_kernel_computes_what_its_phases_do(meets: bool) -> None:
     functions = {phase.source.name: function_text(phase.source) for phase in phases}
     own = "\n".join(
         (
-            meeting_text(is_nvidia=FACTS.is_nvidia),
+            grid_barrier_text(is_nvidia=FACTS.is_nvidia),
             *functions.values(),
             kernel_text("whole_step", ", ".join(parameters), phases),
         )
@@ -139,7 +139,7 @@ def test_one_kernel_computes_what_its_phases_do(meets: bool) -> None:
         cl.enqueue_nd_range_kernel(bench.queue, kernel, (items,), (items,)).wait()
         left = np.empty(SYNC_BYTES // 4, np.uint32)
         cl.enqueue_copy(bench.queue, left, sync)
-        assert not left[GAVE_UP]
+        assert not left[ABORTED]
     for case, buffer in zip(cases, outputs, strict=True):
         result = np.empty_like(case.expected)
         cl.enqueue_copy(bench.queue, result, buffer)

@@ -153,7 +153,7 @@ def test_a_call_that_does_not_come_back_is_ended() -> None:
 def test_processes_are_not_started_for_ever(
     reading_constants: ProcessRuns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(guarded_run, "_MOST_ENDS", 2)
+    monkeypatch.setattr(guarded_run, "_MAX_ENDS", 2)
     wrong = with_constants(CONV)
     texts = [reading_constants.wrong(wrong) for _ in range(3)]
     assert [bool(text) for text in texts] == [True, True, False]

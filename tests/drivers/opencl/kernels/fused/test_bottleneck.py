@@ -15,7 +15,7 @@ from neurald.drivers.opencl.compiler import compile_model
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.precision import Precision
-from neurald.drivers.opencl.platform.reduction_order import Sums
+from neurald.drivers.opencl.platform.reduction_order import ReductionOrder
 from neurald.hal.device import PrepareOptions
 
 
@@ -87,7 +87,7 @@ def test_other_layers_are_computed_one_by_one(block: Block, opencl: DeviceContex
 def test_devices_that_do_not_add_in_memory_compute_layers_one_by_one(opencl: DeviceContext) -> None:
     facts = facts_of(opencl)
     for other in (
-        dataclasses.replace(facts, sums=Sums.ORDERED),
+        dataclasses.replace(facts, sums=ReductionOrder.ORDERED),
         dataclasses.replace(facts, is_nvidia=False),
         dataclasses.replace(facts, kind=DeviceKind.CPU),
         dataclasses.replace(facts, local_memory_bytes=512),

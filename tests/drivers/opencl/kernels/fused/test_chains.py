@@ -19,7 +19,7 @@ from neurald.drivers.opencl.kernels.fused.chains import Chain, chains_of
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.precision import Precision
-from neurald.drivers.opencl.platform.reduction_order import Sums
+from neurald.drivers.opencl.platform.reduction_order import ReductionOrder
 from neurald.hal.device import PrepareOptions
 from neurald.hal.model.types import Model
 
@@ -158,9 +158,9 @@ def test_rows_are_added_to_four_floats_at_a_time(
 
 def test_nothing_is_added_where_sums_are_ordered(opencl: DeviceContext) -> None:
     facts = dataclasses.replace(facts_of(opencl), is_nvidia=True, compute_capability=(9, 0))
-    for sums in Sums:
+    for sums in ReductionOrder:
         found = pairs(chain(0, channels=144), dataclasses.replace(facts, sums=sums))
-        assert any(source.adds for pair in found for source in pair.sources) is (sums is Sums.FAST)
+        assert any(source.adds for pair in found for source in pair.sources) is (sums is ReductionOrder.FAST)
 
 
 @sweep("also", ["nobody", "the caller", "an operation"])
