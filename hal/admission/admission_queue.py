@@ -8,7 +8,7 @@ of that priority had a turn, so that low ones are served too however many high o
 A client that comes again as soon as it has its result would find its place taken by those who always wait. So a place is kept
 free for a short while for who had it, about as long as its last execution took. And an execution that takes long, or
 never ends, keeps only others of its own client from the device: after `LONG_S` its place is lent to others once more, as long as
-no more than `MOST_AT_ONCE` run.
+no more than `MAX_AT_ONCE` run.
 
 Where there are guest places, a client of which nothing runs need not wait for other clients at all: its first execution takes
 a guest place if all slots are taken, and the operating system shares the processors out.
@@ -32,10 +32,10 @@ AGEING_S: Final = 0.5
 #: An execution that takes longer keeps nobody but its own client from the device.
 LONG_S: Final = 0.25
 #: Executions that run at the same time at most, with long ones; a user of whom none runs may have one beyond that.
-MOST_AT_ONCE: Final = 16
+MAX_AT_ONCE: Final = 16
 #: A place is kept free for a client for so long, and as long as its last execution took, but no longer than that.
 _GRACE_S: Final = 2e-3
-_LONGEST_GRACE_S: Final = 0.1
+_MAX_GRACE_S: Final = 0.1
 #: How often who waits looks whether it was cancelled, and whether a place has become free by time. Many who wait look
 #: less often each: what they do all together must not cost those who run.
 _LOOK_S: Final = 0.02
@@ -129,7 +129,7 @@ class _Client(_Share):
 
     def note_end(self, taken_s: float, now: float) -> None:
         """Keeps the place of an execution that is about to end, while it counts as running."""
-        grace_s = min(_GRACE_S + taken_s, _LONGEST_GRACE_S)
+        grace_s = min(_GRACE_S + taken_s, _MAX_GRACE_S)
         active = self.running + self.waiting
         # What was wanted once is forgotten little by little.
         self._wanted = max(active, self._wanted - 1) if now < self._grace_until else active
@@ -202,7 +202,7 @@ class Turns:
         clock: Callable[[], float] = time.monotonic,
         *,
         long_s: float = LONG_S,
-        most_at_once: int = MOST_AT_ONCE,
+        most_at_once: int = MAX_AT_ONCE,
         guests: int = 0,
         what: str = "executions",
     ) -> None:

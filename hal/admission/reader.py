@@ -16,7 +16,7 @@ from neurald.hal.rpc.transport.status import parse, token_of
 _M = TypeVar("_M", bound=Message)
 
 #: Messages inside of a message, and byte strings: a model of 40,000 operations has as many.
-MAXIMUM_PARTS: Final = 400_000
+MAX_PARTS: Final = 400_000
 #: Smaller messages cannot hold much, and are parsed without further ado.
 _SMALL_BYTES: Final = 1 << 12
 #: Larger ones take long enough for their clients to take turns.
@@ -66,6 +66,6 @@ class Reader:
             yield read
 
     def _read(self, kind: type[_M], data: bytes, owner: Hashable, held: contextlib.ExitStack) -> _M:
-        parts = count_parts(kind, data, MAXIMUM_PARTS)
+        parts = count_parts(kind, data, MAX_PARTS)
         held.enter_context(self._room.taken(owner, parts * _PART_BYTES + len(data) * _BYTE_FACTOR))
         return parse_in_pieces(kind, data)

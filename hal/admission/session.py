@@ -38,8 +38,8 @@ from neurald.hal.sync.fence import Fence
 
 _TOKEN_BYTES = 16
 #: Arenas that a prepared model keeps, and how large they may be.
-_ARENAS_KEPT = 2
-_ARENA_BYTES_KEPT = 32 << 20
+_ARENA_CACHE_SIZE = 2
+_MAX_CACHED_ARENA_BYTES = 32 << 20
 #: That a burst keeps open: its socket and its ring.
 _BURST_DESCRIPTORS = 2
 
@@ -266,7 +266,7 @@ class Session:
             ResourceExhaustedTransient: there are too many.
             DeadObject: the session is over.
         """
-        arenas = Arenas(self.new_memory, kept=_ARENAS_KEPT, kept_bytes=_ARENA_BYTES_KEPT)
+        arenas = Arenas(self.new_memory, kept=_ARENA_CACHE_SIZE, kept_bytes=_MAX_CACHED_ARENA_BYTES)
         with self._lock:
             self._require_open()
             self._check_prepared()

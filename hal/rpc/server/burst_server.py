@@ -18,14 +18,14 @@ from neurald.hal.accounting.account import charging
 from neurald.hal.admission.admission_queue import Turn, timed
 from neurald.hal.admission.session import Prepared, Session
 from neurald.hal.buffers.staging import Move, Staged, copy, output_types, stage
-from neurald.hal.device import LOOP_TIMEOUT_MAXIMUM_S, ExecuteOptions, ExecutionResult, OutputShape
+from neurald.hal.device import MAX_LOOP_TIMEOUT_S, ExecuteOptions, ExecutionResult, OutputShape
 from neurald.hal.errors import BadData, Error, OpFailed, OutOfMemory, ResourceExhaustedTransient
 from neurald.hal.memory.pool import Memory, SharedMemory
 from neurald.hal.model.types import Priority, Request
 from neurald.hal.process.descriptors import NO_DESCRIPTORS
 from neurald.hal.rpc.transport.burst_packet import (
     COMPLETION,
-    MAXIMUM_SLOTS,
+    MAX_SLOTS,
     MEMORY,
     MEMORY_HEAD,
     PACKET_BYTES,
@@ -47,7 +47,7 @@ from neurald.hal.validation.request_rules import validate_request
 logger = logging.getLogger(__name__)
 
 #: What a completion has room for.
-_LONGEST_NS = 2**63 - 1
+_MAX_NS = 2**63 - 1
 
 
 class _ClientGone(Exception):
@@ -274,8 +274,8 @@ class BurstServer:
         try:
             if not slot or slot in self._slots:
                 raise BadData(f"slot {slot} is taken")
-            if len(self._slots) >= MAXIMUM_SLOTS:
-                raise ResourceExhaustedTransient(f"a burst has {MAXIMUM_SLOTS} slots")
+            if len(self._slots) >= MAX_SLOTS:
+                raise ResourceExhaustedTransient(f"a burst has {MAX_SLOTS} slots")
         except Error:
             packet.close_descriptors()
             raise
@@ -343,7 +343,7 @@ class BurstServer:
         options = ExecuteOptions(
             measure=bool(measure),
             deadline_s=None if left_s < 0 else deadline_in(left_s),
-            loop_timeout_s=min(loop_timeout_s, LOOP_TIMEOUT_MAXIMUM_S),
+            loop_timeout_s=min(loop_timeout_s, MAX_LOOP_TIMEOUT_S),
             cancellation=self._cancellation,
         )
         if left_s < 0:
@@ -401,7 +401,7 @@ class BurstServer:
                 is_news,
                 0,
                 *(
-                    -1 if time_ns is None else min(time_ns, _LONGEST_NS)
+                    -1 if time_ns is None else min(time_ns, _MAX_NS)
                     for time_ns in (timing.on_device_ns, timing.in_driver_ns, timing.queued_ns)
                 ),
             )

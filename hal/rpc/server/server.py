@@ -21,7 +21,7 @@ from neurald._proto import device_pb2
 from neurald.hal.accounting.limits import Limits
 from neurald.hal.accounting.pacing import step
 from neurald.hal.admission.access import SESSIONS_OF_CONNECTION, Gate
-from neurald.hal.admission.intake import MAXIMUM_ARRIVING, Intake
+from neurald.hal.admission.intake import MAX_ARRIVING, Intake
 from neurald.hal.admission.peer_user import peer_user
 from neurald.hal.admission.reader import Reader
 from neurald.hal.admission.session import Session
@@ -55,10 +55,10 @@ _T = TypeVar("_T")
 SERVICE = device_pb2.DESCRIPTOR.services_by_name["Device"].full_name
 #: Calls that are served at the same time; more wait for a free thread, and still more are refused. They are more than the
 #: limits let one user have, so that calls of others, and questions, find threads.
-_MAXIMUM_CALLS = 256
-_MAXIMUM_WAITING = 1024
+_MAX_CALLS = 256
+_MAX_WAITING = 1024
 #: Streams that may be under way beside all these; each has a thread.
-_MAXIMUM_STREAMS = 96
+_MAX_STREAMS = 96
 #: How long a stream may stand still.
 _PATIENCE_S = 10.0
 #: How long it must have stood still to give way to others, where there are too many.
@@ -117,15 +117,15 @@ class DeviceServer:
         self._token: bytes | None = None
         self._gate = Gate(self.handler.sessions)
         self.handler.find_access = lambda: self._gate.access
-        self._threads = Workers(_MAXIMUM_CALLS + _MAXIMUM_STREAMS + MAXIMUM_ARRIVING, "neurald call")
+        self._threads = Workers(_MAX_CALLS + _MAX_STREAMS + MAX_ARRIVING, "neurald call")
         self.grpc = grpc.server(
             cast(ThreadPoolExecutor, self._threads),  # gRPC only submits
             options=server_options(),
-            maximum_concurrent_rpcs=_MAXIMUM_CALLS + _MAXIMUM_STREAMS + MAXIMUM_ARRIVING + _MAXIMUM_WAITING,
+            maximum_concurrent_rpcs=_MAX_CALLS + _MAX_STREAMS + MAX_ARRIVING + _MAX_WAITING,
             interceptors=[self._gate, Intake(self._owner, most_of_one=limits.calls)],
         )
         self.streams = Streams(
-            most=_MAXIMUM_STREAMS, most_of_one=limits.calls, patience_s=_PATIENCE_S, grace_s=_GRACE_S
+            most=_MAX_STREAMS, most_of_one=limits.calls, patience_s=_PATIENCE_S, grace_s=_GRACE_S
         )
         self._transport = _Transport(self.handler, self.streams, has_channel=address.path is not None)
         self.grpc.add_generic_rpc_handlers((self._transport.handlers(),))

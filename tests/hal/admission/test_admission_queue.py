@@ -15,7 +15,7 @@ from support.sweeps import sweep
 from neurald.hal.admission.admission_queue import (
     AGEING_S,
     LONG_S,
-    MOST_AT_ONCE,
+    MAX_AT_ONCE,
     Turn,
     Turns,
     executions_at_once,
@@ -215,11 +215,11 @@ def test_endless_executions_keep_only_their_own_client_from_the_device() -> None
 
 def test_there_is_an_end_to_what_long_ones_leave_room_for() -> None:
     backlog = Backlog(1)
-    for n in range(MOST_AT_ONCE + 5):
+    for n in range(MAX_AT_ONCE + 5):
         backlog.add(f"endless {n}", client=n, user="greedy")
         backlog.clock.now += LONG_S
     backlog.settle()
-    assert len(backlog.running) == MOST_AT_ONCE
+    assert len(backlog.running) == MAX_AT_ONCE
     backlog.add("honest", user="honest")
     backlog.settle()
     assert "honest" in backlog.running
@@ -242,11 +242,11 @@ def test_a_client_of_which_nothing_runs_takes_a_guest_place() -> None:
 
 def test_guests_that_take_long_leave_room_for_more_of_them() -> None:
     backlog = Backlog(1, guests=1)
-    for n in range(MOST_AT_ONCE + 5):
+    for n in range(MAX_AT_ONCE + 5):
         backlog.add(f"endless {n}", client=n)
         backlog.clock.now += LONG_S
     backlog.settle()
-    assert len(backlog.running) == MOST_AT_ONCE + 5
+    assert len(backlog.running) == MAX_AT_ONCE + 5
     backlog.add("honest", client="honest")
     assert "honest" in backlog.running
 
