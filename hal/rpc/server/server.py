@@ -206,7 +206,7 @@ class DeviceServer:
         )
 
     def stop(self) -> None:
-        """Ends all sessions and calls, and removes the sockets; `handler.drain` first lets calls finish.
+        """Ends all sessions and calls, and removes the sockets; `handler.admission.drain` first lets calls finish.
 
         The files go even where something else fails: gRPC stops with a thread, which a process without memory does not get.
         """
@@ -242,7 +242,7 @@ class _Transport:
         self._peers: dict[Session, str] = {}
         self._peers_lock = threading.Lock()
         self._watches: dict[Session, _Watch] = {}
-        handler.tell_end = self._tell_end
+        handler.admission.on_hang = self._tell_end
 
     def handlers(self) -> grpc.GenericRpcHandler:
         """A handler for each call of the contract; requests arrive as bytes and are decoded inside."""
@@ -307,7 +307,7 @@ class _Transport:
 
         def counted(message: Callable[[], Any], context: grpc.ServicerContext) -> Message:
             session = self.session(context)
-            with session.call(), self._handler.interpreter.working(session.token):
+            with session.call(), self._handler.admission.interpreter.working(session.token):
                 return call(session, message())
 
         return counted
@@ -317,7 +317,7 @@ class _Transport:
             session = self.session(context)
             with (
                 self._streams.open(session, context) as stream,
-                self._handler.interpreter.working(session.token),
+                self._handler.admission.interpreter.working(session.token),
             ):
                 return self._handler.write_memory(session, moving(stream))
 
@@ -335,7 +335,7 @@ class _Transport:
             message = parse(device_pb2.ReadMemoryRequest, data)
             with (
                 self._streams.open(session, context) as stream,
-                self._handler.interpreter.working(session.token),
+                self._handler.admission.interpreter.working(session.token),
             ):
                 for part in self._handler.read_memory(session, message):
                     yield part

@@ -24,7 +24,7 @@ from support.sweeps import sweep
 import neurald as nd
 from neurald._proto import device_pb2
 from neurald.hal.accounting.limits import Limits, parse_limits
-from neurald.hal.admission.admission_queue import MAX_AT_ONCE
+from neurald.hal.admission.admission_queue import MAX_RUNNING_EXECUTIONS
 from neurald.hal.admission.session import Session, Sessions
 from neurald.hal.device import ExecuteOptions, PreparedModel, PrepareOptions
 from neurald.hal.errors import BadData, ResourceExhaustedPersistent, ResourceExhaustedTransient
@@ -135,7 +135,7 @@ def test_two_clients_with_all_their_calls_leave_threads_to_others(
     for thread in threads:
         thread.start()
     assert started.wait(30)
-    while server.handler.waiting < len(threads) - MAX_AT_ONCE:
+    while server.handler.admission.waiting < len(threads) - MAX_RUNNING_EXECUTIONS:
         time.sleep(0.001)
     device.on_execute = lambda *_: None
     honest = connect(str(server.address)).prepare_model(addition(CONSTANT), PrepareOptions())

@@ -333,13 +333,13 @@ def test_a_deadline_without_an_end_while_there_is_no_turn(
     ]
     for thread in threads:
         thread.start()
-    wait_until(lambda: server.handler.waiting == 2)
+    wait_until(lambda: server.handler.admission.waiting == 2)
     go_on.set()
     for thread in threads:
         thread.join(30)
     assert [result.tolist() for result in results] == [[2, 2]] * 6
     # A client has its result a moment before its turn is given back.
-    wait_until(lambda: not server.handler.is_at_work)
+    wait_until(lambda: not server.handler.admission.is_busy)
     for burst in bursts:
         burst.close()
 
@@ -474,7 +474,7 @@ def test_a_drain_lets_the_run_under_way_finish(
     with ThreadPoolExecutor(2) as pool:
         run = pool.submit(burst.execute, shared.request, RUN)
         assert started.wait(60)
-        drain = pool.submit(server.handler.drain, 30.0, lambda: False)
+        drain = pool.submit(server.handler.admission.drain, 30.0, lambda: False)
         wait_until(lambda: "OFFLINE" in str(server.handler.get_status()))
         proceed.set()
         assert run.result(10).is_sufficient
