@@ -125,7 +125,6 @@ COVERED_BY: Mapping[str, str] = {
     "drivers/cpu/native/llvm.py": "tests/drivers/cpu/native/test_elf_linker.py",
     "drivers/cpu/native/object_worker.py": "tests/drivers/cpu/native/test_object_code.py",
     "drivers/cpu/native/step_program.py": "tests/drivers/cpu/native/test_thread_pool.py",
-    "drivers/cpu/native/work_sharing.py": "tests/drivers/cpu/native/test_thread_pool.py",
     "drivers/cpu/native_segment.py": "tests/drivers/cpu/test_parts.py",
     "drivers/cpu/preparation.py": "tests/drivers/cpu/test_compiled_models.py",
     "drivers/cpu/prepared_model.py": "tests/drivers/cpu/test_device.py",
