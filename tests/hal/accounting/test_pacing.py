@@ -13,7 +13,7 @@ from neurald.hal.accounting import pacing
 from neurald.hal.accounting.pacing import FREE_S, MAX_REST_S, SLICE_S, Interpreter, step
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import Error
-from neurald.hal.execution.array_model import Limits
+from neurald.hal.execution.array_model import ExecutionLimits
 from neurald.hal.model.types import Request
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.client.device import connect
@@ -170,7 +170,7 @@ def test_few_clients_are_remembered() -> None:
 
 def test_nobody_paces_an_application() -> None:
     step()
-    Limits(ExecuteOptions()).check("anywhere")
+    ExecutionLimits(ExecuteOptions()).check("anywhere")
 
 
 def test_a_daemon_paces_what_it_executes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,7 +180,7 @@ def test_a_daemon_paces_what_it_executes(tmp_path: Path, monkeypatch: pytest.Mon
     device = AddingDevice()
 
     def execute(request: Request, options: ExecuteOptions) -> None:
-        Limits(options).check("between operations")
+        ExecutionLimits(options).check("between operations")
 
     device.on_execute = execute
     server = DeviceServer(device, Address.parse(f"unix://{tmp_path}/d.sock"))
