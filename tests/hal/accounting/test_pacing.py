@@ -176,7 +176,7 @@ def test_nobody_paces_an_application() -> None:
 def test_a_daemon_paces_what_it_executes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Drivers that ask for limits between operations need not know of it; bursts are executions as well."""
     works: list[object] = []
-    monkeypatch.setattr(pacing.Work, "step", lambda work, *_: works.append(work.client))
+    monkeypatch.setattr(pacing.PacedWork, "step", lambda work, *_: works.append(work.client))
     device = AddingDevice()
 
     def execute(request: Request, options: ExecuteOptions) -> None:
@@ -222,7 +222,7 @@ def test_work_that_another_thread_ends_leaves_nothing_behind() -> None:
     cleaner.join()
     with machine.interpreter.working("honest"):
         assert pacing._current.work is not None
-        assert pacing._current.work.around is None
+        assert pacing._current.work.enclosing is None
     assert pacing._current.work is None
 
 
@@ -231,7 +231,9 @@ def test_a_daemon_paces_reading_and_checking_a_large_model(
 ) -> None:
     """Each of its operations is a step: none of these loops keeps the interpreter from others for long."""
     steps: list[object] = []
-    monkeypatch.setattr(pacing.Work, "step", lambda work, is_interpreted, *_: steps.append(is_interpreted))
+    monkeypatch.setattr(
+        pacing.PacedWork, "step", lambda work, is_interpreted, *_: steps.append(is_interpreted)
+    )
     server = DeviceServer(AddingDevice(), Address.parse(f"unix://{tmp_path}/d.sock"))
     server.start()
     remote = connect(str(server.address))
