@@ -1,21 +1,21 @@
-"""Which test file belongs to a source file: the one of the same name, or the one that a table names."""
+"""Maps source files to test files: the one of the same name, or the one in a table."""
 
 import ast
 from collections.abc import Mapping
 from pathlib import Path
 
-#: The folders of sources that `tests/` has a mirror of.
+#: The source folders that `tests/` mirrors.
 SOURCES = ("runtime", "hal", "drivers", "service")
 
 
 def mirror_of(source: str) -> str:
-    """The test file of its own that a source file has, or would have: both as paths in the repository."""
+    """Returns the path of the test file of the same name, whether it exists or not."""
     folder, _, name = source.rpartition("/")
     return f"tests/{folder}/test_{name}"
 
 
 def sources(root: Path) -> list[str]:
-    """The paths of all source files of a repository, without those that only import."""
+    """Returns the paths of all source files of a repository, without those that only import."""
     files = (path for folder in SOURCES for path in sorted((root / folder).rglob("*.py")))
     return [str(path.relative_to(root)) for path in files if _has_code(path)]
 
@@ -31,7 +31,7 @@ def _has_code(path: Path) -> bool:
     )
 
 
-#: The test file that covers a source file which has none of its own. Paths in the repository.
+#: The test file that covers a source file without a test file of the same name.
 COVERED_BY: Mapping[str, str] = {
     "drivers/compiler/frontend/kept_variants.py": "tests/drivers/compiler/frontend/test_shape_specialization.py",
     "drivers/compiler/ir/kernel_rewriting.py": "tests/drivers/cpu/schedule/test_axis_rewriting.py",

@@ -56,6 +56,17 @@ def test_values_that_live_together_never_share_bytes() -> None:
     assert found.arena_bytes < found.unshared_bytes
 
 
+def test_an_input_that_is_read_late_is_not_overwritten() -> None:
+    builder, values = chain(6)
+    late = builder.input(10, 10)
+    total = builder.compute((10, 10), lambda *at: load(values[6], at) + load(late, at))
+    found, _ = placed(builder, total)
+    (spot,) = found.of([late])
+    for other in values:
+        (there,) = found.of([other])
+        assert abs(spot.offset - there.offset) >= late.size_bytes
+
+
 def test_aliases_lie_where_their_values_do() -> None:
     builder = GraphBuilder()
     source = builder.input(4, 6)
