@@ -364,15 +364,12 @@ _DRIVERS = (
         tests=("tests/drivers/opencl/kernels/epilogue/test_integer_epilogues.py",),
     ),
     Mutant(
-        name="opencl-codegen-scopes",
+        name="opencl-codegen-guard",
         file="drivers/opencl/codegen/statements.py",
-        text="            self._forget(scope.depth)\n",
-        replacement="",
-        breaks="Generated code uses variables of a loop behind its end.",
-        tests=(
-            "tests/drivers/opencl/codegen/test_render.py",
-            "tests/drivers/opencl/codegen/test_statements.py",
-        ),
+        text='return element if len(texts) == 1 else f"{texts[1]} ? {element} : {texts[2]}"',
+        replacement="return element",
+        breaks="Generated code reads padding from outside of a tensor.",
+        tests=("tests/drivers/opencl/codegen/test_statements.py",),
     ),
     Mutant(
         name="opencl-buffer-size",
