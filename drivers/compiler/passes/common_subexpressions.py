@@ -1,4 +1,4 @@
-"""Common-subexpression elimination for nodes and constants."""
+"""Eliminates nodes and constants that are equal to earlier ones."""
 
 import dataclasses
 
@@ -6,33 +6,34 @@ from neurald.drivers.compiler.ir.expression import Axis, Expression, Reduce, axi
 from neurald.drivers.compiler.ir.graph import Compute, Graph, Node
 from neurald.drivers.compiler.ir.traversal import rewrite, walk
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.compiler.passes.replacing import with_inputs
+from neurald.drivers.compiler.passes.node_rewriting import with_inputs
 
-#: Larger constants are not compared.
+#: Size of constants that are compared.
 _MAX_CONSTANT_BYTES = 1 << 16
 
 
-def merge_duplicates(graph: Graph) -> bool:
-    """Replaces nodes by earlier equivalent ones.
+def eliminate_common_subexpressions(graph: Graph) -> bool:
+    """Replaces nodes by earlier equivalent ones. Returns True if there were any.
 
-    A value may then be several outputs of the graph.
+    One value may then be several outputs of the graph.
     """
     replaced = _equal_constants(graph)
     numbered = _NumberedAxes()
-    # Keys are expensive and few nodes read the same values, so only those are compared.
-    alone: dict[tuple[object, ...], int | None] = {}
+    # Keys are expensive. They are only computed for nodes that read the same values: this maps the
+    # values to the position of the only node that reads them, or to None if there are several.
+    only_readers: dict[tuple[object, ...], int | None] = {}
     positions: dict[tuple[object, ...], int] = {}
     kept: list[Node] = []
     for old in graph.nodes:
         node = with_inputs(old, replaced)
         reads = type(node), node.output.shape, node.output.type, frozenset(node.inputs)
-        if reads not in alone:
-            alone[reads] = len(kept)
+        if reads not in only_readers:
+            only_readers[reads] = len(kept)
             kept.append(node)
             continue
-        other = alone[reads]
+        other = only_readers[reads]
         if other is not None:
-            positions[_key(kept[other], numbered)], alone[reads] = other, None
+            positions[_key(kept[other], numbered)], only_readers[reads] = other, None
         position = positions.setdefault(_key(node, numbered), len(kept))
         if position == len(kept):
             kept.append(node)
@@ -65,16 +66,16 @@ def _key(node: Node, numbered: "_NumberedAxes") -> tuple[object, ...]:
 
 def _contraction_key(node: Node) -> tuple[object, ...]:
     fields = (field.name for field in dataclasses.fields(node))
-    how = tuple(getattr(node, name) for name in fields if name not in ("output", "operations"))
-    return (type(node), node.output.shape, node.output.type, *how)
+    attributes = tuple(getattr(node, name) for name in fields if name not in ("output", "operations"))
+    return (type(node), node.output.shape, node.output.type, *attributes)
 
 
 def _compute_key(node: Compute, numbered: "_NumberedAxes") -> tuple[object, ...]:
-    """Returns the bodies over canonical axes, which are equal for equivalent nodes."""
+    """Returns a key that is equal for equivalent nodes: their expressions over canonical axes."""
     own = {each: numbered.get("own", position, each) for position, each in enumerate(node.axes)}
     roots = (node.body, *(condition for condition, _ in node.requirements))
     reduced = dict.fromkeys(along for each in walk(*roots) if isinstance(each, Reduce) for along in each.axes)
-    axes = own | {each: numbered.get("folded", position, each) for position, each in enumerate(reduced)}
+    axes = own | {each: numbered.get("reduced", position, each) for position, each in enumerate(reduced)}
 
     def found(expression: Expression) -> Expression | None:
         if isinstance(expression, Axis):

@@ -11,7 +11,7 @@ from neurald.drivers.compiler.ir.graph import Compute, Graph
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
-from neurald.drivers.compiler.passes.arithmetic import simplify_arithmetic
+from neurald.drivers.compiler.passes.strength_reduction import reduce_strength
 
 pytestmark = pytest.mark.quick
 
@@ -40,17 +40,17 @@ def test_small_powers_are_products(exponent: int, kind: Scalar) -> None:
     values = _VALUES if kind is Scalar.FLOAT32 else np.arange(-5, 5, dtype=np.int32)
     graph = _graph(body, kind)
     (before,) = evaluate(graph, [values])
-    assert simplify_arithmetic(graph)
+    assert reduce_strength(graph)
     assert _ops(graph) <= {Op.MULTIPLY}
     (after,) = evaluate(graph, [values])
     np.testing.assert_allclose(after, before, rtol=4e-7 if exponent > 2 else 0)
-    assert not simplify_arithmetic(graph)
+    assert not reduce_strength(graph)
 
 
 @sweep("exponent", [-1.0, 0.5, 2.5, 5.0, np.nan])
 def test_other_powers_stay(exponent: float) -> None:
     graph = _graph(lambda x: apply(Op.POWER, x, constant(exponent, Scalar.FLOAT32)))
-    assert not changes(graph, simplify_arithmetic)
+    assert not changes(graph, reduce_strength)
 
 
 @sweep(
@@ -66,20 +66,20 @@ def test_other_powers_stay(exponent: float) -> None:
 def test_quotients_by_powers_of_two_are_products(divisor: float, ops: set[Op]) -> None:
     graph = _graph(lambda x: x / divisor)
     (before,) = evaluate(graph, [_VALUES])
-    assert simplify_arithmetic(graph) is (Op.DIVIDE not in ops)
+    assert reduce_strength(graph) is (Op.DIVIDE not in ops)
     assert _ops(graph) == ops
     np.testing.assert_array_equal(evaluate(graph, [_VALUES])[0], before)
 
 
 def test_products_by_one_are_left_out() -> None:
     graph = _graph(lambda x: (x * 1.0) + (1.0 * x))
-    assert changes(graph, simplify_arithmetic)
+    assert changes(graph, reduce_strength)
     assert _ops(graph) == {Op.ADD}
 
 
 def test_whole_numbers_are_divided_as_they_were() -> None:
     graph = _graph(lambda x: apply(Op.TRUNCATE_DIVIDE, x, constant(2, Scalar.INT32)), Scalar.INT32)
-    assert not changes(graph, simplify_arithmetic)
+    assert not changes(graph, reduce_strength)
 
 
 def _fixed_point(op: Op, left: int, mantissa: int, exponent: int) -> Graph:
@@ -96,11 +96,11 @@ def test_what_is_shifted_up_and_down_is_shifted_once(op: Op, exponent: int) -> N
     graph = _fixed_point(op, 20, 1 << 30, exponent)
     values = np.array([-128, -127, -77, -2, -1, 0, 1, 3, 100, 127], np.int8)
     (before,) = evaluate(graph, [values])
-    assert simplify_arithmetic(graph)
+    assert reduce_strength(graph)
     assert _ops(graph) == {Op.CONVERT, Op.SHIFT_LEFT}
     np.testing.assert_array_equal(evaluate(graph, [values])[0], before)
 
 
 @sweep(("left", "mantissa", "exponent"), [(20, 1 << 30, -20), (20, 3 << 29, 0), (2, 1 << 30, 1)])
 def test_what_may_be_rounded_or_cut_is_multiplied(left: int, mantissa: int, exponent: int) -> None:
-    assert not changes(_fixed_point(Op.FIXED_POINT, left, mantissa, exponent), simplify_arithmetic)
+    assert not changes(_fixed_point(Op.FIXED_POINT, left, mantissa, exponent), reduce_strength)

@@ -7,7 +7,7 @@ from neurald.drivers.compiler.ir.expression import load
 from neurald.drivers.compiler.ir.graph import Convolution, DepthwiseConvolution, Pair, inside
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.compiler.passes.padding import merge_padding
+from neurald.drivers.compiler.passes.pad_folding import fold_padding
 
 
 def padded(b: GraphBuilder, value: Value, pads: tuple[Pair, ...], number: float = 0) -> Value:
@@ -38,12 +38,12 @@ def test_of_height_and_width(kind: Scalar, zero: int) -> None:
         input_zero=zero,
     )
     graph = b.finish(sums)
-    assert changes(graph, merge_padding)
+    assert changes(graph, fold_padding)
     assert kinds(graph) == ["Convolution"]
     node = node_of(graph, Convolution)
     assert node.input is source
     assert node.padding == ((2, 3), (1, 4))
-    assert not changes(graph, merge_padding)
+    assert not changes(graph, fold_padding)
 
 
 def test_of_a_depthwise_convolution_and_other_readers() -> None:
@@ -54,7 +54,7 @@ def test_of_a_depthwise_convolution_and_other_readers() -> None:
         image, b.weights(3, 3, 6), output=(1, 3, 3, 6), stride=(2, 2), dilation=(1, 1)
     )
     graph = b.finish(sums, image)
-    assert changes(graph, merge_padding)
+    assert changes(graph, fold_padding)
     assert kinds(graph) == ["Compute", "DepthwiseConvolution"]
     assert node_of(graph, DepthwiseConvolution).padding == SPATIAL[1:3]
     assert graph.outputs == [sums, image]
@@ -73,4 +73,4 @@ def test_with_other_numbers_or_along_other_dimensions_stays(pads: tuple[Pair, ..
     image = padded(b, b.input(2, 5, 4, 3), pads, number)
     images, _, _, channels = image.shape
     sums = b.convolution(image, b.weights(4, 3, 3, channels), output=(images, 6, 5, 4))
-    assert not changes(b.finish(sums), merge_padding)
+    assert not changes(b.finish(sums), fold_padding)

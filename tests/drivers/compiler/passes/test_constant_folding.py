@@ -6,7 +6,7 @@ from support.compiler.graphs import GraphBuilder, changes, kinds
 from neurald.drivers.compiler.ir.expression import axis, index, load, reduce
 from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.compiler.passes.constants import fold_constants
+from neurald.drivers.compiler.passes.constant_folding import fold_constants
 
 
 def test_transposed_and_reshaped_weights() -> None:

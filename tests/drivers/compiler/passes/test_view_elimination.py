@@ -6,7 +6,7 @@ from neurald.drivers.compiler.ir.expression import load
 from neurald.drivers.compiler.ir.graph import Compute
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.compiler.passes.views import remove_views
+from neurald.drivers.compiler.passes.view_elimination import eliminate_views
 
 
 def same(b: GraphBuilder, value: Value) -> Value:
@@ -21,10 +21,10 @@ def test_an_identity_between_others() -> None:
     b = GraphBuilder()
     middle = doubled(b, b.input(3, 4))
     graph = b.finish(doubled(b, same(b, same(b, middle))), doubled(b, same(b, middle)))
-    assert changes(graph, remove_views)
+    assert changes(graph, eliminate_views)
     assert kinds(graph) == ["Compute"] * 3
     assert all(node.inputs == (middle,) for node in graph.nodes[1:])
-    assert not changes(graph, remove_views)
+    assert not changes(graph, eliminate_views)
 
 
 def test_an_identity_that_is_an_output_stays() -> None:
@@ -32,7 +32,7 @@ def test_an_identity_that_is_an_output_stays() -> None:
     source = b.input(3, 4)
     output = same(b, source)
     graph = b.finish(output, doubled(b, output))
-    assert not changes(graph, remove_views)
+    assert not changes(graph, eliminate_views)
     assert graph.outputs[0] is output
 
 
@@ -43,7 +43,7 @@ def test_contractions_read_what_was_before() -> None:
     spread = b.depthwise_convolution(same(b, sums), same(b, b.input(2, 2, 3)), output=(1, 2, 2, 3))
     rows = b.reshape(same(b, spread), (4, 3))
     graph = b.finish(b.matrix_product(same(b, rows), same(b, rows)))
-    assert changes(graph, remove_views)
+    assert changes(graph, eliminate_views)
     assert kinds(graph) == ["Convolution", "DepthwiseConvolution", "Compute", "MatrixProduct"]
 
 
@@ -54,11 +54,11 @@ def test_a_shape_of_a_shape_sees_the_first() -> None:
     other = b.reshape(flat, (2, 6))
     back = b.reshape(other, (3, 4))
     graph = b.finish(doubled(b, back), doubled(b, other))
-    assert changes(graph, remove_views)
+    assert changes(graph, eliminate_views)
     viewed = [node.aliased_input for node in graph.nodes if isinstance(node, Compute)]
     assert viewed == [source, None, None]
     assert graph.nodes[1].inputs == (source,)
-    assert not changes(graph, remove_views)
+    assert not changes(graph, eliminate_views)
 
 
 def test_parts_transpositions_and_conversions_stay() -> None:
@@ -71,4 +71,4 @@ def test_parts_transpositions_and_conversions_stay() -> None:
         b.compute((4, 4), lambda i, j: load(source, (i, j)).to(Scalar.FLOAT16)),
     ]
     graph = b.finish(*(b.compute(each.shape, lambda *at, v=each: load(v, at) + 1.0) for each in outputs))
-    assert not changes(graph, remove_views)
+    assert not changes(graph, eliminate_views)

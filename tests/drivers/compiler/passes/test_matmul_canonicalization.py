@@ -7,7 +7,7 @@ from neurald.drivers.compiler.ir.expression import load
 from neurald.drivers.compiler.ir.graph import MatrixProduct, Pair
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.passes import transform
-from neurald.drivers.compiler.passes.pointwise_products import canonicalize_matrix_products
+from neurald.drivers.compiler.passes.matmul_canonicalization import canonicalize_matrix_products
 
 
 @sweep(

@@ -1,4 +1,4 @@
-"""Constant folding: transposed weights, tables, rescaled biases."""
+"""Folds constants, such as transposed weights, tables and rescaled biases."""
 
 import math
 
@@ -9,11 +9,11 @@ from neurald.drivers.compiler.ir.expression import Axis, Constant, Load, Reduce
 from neurald.drivers.compiler.ir.graph import Compute, Graph, Node
 from neurald.drivers.compiler.ir.traversal import walk
 
-#: Limits on a folded constant, as a multiple of its inputs and in bytes. Larger ones are cheaper to
-#: recompute than to load.
+#: Size of a folded constant relative to its inputs. Larger ones are cheaper to recompute than to
+#: load, unless they have at most `_MAX_SMALL_BYTES`.
 _MAX_GROWTH = 2
-_SMALL_BYTES = 1 << 16
-#: Limit on the steps of one folding, which bounds its time and temporary memory.
+_MAX_SMALL_BYTES = 1 << 16
+#: Number of element computations for one constant. It bounds the time and the temporary memory.
 _MAX_STEPS = 1 << 23
 
 
@@ -21,9 +21,9 @@ def fold_constants(graph: Graph, evaluate: Evaluate = evaluate_node) -> bool:
     """Folds nodes whose inputs are all constants. Nodes without inputs are left to fusion.
 
     Args:
-        graph: is changed.
+        graph: the graph to change.
         evaluate: computes the nodes. It should produce the bits of compiled code, so that results
-        do not depend on what is known at compile time.
+            do not depend on which inputs are constants.
 
     Returns:
         True if any node was folded.
@@ -45,17 +45,17 @@ def _constant_result(node: Compute, evaluate: Evaluate) -> Array | None:
     inputs = {value: value.constant for value in node.inputs if value.constant is not None}
     if not inputs or len(inputs) < len(node.inputs):
         return None
-    viewed = node.aliased_input
-    if viewed is not None:
-        return inputs[viewed].reshape(node.output.shape)
+    source = node.aliased_input
+    if source is not None:
+        return inputs[source].reshape(node.output.shape)
     read_bytes = sum(value.size_bytes for value in inputs)
-    if node.output.size_bytes > max(_SMALL_BYTES, _MAX_GROWTH * read_bytes) or not _is_quick(node):
+    if node.output.size_bytes > max(_MAX_SMALL_BYTES, _MAX_GROWTH * read_bytes) or not _is_quick(node):
         return None
     try:
         with np.errstate(all="ignore"):
             found = evaluate(node, inputs)
     except RequirementFailed:
-        # Every execution fails and reports it.
+        # The node stays, so that executions report the failure.
         return None
     return np.ascontiguousarray(found).reshape(node.output.shape)
 

@@ -1,11 +1,10 @@
-"""Rewrites contractions that are products of two plain matrices as such, the form with kernels.
+"""Rewrites contractions as products of two matrices, which have the fastest kernels.
 
-- A convolution whose window covers the image, with one output position, is a row per image times a
-  matrix.
-- A batch of products with the same right matrix is one product with all of their rows.
+- A convolution whose window covers the whole image has one output pixel per image. It multiplies a
+  matrix with a row for each image.
+- A batch of products with the same right matrix is one product with the rows of all left matrices.
 
-1×1 convolutions over larger images stay: they are recognised by their kernel and keep the image's
-shape.
+1×1 convolutions over larger images are not rewritten. Their kernels treat them as matrix products.
 """
 
 import dataclasses
@@ -22,36 +21,40 @@ from neurald.drivers.compiler.ir.graph import (
     delinearize,
 )
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.compiler.passes.replacing import reshaped, view
+from neurald.drivers.compiler.passes.node_rewriting import reshaped, view
 
 
 def canonicalize_matrix_products(graph: Graph) -> bool:
-    """Replaces convolutions and batched products by reshaped products of two matrices."""
+    """Replaces convolutions and batched products by reshaped products of two matrices.
+
+    Returns True if there were any.
+    """
     nodes: list[Node] = []
     for node in graph.nodes:
-        simpler: tuple[Node, ...] | None = None
+        replacement: tuple[Node, ...] | None = None
         if isinstance(node, Convolution):
-            simpler = _of_convolution(node)
+            replacement = _convolution_as_product(node)
         elif isinstance(node, MatrixProduct):
-            simpler = _of_batches(node)
-        nodes += simpler or (node,)
+            replacement = _unbatched(node)
+        nodes += replacement or (node,)
     is_changed = len(nodes) > len(graph.nodes)
     graph.nodes = nodes
     return is_changed
 
 
-def _of_convolution(node: Convolution) -> tuple[Node, ...] | None:
+def _convolution_as_product(node: Convolution) -> tuple[Node, ...] | None:
+    """Returns the nodes that replace a convolution, or None if it is not a matrix product."""
     images, height, width, depth = node.input.shape
     first = _first_taps(node)
     if first is None:
         return None
     channels = node.weights.shape[0]
     rows, before = reshaped(node.input, (images, height * width * depth), node.operations)
-    # Weights outside the image multiply padding, so they are dropped.
+    # Weights outside of the image only multiply padding, so they are dropped.
     o, k = axes = axis(channels, "i0"), axis(height * width * depth, "i1")
     y, x, c = delinearize(k, (height, width, depth))
     columns = Value((channels, height * width * depth), node.weights.type, name=node.weights.name)
-    seen = Compute(
+    transposed = Compute(
         output=columns,
         axes=axes,
         body=load(node.weights, (o, y + first[0], x + first[1], c)),
@@ -65,14 +68,11 @@ def _of_convolution(node: Convolution) -> tuple[Node, ...] | None:
         right_zero=node.weights_zero,
         operations=node.operations,
     )
-    return (*before, seen, product, view(product.output, node.output, node.operations))
+    return (*before, transposed, product, view(product.output, node.output, node.operations))
 
 
 def _first_taps(node: Convolution) -> Pair | None:
-    """Returns the window element at the image's origin.
-
-    None if the window does not cover the image.
-    """
+    """Returns the window element at the image's origin, or None if the window does not cover it."""
     if node.groups != 1 or node.output.shape[1:3] != (1, 1):
         return None
     first = []
@@ -86,7 +86,8 @@ def _first_taps(node: Convolution) -> Pair | None:
     return first[0], first[1]
 
 
-def _of_batches(node: MatrixProduct) -> tuple[Node, ...] | None:
+def _unbatched(node: MatrixProduct) -> tuple[Node, ...] | None:
+    """Returns the nodes that replace a batched product, or None if it must stay."""
     *batches, height, width = node.left.shape
     count = math.prod(batches)
     is_one_matrix = all(length == 1 for length in node.right.shape[:-2])

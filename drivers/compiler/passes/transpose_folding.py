@@ -1,4 +1,4 @@
-"""Folds transpositions into matrix products, which read the operand by columns instead."""
+"""Folds transpositions into matrix products, which then read the operand by columns."""
 
 import dataclasses
 
@@ -7,8 +7,11 @@ from neurald.drivers.compiler.ir.graph import Compute, Graph, MatrixProduct, Nod
 from neurald.drivers.compiler.ir.value import Value
 
 
-def merge_transposition(graph: Graph) -> bool:
-    """Folds transpositions into the products that read them. Other readers are unaffected."""
+def fold_transpositions(graph: Graph) -> bool:
+    """Folds transpositions into the products that read their results.
+
+    Other readers are not affected. Returns True if there were any.
+    """
     producers = graph.producers()
     is_changed = False
     for position, node in enumerate(graph.nodes):

@@ -17,29 +17,29 @@ from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import rewrite, walk
 
-#: Larger powers take as many products as a logarithm and an exponential take operations, and lose
-#: more bits.
-_LARGEST_POWER = 4
+#: Largest exponent that is replaced. Products for larger ones cost as much as a power, and lose more
+#: bits.
+_MAX_EXPONENT = 4
 
 
-def simplify_arithmetic(graph: Graph) -> bool:
-    """Simplifies the expressions of all nodes."""
+def reduce_strength(graph: Graph) -> bool:
+    """Replaces operations with constants by cheaper ones. Returns True if there were any."""
     changed = False
 
-    def simpler(node: Node) -> Node:
+    def reduced(node: Node) -> Node:
         nonlocal changed
         if not isinstance(node, Compute):
             return node
-        if not any(_simplified(each) is not None for each in walk(node.body)):
+        if not any(_cheaper(each) is not None for each in walk(node.body)):
             return node
         changed = True
-        return dataclasses.replace(node, body=rewrite(node.body, _simplified, {}))
+        return dataclasses.replace(node, body=rewrite(node.body, _cheaper, {}))
 
-    graph.nodes = [simpler(node) for node in graph.nodes]
+    graph.nodes = [reduced(node) for node in graph.nodes]
     return changed
 
 
-def _simplified(expression: Expression) -> Expression | None:
+def _cheaper(expression: Expression) -> Expression | None:
     """Returns a cheaper equivalent, or None."""
     if not isinstance(expression, Apply) or expression.type in (Scalar.INDEX, Scalar.BOOL):
         return None
@@ -61,7 +61,8 @@ def _simplified(expression: Expression) -> Expression | None:
 
 
 def _power(base: Expression, exponent: Expression) -> Expression | None:
-    if not isinstance(exponent, Constant) or not 0 <= exponent.value <= _LARGEST_POWER:
+    """Returns a power with a small whole exponent as products, or None."""
+    if not isinstance(exponent, Constant) or not 0 <= exponent.value <= _MAX_EXPONENT:
         return None
     if exponent.value != int(exponent.value):
         return None
@@ -72,7 +73,7 @@ def _power(base: Expression, exponent: Expression) -> Expression | None:
 
 
 def _shifted(expression: Apply) -> Expression | None:
-    """Simplifies a fixed-point product without rounding to a shift, else returns None."""
+    """Returns a fixed-point product that needs no rounding as a shift, or None."""
     value, mantissa, exponent = expression.arguments
     if not isinstance(mantissa, Constant) or mantissa.value != 1 << 30 or not isinstance(exponent, Constant):
         return None

@@ -11,7 +11,7 @@ from neurald.drivers.compiler.ir.expression import Expression, constant, index, 
 from neurald.drivers.compiler.ir.graph import Graph
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.compiler.passes.scaling import merge_scaling
+from neurald.drivers.compiler.passes.scale_folding import fold_scaling
 
 pytestmark = pytest.mark.quick
 
@@ -48,9 +48,9 @@ def test_a_factor_for_each_channel_or_for_all(kind: str, epilogue: Epilogue) -> 
     b = GraphBuilder()
     graph = graph_of(b, contraction(b, kind), epilogue)
     weights = graph.nodes[0].inputs[1]
-    assert changes(graph, merge_scaling)
+    assert changes(graph, fold_scaling)
     assert graph.nodes[0].inputs[1] is not weights
-    assert not changes(graph, merge_scaling)
+    assert not changes(graph, fold_scaling)
 
 
 @sweep(
@@ -69,7 +69,7 @@ def test_a_factor_for_each_channel_or_for_all(kind: str, epilogue: Epilogue) -> 
 )
 def test_other_uses_of_sums_stay(epilogue: Epilogue) -> None:
     b = GraphBuilder()
-    assert not changes(graph_of(b, contraction(b, "convolution"), epilogue), merge_scaling)
+    assert not changes(graph_of(b, contraction(b, "convolution"), epilogue), fold_scaling)
 
 
 def test_sums_that_are_read_twice_or_are_an_output_stay() -> None:
@@ -78,7 +78,7 @@ def test_sums_that_are_read_twice_or_are_an_output_stay() -> None:
         sums = contraction(b, "convolution")
         scaled = b.compute(sums.shape, lambda *at, v=sums: load(v, at) * 2.0)
         outputs = [b.compute(sums.shape, lambda *at, v=sums: load(v, at) + 1.0)] if others else [sums]
-        assert not changes(b.finish(scaled, *outputs), merge_scaling)
+        assert not changes(b.finish(scaled, *outputs), fold_scaling)
 
 
 def test_integers_and_weights_that_are_not_known_stay() -> None:
@@ -91,7 +91,7 @@ def test_integers_and_weights_that_are_not_known_stay() -> None:
         b.compute((2, 3), lambda i, j: load(sums, (i, j)) * 2),
         b.compute((2, 3), lambda i, j: load(dynamic, (i, j)) * 2.0),
     )
-    assert not changes(graph, merge_scaling)
+    assert not changes(graph, fold_scaling)
 
 
 def test_weights_that_others_read_stay_as_they_are() -> None:
@@ -99,7 +99,7 @@ def test_weights_that_others_read_stay_as_they_are() -> None:
     weights = b.weights(3, 5)
     first, second = b.matrix_product(b.input(2, 5), weights), b.matrix_product(b.input(4, 5), weights)
     graph = b.finish(b.compute((2, 3), lambda i, j: load(first, (i, j)) * 2.0), second)
-    assert changes(graph, merge_scaling)
+    assert changes(graph, fold_scaling)
     assert graph.nodes[1].inputs[1] is weights
 
 
@@ -112,5 +112,5 @@ def test_two_sums_in_one_reader() -> None:
         return load(first, (i, j)) * load(factors, (index(0), j)) + load(second, (i, j)) * 3.0
 
     graph = b.finish(b.compute((2, 3), body))
-    assert changes(graph, merge_scaling)
+    assert changes(graph, fold_scaling)
     assert graph.nodes[-1].inputs == (first, second)

@@ -1,14 +1,17 @@
-"""Removes no-op nodes, and makes reshapes read the original value instead of another reshape."""
+"""Eliminates reshapes that change nothing, and reshapes of reshapes."""
 
 from neurald.drivers.compiler.ir.graph import Compute, Graph, Node
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.compiler.passes.replacing import view, with_inputs
+from neurald.drivers.compiler.passes.node_rewriting import view, with_inputs
 
 
-def remove_views(graph: Graph) -> bool:
-    """Replaces reshaped values by their sources. Outputs of the graph stay."""
+def eliminate_views(graph: Graph) -> bool:
+    """Replaces reshaped values by their sources. Returns True if there were any.
+
+    Outputs of the graph stay.
+    """
     outputs = set(graph.outputs)
-    #: Maps each reshaped value to the value that it was computed as.
+    #: Maps each reshaped value to the value that it reshapes.
     sources: dict[Value, Value] = {}
     replaced: dict[Value, Value] = {}
     kept: list[Node] = []

@@ -7,7 +7,7 @@ from neurald.drivers.compiler.ir.expression import Expression, axis, load, reduc
 from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.compiler.passes.duplicates import merge_duplicates
+from neurald.drivers.compiler.passes.common_subexpressions import eliminate_common_subexpressions
 
 
 def dequantized(b: GraphBuilder, value: Value, scale: float = 0.5) -> Value:
@@ -34,9 +34,9 @@ def test_two_dequantized_alike_and_what_follows() -> None:
     source = b.input(4, 6, type=Scalar.UINT8)
     sums = [total(b, dequantized(b, source)) for _ in range(2)]
     graph = b.finish(added(b, *sums))
-    assert changes(graph, merge_duplicates)
+    assert changes(graph, eliminate_common_subexpressions)
     assert kinds(graph) == ["Compute"] * 3
-    assert not changes(graph, merge_duplicates)
+    assert not changes(graph, eliminate_common_subexpressions)
 
 
 def test_other_numbers_inputs_shapes_and_folds_stay() -> None:
@@ -49,7 +49,7 @@ def test_other_numbers_inputs_shapes_and_folds_stay() -> None:
         b.reshape(source, (24,)),
         b.reshape(source, (6, 4)),
     )
-    assert not changes(graph, merge_duplicates)
+    assert not changes(graph, eliminate_common_subexpressions)
 
 
 def test_both_may_be_outputs() -> None:
@@ -57,7 +57,7 @@ def test_both_may_be_outputs() -> None:
     source = b.input(4, 6, type=Scalar.UINT8)
     first, second = dequantized(b, source), dequantized(b, source)
     graph = b.finish(first, source, second)
-    assert changes(graph, merge_duplicates)
+    assert changes(graph, eliminate_common_subexpressions)
     assert graph.outputs == [first, source, first]
 
 
@@ -73,7 +73,7 @@ def test_contractions_with_constants_that_are_alike() -> None:
     ]
     smaller = b.convolution(source, weights, output=(1, 3, 3, 3), padding=((1, 1), (1, 1)), stride=(2, 2))
     graph = b.finish(added(b, *sums), smaller)
-    assert changes(graph, merge_duplicates)
+    assert changes(graph, eliminate_common_subexpressions)
     assert kinds(graph) == ["Convolution", "Convolution", "Compute"]
 
 
@@ -85,7 +85,7 @@ def test_the_kept_node_stands_for_the_operations_of_both() -> None:
         b.begin(operation)
         values.append(dequantized(b, source))
     graph = b.finish(*values)
-    assert changes(graph, merge_duplicates)
+    assert changes(graph, eliminate_common_subexpressions)
     assert graph.nodes[0].operations == (1, 3)
 
 
@@ -93,4 +93,4 @@ def test_zeros_of_both_signs_are_not_alike() -> None:
     b = GraphBuilder()
     source = b.input(4)
     values = [added(b, source, b.constant(np.full(4, zero, np.float32))) for zero in (0.0, -0.0)]
-    assert not changes(b.finish(*values), merge_duplicates)
+    assert not changes(b.finish(*values), eliminate_common_subexpressions)

@@ -7,7 +7,7 @@ from support.sweeps import sweep
 from neurald.drivers.compiler.ir.expression import Constant, Expression, Load, load, select
 from neurald.drivers.compiler.ir.graph import Compute
 from neurald.drivers.compiler.ir.traversal import walk
-from neurald.drivers.compiler.passes.uniform import replace_splat_constants
+from neurald.drivers.compiler.passes.splat_constants import replace_splat_constants
 
 
 @sweep("dtype", ["float32", "float16", "int8", "uint8", "int32", "bool"])

@@ -21,8 +21,11 @@ from neurald.drivers.compiler.ir.traversal import rewrite, walk
 from neurald.drivers.compiler.ir.value import Value
 
 
-def merge_scaling(graph: Graph) -> bool:
-    """Scales constant FLOAT32 weights by the factor that the sole reader of the sums applies."""
+def fold_scaling(graph: Graph) -> bool:
+    """Scales constant FLOAT32 weights by the factor that the only reader of the result applies.
+
+    Returns True if there were any.
+    """
     consumers, outputs = graph.consumers(), set(graph.outputs)
     changed: dict[Value, Node] = {}
     for node in graph.nodes:
@@ -30,54 +33,58 @@ def merge_scaling(graph: Graph) -> bool:
         if isinstance(node, Compute | TopK) or node.output in outputs or len(readers) != 1:
             continue
         reader = changed.get(readers[0].output, readers[0])
-        merged = _merged(node, reader) if isinstance(reader, Compute) else None
-        if merged is not None:
-            changed[node.output], changed[reader.output] = merged
+        folded = _folded(node, reader) if isinstance(reader, Compute) else None
+        if folded is not None:
+            changed[node.output], changed[reader.output] = folded
     graph.nodes = [changed.get(node.output, node) for node in graph.nodes]
     return bool(changed)
 
 
-def _merged(node: Contraction, reader: Compute) -> tuple[Contraction, Compute] | None:
+def _folded(node: Contraction, reader: Compute) -> tuple[Contraction, Compute] | None:
     """Returns both nodes without the multiplication, or None if the pattern does not match."""
-    found = _product(node.output, reader)
+    found = _match_product(node.output, reader)
     if found is None:
         return None
-    product, total, factor = found
-    factors = _factors(total, factor)
+    product, result, factor = found
+    factors = _factors(result, factor)
     scaled = None if factors is None else _scaled(node, factors)
     if scaled is None:
         return None
-    body = rewrite(reader.body, lambda each: total if each is product else None, {})
+    body = rewrite(reader.body, lambda each: result if each is product else None, {})
     return scaled, dataclasses.replace(reader, body=body)
 
 
-def _product(sums: Value, reader: Compute) -> tuple[Expression, Load, Expression] | None:
-    """Returns the product, the load of the sum and the other factor, if it is the only use."""
+def _match_product(result: Value, reader: Compute) -> tuple[Expression, Load, Expression] | None:
+    """Returns the multiplication by a factor, if it is the only use of the contraction's result.
+
+    Returns:
+        The product, the load of the result and the factor; None if the pattern does not match.
+    """
     if reader.requirements:
         return None
     users = [
         (each, operand)
         for each in walk(reader.body)
         for operand in each.operands
-        if isinstance(operand, Load) and operand.value is sums
+        if isinstance(operand, Load) and operand.value is result
     ]
-    if len(users) != 1 or (isinstance(reader.body, Load) and reader.body.value is sums):
+    if len(users) != 1 or (isinstance(reader.body, Load) and reader.body.value is result):
         return None
-    product, total = users[0]
-    is_plain = total.guard is None and isinstance(product, Apply) and product.op is Op.MULTIPLY
+    product, loaded = users[0]
+    is_plain = loaded.guard is None and isinstance(product, Apply) and product.op is Op.MULTIPLY
     if not is_plain or product.type is not Scalar.FLOAT32:
         return None
     first, second = product.operands
-    return product, total, second if first is total else first
+    return product, loaded, second if first is loaded else first
 
 
-def _factors(total: Load, factor: Expression) -> Array | None:
-    """Returns one factor, or one per channel; None if it varies otherwise or is not constant."""
+def _factors(loaded: Load, factor: Expression) -> Array | None:
+    """Returns one factor or one per channel; None if it is not constant or varies otherwise."""
     if isinstance(factor, Constant):
         return np.full(1, factor.value, np.float32)
     if not isinstance(factor, Load) or factor.guard is not None or factor.value.constant is None:
         return None
-    channel, channels = total.index[-1], total.value.shape[-1]
+    channel, channels = loaded.index[-1], loaded.value.shape[-1]
     for index, length in zip(factor.index, factor.value.shape, strict=True):
         is_channel = index is channel and length == channels
         if length != 1 and not is_channel:
@@ -86,7 +93,7 @@ def _factors(total: Load, factor: Expression) -> Array | None:
 
 
 def _scaled(node: Contraction, factors: Array) -> Contraction | None:
-    """Returns the contraction with scaled weights, or None if that loses more than the last bit."""
+    """Returns the contraction with scaled weights, or None if that is inexact beyond rounding."""
     value = node.weights if isinstance(node, Convolution | DepthwiseConvolution) else node.right
     if value.constant is None or {value.type, node.output.type} != {Scalar.FLOAT32}:
         return None

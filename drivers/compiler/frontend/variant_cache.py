@@ -1,4 +1,4 @@
-"""Cache of models compiled for particular input shapes, shared between processes."""
+"""Caches models compiled for particular input shapes. Processes share the cache."""
 
 import logging
 import time
@@ -11,26 +11,27 @@ from neurald.hal.operations.machinery.call import Shape
 
 _LOG = logging.getLogger(__name__)
 
+#: Kind of a cached object that is a whole prepared model.
 WHOLE = "whole"
 
 
-class _Kept(Protocol):
+class _HasArtifact(Protocol):
     def artifact(self) -> Artifact | None: ...
 
 
-_P = TypeVar("_P", bound=_Kept)
+_P = TypeVar("_P", bound=_HasArtifact)
 
 
 def variant_name(kind: str, shapes: Mapping[int, Shape] | None) -> bytes:
     """Returns a cache key such as b"whole 0:1x224x224x3", readable in listings of the cache.
 
     Args:
-        kind: of the cached object.
-        shapes: of inputs, by operand; None if the model specifies all shapes.
+        kind: the kind of the cached object.
+        shapes: the input shapes, by operand; None if the model specifies all shapes.
     """
-    told = () if shapes is None else sorted(shapes.items())
+    specified = () if shapes is None else sorted(shapes.items())
     return " ".join(
-        [kind, *(f"{index}:{'x'.join(map(str, shape)) or 'scalar'}" for index, shape in told)]
+        [kind, *(f"{index}:{'x'.join(map(str, shape)) or 'scalar'}" for index, shape in specified)]
     ).encode()
 
 
@@ -44,12 +45,13 @@ def prepared_variant(
 
     Args:
         variants: the cache.
-        shapes: of inputs, by operand.
+        shapes: the input shapes, by operand.
         restore: restores a model from its artifact; raises an Error if it cannot.
         prepare: compiles the model.
 
     Raises:
-        Error: raised by `prepare`, or DeadObject if the device died.
+        DeadObject: the device died.
+        Error: `prepare` raised it.
     """
     name = variant_name(WHOLE, shapes)
     artifact = variants.load(name)

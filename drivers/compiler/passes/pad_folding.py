@@ -1,4 +1,4 @@
-"""Folds an explicit zero-point pad into the padding of the convolution that follows."""
+"""Folds explicit padding with the zero point into the convolution that follows."""
 
 import dataclasses
 
@@ -12,10 +12,10 @@ from neurald.drivers.compiler.ir.graph import (
 )
 
 
-def merge_padding(graph: Graph) -> bool:
-    """Folds pads of height and width into the convolutions that read them.
+def fold_padding(graph: Graph) -> bool:
+    """Folds padding of height and width into the convolutions that read its result.
 
-    Other readers are unaffected.
+    Other readers are not affected. Returns True if there was any.
     """
     producers = graph.producers()
     is_changed = False
@@ -24,13 +24,14 @@ def merge_padding(graph: Graph) -> bool:
             continue
         producer = producers.get(node.input)
         if isinstance(producer, Compute):
-            merged = _merged(node, producer)
-            if merged is not None:
-                graph.nodes[position], is_changed = merged, True
+            folded = _folded(node, producer)
+            if folded is not None:
+                graph.nodes[position], is_changed = folded, True
     return is_changed
 
 
-def _merged(node: Convolution | DepthwiseConvolution, producer: Compute) -> Node | None:
+def _folded(node: Convolution | DepthwiseConvolution, producer: Compute) -> Node | None:
+    """Returns the convolution with the producer's padding, or None if it cannot be folded."""
     found = producer.padding
     if found is None:
         return None

@@ -6,7 +6,7 @@ from support.sweeps import sweep
 from neurald.drivers.compiler.ir.graph import DepthwiseConvolution
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.passes import transform
-from neurald.drivers.compiler.passes.grouped import canonicalize_depthwise
+from neurald.drivers.compiler.passes.depthwise_canonicalization import canonicalize_depthwise
 
 
 @sweep("multiplier", [1, 2])

@@ -1,4 +1,4 @@
-"""Canonicalizes convolutions with one input channel per group to depthwise convolutions."""
+"""Replaces convolutions with one input channel per group by depthwise convolutions."""
 
 from neurald.drivers.compiler.ir.expression import axis, index, load
 from neurald.drivers.compiler.ir.graph import Compute, Convolution, DepthwiseConvolution, Graph, Node
@@ -6,9 +6,9 @@ from neurald.drivers.compiler.ir.value import Value
 
 
 def canonicalize_depthwise(graph: Graph) -> bool:
-    """Replaces convolutions with several groups of depth 1.
+    """Replaces convolutions that have several groups of one input channel each.
 
-    A single group remains a matrix product.
+    Returns True if there were any.
     """
     nodes: list[Node] = []
     for node in graph.nodes:

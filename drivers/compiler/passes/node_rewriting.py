@@ -1,4 +1,4 @@
-"""Helpers of transformations: replaced inputs and reshaped values."""
+"""Replaces the inputs of nodes and reshapes values, for passes."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -57,7 +57,7 @@ def view(source: Value, output: Value, operations: tuple[int, ...]) -> Compute:
 
 
 def reshaped(source: Value, shape: Shape, operations: tuple[int, ...]) -> tuple[Value, tuple[Node, ...]]:
-    """Returns the value in another shape, and the nodes that reshape it."""
+    """Returns the value in another shape, and the nodes that reshape it, if any are needed."""
     if source.shape == shape:
         return source, ()
     if source.constant is not None:
