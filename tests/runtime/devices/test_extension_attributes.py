@@ -133,7 +133,9 @@ def test_a_device_refuses_values_that_mean_nothing(vendor: nd.Device) -> None:
         builder_for(vendor, b"up").finish()
     compilation = builder_for(vendor).finish()
     execution, picture = execution_of(compilation, b"")
-    with pytest.raises(BadData, match=r"ORIENTATION of org\.neurald\.sample is b''; expected upright or flipped"):
+    with pytest.raises(
+        BadData, match=r"ORIENTATION of org\.neurald\.sample is b''; expected upright or flipped"
+    ):
         execution.compute()
     assert not picture.view(np.uint8).any()
     execution, picture = execution_of(compilation)

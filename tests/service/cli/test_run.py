@@ -126,7 +126,9 @@ class TestClassification:
         assert result.exit_code == 0
         assert "y0" in result.stdout
         assert "the model is not a classifier" in result.stderr
-        assert "the model is not a classifier" in error_of("run", "any.tflite", "--image", digit, "--labels", labels)
+        assert "the model is not a classifier" in error_of(
+            "run", "any.tflite", "--image", digit, "--labels", labels
+        )
 
 
 class TestImages:
