@@ -6,7 +6,7 @@ from typing import TypeVar
 import numpy as np
 
 from neurald.drivers.compiler.analysis.interpreter import Array, evaluate
-from neurald.drivers.compiler.analysis.verifier import check
+from neurald.drivers.compiler.analysis.verifier import verify
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.graph import Graph, Node
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -33,7 +33,7 @@ class GraphBuilder(Builder):
 
     def finish(self, *outputs: Value) -> Graph:
         self.graph.outputs = list(outputs)
-        check(self.graph)
+        verify(self.graph)
         return self.graph
 
 
@@ -53,7 +53,7 @@ def changes(graph: Graph, transformation: Callable[[Graph], bool | None], seed: 
     shapes = [(value.shape, value.type) for value in graph.outputs]
     is_changed = transformation(graph)
     graph.remove_unused()
-    check(graph)
+    verify(graph)
     assert [(value.shape, value.type) for value in graph.outputs] == shapes
     for one, other in zip(before, evaluate(graph, inputs), strict=True):
         if one.dtype.kind == "f":

@@ -7,7 +7,7 @@ import numpy as np
 from support.operations.single_operation import Given, call_of, evaluate_all
 
 from neurald.drivers.compiler.analysis.interpreter import evaluate
-from neurald.drivers.compiler.analysis.verifier import check
+from neurald.drivers.compiler.analysis.verifier import verify
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.complex_numbers import as_numbers, as_pairs
 from neurald.drivers.compiler.ir.graph import Graph
@@ -52,7 +52,7 @@ def lowered_all(
     graph = Graph(inputs=[values[index] for index in data], outputs=[])
     graph.outputs = list(LOWERINGS[operation_type](call, Builder(graph, values.__getitem__)))
     graph.remove_unused()
-    check(graph)
+    verify(graph)
     arrays = [as_pairs(given) for index in data if (given := inputs[index].value) is not None]
     results = tuple(
         as_numbers(operand.type, result)
