@@ -78,11 +78,11 @@ def test_a_condition_stays_on_the_host() -> None:
     builder = nd.CompilationBuilder(graph.finish([source], [output]), [nd.devices()[0], device])
     rules = [nd.pin(device.name, operation_type=kind) for kind in (Op.LESS, Op.SELECT)]
     rules += [nd.pin("cpu", operation_type=kind) for kind in (Op.IF, ADD, MUL)]
-    builder.set_partitioning(nd.Partitioning(overrides=rules))
+    builder.set_partitioning(nd.Partitioning(overrides=tuple(rules)))
     compilation = builder.finish()
     assert program(compilation).count("If") == 1
     for number, expected in ((-3.0, -2.0), (5.0, 5.0)):
-        (result,) = compilation.run(np.float32([number]))
+        (result,) = compilation.run(np.array([number], np.float32))
         assert result.tolist() == [expected]
     assert not device.buffers
 

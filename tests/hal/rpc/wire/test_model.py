@@ -161,7 +161,7 @@ def test_a_model_survives_the_way(seed: int) -> None:
 def _numbers(model: Model) -> list[tuple[int, list[int | None]]]:
     """Returns the numbers for messages, which do not count in comparisons of models."""
     return [
-        (graph.number, [each.number for each in (*graph.operands, *graph.operations)])
+        (graph.number, [o.number for o in graph.operands] + [o.number for o in graph.operations])
         for graph in (model.main, *model.referenced)
     ]
 
