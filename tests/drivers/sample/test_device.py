@@ -120,7 +120,7 @@ def test_control_flow_is_taken_if_its_graphs_are() -> None:
 def test_what_is_not_supported_is_not_prepared() -> None:
     with pytest.raises(BadData, match="sample-quant: ADD of TENSOR_FLOAT32; it takes 8-bit"):
         create_quant().prepare_model(binary(FLOAT), PrepareOptions())
-    with pytest.raises(BadData, match="sample-minimal: MAXIMUM is none of ADD, CONCATENATION, CONV_2D"):
+    with pytest.raises(BadData, match="sample-minimal: MAXIMUM is not one of ADD, CONCATENATION, CONV_2D"):
         create_minimal().prepare_model(binary(FLOAT, nd.OperationType.MAXIMUM), PrepareOptions())
 
 

@@ -129,11 +129,13 @@ def test_one_burst_takes_executions_with_attributes_and_without(vendor: nd.Devic
 
 
 def test_a_device_refuses_values_that_mean_nothing(vendor: nd.Device) -> None:
-    with pytest.raises(BadData, match=r"ROUNDING of org\.neurald\.sample is b'up'; nearest or down"):
+    with pytest.raises(BadData, match=r"ROUNDING of org\.neurald\.sample is b'up'; expected nearest or down"):
         builder_for(vendor, b"up").finish()
     compilation = builder_for(vendor).finish()
     execution, picture = execution_of(compilation, b"")
-    with pytest.raises(BadData, match=r"ORIENTATION of org\.neurald\.sample is b''; upright or flipped"):
+    with pytest.raises(
+        BadData, match=r"ORIENTATION of org\.neurald\.sample is b''; expected upright or flipped"
+    ):
         execution.compute()
     assert not picture.view(np.uint8).any()
     execution, picture = execution_of(compilation)

@@ -363,7 +363,7 @@ def test_the_driver_refuses_what_its_signature_does_not_take(vendor: nd.Device) 
     model = builder.finish()
     with pytest.raises(BadData, match="has 1 inputs and 1 outputs; 2 inputs"):
         compiled(model, [vendor])
-    with pytest.raises(BadData, match="rgb or bgr is expected"):
+    with pytest.raises(BadData, match="expected rgb or bgr"):
         compiled(gray_model([vendor], data=b"cmyk"), [vendor])
 
 

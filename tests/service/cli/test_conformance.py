@@ -113,4 +113,4 @@ def test_wrong_names() -> None:
 
 def test_a_folder_without_records(tmp_path: object) -> None:
     arguments = ("conformance", "--device", "cpu", "--operation", "RELU", "--vectors", str(tmp_path))
-    assert "has no conformance records" in error_of(*arguments)
+    assert "contains no conformance records" in error_of(*arguments)

@@ -1,4 +1,4 @@
-"""Ranges hold for every input, and there is none where a number may wrap."""
+"""Integer ranges contain every result; an expression that may wrap around has none."""
 
 import itertools
 
@@ -6,7 +6,12 @@ import numpy as np
 from support.compiler.contractions import Cases
 from support.sweeps import sweep
 
-from neurald.drivers.compiler.analysis.integer_ranges import Range, Ranges, fixed_point, range_of_sums
+from neurald.drivers.compiler.analysis.integer_ranges import (
+    IntegerRange,
+    RangeAnalysis,
+    fixed_point,
+    range_of_accumulator,
+)
 from neurald.drivers.compiler.analysis.interpreter import evaluate_node
 from neurald.drivers.compiler.ir.expression import (
     Axis,
@@ -28,7 +33,7 @@ _NUMBERS = (-(2**31), -(2**31) + 1, -(2**30), -70000, -3, -2, -1, 0, 1, 2, 3, 70
 _MANTISSAS = (0, 1, 2**30 - 1, 2**30, 1395864371, 2**31 - 1)
 
 
-def assert_within(numbers: np.ndarray, found: Range) -> None:
+def assert_within(numbers: np.ndarray, found: IntegerRange) -> None:
     """They lie between the bounds."""
     assert found.low <= numbers.min()
     assert numbers.max() <= found.high
@@ -74,7 +79,7 @@ def test_the_extremes_of_fixed_point_are_those_of_its_corners(op: Op) -> None:
         values = [value_of(c.astype(kind)) for c, kind in zip(columns, kinds, strict=True)]
         place = axis(len(columns[0]))
         body = apply(op, *(load(each, (place,)) for each in values), type=Scalar.INT64)
-        found = Ranges().of(body)
+        found = RangeAnalysis().of(body)
         assert found is not None
         results = computed(body, place, len(columns[0]), *values)
         assert_within(results, found)
@@ -120,7 +125,7 @@ def test_numbers_lie_in_their_range() -> None:
         inputs = [Value(each.shape, each.type) for each in values[:2]]
         leaves = [load(each, (place,)) for each in (*inputs, *values[2:])]
         body = random_expression(generator, leaves, 4)
-        found = Ranges().of(body)
+        found = RangeAnalysis().of(body)
         if found is None:
             continue
         known += 1
@@ -132,13 +137,13 @@ def test_numbers_lie_in_their_range() -> None:
 
 
 def test_what_may_wrap_has_no_range() -> None:
-    ranges = Ranges(Range(-1000, 1000))
+    ranges = RangeAnalysis(IntegerRange(-1000, 1000))
     total = accumulator(Scalar.INT32)
-    assert ranges.of(total) == Range(-1000, 1000)
-    assert ranges.of(total * 2**20) == Range(-1000 << 20, 1000 << 20)
+    assert ranges.of(total) == IntegerRange(-1000, 1000)
+    assert ranges.of(total * 2**20) == IntegerRange(-1000 << 20, 1000 << 20)
     assert ranges.of(total * 2**22) is None
     assert ranges.of(total.to(Scalar.INT8)) is None
-    assert ranges.of(minimum(maximum(total, -128), 127).to(Scalar.INT8)) == Range(-128, 127)
+    assert ranges.of(minimum(maximum(total, -128), 127).to(Scalar.INT8)) == IntegerRange(-128, 127)
     assert ranges.of(minimum(maximum(total, -129), 127).to(Scalar.INT8)) is None
     assert ranges.of(total.to(Scalar.INT64) << 40) is None
     assert ranges.of(total.to(Scalar.FLOAT32).to(Scalar.INT32)) is None
@@ -149,7 +154,7 @@ def test_mantissas_and_exponents_have_to_be_known() -> None:
     total = constant(100, Scalar.INT64)
     mantissa, exponent = (load(Value((), Scalar.INT32), ()) for _ in range(2))
     for factor, power in ((mantissa, constant(-3, Scalar.INT32)), (constant(3, Scalar.INT32), exponent)):
-        assert Ranges().of(apply(Op.FIXED_POINT, total, factor, power, type=Scalar.INT64)) is None
+        assert RangeAnalysis().of(apply(Op.FIXED_POINT, total, factor, power, type=Scalar.INT64)) is None
 
 
 @sweep("kind", [Scalar.INT8, Scalar.UINT8])
@@ -159,7 +164,7 @@ def test_sums_lie_in_their_range(form: str, kind: Scalar) -> None:
     for seed in range(8):
         case = getattr(Cases(seed), form)(kind)
         contraction = case.kernel.contraction
-        found = range_of_sums(contraction)
+        found = range_of_accumulator(contraction)
         for extreme in ("min", "max", ""):
             arrays = {
                 value: case.arrays[value] if value.constant is None else value.constant
@@ -176,4 +181,4 @@ def test_sums_lie_in_their_range(form: str, kind: Scalar) -> None:
 def test_sums_that_may_wrap_can_be_anything() -> None:
     left, right = (Value((1, 1 << 20), Scalar.INT8) for _ in range(2))
     product = MatrixProduct(output=Value((1, 1), Scalar.INT32), left=left, right=right)
-    assert range_of_sums(product) == Range(-(2**31), 2**31 - 1)
+    assert range_of_accumulator(product) == IntegerRange(-(2**31), 2**31 - 1)

@@ -7,7 +7,7 @@ from support.sweeps import sweep
 
 import neurald as nd
 from neurald.drivers.compiler.analysis.interpreter import evaluate
-from neurald.drivers.compiler.analysis.verifier import check
+from neurald.drivers.compiler.analysis.verifier import verify
 from neurald.drivers.compiler.frontend.graph_builder import build_graph, scalar_of, supported_operations
 from neurald.drivers.compiler.ir.builder import Unsupported
 from neurald.drivers.compiler.ir.graph import Graph
@@ -20,7 +20,7 @@ FLOAT = nd.OperandType.TENSOR_FLOAT32
 
 def test_operations_one_after_another() -> None:
     graph = build_graph(add_model((2, 3), operations=3))
-    check(graph)
+    verify(graph)
     assert [node.operations for node in graph.nodes] == [(0,), (1,), (2,)]
     one, other = np.full((2, 3), 1, np.float32), np.full((2, 3), 2, np.float32)
     assert (evaluate(graph, [one, other])[0] == 7).all()
@@ -43,7 +43,7 @@ def constant_first(*, is_output: bool) -> Model:
 @sweep("is_output", [False, True])
 def test_what_only_depends_on_constants_is_a_constant(is_output: bool) -> None:
     graph = build_graph(constant_first(is_output=is_output))
-    check(graph)
+    verify(graph)
     assert len(graph.nodes) == 1
     assert graph.nodes[0].operations == (1,)
     found = evaluate(graph, [np.array([10, 20], np.float32)])
@@ -67,7 +67,7 @@ def test_a_device_may_object() -> None:
     seen: list[int] = []
 
     def unsupported_reason(graph: Graph) -> str:
-        check(Graph(inputs=list(graph.nodes[0].inputs), outputs=graph.outputs, nodes=graph.nodes))
+        verify(Graph(inputs=list(graph.nodes[0].inputs), outputs=graph.outputs, nodes=graph.nodes))
         seen.append(len(graph.nodes))
         return "too large" if len(seen) == 2 else ""
 

@@ -8,7 +8,11 @@ import pytest
 from support.opencl.models import FLOAT, Models, request_of
 
 import neurald as nd
-from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel, assumed, is_specified
+from neurald.drivers.compiler.frontend.shape_specialization import (
+    SpecializingModel,
+    is_specified,
+    with_assumed_shapes,
+)
 from neurald.drivers.compiler.ir.value import Shape
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import BadData, OpFailed
@@ -51,7 +55,7 @@ def test_what_is_specified_and_what_is_assumed_of_the_rest() -> None:
     assert is_specified(open_model(2))
     model = open_model()
     assert not is_specified(model)
-    found = assumed(model)
+    found = with_assumed_shapes(model)
     assert found.main.operands[model.main.inputs[0]].dimensions == (1, 3)
     assert found.main.operands[model.main.outputs[0]].dimensions == (3,)
     assert is_specified(found)

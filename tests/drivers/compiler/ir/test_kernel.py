@@ -3,7 +3,7 @@
 from support.compiler.graphs import GraphBuilder
 
 from neurald.drivers.compiler.ir.expression import Expression, axis, load, reduce
-from neurald.drivers.compiler.ir.kernel import Kernel, positions, weight_of
+from neurald.drivers.compiler.ir.kernel import Kernel, element_count, op_cost
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
@@ -52,7 +52,7 @@ def test_rows_are_told_by_the_axes_that_folds_depend_on() -> None:
 
 
 def test_weights_and_positions() -> None:
-    assert weight_of(Op.ADD) == 1
-    assert weight_of(Op.ADD) < weight_of(Op.DIVIDE) < weight_of(Op.EXP)
-    assert positions((2, 3)) == 6
-    assert positions(()) == 1
+    assert op_cost(Op.ADD) == 1
+    assert op_cost(Op.ADD) < op_cost(Op.DIVIDE) < op_cost(Op.EXP)
+    assert element_count((2, 3)) == 6
+    assert element_count(()) == 1

@@ -14,7 +14,7 @@ class _Counted:
 
     def count(self, expression: Expression) -> int:
         if expression not in self.found:
-            self.found[expression] = self.nesting.made(expression, self._counted, self.count)
+            self.found[expression] = self.nesting.compute(expression, self._counted, self.count)
         return self.found[expression]
 
     def _counted(self, expression: Expression) -> int:

@@ -15,7 +15,12 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.movement.indexing import joined
 from neurald.drivers.compiler.memory.buffer_assignment import assign_buffers
-from neurald.drivers.compiler.passes.concat_elimination import Alignment, Part, eliminate_concat, parts_of
+from neurald.drivers.compiler.passes.concat_elimination import (
+    Alignment,
+    ConcatPart,
+    concat_parts,
+    eliminate_concat,
+)
 from neurald.drivers.compiler.passes.fusion import fuse
 
 ANYWHERE = Alignment()
@@ -175,7 +180,7 @@ def test_parts_are_told_in_the_order_of_the_result() -> None:
     builder = GraphBuilder()
     first, second = product(builder, 2, 4), product(builder, 3, 4)
     *_, kernel = fuse(builder.finish(joined(builder, [second, first]))).kernels
-    assert parts_of(kernel) == (Part(second, 0), Part(first, 12))
+    assert concat_parts(kernel) == (ConcatPart(second, 0), ConcatPart(first, 12))
 
 
 @sweep("seed", range(60))
