@@ -136,7 +136,7 @@ class RemoteDevice:
     @property
     def name(self) -> str:
         """See `Device.name`."""
-        return f"{self._description.name}@{self._address.place}"
+        return f"{self._description.name}@{self._address.short_name}"
 
     @property
     def cache_name(self) -> str:

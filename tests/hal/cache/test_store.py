@@ -290,7 +290,7 @@ def test_one_that_others_can_write_is_refused(directory: Path) -> None:
 
 def test_a_file_in_its_place_is_refused(directory: Path) -> None:
     directory.touch()
-    with pytest.raises(BadState, match="is no directory"):
+    with pytest.raises(BadState, match="is not a directory"):
         Cache(directory)
 
 

@@ -100,7 +100,7 @@ class TestLs:
 
     def test_no_directory(self, tmp_path: Path) -> None:
         (tmp_path / "file").touch()
-        assert "is no directory" in error_of("cache", "ls", "--dir", tmp_path / "file")
+        assert "is not a directory" in error_of("cache", "ls", "--dir", tmp_path / "file")
 
 
 class TestVerify:
