@@ -43,7 +43,7 @@ def test_paths() -> None:
 def test_paths_have_a_limit() -> None:
     longest = "/" + "x" * (106 - len(MEMORY_SUFFIX))
     assert len(bytes(Address.parse(f"unix://{longest}").memory_path)) == 107
-    with pytest.raises(BadData, match="at most 100 work"):
+    with pytest.raises(BadData, match="at most 100 are allowed"):
         Address.parse(f"unix://{longest}x")
     with pytest.raises(BadData, match="at most"):
         Address.parse("unix:///" + "ü" * 60)
