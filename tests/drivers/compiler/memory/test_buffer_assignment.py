@@ -1,4 +1,4 @@
-"""Places of values: aligned, inside their buffers, and never shared by what is needed at the same time."""
+"""Locations are aligned and inside their buffers, and values with overlapping lifetimes share none."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ def chain(length: int) -> tuple[GraphBuilder, list[Value]]:
     return builder, values
 
 
-def test_values_that_live_together_never_share_bytes() -> None:
+def test_values_with_overlapping_lifetimes_share_no_bytes() -> None:
     builder, values = chain(6)
     total = builder.compute((10, 10), lambda *at: load(values[1], at) + load(values[6], at))
     found, uses = placed(builder, total, values[3])
@@ -56,7 +56,7 @@ def test_values_that_live_together_never_share_bytes() -> None:
     assert found.arena_bytes < found.unshared_bytes
 
 
-def test_aliases_lie_where_their_values_do() -> None:
+def test_aliases_are_located_in_their_owners() -> None:
     builder = GraphBuilder()
     source = builder.input(4, 6)
     flat = builder.reshape(source, (24,))
@@ -67,7 +67,7 @@ def test_aliases_lie_where_their_values_do() -> None:
     assert found.of([flat]) == found.of([source])
 
 
-def test_constants_lie_side_by_side_once_each() -> None:
+def test_each_constant_is_stored_once() -> None:
     builder = GraphBuilder()
     source, first, second = builder.input(3), builder.weights(3), builder.weights(100)
     end = builder.compute(
@@ -84,7 +84,7 @@ def test_constants_lie_side_by_side_once_each() -> None:
     assert found.constants.ctypes.data % ALIGNMENT == 0
 
 
-def test_ports_say_what_the_model_says() -> None:
+def test_ports_describe_the_operands_of_the_model() -> None:
     models = Models()
     used, unused = models.input(FLOAT, (2, 3)), models.input(FLOAT, (5,))
     model = models.finish(models.add(nd.OperationType.ABS, [used], shape=(2, 3)))
@@ -109,7 +109,7 @@ def test_ports_say_what_the_model_says() -> None:
         {"type": 9999},
     ],
 )
-def test_ports_that_contradict_themselves_are_refused(changes: dict[str, int]) -> None:
+def test_invalid_ports_are_refused(changes: dict[str, int]) -> None:
     fields = {
         "offset": 40,
         "size_bytes": 24,
