@@ -165,7 +165,7 @@ COVERED_BY: Mapping[str, str] = {
     "drivers/opencl/tuning/work.py": "tests/drivers/opencl/tuning/test_measuring.py",
     "drivers/sample/buffer.py": "tests/drivers/sample/test_device.py",
     "drivers/sample/extension.py": "tests/runtime/devices/test_extensions.py",
-    "drivers/sample/flavour.py": "tests/runtime/devices/test_extensions.py",
+    "drivers/sample/config.py": "tests/runtime/devices/test_extensions.py",
     "drivers/sample/prepared_model.py": "tests/drivers/sample/test_device.py",
     "hal/accounting/lending.py": "tests/hal/accounting/test_returned_memory.py",
     "hal/admission/admission.py": "tests/hal/rpc/server/test_life.py",

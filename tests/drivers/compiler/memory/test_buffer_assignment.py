@@ -1,4 +1,4 @@
-"""Locations are aligned and inside their buffers, and values with overlapping lifetimes share none."""
+"""Locations are aligned and inside their buffers; values with overlapping lifetimes share none."""
 
 import numpy as np
 import pytest
