@@ -42,18 +42,34 @@ def test_values_with_overlapping_lifetimes_share_no_bytes() -> None:
     first = {value: step for step, arguments in reversed(list(enumerate(uses))) for value in arguments}
     first.update(dict.fromkeys(found.graph.inputs, -1))
     for one in first:
-        (spot,) = found.of([one])
+        (location,) = found.of([one])
         assert spot.base is Base.ARENA
-        assert spot.offset % ALIGNMENT == 0
-        assert spot.offset + one.size_bytes <= found.arena_bytes
+        assert location.offset % ALIGNMENT == 0
+        assert location.offset + one.size_bytes <= found.arena_bytes
         for other in first:
             if one is not other and first[one] <= last[other] and first[other] <= last[one]:
-                (there,) = found.of([other])
+                (occupied,) = found.of([other])
                 assert (
-                    spot.offset + one.size_bytes <= there.offset
-                    or there.offset + other.size_bytes <= spot.offset
+                    location.offset + one.size_bytes <= occupied.offset
+                    or occupied.offset + other.size_bytes <= location.offset
                 )
     assert found.arena_bytes < found.unshared_bytes
+
+
+def test_an_input_that_is_read_late_is_not_overwritten() -> None:
+    builder = GraphBuilder()
+    source, late = builder.input(20, 20), builder.input(10, 10)
+    large = builder.compute((20, 20), lambda *at: load(source, at) + 1)
+    small = builder.compute((10, 10), lambda *at: load(large, at) + 1)
+    total = builder.compute((10, 10), lambda *at: load(small, at) + load(late, at))
+    found, _ = placed(builder, total)
+    (location,) = found.of([late])
+    for other in (source, large, small):
+        (occupied,) = found.of([other])
+        assert (
+            location.offset + late.size_bytes <= occupied.offset
+            or occupied.offset + other.size_bytes <= location.offset
+        )
 
 
 def test_aliases_are_located_in_their_owners() -> None:
@@ -76,10 +92,10 @@ def test_each_constant_is_stored_once() -> None:
     found, _ = placed(builder, end)
     assert found.constants.nbytes == 64 + 448
     for value in (first, second):
-        (spot,) = found.of([value])
+        (location,) = found.of([value])
         assert spot.base is Base.CONSTANTS
         assert value.constant is not None
-        held = found.constants[spot.offset : spot.offset + value.size_bytes].view(np.float32)
+        held = found.constants[location.offset : location.offset + value.size_bytes].view(np.float32)
         np.testing.assert_array_equal(held, value.constant)
     assert found.constants.ctypes.data % ALIGNMENT == 0
 
