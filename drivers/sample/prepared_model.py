@@ -18,7 +18,8 @@ from neurald.drivers.sample.extension import (
     rounding,
 )
 from neurald.hal.device import REFERENCE, Artifact, ExecuteOptions, KernelTime, PrepareOptions
-from neurald.hal.execution.array_model import ArrayModel, Limits, ReferenceExecutor
+from neurald.hal.execution.array_model import ArrayModel, ExecutionLimits
+from neurald.hal.execution.reference_executor import ReferenceExecutor
 from neurald.hal.operations.machinery.call import Array
 from neurald.hal.types import Model, OperandType
 
@@ -44,7 +45,7 @@ class SamplePreparedModel(ArrayModel):
         kernels = {GRAY_TO_PIXELS: partial(gray_to_pixels, whole=rounding(options.attributes))}
         self._compiled = ReferenceExecutor(model, kernels, DEFINITIONS)
 
-    def run(self, inputs: Sequence[Array | None], limits: Limits) -> Sequence[Array]:
+    def run(self, inputs: Sequence[Array | None], limits: ExecutionLimits) -> Sequence[Array]:
         """See `ArrayModel.run`."""
         flipped = is_flipped(limits.options.attributes)
         results = self._compiled.run(inputs, limits)
@@ -72,7 +73,7 @@ class SamplePreparedModel(ArrayModel):
         ):
             return ()
         inputs = [np.zeros(each.dimensions or (), each.type.dtype) for each in operands]
-        times_ns = self._compiled.profile(inputs, Limits(ExecuteOptions()))
+        times_ns = self._compiled.profile(inputs, ExecutionLimits(ExecuteOptions()))
         return tuple(
             KernelTime(name=operation.type.name, duration_ns=time_ns, operations=(position,), label=REFERENCE)
             for position, (operation, time_ns) in enumerate(zip(graph.operations, times_ns, strict=True))

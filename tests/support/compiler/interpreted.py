@@ -1,4 +1,4 @@
-"""A device that computes the compilers' graphs with NumPy: what lowerings mean, without any compiler."""
+"""A device that interprets the compiler's graphs with NumPy, to test lowerings alone."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -24,11 +24,11 @@ from neurald.hal.model.types import Model, Operand, Request, stored_array
 
 
 class InterpretedDevice(SampleDevice):
-    """Takes what has a lowering.
+    """Supports every operation that has a lowering.
 
     Args:
         transform: changes a graph before it is computed.
-        fused: compute the kernels that fusion makes, not the nodes.
+        fused: compute the kernels that fusion creates instead of the nodes.
     """
 
     def __init__(self, transform: Callable[[Graph], object] | None = None, *, fused: bool = False) -> None:

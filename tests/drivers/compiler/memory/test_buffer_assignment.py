@@ -56,6 +56,19 @@ def test_values_that_live_together_never_share_bytes() -> None:
     assert found.arena_bytes < found.unshared_bytes
 
 
+def test_an_input_that_is_read_late_is_not_overwritten() -> None:
+    builder = GraphBuilder()
+    source, late = builder.input(20, 20), builder.input(10, 10)
+    large = builder.compute((20, 20), lambda *at: load(source, at) + 1)
+    small = builder.compute((10, 10), lambda *at: load(large, at) + 1)
+    total = builder.compute((10, 10), lambda *at: load(small, at) + load(late, at))
+    found, _ = placed(builder, total)
+    (spot,) = found.of([late])
+    for other in (source, large, small):
+        (there,) = found.of([other])
+        assert spot.offset + late.size_bytes <= there.offset or there.offset + other.size_bytes <= spot.offset
+
+
 def test_aliases_lie_where_their_values_do() -> None:
     builder = GraphBuilder()
     source = builder.input(4, 6)

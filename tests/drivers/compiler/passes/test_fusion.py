@@ -272,6 +272,16 @@ def test_what_is_no_epilogue(form: str) -> None:
     )
 
 
+def test_a_reader_that_replaces_some_sums_is_no_epilogue() -> None:
+    builder = GraphBuilder()
+    product = builder.matrix_product(builder.input(4, 5), builder.weights(4, 5))
+    end = builder.compute(
+        product.shape, lambda i, j: load(product, (i, j), i >= 1, constant(7.0, product.type))
+    )
+    found = fused(builder.finish(end))
+    assert [kernel.contraction is not None for kernel in found.kernels] == [True, False]
+
+
 def test_the_operands_of_contractions_are_stored() -> None:
     builder = GraphBuilder()
     left = pointwise(builder, builder.input(4, 5))
