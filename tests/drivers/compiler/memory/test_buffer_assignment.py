@@ -43,7 +43,7 @@ def test_values_with_overlapping_lifetimes_share_no_bytes() -> None:
     first.update(dict.fromkeys(found.graph.inputs, -1))
     for one in first:
         (location,) = found.of([one])
-        assert spot.base is Base.ARENA
+        assert location.base is Base.ARENA
         assert location.offset % ALIGNMENT == 0
         assert location.offset + one.size_bytes <= found.arena_bytes
         for other in first:
@@ -93,7 +93,7 @@ def test_each_constant_is_stored_once() -> None:
     assert found.constants.nbytes == 64 + 448
     for value in (first, second):
         (location,) = found.of([value])
-        assert spot.base is Base.CONSTANTS
+        assert location.base is Base.CONSTANTS
         assert value.constant is not None
         held = found.constants[location.offset : location.offset + value.size_bytes].view(np.float32)
         np.testing.assert_array_equal(held, value.constant)
