@@ -94,9 +94,9 @@ def _check(executable: Executable, constants_bytes: int) -> None:
                 raise BadData(
                     f"an argument of {call.function} is at offset {location.offset}, outside its buffer"
                 )
-        if call.grains < 0 or not call.places:
+        if call.work_items < 0 or not call.places:
             raise BadData(
-                f"invalid call of {call.function}: {call.grains} grains, {len(call.places)} arguments"
+                f"invalid call of {call.function}: {call.work_items} work_items, {len(call.places)} arguments"
             )
     for port in (*executable.inputs, *executable.outputs):
         port.check(executable.arena_bytes)

@@ -160,7 +160,7 @@ def _assembled(
         Call(
             function=routine.name,
             places=assignment.of(routine.arguments),
-            grains=routine.grains,
+            work_items=routine.work_items,
             cost_ns=routine.cost_ns,
             messages=tuple(f"{names.text(kernel)}: {text}" for _, text in kernel.requirements),
             label=routine.label,

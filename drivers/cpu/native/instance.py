@@ -127,7 +127,7 @@ class Instance:
                 address[call.function],
                 argument,
                 status,
-                call.grains,
+                call.work_items,
                 chunks(call, team.threads),
                 pieces(call),
             )
@@ -280,12 +280,12 @@ def chunks(call: Call, threads: int) -> int:
     wanted = min(_CHUNKS_A_THREAD * threads, int(call.cost_ns / _CHUNK_NS))
     # The first of many chunks is twice the average.
     least = 2 * math.ceil(call.cost_ns / _PIECE_NS)
-    return max(1, min(call.grains, max(threads, wanted, least), _MAX_PARTS))
+    return max(1, min(call.work_items, max(threads, wanted, least), _MAX_PARTS))
 
 
 def pieces(call: Call) -> int:
     """Returns the number of pieces of an unshared call."""
-    return max(1, min(call.grains, math.ceil(call.cost_ns / _PIECE_NS), _MAX_PARTS))
+    return max(1, min(call.work_items, math.ceil(call.cost_ns / _PIECE_NS), _MAX_PARTS))
 
 
 class _Block:

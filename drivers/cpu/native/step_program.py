@@ -37,7 +37,7 @@ Layouts (offsets in bytes; integers of 64 bits unless a size is given):
               72 whether the owner sleeps (i32), 76 whether a chunk was left out (i32),
               128 whether it has an owner (i32), 132 workers that may help (i32),
               136 record, 144 scratch, 152 scratch stride, 160 cancellation, 168 deadline
-    record    0 caller, 8 function, 16 arguments, 24 status, 32 grains, 40 chunks, 48 pieces
+    record    0 caller, 8 function, 16 arguments, 24 status, 32 work items, 40 chunks, 48 pieces
     step      0 records, 8 their number, 16 scratch, 24 scratch stride,
               32 workers that may help, 40 pool, or null,
               48 cancellation, 56 deadline in nanoseconds, or 0

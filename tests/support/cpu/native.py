@@ -101,8 +101,8 @@ def run(
         inputs: the elements of its arguments but the first.
         target: what its code is for.
         at_start: whether memory begins after a page that must not be touched, instead of ending before one.
-        splits: grains before which another call begins; half of the grains unless some are given. The last call comes first, so that
-            what it is given is gone if an earlier one writes beyond its own grains.
+        splits: work_items before which another call begins; half of the work_items unless some are given. The last call comes first, so that
+            what it is given is gone if an earlier one writes beyond its own work_items.
         functions: what `compiled` gave for this routine and others; it is compiled alone where that is left out.
     """
     function = (functions or compiled([routine], target))[routine.name]
@@ -114,8 +114,8 @@ def run(
     scratch = Fenced(np.zeros(-(-routine.scratch_bytes // 64) * 64, np.uint8), at_start=at_start)
     kinds = [ctypes.c_void_p] * (len(memory) + 2) + [ctypes.c_int64] * 2
     call = ctypes.CFUNCTYPE(None, *kinds)(function)
-    inner = splits or [routine.grains // 2]
-    bounds = [0, *(split for split in inner if 0 < split < routine.grains), routine.grains]
+    inner = splits or [routine.work_items // 2]
+    bounds = [0, *(split for split in inner if 0 < split < routine.work_items), routine.work_items]
     for first, last in reversed(list(itertools.pairwise(bounds))):
         call(*(each.address for each in memory), scratch.address, ctypes.addressof(status), first, last)
     return memory[0].array(), status.value

@@ -53,13 +53,13 @@ define void @KERNEL_NAME(ptr noalias %a0, ptr noalias %a1, ptr %scratch, ptr %st
 }
 """
 
-#: Each grain writes its number. The one that the second element of the input names sets the word at the address that is the first.
+#: Each work_item writes its number. The one that the second element of the input names sets the word at the address that is the first.
 _CANCEL = """
 define void @KERNEL_NAME(ptr noalias %a0, ptr noalias %a1, ptr %scratch, ptr %status, i64 %begin, i64 %end) {
 entry:
   %word = load i64, ptr %a1
-  %p.grain = getelementptr i64, ptr %a1, i64 1
-  %grain = load i64, ptr %p.grain
+  %p.work_item = getelementptr i64, ptr %a1, i64 1
+  %work_item = load i64, ptr %p.work_item
   br label %test
 test:
   %i = phi i64 [ %begin, %entry ], [ %next, %ran ]
@@ -70,7 +70,7 @@ body:
   %to = getelementptr i32, ptr %a0, i64 %i
   %number = trunc i64 %next to i32
   store i32 %number, ptr %to
-  %is.it = icmp eq i64 %i, %grain
+  %is.it = icmp eq i64 %i, %work_item
   br i1 %is.it, label %cancel, label %ran
 cancel:
   %place = inttoptr i64 %word to ptr
@@ -83,12 +83,12 @@ done:
 }
 """
 
-#: Each grain counts for about a millisecond.
+#: Each work_item counts for about a millisecond.
 _COUNT = """
 define void @KERNEL_NAME(ptr noalias %a0, ptr noalias %a1, ptr %scratch, ptr %status, i64 %begin, i64 %end) {
 entry:
-  %grains = sub i64 %end, %begin
-  %turns = mul i64 %grains, 2500000
+  %work_items = sub i64 %end, %begin
+  %turns = mul i64 %work_items, 2500000
   br label %test
 test:
   %i = phi i64 [ 0, %entry ], [ %next, %body ]
@@ -111,11 +111,11 @@ def values(count: int) -> tuple[Value, Value]:
 
 
 def adding(addend: int, count: int, *, cost_ns: float = 0.0) -> Routine:
-    """Adds a number to each element; as many grains as elements."""
+    """Adds a number to each element; as many work_items as elements."""
     return Routine(
         text=_ADD.replace("ADDEND", str(addend)),
         arguments=values(count),
-        grains=count,
+        work_items=count,
         cost_ns=cost_ns,
         scratch_bytes=4,
         label="adds",
@@ -124,20 +124,20 @@ def adding(addend: int, count: int, *, cost_ns: float = 0.0) -> Routine:
 
 def requiring(count: int) -> Routine:
     """Copies the first element; the second requirement fails if it is negative."""
-    return Routine(text=_REQUIRE, arguments=values(count), grains=1, cost_ns=0.0)
+    return Routine(text=_REQUIRE, arguments=values(count), work_items=1, cost_ns=0.0)
 
 
 def cancelling(count: int, *, cost_ns: float = 0.0) -> Routine:
-    """Sets a word in the midst of its grains, see `_CANCEL`."""
-    return Routine(text=_CANCEL, arguments=values(count), grains=count, cost_ns=cost_ns)
+    """Sets a word in the midst of its work_items, see `_CANCEL`."""
+    return Routine(text=_CANCEL, arguments=values(count), work_items=count, cost_ns=cost_ns)
 
 
 def counting(count: int, *, milliseconds: int) -> Routine:
-    """Takes about so long on one thread, in as many grains."""
+    """Takes about so long on one thread, in as many work_items."""
     return Routine(
         text=_COUNT,
         arguments=values(count),
-        grains=milliseconds,
+        work_items=milliseconds,
         cost_ns=milliseconds * 1e6,
         scratch_bytes=8,
     )
@@ -154,7 +154,7 @@ def chain(routines: Sequence[Routine]) -> Executable:
                 BufferLocation(Base.ARENA, room * (number + 1)),
                 BufferLocation(Base.ARENA, room * number),
             ),
-            grains=routine.grains,
+            work_items=routine.work_items,
             cost_ns=routine.cost_ns,
             messages=("operation 0: first", "operation 0: second"),
             label=routine.label,

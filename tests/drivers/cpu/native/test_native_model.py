@@ -92,14 +92,14 @@ def test_how_calls_are_divided() -> None:
     assert chunks(replace(call, cost_ns=1e4), 4) == 4
     assert chunks(replace(call, cost_ns=1e4), 1) == 1
     assert chunks(replace(call, cost_ns=2e6), 4) == 16
-    assert chunks(replace(call, cost_ns=1e9, grains=3), 4) == 3
-    assert chunks(replace(call, cost_ns=1e9, grains=0), 4) == 1
+    assert chunks(replace(call, cost_ns=1e9, work_items=3), 4) == 3
+    assert chunks(replace(call, cost_ns=1e9, work_items=0), 4) == 1
     # Long ones are divided so that executions can be stopped soon, also where nobody helps.
     assert chunks(replace(call, cost_ns=4e7), 2) == 40
     assert pieces(replace(call, cost_ns=1e6)) == 1
     assert pieces(replace(call, cost_ns=4e7)) == 20
     assert pieces(replace(call, cost_ns=4e9)) == COUNT
-    assert pieces(replace(call, cost_ns=4e9, grains=0)) == 1
+    assert pieces(replace(call, cost_ns=4e9, work_items=0)) == 1
 
 
 def test_executions_wait_for_instances(monkeypatch: pytest.MonkeyPatch) -> None:

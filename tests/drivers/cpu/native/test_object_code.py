@@ -159,7 +159,7 @@ def test_subroutines_are_units_of_their_own() -> None:
     routine = Routine(
         text=function_text(caller, values),
         arguments=values,
-        grains=1,
+        work_items=1,
         cost_ns=0.0,
         declarations=frozenset(caller.declarations),
         subroutines=frozenset(caller.subroutines),

@@ -8,7 +8,7 @@ from neurald.drivers.compiler.ir.expression import Expression, axis, load
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.cpu.kernels.movement import transposed
+from neurald.drivers.cpu.kernels.movement import transposition
 from neurald.drivers.cpu.kernels.select import routine_for
 from neurald.drivers.cpu.target.target import Target
 
@@ -56,7 +56,7 @@ def test_transpositions(kind: Scalar, target: Target) -> None:
             {source: values},
             target,
             at_start=bool(number % 2),
-            splits=[routine.grains // 2],
+            splits=[routine.work_items // 2],
             functions=functions,
         )
         assert not status
@@ -85,6 +85,6 @@ def test_what_is_computed_too_or_too_small_is_not_for_it(target: Target) -> None
     kernel, source = turned((64, 64), (1, 0), Scalar.FLOAT32)
     at = kernel.axes
     doubled = Kernel(output=kernel.output, axes=at, body=load(source, (at[1], at[0])) * 2)
-    assert transposed.routine(doubled, target) is None
-    assert transposed.routine(turned((64, 3), (1, 0), Scalar.FLOAT32)[0], target) is None
-    assert transposed.routine(turned((64, 64), (0, 1), Scalar.FLOAT32)[0], target) is None
+    assert transposition.routine(doubled, target) is None
+    assert transposition.routine(turned((64, 3), (1, 0), Scalar.FLOAT32)[0], target) is None
+    assert transposition.routine(turned((64, 64), (0, 1), Scalar.FLOAT32)[0], target) is None

@@ -28,7 +28,7 @@ def stride_along(offset: Expression, along: Axis) -> int | None:
     return stride
 
 
-class Order:
+class TermOrder:
     """A deterministic order of the terms of sums, the same whenever a kernel is rendered.
 
     Args:

@@ -88,7 +88,7 @@ def test_panels_are_shared_where_there_are_few_rows(target: Target) -> None:
     check(case, target)
     routine = routine_for(case.kernel, target)
     assert routine is not None
-    assert routine.grains > 1
+    assert routine.work_items > 1
 
 
 @two_targets
@@ -100,7 +100,7 @@ def test_panels_are_shared_where_weights_are_many(target: Target) -> None:
     check(case, target)
     routine = routine_for(case.kernel, target)
     assert routine is not None
-    assert routine.grains > 7
+    assert routine.work_items > 7
 
 
 @two_targets

@@ -7,10 +7,10 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.op_table import from_stored, stored
 from neurald.drivers.cpu.emit.vector import Vector, vector_type
-from neurald.drivers.cpu.kernels.common.counters import LINE_BYTES, address, multiple, total
-from neurald.drivers.cpu.kernels.common.product import Product
+from neurald.drivers.cpu.kernels.common.addressing import LINE_BYTES, address, multiple, total
+from neurald.drivers.cpu.kernels.common.product import WindowedProduct
 from neurald.drivers.cpu.kernels.common.tile import Tile, lanes_for
-from neurald.drivers.cpu.kernels.common.window import Side
+from neurald.drivers.cpu.kernels.common.window import WindowDimension
 from neurald.drivers.cpu.target.target import Target
 
 _FLOAT_BYTES = Scalar.FLOAT32.size_bytes
@@ -18,22 +18,22 @@ _FLOAT_BYTES = Scalar.FLOAT32.size_bytes
 _ALIASED_BYTES = 4096
 
 
-def is_aliased(product: Product) -> bool:
+def is_aliased(product: WindowedProduct) -> bool:
     """Returns True if inputs of neighbouring positions evict each other from the nearest cache."""
     sides = product.rows, product.columns
     step = product.columns.stride * product.pixel_bytes
     return (
         all(side.taps == 1 and side.is_inside for side in sides)
-        and math.prod(part.extent for part in product.parts) == 1
+        and math.prod(each.extent for each in product.batches) == 1
         and product.element_bytes == product.source.type.size_bytes
         and step % _ALIASED_BYTES == 0
-        and product.columns.places > 1
+        and product.columns.positions > 1
     )
 
 
-def spread(
-    code: Instructions, target: Target, product: Product, source: str, memory: str
-) -> tuple[Product, int]:
+def pad_pixels(
+    code: Instructions, target: Target, product: WindowedProduct, source: str, memory: str
+) -> tuple[WindowedProduct, int]:
     """Copies the inputs of single-pixel windows with padding between pixels.
 
     Args:
@@ -50,8 +50,8 @@ def spread(
     rows, columns = product.rows, product.columns
     with (
         code.loop("0", str(product.images)) as image,
-        code.loop("0", str(rows.places)) as row,
-        code.loop("0", str(columns.places)) as column,
+        code.loop("0", str(rows.positions)) as row,
+        code.loop("0", str(columns.positions)) as column,
     ):
         at = address(
             code,
@@ -60,32 +60,32 @@ def spread(
             multiple(code, row.index, rows.stride * product.row_bytes),
             multiple(code, column.index, columns.stride * product.pixel_bytes),
         )
-        line = total(code, multiple(code, image.index, rows.places), row.index)
-        index = total(code, multiple(code, line, columns.places), column.index)
+        line = total(code, multiple(code, image.index, rows.positions), row.index)
+        index = total(code, multiple(code, line, columns.positions), column.index)
         to = address(code, memory, multiple(code, index, pixel))
         _write_floats(code, target, product.type, product.depth, at, to)
     positions = product.positions
-    spread_product = replace(
+    padded_product = replace(
         product,
         images=1,
-        rows=Side(length=1, places=1),
-        columns=Side(length=positions, places=positions),
+        rows=WindowDimension(length=1, positions=1),
+        columns=WindowDimension(length=positions, positions=positions),
         pixel_bytes=pixel,
         element_bytes=_FLOAT_BYTES,
         type=Scalar.FLOAT32,
     )
-    return spread_product, positions * pixel
+    return padded_product, positions * pixel
 
 
-def widened(
-    code: Instructions, target: Target, product: Product, source: str, memory: str
-) -> tuple[Product, int]:
-    """Converts the whole input to FLOAT32; otherwise like `spread`."""
+def convert_to_float(
+    code: Instructions, target: Target, product: WindowedProduct, source: str, memory: str
+) -> tuple[WindowedProduct, int]:
+    """Converts the whole input to FLOAT32; otherwise like `pad_pixels`."""
     _write_floats(code, target, product.type, product.source.count, source, memory)
     factor = _FLOAT_BYTES // product.type.size_bytes
     wide = replace(
         product,
-        parts=tuple(replace(part, source_bytes=part.source_bytes * factor) for part in product.parts),
+        batches=tuple(replace(each, source_bytes=each.source_bytes * factor) for each in product.batches),
         image_bytes=product.image_bytes * factor,
         row_bytes=product.row_bytes * factor,
         pixel_bytes=product.pixel_bytes * factor,
@@ -111,8 +111,8 @@ def _write_floats(
         code.effect(f"store {v.type('float')} {from_stored(v, kind, loaded)}, ptr {to}, align {_FLOAT_BYTES}")
 
 
-def write_panel(
-    code: Instructions, target: Target, product: Product, tile: Tile, source: str, memory: str
+def pack_panel_at_run_time(
+    code: Instructions, target: Target, product: WindowedProduct, tile: Tile, source: str, memory: str
 ) -> None:
     """Packs a panel of weights at run time, in the layout of `packing`.
 

@@ -9,8 +9,8 @@ from support.sweeps import sweep
 
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
-from neurald.drivers.cpu.kernels.common.counters import address, multiple
-from neurald.drivers.cpu.kernels.common.kept_sums import each_kept, keep
+from neurald.drivers.cpu.kernels.common.accumulator_spill import each_spilled_position, spill
+from neurald.drivers.cpu.kernels.common.addressing import address, multiple
 from neurald.drivers.cpu.native.compile_queue import Unit
 from neurald.drivers.cpu.native.llvm import LoadedCode
 from neurald.drivers.cpu.native.object_code import object_codes
@@ -36,8 +36,8 @@ def test_every_position_gets_its_sums(positions: int, vectors: int, together: in
             to = address(code, start, str(number * 16))
             code.effect(f"store {v.type('i32')} {total}, ptr {to}, align 4")
 
-    keep(v, "i32", totals, "%kept")
-    each_kept(v, "i32", (positions, vectors), "%kept", write, together=together)
+    spill(v, "i32", totals, "%kept")
+    each_spilled_position(v, "i32", (positions, vectors), "%kept", write, together=together)
     name = f"kept_{positions}_{vectors}_{together}"
     head = f"define void @{name}(ptr noalias %sums, ptr noalias %out, ptr noalias %kept) {{"
     text = "\n".join((*sorted(code.declarations), head, *code.lines, "  ret void", "}", ""))

@@ -15,11 +15,12 @@ from neurald.drivers.cpu.codegen.epilogue import epilogue, parameter_names, poin
 from neurald.drivers.cpu.emit import vector_memory
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
-from neurald.drivers.cpu.kernels.common.counters import address, each_grain, multiple, total
+from neurald.drivers.cpu.kernels.common.addressing import address, multiple, total
 from neurald.drivers.cpu.kernels.common.flattened import flattened
 from neurald.drivers.cpu.kernels.common.function import arguments_with, cost_ns, function_text
-from neurald.drivers.cpu.kernels.common.lanes import added
-from neurald.drivers.cpu.kernels.common.product import Product
+from neurald.drivers.cpu.kernels.common.horizontal import horizontal_sum
+from neurald.drivers.cpu.kernels.common.product import WindowedProduct
+from neurald.drivers.cpu.kernels.common.work_items import each_work_item
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
 
@@ -32,7 +33,7 @@ _END_CYCLES = 12.0
 _TERM_CYCLES = 0.8
 
 
-class Factors(Protocol):
+class DotOperands(Protocol):
     """Multiply-accumulate for one combination of input and weight types.
 
     Attributes:
@@ -67,7 +68,7 @@ class Factors(Protocol):
         """Returns the result of a channel from the sum of its products."""
 
 
-class FloatFactors:
+class FloatDotOperands:
     """FLOAT32 factors; the terms of a channel are contiguous.
 
     Args:
@@ -84,7 +85,7 @@ class FloatFactors:
         self._target = target
 
     def inputs(self, code: Instructions, pointer: str, first: str, count: int) -> str:
-        """See `Factors`. Missing terms are loaded as 0, because inputs may be infinite."""
+        """See `DotOperands`. Missing terms are loaded as 0, because inputs may be infinite."""
         v = Vector(code, self._target, self.lanes)
         if count >= self.terms:
             return vector_memory.load(v, self.element, pointer, first)
@@ -92,37 +93,37 @@ class FloatFactors:
         return vector_memory.masked_load(v, self.element, pointer, first, mask)
 
     def weights(self, code: Instructions, pointer: str, first: str, count: int) -> str:
-        """See `Factors`."""
+        """See `DotOperands`."""
         return self.inputs(code, pointer, first, count)
 
     def step(self, code: Instructions, totals: str, inputs: str, weights: str) -> str:
-        """See `Factors`."""
+        """See `DotOperands`."""
         return Vector(code, self._target, self.lanes).fma("float", inputs, weights, totals)
 
     def end(self, code: Instructions, total: str, channel: int) -> str:
-        """See `Factors`."""
+        """See `DotOperands`."""
         return total
 
 
-def is_plain(product: Product) -> bool:
+def is_plain(product: WindowedProduct) -> bool:
     """Returns True if the inputs and the weights of every sum are contiguous."""
     taps = product.rows.taps * product.columns.taps
     return (
         taps == 1
         and product.rows.is_inside
         and product.columns.is_inside
-        and all(part.extent == 1 for part in product.parts)
+        and all(each.extent == 1 for each in product.batches)
         and product.element_bytes == product.type.size_bytes
     )
 
 
-def cycles_of(product: Product, vector_terms: int) -> float:
+def cycles_of(product: WindowedProduct, vector_terms: int) -> float:
     """Returns the estimated cycles of all sums."""
     each = product.terms / vector_terms + _END_CYCLES
     return product.positions * product.channels * each
 
 
-def float_routine(kernel: Kernel, product: Product, target: Target) -> Routine | None:
+def float_routine(kernel: Kernel, product: WindowedProduct, target: Target) -> Routine | None:
     """Returns the routine of a FLOAT32 product, or None if vectors along channels are better.
 
     Args:
@@ -134,20 +135,20 @@ def float_routine(kernel: Kernel, product: Product, target: Target) -> Routine |
     is_float = product.type is operand.value.type is Scalar.FLOAT32
     if not is_float or not is_plain(product) or operand.term_step != 1:
         return None
-    lanes = target.lanes(FloatFactors.weight_bytes)
+    lanes = target.lanes(FloatDotOperands.weight_bytes)
     cycles = cycles_of(product, lanes)
     if product.channels >= lanes or cycles > product.positions * product.terms * _TERM_CYCLES:
         return None
-    factors = FloatFactors(target, product.terms)
+    factors = FloatDotOperands(target, product.terms)
     arguments = arguments_with(kernel, (product.source, operand.value))
     return routine(kernel, product, target, factors, (operand.value, arguments), cycles, "")
 
 
 def routine(
     kernel: Kernel,
-    product: Product,
+    product: WindowedProduct,
     target: Target,
-    factors: Factors,
+    factors: DotOperands,
     read: tuple[Value, Sequence[Value]],
     cycles: float,
     label: str,
@@ -166,9 +167,9 @@ def routine(
     weights, arguments = read
     code = Instructions(parameter_names(arguments))
     names = pointer_names(arguments)
-    extents = (product.images, product.rows.places, product.columns.places)
+    extents = (product.images, product.rows.positions, product.columns.positions)
     kernel, v = flattened(kernel), Vector(code, target, factors.lanes)
-    with each_grain(code, extents) as (position, _):
+    with each_work_item(code, extents) as (position, _):
         image, row, column = position
         source = address(
             code,
@@ -179,20 +180,20 @@ def routine(
         )
         offset = total(
             code,
-            multiple(code, image, product.rows.places * product.columns.places),
-            multiple(code, row, product.columns.places),
+            multiple(code, image, product.rows.positions * product.columns.positions),
+            multiple(code, row, product.columns.positions),
             column,
         )
         for first in range(0, product.channels, _CHANNELS):
             channels = range(first, min(first + _CHANNELS, product.channels))
             sums = _sums(code, target, factors, product.terms, source, (names[weights], channels))
             for channel, each in zip(channels, sums, strict=True):
-                result = factors.end(code, added(v, factors.element, each), channel)
+                result = factors.end(code, horizontal_sum(v, factors.element, each), channel)
                 epilogue(kernel, target, code, result, (offset, str(channel)), 1, pointers=names)
     return Routine(
         text=function_text(code, arguments),
         arguments=tuple(arguments),
-        grains=math.prod(extents),
+        work_items=math.prod(extents),
         cost_ns=cost_ns(cycles, arguments),
         declarations=frozenset(code.declarations),
         label=f"{label}{factors.terms} terms at once, {min(_CHANNELS, product.channels)} channels",
@@ -203,12 +204,12 @@ def routine(
 def _sums(
     code: Instructions,
     target: Target,
-    factors: Factors,
+    factors: DotOperands,
     terms: int,
     source: str,
     read: tuple[str, Sequence[int]],
 ) -> list[str]:
-    """Returns a vector of sums for each channel; see `Factors`."""
+    """Returns a vector of sums for each channel; see `DotOperands`."""
     weights, channels = read
     v, count = Vector(code, target, factors.lanes), len(channels)
     steps = -(-terms // factors.terms)

@@ -2,13 +2,13 @@
 
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
-from neurald.drivers.cpu.kernels.common.counters import address, multiple
-from neurald.drivers.cpu.kernels.common.window import Side
+from neurald.drivers.cpu.kernels.common.addressing import address, multiple
+from neurald.drivers.cpu.kernels.common.window import WindowDimension
+from neurald.drivers.cpu.kernels.int8.element_packing import UNROLLED, ElementPacking
 from neurald.drivers.cpu.kernels.int8.layout import BlockLayout
-from neurald.drivers.cpu.kernels.int8.packing import UNROLLED, Packing
 
 
-class Blocks:
+class InputPacker:
     """Writes the packing of inputs.
 
     Args:
@@ -24,7 +24,9 @@ class Blocks:
     ) -> None:
         self._code, self._layout, self._source = code, layout, source
         self._outside, self._scheme = outside, layout.scheme
-        self._packing = Packing(scheme=layout.scheme, type=layout.type, zero=zero, repeat=layout.repeat)
+        self._packing = ElementPacking(
+            scheme=layout.scheme, type=layout.type, zero=zero, repeat=layout.repeat
+        )
         self._single = Vector(code, layout.scheme.target, 1)
 
     def write(self, image: str, begin: str, end: str) -> str:
@@ -67,13 +69,15 @@ class Blocks:
                 offset = multiple(code, loop.index, row)
                 self._copy(v.two("add", "i64", source, offset), offset, row)
 
-    def _pack_picked(self, sides: tuple[Side, Side], begin: str, end: str) -> None:
+    def _pack_picked(self, sides: tuple[WindowDimension, WindowDimension], begin: str, end: str) -> None:
         """Packs pixels that are some distance apart."""
         layout, code, v = self._layout, self._code, self._single
         rows, columns = sides
         with code.loop(begin, end, may_be_empty=True) as loop:
-            line, column = (v.two(each, "i64", loop.index, str(columns.places)) for each in ("udiv", "urem"))
-            image, row = (v.two(each, "i64", line, str(rows.places)) for each in ("udiv", "urem"))
+            line, column = (
+                v.two(each, "i64", loop.index, str(columns.positions)) for each in ("udiv", "urem")
+            )
+            image, row = (v.two(each, "i64", line, str(rows.positions)) for each in ("udiv", "urem"))
             line = v.two("add", "i64", multiple(code, image, rows.length), multiple(code, row, rows.stride))
             pixel = v.two(
                 "add", "i64", multiple(code, line, columns.length), multiple(code, column, columns.stride)
@@ -85,10 +89,10 @@ class Blocks:
         """Packs rows of pixels with padding beside, above and below the image."""
         layout, code, v = self._layout, self._code, self._single
         side, columns = layout.rows, layout.columns
-        start = v.two("sub", "i64", multiple(code, begin, side.stride), str(side.before))
+        start = v.two("sub", "i64", multiple(code, begin, side.stride), str(side.padding_before))
         last = multiple(code, v.two("sub", "i64", end, "1"), side.stride)
-        stop = v.two("add", "i64", last, str(layout.taps - side.before))
-        left = columns.before * layout.pixel_elements
+        stop = v.two("add", "i64", last, str(layout.taps - side.padding_before))
+        left = columns.padding_before * layout.pixel_elements
         right = left + columns.length * layout.pixel_elements
         count = columns.length * layout.channels
         if layout.pixel_elements == layout.channels * layout.repeat and count >= self._packing.lanes:

@@ -2,9 +2,9 @@
 
 The source is contiguous along another axis than the output's last.
 
-Blocks of both axes are read by rows of 16 bytes, with as many elements as a block has rows. Rows of
+InputPacker of both axes are read by rows of 16 bytes, with as many elements as a block has rows. Rows of
 several blocks share a register, and halves of registers are interleaved repeatedly. Each pass
-rotates the bits of an element's row and column by one, until they have changed places and registers
+rotates the bits of an element's row and column by one, until they are swapped and registers
 hold neighbours in the output.
 """
 
@@ -15,10 +15,11 @@ from neurald.drivers.compiler.ir.expression import Axis, Linear, Load
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.cpu.codegen.epilogue import arguments_of, parameter_names, pointer_names
 from neurald.drivers.cpu.emit.instructions import Instructions
-from neurald.drivers.cpu.kernels.common.counters import address, each_grain, multiple, total
+from neurald.drivers.cpu.kernels.common.addressing import address, multiple, total
 from neurald.drivers.cpu.kernels.common.function import cost_ns, function_text
+from neurald.drivers.cpu.kernels.common.work_items import each_work_item
 from neurald.drivers.cpu.schedule.axis_rewriting import simplify_axes
-from neurald.drivers.cpu.target.places import offset_of
+from neurald.drivers.cpu.target.offsets import offset_of
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
 
@@ -54,7 +55,7 @@ class _Movement:
         """Number of rows of a block, which is square."""
         return _ROW_BYTES // self.size_bytes
 
-    def places(self) -> dict[Axis, int]:
+    def output_strides(self) -> dict[Axis, int]:
         """Returns the strides of the output by axis, in elements."""
         shape, axes = self.kernel.shape, self.kernel.axes
         return {each: math.prod(shape[number + 1 :]) for number, each in enumerate(axes)}
@@ -73,14 +74,14 @@ def routine(kernel: Kernel, target: Target) -> Routine | None:
         return None
     arguments = arguments_of(kernel)
     code = Instructions(parameter_names(arguments))
-    writer = _Writer(movement, code, pointer_names(arguments)[movement.load.value], joined)
+    writer = _TransposeWriter(movement, code, pointer_names(arguments)[movement.load.value], joined)
     writer.write()
     # An instruction per register and pass, and as much for loading and storing.
     registers = kernel.output.size_bytes / (joined * _ROW_BYTES)
     return Routine(
         text=function_text(code, arguments),
         arguments=arguments,
-        grains=writer.grains,
+        work_items=writer.work_items,
         cost_ns=cost_ns(registers * (joined + 2 + writer.turns), arguments),
         declarations=frozenset(code.declarations),
         label=f"transposed, {joined * movement.rows} by {movement.rows} elements at once",
@@ -110,10 +111,10 @@ def _movement(kernel: Kernel) -> _Movement | None:
     )
 
 
-class _Writer:
+class _TransposeWriter:
     """Writes the function.
 
-    A grain is a register's worth of the last axis, for the whole other axis.
+    A work item is a register's worth of the last axis, for the whole other axis.
     """
 
     def __init__(self, movement: _Movement, code: Instructions, source: str, joined: int) -> None:
@@ -125,7 +126,7 @@ class _Writer:
         self._extents = [*(each.extent for each in self._others), -(-last.extent // self._length)]
 
     @property
-    def grains(self) -> int:
+    def work_items(self) -> int:
         return math.prod(self._extents)
 
     @property
@@ -136,20 +137,22 @@ class _Writer:
     def write(self) -> None:
         code, movement, size = self._code, self._movement, self._movement.size_bytes
         last, near, rows = movement.kernel.axes[-1], movement.near, movement.rows
-        indexes, strides = movement.places(), movement.strides
-        with each_grain(code, self._extents) as (position, _):
+        written_strides, strides = movement.output_strides(), movement.strides
+        with each_work_item(code, self._extents) as (position, _):
             along = self._begin(position[-1], self._length, last.extent)
             positions = [*zip(self._others, position[:-1], strict=True), (last, along)]
             read = [multiple(code, at, size * strides.get(each, 0)) for each, at in positions]
-            written = [multiple(code, at, size * indexes[each]) for each, at in positions]
+            written = [multiple(code, at, size * written_strides[each]) for each, at in positions]
             read_from = total(code, *read, str(size * movement.offset))
             written_to = total(code, *written, "0")
             with code.loop("0", str(-(-near.extent // rows))) as loop:
                 column = self._begin(loop.index, rows, near.extent)
                 source = address(code, self._source, read_from, multiple(code, column, size))
-                target = address(code, "%a0", written_to, multiple(code, column, size * indexes[near]))
+                target = address(
+                    code, "%a0", written_to, multiple(code, column, size * written_strides[near])
+                )
                 for number, register in enumerate(self._turned(source, size * strides.get(last, 0))):
-                    at = address(code, target, str(number * size * indexes[near]))
+                    at = address(code, target, str(number * size * written_strides[near]))
                     kind = self._kind(self._length)
                     code.effect(f"store {kind} {register}, ptr {at}, align {size}")
 

@@ -11,42 +11,48 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.epilogue import parameter_names, pointer_names
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
-from neurald.drivers.cpu.kernels.common.counters import address, multiple
-from neurald.drivers.cpu.kernels.int8.blocks import Blocks
+from neurald.drivers.cpu.kernels.common.addressing import address, multiple
+from neurald.drivers.cpu.kernels.int8.epilogue import QuantizedEpilogue
+from neurald.drivers.cpu.kernels.int8.input_packing import InputPacker
+from neurald.drivers.cpu.kernels.int8.micro_kernel import QuantizedMicroKernel
 from neurald.drivers.cpu.kernels.int8.panels import HEAD_BYTES, panel_bytes
 from neurald.drivers.cpu.kernels.int8.plan import ProductPlan
-from neurald.drivers.cpu.kernels.int8.results import Results
+from neurald.drivers.cpu.kernels.int8.results import ResultWriter
 from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES
-from neurald.drivers.cpu.kernels.int8.tail import Tail
-from neurald.drivers.cpu.kernels.int8.tile_sums import TileSums
 from neurald.drivers.cpu.kernels.int8.window_sums import write_window_sums
 
 
-class Products:
+class TiledProductWriter:
     """Writes the function of a kernel.
 
     Args:
         plan: of its product.
-        tail: its epilogue.
+        epilogue: of the kernel.
         arguments: output, input, packed weights, and values that the body reads.
         zero: the input's zero point.
         sums: True if sums of window inputs are needed too.
     """
 
     def __init__(
-        self, plan: ProductPlan, tail: Tail, arguments: Sequence[Value], *, zero: int, sums: bool
+        self,
+        plan: ProductPlan,
+        epilogue: QuantizedEpilogue,
+        arguments: Sequence[Value],
+        *,
+        zero: int,
+        sums: bool,
     ) -> None:
-        self._plan, self._tail, self._has_sums = plan, tail, sums
+        self._plan, self._epilogue, self._has_sums = plan, epilogue, sums
         self._scheme, self._product = plan.scheme, plan.product
         self._names = pointer_names(arguments)
         source, weights = (self._names[each] for each in arguments[1:3])
         self._weights = weights
         self.code = Instructions(parameter_names(arguments))
-        self._results = Results(self.code, plan, tail, self._names, head=weights)
+        self._results = ResultWriter(self.code, plan, epilogue, self._names, head=weights)
         self._single = Vector(self.code, plan.scheme.target, 1)
-        self._blocks = Blocks(self.code, plan.layout, source=source, zero=zero, outside=weights)
-        self._sums = TileSums(plan, rows=tail.rows, has_sums=sums)
-        self._panel_bytes = panel_bytes(plan, tail.rows)
+        self._blocks = InputPacker(self.code, plan.layout, source=source, zero=zero, outside=weights)
+        self._sums = QuantizedMicroKernel(plan, rows=epilogue.rows, has_sums=sums)
+        self._panel_bytes = panel_bytes(plan, epilogue.rows)
         self._register = plan.scheme.target.vector_bytes
 
     @property
@@ -63,7 +69,7 @@ class Products:
         return -(-before // self._register) * self._register
 
     def write(self) -> None:
-        """Writes the instructions for the range of grains."""
+        """Writes the instructions for the range of work items."""
         plan, code, v = self._plan, self.code, self._single
         if plan.shares_panels:
             units = str(plan.units)
@@ -196,8 +202,8 @@ class Products:
             self._results.write(totals, self._rows_of(panel), *at)
 
     def _rows_of(self, panel: str) -> list[list[str]]:
-        """Loads the epilogue words of a panel."""
-        return [self._sums.load_row(self.code, panel, 1 + row) for row in range(self._tail.rows)]
+        """Loads the epilogue constants of a panel."""
+        return [self._sums.load_row(self.code, panel, 1 + row) for row in range(self._epilogue.rows)]
 
     @property
     def _totals(self) -> str:

@@ -48,7 +48,7 @@ def test_floats(target: Target) -> None:
     for number, (graph, routine) in enumerate(zip(graphs, routines, strict=True)):
         arrays = [random_array(np.random.default_rng(number), each.shape, each.type) for each in graph.inputs]
         given = dict(zip(graph.inputs, arrays, strict=True))
-        splits = [routine.grains // 2]
+        splits = [routine.work_items // 2]
         result, status = run(
             routine, given, target, at_start=bool(number % 2), splits=splits, functions=functions
         )

@@ -10,7 +10,7 @@ from neurald.drivers.compiler.ir.expression import Expression, index, load, sele
 from neurald.drivers.compiler.ir.graph import Graph, inside
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.passes.fusion import fuse
-from neurald.drivers.cpu.kernels.movement import pieces
+from neurald.drivers.cpu.kernels.movement import range_copy
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
 
@@ -20,7 +20,7 @@ KINDS = (Scalar.INT8, Scalar.FLOAT32, Scalar.FLOAT16, Scalar.INT64)
 
 def _routine(graph: Graph, target: Target) -> Routine | None:
     (kernel,) = fuse(graph).kernels
-    return pieces.routine(kernel, target)
+    return range_copy.routine(kernel, target)
 
 
 def _shifted(kind: Scalar, rows: int, width: int) -> Graph:
@@ -64,7 +64,7 @@ def test_pieces(target: Target) -> None:
     graphs += [_padded(Scalar.INT8, (3, 50)), _padded(Scalar.FLOAT32, (90, 130)), _chosen(Scalar.FLOAT32)]
     routines = [routine for graph in graphs if (routine := _routine(graph, target)) is not None]
     assert len(routines) == len(graphs)
-    assert routines[5].grains > 1
+    assert routines[5].work_items > 1
     functions = compiled(routines, target)
     for number, (graph, routine) in enumerate(zip(graphs, routines, strict=True)):
         arrays = [random_array(np.random.default_rng(number), each.shape, each.type) for each in graph.inputs]
@@ -74,7 +74,7 @@ def test_pieces(target: Target) -> None:
             given,
             target,
             at_start=bool(number % 2),
-            splits=[0, routine.grains // 2],
+            splits=[0, routine.work_items // 2],
             functions=functions,
         )
         assert not status

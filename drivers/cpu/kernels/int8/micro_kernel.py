@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
-from neurald.drivers.cpu.kernels.common.counters import LINE_BYTES, address, multiple, prefetch
-from neurald.drivers.cpu.kernels.common.kept_sums import keep
+from neurald.drivers.cpu.kernels.common.accumulator_spill import spill
+from neurald.drivers.cpu.kernels.common.addressing import LINE_BYTES, address, multiple, prefetch
 from neurald.drivers.cpu.kernels.int8.panels import panel_bytes
 from neurald.drivers.cpu.kernels.int8.plan import ProductPlan
 from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES
@@ -18,12 +18,12 @@ _FUNCTION = f"@{NAME}.sums"
 _PARAMETERS = ("%source", "%panel", "%ahead", "%common", "%totals")
 
 
-class TileSums:
+class QuantizedMicroKernel:
     """Writes the sums of a tile.
 
     Args:
         plan: of the product.
-        rows: number of rows of epilogue words in a panel.
+        rows: number of rows of epilogue constants in a panel.
         has_sums: True if all channels of a position share an addend.
     """
 
@@ -74,7 +74,7 @@ class TileSums:
         if not any(_FUNCTION in each for each in code.globals):
             inner = Instructions(_PARAMETERS)
             sums = self.write(inner, *_PARAMETERS[:3], _PARAMETERS[3] if common else None)
-            keep(Vector(inner, self._scheme.target, self._scheme.lanes), "i32", sums, _PARAMETERS[4])
+            spill(Vector(inner, self._scheme.target, self._scheme.lanes), "i32", sums, _PARAMETERS[4])
             head = f"define internal void {_FUNCTION}({_typed(_PARAMETERS)}) noinline nounwind {{"
             code.globals.append("\n".join((head, *inner.lines, "  ret void", "}")))
             code.declarations.update(inner.declarations)

@@ -14,11 +14,11 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.op_table import from_stored, stored
 from neurald.drivers.cpu.emit.vector import Vector
+from neurald.drivers.cpu.kernels.common.addressing import LINE_BYTES, address, multiple, prefetch, total
 from neurald.drivers.cpu.kernels.common.borders import taps_on_image
-from neurald.drivers.cpu.kernels.common.counters import LINE_BYTES, address, multiple, prefetch, total
-from neurald.drivers.cpu.kernels.common.product import Product
+from neurald.drivers.cpu.kernels.common.product import WindowedProduct
 from neurald.drivers.cpu.kernels.common.tile import Tile
-from neurald.drivers.cpu.kernels.common.window import Segment
+from neurald.drivers.cpu.kernels.common.window import TapSegment
 from neurald.drivers.cpu.target.target import Target
 
 #: Number of accumulators in flight, which hides the latency of additions.
@@ -66,11 +66,11 @@ class TileShape:
 
     rows: int
     columns: int
-    row_segments: tuple[Segment, ...] | None
-    column_segments: tuple[Segment, ...]
+    row_segments: tuple[TapSegment, ...] | None
+    column_segments: tuple[TapSegment, ...]
 
     @property
-    def places(self) -> int:
+    def positions(self) -> int:
         """Number of positions."""
         return self.rows * self.columns
 
@@ -79,7 +79,7 @@ class TileShape:
         return [row * self.columns + column for row in sorted(rows) for column in sorted(columns)]
 
 
-class FloatTileSums:
+class FloatMicroKernel:
     """Writes the products of tiles.
 
     Args:
@@ -98,7 +98,7 @@ class FloatTileSums:
         self,
         code: Instructions,
         target: Target,
-        product: Product,
+        product: WindowedProduct,
         tile: Tile,
         weights: WeightLayout,
         *,
@@ -108,7 +108,7 @@ class FloatTileSums:
         self._code, self._product, self._tile, self._weights = code, product, tile, weights
         self._fetches_inputs = fetches_inputs
         self._vector, self._single = Vector(code, target, tile.lanes), Vector(code, target, 1)
-        self._unrolled = max(1, min(_MAX_UNROLLED, _PRODUCTS_IN_LOOP // (tile.places * tile.vectors)))
+        self._unrolled = max(1, min(_MAX_UNROLLED, _PRODUCTS_IN_LOOP // (tile.positions * tile.vectors)))
         # Prefetch size for every `_period` terms: one line, unless the panel needs more.
         most = max(self._unrolled, tiles * LINE_BYTES // weights.term_bytes)
         self._period = next(each for each in range(most, 0, -1) if product.depth % each == 0)
@@ -136,10 +136,10 @@ class FloatTileSums:
             weights: addresses of the panel and of the prefetched part, see `ahead`.
             row: the first row of the output.
         """
-        count = shape.places * self._tile.vectors
+        count = shape.positions * self._tile.vectors
         # Few sums are split into several accumulators.
         turns = max(1, min(self._unrolled, _SUMS_IN_FLIGHT // count))
-        sums = list(starts) * shape.places + [self._vector.number("float", 0)] * (turns - 1) * count
+        sums = list(starts) * shape.positions + [self._vector.number("float", 0)] * (turns - 1) * count
         sums = self._add_rows(shape, sums, source, weights, row)
         for turn in range(1, turns):
             for each in range(count):
@@ -283,11 +283,11 @@ class FloatTileSums:
             columns.append(from_stored(v, self._weights.type, loaded))
         if self._fetches_inputs:
             # Spread over as many terms as this tile has.
-            step = shape.places * product.columns.stride * product.pixel_bytes
-            number = multiple(code, counter, (shape.places - 1) * product.element_bytes)
-            offset = step + term * shape.places * product.element_bytes
+            step = shape.positions * product.columns.stride * product.pixel_bytes
+            number = multiple(code, counter, (shape.positions - 1) * product.element_bytes)
+            offset = step + term * shape.positions * product.element_bytes
             prefetch(code, address(code, source, number, str(offset)))
-        base = (term % (len(sums) // (shape.places * tile.vectors))) * shape.places * tile.vectors
+        base = (term % (len(sums) // (shape.positions * tile.vectors))) * shape.positions * tile.vectors
         kind = stored(product.type)
         for member in members:
             row, column = divmod(member, shape.columns)

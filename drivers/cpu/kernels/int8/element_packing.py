@@ -10,7 +10,7 @@ from functools import cache
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
-from neurald.drivers.cpu.kernels.common.counters import address, multiple, opaque
+from neurald.drivers.cpu.kernels.common.addressing import address, multiple, opaque
 from neurald.drivers.cpu.kernels.common.function import subroutine_of
 from neurald.drivers.cpu.kernels.int8.scheme import Scheme
 from neurald.drivers.cpu.target.routine import Subroutine
@@ -19,7 +19,7 @@ from neurald.drivers.cpu.target.routine import Subroutine
 UNROLLED = 4
 _COPY_PARAMETERS = (("ptr", "%source"), ("ptr", "%target"), ("i64", "%count"))
 _FILL_PARAMETERS = (("ptr", "%target"), ("ptr", "%value"), ("i64", "%vectors"))
-#: See `Packing.pack_rows`.
+#: See `ElementPacking.pack_rows`.
 _ROWS_PARAMETERS = (
     *(("ptr", each) for each in ("%source", "%target", "%value")),
     *(("i64", each) for each in ("%first", "%last", "%height", "%row", "%packed", "%before", "%count")),
@@ -28,7 +28,7 @@ _ROWS_PARAMETERS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Packing:
+class ElementPacking:
     """Conversion of stored elements to multiplied ones.
 
     Attributes:
@@ -117,7 +117,7 @@ class Packing:
 
 
 @cache
-def _copying(packing: Packing) -> Subroutine:
+def _copying(packing: ElementPacking) -> Subroutine:
     names = [name for _, name in _COPY_PARAMETERS]
     code = Instructions(names)
     _write_copy(code, packing, *names)
@@ -133,7 +133,7 @@ def _filling(size: int) -> Subroutine:
 
 
 @cache
-def _row_packing(packing: Packing) -> Subroutine:
+def _row_packing(packing: ElementPacking) -> Subroutine:
     names = [name for _, name in _ROWS_PARAMETERS]
     source, target, value, first, last, height, row, packed_row, before, count, *vectors = names
     code, size = Instructions(names), packing.scheme.target.vector_bytes
@@ -155,8 +155,8 @@ def _row_packing(packing: Packing) -> Subroutine:
     return subroutine_of(code, _ROWS_PARAMETERS)
 
 
-def _write_copy(code: Instructions, packing: Packing, source: str, target: str, count: str) -> None:
-    """See `Packing.copy_all`."""
+def _write_copy(code: Instructions, packing: ElementPacking, source: str, target: str, count: str) -> None:
+    """See `ElementPacking.copy_all`."""
     v, lanes = Vector(code, packing.scheme.target, 1), packing.lanes
     turn = lanes * UNROLLED
 

@@ -1,4 +1,4 @@
-"""Quantised products of few channels with long sums; see `neurald.drivers.cpu.kernels.gemm.dots`."""
+"""Quantised products of few channels with long sums; see `neurald.drivers.cpu.kernels.gemm.dot_products`."""
 
 import numpy as np
 
@@ -10,11 +10,11 @@ from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.math.integers import is_signed
 from neurald.drivers.cpu.emit.op_table import stored
 from neurald.drivers.cpu.emit.vector import Vector
-from neurald.drivers.cpu.kernels.common.counters import address, multiple, total
+from neurald.drivers.cpu.kernels.common.addressing import address, multiple, total
 from neurald.drivers.cpu.kernels.common.function import arguments_with
-from neurald.drivers.cpu.kernels.common.product import Product
-from neurald.drivers.cpu.kernels.gemm import dots
-from neurald.drivers.cpu.kernels.int8.panels import Weights, unsigned_shift
+from neurald.drivers.cpu.kernels.common.product import WindowedProduct
+from neurald.drivers.cpu.kernels.gemm import dot_products
+from neurald.drivers.cpu.kernels.int8.panels import QuantizedWeights, unsigned_shift
 from neurald.drivers.cpu.kernels.int8.scheme import Scheme
 from neurald.drivers.cpu.target.routine import Routine
 
@@ -24,8 +24,8 @@ _END_CYCLES = 28.0
 _WORD_CYCLES, _READ_CYCLES = 1.0, 1.3
 
 
-class _QuantizedFactors:
-    """Quantised inputs and packed weights in a scheme's form; see `dots.Factors`.
+class _QuantizedDotOperands:
+    """Quantised inputs and packed weights in a scheme's form; see `dot_products.DotOperands`.
 
     The last vector of a sum overlaps earlier terms, whose weights are 0 there.
 
@@ -38,7 +38,7 @@ class _QuantizedFactors:
 
     element = "i32"
 
-    def __init__(self, scheme: Scheme, source: Scalar, zero: int, weights: Weights) -> None:
+    def __init__(self, scheme: Scheme, source: Scalar, zero: int, weights: QuantizedWeights) -> None:
         self._scheme, self._source, self._zero = scheme, source, zero
         self.lanes = scheme.lanes
         self.terms = scheme.lanes * scheme.group
@@ -59,7 +59,7 @@ class _QuantizedFactors:
         return packed.view(np.uint8).reshape(channels, -1)
 
     def inputs(self, code: Instructions, pointer: str, first: str, count: int) -> str:
-        """See `dots.Factors`."""
+        """See `dot_products.DotOperands`."""
         scheme, source = self._scheme, self._source
         v = Vector(code, scheme.target, self.terms)
         begin = total(code, first, str(min(0, count - self.terms)))
@@ -77,20 +77,22 @@ class _QuantizedFactors:
         return code.value(f"bitcast {v.type(scheme.element)} {value} to <{self.lanes} x i32>")
 
     def weights(self, code: Instructions, pointer: str, first: str, count: int) -> str:
-        """See `dots.Factors`."""
+        """See `dot_products.DotOperands`."""
         at = address(code, pointer, multiple(code, first, self._scheme.element_bytes))
         return code.fresh(f"load <{self.lanes} x i32>, ptr {at}, align {self._scheme.target.vector_bytes}")
 
     def step(self, code: Instructions, totals: str, inputs: str, weights: str) -> str:
-        """See `dots.Factors`."""
+        """See `dot_products.DotOperands`."""
         return self._scheme.step(code, totals, inputs, weights)
 
     def end(self, code: Instructions, total: str, channel: int) -> str:
-        """See `dots.Factors`."""
+        """See `dot_products.DotOperands`."""
         return code.value(f"add i32 {total}, {int(self._starts[channel])}")
 
 
-def routine(kernel: Kernel, product: Product, scheme: Scheme, weights: Weights, zero: int) -> Routine | None:
+def routine(
+    kernel: Kernel, product: WindowedProduct, scheme: Scheme, weights: QuantizedWeights, zero: int
+) -> Routine | None:
     """Returns the routine of a kernel, or None if vectors along channels are better.
 
     Args:
@@ -101,16 +103,16 @@ def routine(kernel: Kernel, product: Product, scheme: Scheme, weights: Weights, 
         zero: zero point of inputs.
     """
     terms = scheme.lanes * scheme.group
-    if not dots.is_plain(product) or weights.sums or product.terms < terms:
+    if not dot_products.is_plain(product) or weights.sums or product.terms < terms:
         return None
-    cycles = dots.cycles_of(product, terms) + product.positions * product.channels * _END_CYCLES
+    cycles = dot_products.cycles_of(product, terms) + product.positions * product.channels * _END_CYCLES
     words = product.terms / scheme.group
     others = words * max(product.positions * _WORD_CYCLES, _READ_CYCLES)
     if product.channels >= scheme.lanes or cycles > others:
         return None
-    factors = _QuantizedFactors(scheme, product.type, zero, weights)
+    factors = _QuantizedDotOperands(scheme, product.type, zero, weights)
     packed = Value(factors.packed.shape, Scalar.UINT8, factors.packed, product.weights.value.name)
     arguments = arguments_with(kernel, (product.source, packed))
-    return dots.routine(
+    return dot_products.routine(
         kernel, product, scheme.target, factors, (packed, arguments), cycles, f"{scheme.label}, "
     )

@@ -3,7 +3,7 @@
 from neurald.drivers.cpu.emit.vector import SUFFIXES, Vector
 
 
-def added(v: Vector, element: str, value: str) -> str:
+def horizontal_sum(v: Vector, element: str, value: str) -> str:
     """Returns the sum of a vector's lanes, in any order.
 
     Args:
@@ -21,7 +21,7 @@ def added(v: Vector, element: str, value: str) -> str:
     return v.code.fresh(f"call {element} {name}({kind} {value})")
 
 
-def reduced(v: Vector, element: str, how: str, value: str) -> str:
+def horizontal_extreme(v: Vector, element: str, how: str, value: str) -> str:
     """Returns the minimum or maximum of a vector's lanes.
 
     Args:

@@ -40,7 +40,7 @@ def split_bias(kernel: Kernel) -> tuple[Kernel, Expression | None]:
     ]
 
 
-def starts(
+def initial_sums(
     code: Instructions,
     target: Target,
     kernel: Kernel,

@@ -13,7 +13,7 @@ from neurald.drivers.cpu.kernels.int8.rescaling import Rescaling
 from neurald.drivers.cpu.kernels.int8.residual import Residual, find_residual
 
 
-class Tail:
+class QuantizedEpilogue:
     """Epilogue of a kernel's sums.
 
     Args:
@@ -60,7 +60,7 @@ class Tail:
 
     @property
     def rows(self) -> int:
-        """Number of rows of epilogue words in a panel."""
+        """Number of rows of epilogue constants in a panel."""
         return 0 if self.rescaling is None else self.rescaling.row_count
 
     def starts(self, starts: Array) -> Array:
@@ -70,7 +70,7 @@ class Tail:
         return np.asarray(starts + self.rescaling.starts().reshape(starts.shape))
 
     def words(self, groups: int, channels: int) -> Array:
-        """Returns the epilogue words, (rows, groups, channels)."""
+        """Returns the epilogue constants, (rows, groups, channels)."""
         if self.rescaling is None:
             return np.zeros((0, groups, channels), np.int64)
         return self.rescaling.rows().reshape(self.rows, groups, channels)

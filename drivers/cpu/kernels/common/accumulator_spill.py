@@ -8,13 +8,13 @@ comparison.
 from collections.abc import Callable, Sequence
 
 from neurald.drivers.cpu.emit.vector import Vector
-from neurald.drivers.cpu.kernels.common.counters import address, multiple
+from neurald.drivers.cpu.kernels.common.addressing import address, multiple
 
 #: Size of a sum: INT32 or FLOAT32.
 _SUM_BYTES = 4
 
 
-def keep(v: Vector, element: str, totals: Sequence[str], pointer: str) -> None:
+def spill(v: Vector, element: str, totals: Sequence[str], pointer: str) -> None:
     """Stores sums.
 
     Args:
@@ -29,7 +29,7 @@ def keep(v: Vector, element: str, totals: Sequence[str], pointer: str) -> None:
         v.code.effect(f"store {kind} {each}, ptr {at}, align {size}")
 
 
-def each_kept(
+def each_spilled_position(
     v: Vector,
     element: str,
     shape: tuple[int, int],

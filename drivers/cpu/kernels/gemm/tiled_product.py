@@ -9,16 +9,21 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.epilogue import parameter_names, pointer_names
 from neurald.drivers.cpu.emit.instructions import Instructions
-from neurald.drivers.cpu.kernels.common.counters import address, multiple
+from neurald.drivers.cpu.kernels.common.addressing import address, multiple
 from neurald.drivers.cpu.kernels.common.flattened import flattened
 from neurald.drivers.cpu.kernels.common.function import arguments_with, cost_ns, function_text
-from neurald.drivers.cpu.kernels.common.likeness import shared_routine
 from neurald.drivers.cpu.kernels.common.packing import packed
-from neurald.drivers.cpu.kernels.common.product import Product
+from neurald.drivers.cpu.kernels.common.product import WindowedProduct
+from neurald.drivers.cpu.kernels.common.routine_cache import shared_routine
 from neurald.drivers.cpu.kernels.common.tile import Tile, choose_tile
-from neurald.drivers.cpu.kernels.gemm.gemm import Make, Tiles
-from neurald.drivers.cpu.kernels.gemm.staging import is_aliased, spread, widened, write_panel
-from neurald.drivers.cpu.kernels.gemm.sums import WeightLayout
+from neurald.drivers.cpu.kernels.gemm.gemm import GemmWriter, PackPanel
+from neurald.drivers.cpu.kernels.gemm.micro_kernel import WeightLayout
+from neurald.drivers.cpu.kernels.gemm.operand_packing import (
+    convert_to_float,
+    is_aliased,
+    pack_panel_at_run_time,
+    pad_pixels,
+)
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
 
@@ -30,7 +35,7 @@ _ALIGNMENT = 64
 _COPIED_BYTES_PER_CYCLE = 16
 
 
-def routine(kernel: Kernel, product: Product, target: Target) -> Routine:
+def routine(kernel: Kernel, product: WindowedProduct, target: Target) -> Routine:
     """Returns the routine of a FLOAT32 product.
 
     Args:
@@ -51,7 +56,7 @@ def routine(kernel: Kernel, product: Product, target: Target) -> Routine:
 
 def _made(
     kernel: Kernel,
-    product: Product,
+    product: WindowedProduct,
     tile: Tile,
     weights_value: Value,
     arguments: tuple[Value, ...],
@@ -63,34 +68,34 @@ def _made(
     weights = _weights(product, tile, names[weights_value])
     source, seen, scratch_bytes, cycles = names[product.source], product, 0, tile.cycles
     if product.type is not Scalar.FLOAT32:
-        seen, scratch_bytes = widened(code, target, product, source, "%scratch")
+        seen, scratch_bytes = convert_to_float(code, target, product, source, "%scratch")
         source = "%scratch"
     elif weights.are_many and is_aliased(product):
-        seen, scratch_bytes = spread(code, target, product, source, "%scratch")
+        seen, scratch_bytes = pad_pixels(code, target, product, source, "%scratch")
         source = "%scratch"
     cycles += scratch_bytes / _COPIED_BYTES_PER_CYCLE
-    make: Make | None = None
+    pack_panel: PackPanel | None = None
     if weights.pointer == "%scratch":
         begin = -(-scratch_bytes // _ALIGNMENT) * _ALIGNMENT
         scratch_bytes = begin + product.terms * weights.term_bytes
         weights = replace(weights, pointer=address(code, "%scratch", str(begin)))
         cycles += operand.value.count
-        make = _maker(code, target, product, tile, names[weights_value], weights.pointer)
-    tiles = Tiles(code, target, flattened(kernel), seen, tile, weights, source, names, make)
-    tiles.write()
+        pack_panel = _panel_packer(code, target, product, tile, names[weights_value], weights.pointer)
+    writer = GemmWriter(code, target, flattened(kernel), seen, tile, weights, source, names, pack_panel)
+    writer.write()
     return Routine(
         text=function_text(code, arguments),
         arguments=arguments,
-        grains=math.prod(tiles.extents),
+        work_items=math.prod(writer.extents),
         cost_ns=cost_ns(cycles, arguments),
         declarations=frozenset(code.declarations),
         scratch_bytes=scratch_bytes,
-        label=f"tiles of {tile.places} positions and {tile.vectors} x {tile.lanes} channels",
+        label=f"tiles of {tile.positions} positions and {tile.vectors} x {tile.lanes} channels",
         operations=kernel.operations,
     )
 
 
-def _weights(product: Product, tile: Tile, pointer: str) -> WeightLayout:
+def _weights(product: WindowedProduct, tile: Tile, pointer: str) -> WeightLayout:
     """Returns the layout of the weights.
 
     Packed, in place, or panels in `%scratch` yet to be packed.
@@ -126,19 +131,19 @@ def _weights(product: Product, tile: Tile, pointer: str) -> WeightLayout:
     )
 
 
-def _maker(
-    code: Instructions, target: Target, product: Product, tile: Tile, pointer: str, memory: str
-) -> Make:
+def _panel_packer(
+    code: Instructions, target: Target, product: WindowedProduct, tile: Tile, pointer: str, memory: str
+) -> PackPanel:
     """Returns a function that packs a panel of weights at run time."""
     operand = product.weights
     size = operand.value.type.size_bytes
 
-    def make(parts: Sequence[str], channel: str) -> None:
+    def pack(batches: Sequence[str], channel: str) -> None:
         sets = (
-            multiple(code, at, part.weights * product.channels * product.terms * size)
-            for at, part in zip(parts, product.parts, strict=True)
+            multiple(code, at, each.weights * product.channels * product.terms * size)
+            for at, each in zip(batches, product.batches, strict=True)
         )
         first = address(code, pointer, *sets, multiple(code, channel, operand.channel_step * size))
-        write_panel(code, target, product, tile, first, memory)
+        pack_panel_at_run_time(code, target, product, tile, first, memory)
 
-    return make
+    return pack
