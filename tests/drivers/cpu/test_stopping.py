@@ -9,7 +9,7 @@ import pytest
 from support.cpu.routines import adding, cancelling, counting, native, requiring
 from support.sweeps import sweep
 
-from neurald.drivers.cpu.native.instance import Binding
+from neurald.drivers.cpu.native.instance import ArgumentBinding
 from neurald.hal.errors import Cancelled, MissedDeadlineTransient
 from neurald.hal.memory.pool import aligned_zeros
 from neurald.hal.sync.cancellation import Cancellation
@@ -22,13 +22,15 @@ LONG_NS = 1e9
 def places(
     word: int, work_item: int
 ) -> tuple[
-    np.ndarray[tuple[int, ...], np.dtype[np.int32]], Binding, np.ndarray[tuple[int], np.dtype[np.int64]]
+    np.ndarray[tuple[int, ...], np.dtype[np.int32]],
+    ArgumentBinding,
+    np.ndarray[tuple[int], np.dtype[np.int64]],
 ]:
     """An output, and where it and an input that has these two numbers are."""
     source = aligned_zeros(4 * COUNT, 64).view(np.int64)
     source[:2] = word, work_item
     target = aligned_zeros(4 * COUNT, 64).view(np.int32)
-    return target, Binding([source.ctypes.data], [target.ctypes.data]), source
+    return target, ArgumentBinding([source.ctypes.data], [target.ctypes.data]), source
 
 
 def test_between_calls() -> None:

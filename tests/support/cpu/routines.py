@@ -8,11 +8,11 @@ import numpy as np
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.memory.buffer_assignment import Base, BufferLocation, Port
-from neurald.drivers.cpu.native.compile_queue import Unit
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.native.object_code import object_codes, routine_unit
 from neurald.drivers.cpu.native.step_program import caller_name, caller_text
 from neurald.drivers.cpu.native.thread_pool import Team, process
+from neurald.drivers.cpu.native.unit_queue import Unit
 from neurald.drivers.cpu.target.executable import Call, Executable
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import TARGETS
@@ -197,7 +197,7 @@ def codes(routines: Sequence[Routine]) -> list[bytes]:
 
 def native(routines: Sequence[Routine], *, threads: int = 1) -> NativeModel:
     """A chain in memory."""
-    team = Team(process.runtime(TARGET), threads)
+    team = Team(process.step_program(TARGET), threads)
     return NativeModel(chain(routines), codes(routines), np.zeros(0, np.uint8), team)
 
 

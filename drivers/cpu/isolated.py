@@ -30,7 +30,7 @@ class _Kind(Enum):
 
 
 def to_compiled(prepared: CpuPreparedModel | ReferenceModel) -> Compiled:
-    """Converts a prepared model to the message that `ApartPreparation` reads.
+    """Converts a prepared model to the message that `IsolatedPreparation` reads.
 
     Args:
         prepared: with an artifact, if it can have one.
@@ -44,7 +44,7 @@ def to_compiled(prepared: CpuPreparedModel | ReferenceModel) -> Compiled:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ApartPreparation:
+class IsolatedPreparation:
     """Prepares models that another process compiles.
 
     Attributes:

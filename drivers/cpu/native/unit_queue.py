@@ -13,7 +13,7 @@ class Unit:
     text: str
 
 
-class CompileQueue:
+class UnitQueue:
     """Thread-safe queue of units to compile, and their results.
 
     Attributes:
