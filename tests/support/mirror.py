@@ -1,21 +1,21 @@
-"""Which test file belongs to a source file: the one of the same name, or the one that a table names."""
+"""Maps source files to test files: the one of the same name, or the one in a table."""
 
 import ast
 from collections.abc import Mapping
 from pathlib import Path
 
-#: The folders of sources that `tests/` has a mirror of.
+#: The source folders that `tests/` mirrors.
 SOURCES = ("runtime", "hal", "drivers", "service")
 
 
 def mirror_of(source: str) -> str:
-    """The test file of its own that a source file has, or would have: both as paths in the repository."""
+    """Returns the path of the test file of the same name, whether it exists or not."""
     folder, _, name = source.rpartition("/")
     return f"tests/{folder}/test_{name}"
 
 
 def sources(root: Path) -> list[str]:
-    """The paths of all source files of a repository, without those that only import."""
+    """Returns the paths of all source files of a repository, without those that only import."""
     files = (path for folder in SOURCES for path in sorted((root / folder).rglob("*.py")))
     return [str(path.relative_to(root)) for path in files if _has_code(path)]
 
@@ -31,9 +31,10 @@ def _has_code(path: Path) -> bool:
     )
 
 
-#: The test file that covers a source file which has none of its own. Paths in the repository.
+#: The test file that covers a source file without a test file of the same name.
 COVERED_BY: Mapping[str, str] = {
-    "drivers/compiler/frontend/kept_variants.py": "tests/drivers/compiler/frontend/test_shape_specialization.py",
+    "drivers/compiler/frontend/variant_cache.py": "tests/drivers/compiler/frontend/test_shape_specialization.py",
+    "drivers/compiler/ir/expression_nodes.py": "tests/drivers/compiler/ir/test_expression.py",
     "drivers/compiler/ir/kernel_rewriting.py": "tests/drivers/cpu/schedule/test_axis_rewriting.py",
     "drivers/compiler/ir/op.py": "tests/drivers/compiler/analysis/test_interpreter.py",
     "drivers/compiler/ir/scalar.py": "tests/drivers/compiler/ir/test_expression.py",
@@ -71,7 +72,7 @@ COVERED_BY: Mapping[str, str] = {
     "drivers/compiler/lowering/tflite/reduction/normalization.py": "tests/drivers/compiler/lowering/reduction/test_normalization.py",
     "drivers/compiler/lowering/tflite/reduction/softmax.py": "tests/drivers/compiler/lowering/reduction/test_softmax.py",
     "drivers/compiler/passes/__init__.py": "tests/drivers/compiler/passes/test_passes.py",
-    "drivers/compiler/passes/replacing.py": "tests/drivers/compiler/passes/test_views.py",
+    "drivers/compiler/passes/node_rewriting.py": "tests/drivers/compiler/passes/test_view_elimination.py",
     "drivers/cpu/isolated.py": "tests/drivers/cpu/test_device.py",
     "drivers/cpu/artifact.py": "tests/drivers/cpu/test_variants.py",
     "drivers/cpu/compiler.py": "tests/drivers/cpu/test_compiled_models.py",
@@ -164,11 +165,11 @@ COVERED_BY: Mapping[str, str] = {
     "drivers/opencl/tuning/work.py": "tests/drivers/opencl/tuning/test_measuring.py",
     "drivers/sample/buffer.py": "tests/drivers/sample/test_device.py",
     "drivers/sample/extension.py": "tests/runtime/devices/test_extensions.py",
-    "drivers/sample/flavour.py": "tests/runtime/devices/test_extensions.py",
+    "drivers/sample/config.py": "tests/runtime/devices/test_extensions.py",
     "drivers/sample/prepared_model.py": "tests/drivers/sample/test_device.py",
-    "hal/accounting/lending.py": "tests/hal/accounting/test_returned_memory.py",
+    "hal/accounting/daemon_accounts.py": "tests/hal/accounting/test_returned_memory.py",
     "hal/admission/admission.py": "tests/hal/rpc/server/test_life.py",
-    "hal/admission/buffer_tracker.py": "tests/hal/rpc/client/test_buffer.py",
+    "hal/admission/session_buffers.py": "tests/hal/rpc/client/test_buffer.py",
     "hal/buffers/buffer_use.py": "tests/hal/buffers/test_tracked_buffer.py",
     "hal/buffers/host_copies.py": "tests/hal/buffers/test_tracked_buffer.py",
     "hal/cache/entry.py": "tests/hal/cache/test_store.py",
@@ -178,7 +179,9 @@ COVERED_BY: Mapping[str, str] = {
     "hal/compiling/job.py": "tests/hal/compiling/test_pool.py",
     "hal/device.py": "tests/hal/rpc/wire/test_model.py",
     "hal/execution/compiled_segment.py": "tests/drivers/cpu/test_parts.py",
+    "hal/execution/graph_operations.py": "tests/hal/execution/test_array_model.py",
     "hal/execution/in_process.py": "tests/runtime/execution/test_reusable_execution.py",
+    "hal/execution/reference_executor.py": "tests/hal/execution/test_array_model.py",
     "hal/execution/reference_graph.py": "tests/drivers/cpu/test_parts.py",
     "hal/execution/reference_model.py": "tests/drivers/cpu/test_parts.py",
     "hal/execution/reference_support.py": "tests/drivers/reference/test_device.py",

@@ -189,7 +189,7 @@ class Statements:
         known = self._names.get(expression) or self._scalars.get(expression)
         if known is not None and self._code.is_known(known):
             return known
-        name = self._scalars[expression] = self._nesting.made(expression, self._new_scalar, self._scalar)
+        name = self._scalars[expression] = self._nesting.compute(expression, self._new_scalar, self._scalar)
         return name
 
     def _new_scalar(self, expression: Expression) -> str:
@@ -252,7 +252,7 @@ class Statements:
         known = lanes.known.get(expression)
         if known is not None and self._code.is_known(known):
             return known
-        name = lanes.known[expression] = self._nesting.made(expression, self._new_vector, self._vector)
+        name = lanes.known[expression] = self._nesting.compute(expression, self._new_vector, self._vector)
         return name
 
     def _new_vector(self, expression: Expression) -> str:

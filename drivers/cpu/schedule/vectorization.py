@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Expression, Load, Reduce
-from neurald.drivers.compiler.ir.kernel import Kernel, weight_of
+from neurald.drivers.compiler.ir.kernel import Kernel, op_cost
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import free_axes, walk
@@ -200,7 +200,7 @@ def _is_table(load: Load, target: Target) -> bool:
 def _weight(each: object) -> int:
     """Returns the approximate number of instructions of an expression without its operands."""
     is_number = isinstance(each, Apply) and each.type not in (Scalar.INDEX, Scalar.BOOL)
-    return weight_of(each.op) if is_number and isinstance(each, Apply) else 0
+    return op_cost(each.op) if is_number and isinstance(each, Apply) else 0
 
 
 def _lane_bytes(kernel: Kernel, target: Target) -> int:

@@ -99,7 +99,7 @@ class Statements:
             text = constant_text(expression.value, expression.type)
             self._texts[expression], self._depths[expression] = text, 0
             return text
-        return self._nesting.made(expression, self._new_value, self._value)
+        return self._nesting.compute(expression, self._new_value, self._value)
 
     def _new_value(self, expression: Expression) -> str:
         if isinstance(expression, Reduce):

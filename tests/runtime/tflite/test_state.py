@@ -194,7 +194,7 @@ def test_what_is_no_handle(path: Path) -> None:
     main.operator("READ_VARIABLE", (x,), (y,), "ReadVariableOptions")
     main.operator("VAR_HANDLE", (), (main.tensor((), "RESOURCE"),))
     main.inputs, main.outputs = (x,), (y,)
-    with pytest.raises(BadData, match="input 0 is no handle") as caught:
+    with pytest.raises(BadData, match="input 0 is not a handle that an operator has created") as caught:
         load_tflite(file.write(path))
     assert "operator 1 VAR_HANDLE: it does not say which" in str(caught.value)
 

@@ -1,4 +1,4 @@
-"""Small routines for the CPU driver, written by hand, and steps that are made of them."""
+"""Small hand-written routines for the CPU driver, and steps that consist of them."""
 
 import threading
 from collections.abc import Sequence
@@ -53,7 +53,8 @@ define void @KERNEL_NAME(ptr noalias %a0, ptr noalias %a1, ptr %scratch, ptr %st
 }
 """
 
-#: Each work_item writes its number. The one that the second element of the input names sets the word at the address that is the first.
+#: Each work item writes its number. The work item with the number in the second element of the input sets
+#: the word at the address in the first element.
 _CANCEL = """
 define void @KERNEL_NAME(ptr noalias %a0, ptr noalias %a1, ptr %scratch, ptr %status, i64 %begin, i64 %end) {
 entry:
@@ -83,7 +84,7 @@ done:
 }
 """
 
-#: Each work_item counts for about a millisecond.
+#: Each work item runs for about a millisecond.
 _COUNT = """
 define void @KERNEL_NAME(ptr noalias %a0, ptr noalias %a1, ptr %scratch, ptr %status, i64 %begin, i64 %end) {
 entry:
@@ -106,12 +107,12 @@ done:
 
 
 def values(count: int) -> tuple[Value, Value]:
-    """An output and an input of so many INT32."""
+    """Creates an output and an input of `count` INT32 elements."""
     return Value((count,), Scalar.INT32), Value((count,), Scalar.INT32)
 
 
 def adding(addend: int, count: int, *, cost_ns: float = 0.0) -> Routine:
-    """Adds a number to each element; as many work_items as elements."""
+    """Adds a number to each element; each element is a work item."""
     return Routine(
         text=_ADD.replace("ADDEND", str(addend)),
         arguments=values(count),
@@ -128,12 +129,12 @@ def requiring(count: int) -> Routine:
 
 
 def cancelling(count: int, *, cost_ns: float = 0.0) -> Routine:
-    """Sets a word in the midst of its work_items, see `_CANCEL`."""
+    """Sets a word halfway through its work items; see `_CANCEL`."""
     return Routine(text=_CANCEL, arguments=values(count), work_items=count, cost_ns=cost_ns)
 
 
 def counting(count: int, *, milliseconds: int) -> Routine:
-    """Takes about so long on one thread, in as many work_items."""
+    """Runs for about `milliseconds` on one thread, in as many work items."""
     return Routine(
         text=_COUNT,
         arguments=values(count),
@@ -144,7 +145,7 @@ def counting(count: int, *, milliseconds: int) -> Routine:
 
 
 def chain(routines: Sequence[Routine]) -> Executable:
-    """A step in which each routine reads what the one before has written."""
+    """Creates a step in which each routine reads the output of the previous one."""
     size = max(4, routines[0].arguments[0].size_bytes)
     room = -(-size // 64) * 64
     calls = tuple(
@@ -189,20 +190,20 @@ def chain(routines: Sequence[Routine]) -> Executable:
 
 
 def codes(routines: Sequence[Routine]) -> list[bytes]:
-    """The object code of a chain."""
+    """Returns the object code of a chain."""
     units = {routine.name: routine_unit(routine) for routine in routines}
     units[caller_name(2)] = Unit(name=caller_name(2), text=caller_text(2))
     return object_codes(list(units.values()), TARGET)
 
 
 def native(routines: Sequence[Routine], *, threads: int = 1) -> NativeModel:
-    """A chain in memory."""
+    """Loads a chain into memory."""
     team = Team(process.step_program(TARGET), threads)
     return NativeModel(chain(routines), codes(routines), np.zeros(0, np.uint8), team)
 
 
 def side_by_side(work: Sequence[threading.Thread]) -> None:
-    """Runs threads to their ends."""
+    """Starts threads and waits until all have ended."""
     for thread in work:
         thread.start()
     for thread in work:

@@ -22,7 +22,7 @@ from neurald.drivers.compiler.ir.expression import (
     accumulator,
 )
 from neurald.drivers.compiler.ir.graph import linearize
-from neurald.drivers.compiler.ir.kernel import Kernel, weight_of
+from neurald.drivers.compiler.ir.kernel import Kernel, op_cost
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import free_axes, rewrite, substitute, walk
 from neurald.drivers.cpu.codegen.epilogue import arguments_of, finish, parameter_names, pointer_names
@@ -109,7 +109,7 @@ def routine(kernel: Kernel, target: Target) -> Routine | None:
 def _steps(rows: _RowWiseKernel) -> float:
     """Returns the approximate number of instructions per element."""
     roots = (rows.kernel.body, *(reduction.body for reduction in rows.reductions))
-    return sum(weight_of(each.op) if isinstance(each, Apply) else 0.5 for each in walk(*roots))
+    return sum(op_cost(each.op) if isinstance(each, Apply) else 0.5 for each in walk(*roots))
 
 
 def _is_candidate(kernel: Kernel) -> bool:
@@ -184,7 +184,7 @@ def _is_worth_keeping(reduction: Reduce, kernel: Kernel) -> bool:
     if not free_axes(reduction.body) & set(reduction.axes):
         return False
     element = _reduced_element(reduction, kernel)
-    is_costly = isinstance(element, Apply) and weight_of(element.op) > 1 and element.type is Scalar.FLOAT32
+    is_costly = isinstance(element, Apply) and op_cost(element.op) > 1 and element.type is Scalar.FLOAT32
     return is_costly and any(each is element for each in kernel.expressions)
 
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from neurald.drivers.compiler.analysis.integer_ranges import Ranges, range_of_sums
+from neurald.drivers.compiler.analysis.integer_ranges import RangeAnalysis, range_of_accumulator
 from neurald.drivers.compiler.ir.expression import AccumulatorRef, Apply, Axis, Expression, Load, axis
 from neurald.drivers.compiler.ir.graph import Contraction, TopK, delinearize
 from neurald.drivers.compiler.ir.kernel import Kernel
@@ -287,7 +287,7 @@ class _Writer:
             element = floats.value(self._unrounded)
             return None if element is None else (f"(float4)({element})", floats)
         if self.kind == "int":
-            integers = IntegerVector(loads, Ranges(range_of_sums(self.contraction)))
+            integers = IntegerVector(loads, RangeAnalysis(range_of_accumulator(self.contraction)))
             element = integers.stored(self.body)
             return None if element is None else (element, integers)
         return None

@@ -299,7 +299,7 @@ def test_what_is_no_table_is_refused(path: Path) -> None:
         "READ_VARIABLE: input 0 is a handle of a hash table",
         "ASSIGN_VARIABLE: input 0 is a handle of a hash table",
         "operator 5 HASHTABLE_SIZE: input 0 is a handle of something else",
-        "operator 6 HASHTABLE_SIZE: input 0 is no handle",
+        "operator 6 HASHTABLE_SIZE: input 0 is not a handle that an operator has created",
     )
 
 

@@ -11,7 +11,7 @@ from support.compiler.graphs import GraphBuilder
 from support.opencl.sources import Bench, opencl_facts
 from support.tiers import one_in
 
-from neurald.drivers.compiler.analysis.integer_ranges import Ranges
+from neurald.drivers.compiler.analysis.integer_ranges import RangeAnalysis
 from neurald.drivers.compiler.analysis.interpreter import evaluate_fused, evaluate_node
 from neurald.drivers.compiler.analysis.single_rounding import rounded_once
 from neurald.drivers.compiler.ir.builder import Builder
@@ -188,7 +188,7 @@ def _compare(rows: np.ndarray, op: Op | None, bench: Bench) -> None:
     output = Value((count,), Scalar.INT64)
     arguments = Arguments((output, *values))
     loads = FourLoads(arguments.by_value, {row: "row", column: "column"}, row, column, count)
-    vector = IntegerVector(loads, Ranges())
+    vector = IntegerVector(loads, RangeAnalysis())
     element = vector.stored(body)
     assert element is not None
     lines = ("  const int row = 0, column = group * 4;", *vector.lines)
