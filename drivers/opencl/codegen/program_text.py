@@ -9,6 +9,8 @@ from neurald.drivers.opencl.codegen.kernel_source import NAME, WAIT, WAIT_ARGUME
 from neurald.drivers.opencl.codegen.template import fill, templates
 
 _TEMPLATES = templates(__name__, "program.cl")
+#: The beginning of every program.
+HEAD = _TEMPLATES["head"]
 #: Separate kernels start when their inputs are ready, so they do not wait.
 NO_WAIT = "".join(f"#define {name}\n" for name in (WAIT, WAIT_PARAMETERS, WAIT_ARGUMENTS))
 _POINTERS = {Base.ARENA: "arena", Base.CONSTANTS: "constants"}
@@ -114,4 +116,4 @@ def program_text(
     own = "\n".join((*functions.values(), *kernels.values(), instead))
     if not before and WAIT in own:
         before = NO_WAIT
-    return f"{head}{_TEMPLATES['head']}{functions_for(own)}{before}{own}"
+    return f"{head}{HEAD}{functions_for(own)}{before}{own}"

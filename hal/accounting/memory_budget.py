@@ -1,4 +1,4 @@
-"""Room in memory that clients share: who needs some waits a while for it, and nobody gets more than a part of it."""
+"""A budget of memory that clients share: requests wait for bytes, and no client gets all."""
 
 import contextlib
 import threading
@@ -9,18 +9,18 @@ from collections.abc import Hashable, Iterator
 from neurald.hal.errors import ResourceExhaustedPersistent, ResourceExhaustedTransient
 
 
-class Room:
+class MemoryBudget:
     """Bytes of memory that clients share. Thread-safe.
 
     Args:
-        most: in all.
-        most_of_one: of one owner.
-        wait_s: how long to wait for it.
+        limit: for all owners together.
+        owner_limit: for one owner.
+        wait_s: how long a request waits for bytes to be returned.
     """
 
-    def __init__(self, most: int, most_of_one: int, *, wait_s: float) -> None:
-        self._most = most
-        self._most_of_one = most_of_one
+    def __init__(self, limit: int, owner_limit: int, *, wait_s: float) -> None:
+        self._limit = limit
+        self._owner_limit = owner_limit
         self._wait_s = wait_s
         self._changed = threading.Condition()
         self._taken: Counter[Hashable] = Counter()
@@ -28,15 +28,15 @@ class Room:
 
     @contextlib.contextmanager
     def taken(self, owner: Hashable, size_bytes: int) -> Iterator[None]:
-        """Room for so many bytes; waits a while for it.
+        """Takes bytes for the duration of the context; waits for them if necessary.
 
         Raises:
-            ResourceExhaustedPersistent: there never is.
-            ResourceExhaustedTransient: there is none.
+            ResourceExhaustedPersistent: it is more than one owner may ever have.
+            ResourceExhaustedTransient: it is more than what is left, also after waiting.
         """
-        if size_bytes > self._most_of_one:
+        if size_bytes > self._owner_limit:
             raise ResourceExhaustedPersistent(
-                f"a message of which {size_bytes} bytes become; one client may have {self._most_of_one}"
+                f"decoding a message takes {size_bytes} bytes; one client may have {self._owner_limit}"
             )
         with self._changed:
             end = time.monotonic() + self._wait_s
@@ -44,8 +44,8 @@ class Room:
                 left = end - time.monotonic()
                 if left <= 0 or not self._changed.wait(left):
                     raise ResourceExhaustedTransient(
-                        f"{self._sum} bytes are held by messages that are worked on, {self._taken[owner]} of them by "
-                        f"those of this client; {self._most} and {self._most_of_one} may be"
+                        f"decoding a message takes {size_bytes} bytes; messages of all clients hold {self._sum} bytes of "
+                        f"{self._limit}, those of this client {self._taken[owner]} of {self._owner_limit}"
                     )
             self._taken[owner] += size_bytes
             self._sum += size_bytes
@@ -60,4 +60,4 @@ class Room:
                 self._changed.notify_all()
 
     def _fits(self, owner: Hashable, size_bytes: int) -> bool:
-        return self._sum + size_bytes <= self._most and self._taken[owner] + size_bytes <= self._most_of_one
+        return self._sum + size_bytes <= self._limit and self._taken[owner] + size_bytes <= self._owner_limit

@@ -1,4 +1,4 @@
-"""Makes messages of the bytes that clients send: of what was counted beforehand, in turns, with room for what is made of it."""
+"""Decodes large requests of clients within a budget of memory, one at a time."""
 
 import contextlib
 from collections.abc import Callable, Hashable, Iterator
@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 import grpc
 from google.protobuf.message import Message
 
-from neurald.hal.accounting.memory_room import Room
+from neurald.hal.accounting.memory_budget import MemoryBudget
 from neurald.hal.admission.admission_queue import AdmissionQueue
 from neurald.hal.model.types import Priority
 from neurald.hal.rpc.transport.message_scan import count_parts, parse_in_pieces
@@ -15,38 +15,45 @@ from neurald.hal.rpc.transport.status import parse, token_of
 
 _M = TypeVar("_M", bound=Message)
 
-#: Messages inside of a message, and byte strings: a model of 40,000 operations has as many.
-MAX_PARTS: Final = 400_000
-#: Smaller messages cannot hold much, and are parsed without further ado.
+#: How many nested messages and byte strings a message may have: as many as a model of 40,000
+#: operations.
+MAX_MESSAGE_PARTS: Final = 400_000
+#: Smaller messages cannot hold much, and are parsed directly.
 _SMALL_BYTES: Final = 1 << 12
-#: Larger ones take long enough for their clients to take turns.
+#: Larger messages are parsed one at a time, since that takes long.
 _LARGE_BYTES: Final = 1 << 16
-#: What becomes of a message: an operand takes about so many bytes, and a number so many for each of its own.
+#: The estimated memory of a decoded message: bytes for each part, such as an operand, and for each
+#: encoded byte.
 _PART_BYTES: Final = 400
 _BYTE_FACTOR: Final = 8
-#: Of what is made of messages, in all and for one client.
-_ROOM_BYTES: Final = 1 << 30
-_ROOM_OF_ONE_BYTES: Final = 1 << 28
-_ROOM_WAIT_S: Final = 5.0
+#: Memory of decoded messages, of all clients and of one client.
+_MAX_BYTES: Final = 1 << 30
+_MAX_CLIENT_BYTES: Final = 1 << 28
+_BUDGET_WAIT_S: Final = 5.0
 
 
-class Reader:
-    """Makes messages of bytes. Thread-safe."""
+class MessageReader:
+    """Decodes requests. Thread-safe."""
 
     def __init__(self) -> None:
         self._queue = AdmissionQueue(1)
-        self._room = Room(_ROOM_BYTES, _ROOM_OF_ONE_BYTES, wait_s=_ROOM_WAIT_S)
+        self._budget = MemoryBudget(_MAX_BYTES, _MAX_CLIENT_BYTES, wait_s=_BUDGET_WAIT_S)
 
     @contextlib.contextmanager
     def reading(
         self, kind: type[_M], data: bytes, context: grpc.ServicerContext
     ) -> Iterator[Callable[[], _M]]:
-        """Gives a function that returns the message, of which much is to be made for as long as this lasts.
+        """Yields a function that decodes a request, whose memory counts until the context ends.
 
         That function raises:
-            BadData: there is no message of that kind, or it has fields that are not known here.
-            ResourceExhaustedPersistent: it holds more than a message may.
-            ResourceExhaustedTransient: there is no room beside other messages.
+        - BadData: the bytes are not a message of that kind, or have fields that are not known here.
+        - ResourceExhaustedPersistent: the message has more parts than a message may have.
+        - ResourceExhaustedTransient: other messages take too much memory.
+
+        Args:
+            kind: the type of the message.
+            data: the encoded message.
+            context: of the call.
         """
         if len(data) <= _SMALL_BYTES:
             yield lambda: parse(kind, data)
@@ -66,6 +73,6 @@ class Reader:
             yield read
 
     def _read(self, kind: type[_M], data: bytes, owner: Hashable, held: contextlib.ExitStack) -> _M:
-        parts = count_parts(kind, data, MAX_PARTS)
-        held.enter_context(self._room.taken(owner, parts * _PART_BYTES + len(data) * _BYTE_FACTOR))
+        parts = count_parts(kind, data, MAX_MESSAGE_PARTS)
+        held.enter_context(self._budget.taken(owner, parts * _PART_BYTES + len(data) * _BYTE_FACTOR))
         return parse_in_pieces(kind, data)

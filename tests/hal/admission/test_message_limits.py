@@ -15,8 +15,8 @@ from support.waiting import wait_until
 
 from neurald._proto import device_pb2
 from neurald.hal.accounting.limits import Limits
-from neurald.hal.admission import intake
-from neurald.hal.admission.intake import Intake
+from neurald.hal.admission import message_limits
+from neurald.hal.admission.message_limits import MessageLimitInterceptor
 from neurald.hal.errors import BadData, DeadObject, ResultCode
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.server.server import SERVICE, DeviceServer
@@ -129,8 +129,8 @@ class Counted(grpc.GenericRpcHandler):
 
 
 def test_replies_that_nobody_takes_are_let_go_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(intake, "_LARGE_REPLY_S", 0.5)
-    intercept = Intake(lambda method, context: None, most_of_one=8)
+    monkeypatch.setattr(message_limits, "_LARGE_REPLY_S", 0.5)
+    intercept = MessageLimitInterceptor(lambda method, context: None, owner_limit=8)
     server: Any = grpc.server(ThreadPoolExecutor(8), interceptors=[intercept])
     server.add_generic_rpc_handlers((Counted(3 << 20),))
     server.add_insecure_port(f"unix:{tmp_path}/s")

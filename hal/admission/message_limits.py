@@ -1,7 +1,8 @@
-"""How requests get into a daemon: whose they are is known before they are received, and what they hold before it is made.
+"""Limits the requests that a daemon receives and the replies that it keeps until they are taken.
 
-gRPC hands over every call before its message has come. So a call without a session is refused without it, and calls that wait
-for their message, or for somebody to take their reply, are counted and cut off.
+gRPC calls the handler of every call before the request message has arrived. So a call without a
+session is refused without receiving it, and calls that wait for their message, or for the client to
+take the reply, are counted and cut off.
 """
 
 from collections.abc import Callable, Hashable, Iterator
@@ -10,7 +11,7 @@ from typing import Any, Final, TypeVar
 import grpc
 from google.protobuf.message import DecodeError
 
-from neurald.hal.admission.streams import Streams
+from neurald.hal.admission.streams import StreamLimiter
 from neurald.hal.errors import (
     BadData,
     Error,
@@ -22,12 +23,12 @@ from neurald.hal.rpc.transport.status import MAX_MESSAGE_BYTES, abort, token_of
 
 _T = TypeVar("_T")
 
-#: Calls whose message has not come yet. Each takes a thread, and as much memory as a message may have.
-MAX_ARRIVING: Final = 64
+#: Calls whose message has not arrived yet. Each takes a thread, and as much memory as its message.
+MAX_AWAITED_MESSAGES: Final = 64
 _ARRIVAL_S: Final = 30.0
-#: How long a call must have waited to give way to others, where too many wait.
+#: If too many calls wait, one that has waited for so long is cut off for a new one.
 _GRACE_S: Final = 0.25
-#: Replies that nobody has taken yet, small and large.
+#: Replies that clients have not taken yet, small and large.
 _MAX_REPLIES: Final = 2048
 _MAX_LARGE_REPLIES: Final = 32
 _LARGE_REPLY_BYTES: Final = 1 << 16
@@ -35,36 +36,36 @@ _REPLY_S: Final = 10.0
 _LARGE_REPLY_S: Final = 60.0
 _LARGE_GRACE_S: Final = 2.0
 
-#: Bytes of a message by the name of its call.
+#: The largest request of each call in bytes.
 _MESSAGE_LIMITS: Final = {
     **dict.fromkeys(("PrepareModel", "GetSupportedOperations"), MAX_MESSAGE_BYTES),
-    # They hold nothing, and need no session.
+    # They have no content, and need no session.
     **dict.fromkeys(("Describe", "GetCapabilities", "GetStatus", "OpenSession", "Watch", "Check"), 1 << 10),
 }
 _USUAL_LIMIT_BYTES: Final = 1 << 20
 
 
-class Intake(grpc.ServerInterceptor):
-    """Has the calls of a server wait for their messages, and for who takes their replies, within limits. Thread-safe.
+class MessageLimitInterceptor(grpc.ServerInterceptor):
+    """Limits calls that wait for their messages, and replies that wait for clients. Thread-safe.
 
     Args:
-        owner: whose a call is, by its method and context: None for those that anybody may make. Raises an `Error` for a
-            call that is refused.
-        most_of_one: how many calls of one owner may wait for their messages.
+        owner: returns the owner of a call by its method and context, None for calls that need no
+            session. Raises an `Error` for a call that is refused.
+        owner_limit: how many calls of one owner may wait for their messages.
     """
 
-    def __init__(self, owner: Callable[[str, Any], Hashable], *, most_of_one: int) -> None:
+    def __init__(self, owner: Callable[[str, Any], Hashable], *, owner_limit: int) -> None:
         self._owner = owner
-        self._arriving = Streams(
-            most=MAX_ARRIVING, patience_s=_ARRIVAL_S, grace_s=_GRACE_S, most_of_one=most_of_one
+        self._arriving = StreamLimiter(
+            limit=MAX_AWAITED_MESSAGES, patience_s=_ARRIVAL_S, grace_s=_GRACE_S, owner_limit=owner_limit
         )
-        self._replies = Streams(most=_MAX_REPLIES, patience_s=_REPLY_S, grace_s=_GRACE_S)
-        self._large_replies = Streams(
-            most=_MAX_LARGE_REPLIES, patience_s=_LARGE_REPLY_S, grace_s=_LARGE_GRACE_S
+        self._replies = StreamLimiter(limit=_MAX_REPLIES, patience_s=_REPLY_S, grace_s=_GRACE_S)
+        self._large_replies = StreamLimiter(
+            limit=_MAX_LARGE_REPLIES, patience_s=_LARGE_REPLY_S, grace_s=_LARGE_GRACE_S
         )
 
     def intercept_service(self, continuation: Callable[[Any], Any], handler_call_details: Any) -> Any:
-        """A handler that is called before the message has come, for each that is called with it."""
+        """Returns a handler that runs before the request message has arrived, and waits for it."""
         handler = continuation(handler_call_details)
         if handler is None or handler.request_streaming:
             return handler
@@ -83,7 +84,7 @@ class Intake(grpc.ServerInterceptor):
         return grpc.stream_unary_rpc_method_handler(reply, None, None)
 
     def _receiving(self, method: str, handler: Any, behaviour: Callable[..., _T]) -> Callable[..., _T]:
-        """A behaviour that is given the parts of a request, and waits for the only one."""
+        """Wraps a behaviour to take the stream of requests, and to wait for the only one."""
         deserialize = handler.request_deserializer
         name = method.rpartition("/")[2]
         limit = _MESSAGE_LIMITS.get(name, _USUAL_LIMIT_BYTES)
@@ -98,10 +99,11 @@ class Intake(grpc.ServerInterceptor):
             try:
                 return data if deserialize is None else deserialize(data)
             except DecodeError:
-                raise BadData(f"{name}: these {len(data)} bytes are no such message") from None
+                raise BadData(f"{name}: the {len(data)} bytes received are not a valid request") from None
 
         def call(parts: Iterator[bytes], context: grpc.ServicerContext, *more: Any) -> _T:
-            # What is raised while another exception is handled keeps that, and so the frames that it passed.
+            # An exception raised while another one is handled would keep that one, and the frames
+            # it passed.
             failure: Error | None = None
             try:
                 request = receive(parts, context)
@@ -117,7 +119,7 @@ class Intake(grpc.ServerInterceptor):
         return call
 
     def _leaves(self, reply: bytes, context: grpc.ServicerContext) -> None:
-        """Counts a reply until it has been taken."""
+        """Counts a reply until the client has taken it."""
         streams = self._replies if len(reply) <= _LARGE_REPLY_BYTES else self._large_replies
         try:
             stream = streams.begin(token_of(context), context)

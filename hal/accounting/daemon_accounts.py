@@ -1,23 +1,25 @@
-"""The accounts of a daemon: of all it lends, of each user, and of each session."""
+"""The accounts of a daemon: the daemon's own, one for each user, and one for each session."""
 
 import threading
 from weakref import WeakValueDictionary
 
 from neurald.hal.accounting.account import Account
-from neurald.hal.accounting.holdings import Accounts
+from neurald.hal.accounting.holdings import SessionAccounts
 from neurald.hal.accounting.limits import Limits
 
-#: What each session may have, whatever others of its user have: this part of what the user may have, but no more than this.
+#: How much each session may have whatever other sessions use: this fraction of what its user may
+#: have, but no more than these amounts.
 _FLOOR_SHARE = 256
 _FLOOR_BYTES = 16 << 20
 _FLOOR_DESCRIPTORS = 16
 
 
-class Lender:
+class DaemonAccounts:
     """Opens accounts within the limits of a daemon. Thread-safe.
 
     Attributes:
-        memory, descriptors: of the whole daemon.
+        memory: of the whole daemon.
+        descriptors: of the whole daemon.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -27,27 +29,27 @@ class Lender:
         self.descriptors = Account(
             "the daemon", limits.total_descriptors, name="total_descriptors", unit="descriptors"
         )
-        # Those of users of whom nothing is left go by themselves.
+        # An entry goes with the last session and the last reservation of its user.
         self._users: WeakValueDictionary[tuple[int | str | None, str], Account] = WeakValueDictionary()
 
-    def session(self, user: int | str | None) -> Accounts:
-        """The accounts of a new session.
+    def session(self, user: int | str | None) -> SessionAccounts:
+        """Opens the accounts of a new session.
 
         Args:
             user: whose it is; None where that is not known.
         """
         limits = self._limits
-        memory = self._of_user(user, self.memory, limits.memory_of_user, "user_memory_bytes", "bytes")
+        memory = self._of_user(user, self.memory, limits.user_memory_limit, "user_memory_bytes", "bytes")
         descriptors = self._of_user(
             user, self.descriptors, limits.user_descriptors, "user_descriptors", "descriptors"
         )
-        return Accounts(
+        return SessionAccounts(
             memory=Account(
                 "a session",
                 limits.memory_bytes,
                 name="memory_bytes",
                 parent=memory,
-                floor=min(_FLOOR_BYTES, limits.memory_of_user // _FLOOR_SHARE),
+                floor=min(_FLOOR_BYTES, limits.user_memory_limit // _FLOOR_SHARE),
             ),
             descriptors=Account(
                 "a session",

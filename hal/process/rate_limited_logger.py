@@ -6,7 +6,7 @@ import time
 _PAUSE_S = 10.0
 
 
-class Seldom:
+class RateLimitedLogger:
     """Logs a warning at most once in a while, with the number of those that were left out. Used by one thread.
 
     Args:

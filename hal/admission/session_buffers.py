@@ -1,20 +1,20 @@
-"""The device buffers of one client in a daemon, by the tokens that requests name them with."""
+"""The device buffers of one client in a daemon, by the tokens that its requests name them with."""
 
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from neurald.hal.buffers.tracked_buffer import ManagedBuffer, Role, described_operand
+from neurald.hal.admission.handle_table import HandleTable
+from neurald.hal.buffers.tracked_buffer import Role, TrackedBuffer, described_operand
 from neurald.hal.device import BufferDescription, BufferRole, Device, PreparedModel
 from neurald.hal.errors import BadData, OpFailed
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Dimensions, Model, Operand, value_size
-from neurald.hal.process.fork import forkable_lock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedRole:
-    """A role as a client asks for it: of a model that the device has prepared for it."""
+    """A role that a client requests for a buffer: an input or output of a prepared model."""
 
     model: Model
     prepared_model: PreparedModel
@@ -27,7 +27,7 @@ class RequestedRole:
 
     @property
     def operand(self) -> Operand:
-        """What the model has there.
+        """The operand of the model at that input or output.
 
         Raises:
             BadData: there is no such input or output.
@@ -35,17 +35,18 @@ class RequestedRole:
         graph = self.model.main
         indexes = graph.outputs if self.is_output else graph.inputs
         if not 0 <= self.index < len(indexes):
-            raise BadData(f"role {self}: the model has {len(indexes)}")
+            raise BadData(
+                f"role {self}: the model has {len(indexes)} {'outputs' if self.is_output else 'inputs'}"
+            )
         return graph.operands[indexes[self.index]]
 
 
-class BufferTracker:
+class SessionBuffers:
     """Allocates device buffers and finds them again. Thread-safe."""
 
     def __init__(self) -> None:
-        self._buffers: dict[int, ManagedBuffer] = {}
-        self._tokens = itertools.count(1)
-        self._lock = forkable_lock()
+        tokens = itertools.count(1)
+        self._buffers: HandleTable[int, TrackedBuffer] = HandleTable("buffer", lambda: next(tokens))
 
     def allocate(
         self,
@@ -54,26 +55,28 @@ class BufferTracker:
         roles: Sequence[RequestedRole],
         hold: Callable[[int, Callable[[], Memory]], Memory],
     ) -> int:
-        """A buffer of the device for all of these roles; returns its token, which is greater than 0.
+        """Has the device allocate a buffer for all of these roles; returns its token, at least 1.
 
         Args:
             device: that prepared the models.
-            dimensions: what the client says of them.
+            dimensions: that the client gives.
             roles: all of one type and quantisation.
-            hold: makes a memory that counts towards the client's limits, given its size and how to make it.
+            hold: makes a memory that counts towards the client's limits, given its size and how to
+                make it.
 
         Raises:
-            BadData: there is no role, or one twice; a role does not exist, or differs from the others in type,
-                quantisation or dimensions; a probability is not in (0, 1].
-            ResourceExhaustedPersistent, ResourceExhaustedTransient: it is too much.
+            BadData: there is no role, or one twice; a role does not exist, or differs from the
+                others in type, quantisation or dimensions; a probability is not in (0, 1].
+            ResourceExhaustedPersistent, ResourceExhaustedTransient: it is more than the client may
+                have.
             Error: the device offers no such memory.
         """
         if not roles:
             raise BadData("a buffer needs at least one role")
-        kept = frozenset(
+        used_as = frozenset(
             Role(owner=role.prepared_model, index=role.index, is_output=role.is_output) for role in roles
         )
-        if len(kept) != len(roles):
+        if len(used_as) != len(roles):
             raise BadData("a role is listed twice for one buffer")
         for role in roles:
             if not 0 < role.probability <= 1:
@@ -96,38 +99,28 @@ class BufferTracker:
         def make() -> Memory:
             memory = device.allocate(description)
             if not isinstance(memory, Memory):
-                raise OpFailed(f"{device.name} gave {type(memory).__name__} in place of memory")
+                raise OpFailed(f"{device.name} returned {type(memory).__name__} where a Memory is expected")
             return memory
 
         memory = hold(value_size(operand.type, operand.dimensions) or 0, make)
-        with self._lock:
-            token = next(self._tokens)
-            self._buffers[token] = ManagedBuffer(memory, operand, kept)
-        return token
+        return self._buffers.add(lambda: TrackedBuffer(memory, operand, used_as))
 
-    def find(self, token: int) -> ManagedBuffer:
-        """The buffer of a token.
+    def find(self, token: int) -> TrackedBuffer:
+        """Returns the buffer of a token.
 
         Raises:
-            BadData: there is none in this session.
+            BadData: the session has no such buffer.
         """
-        buffer = self._buffers.get(token)
-        if buffer is None:
-            raise BadData(f"buffer {token} is not known in this session")
-        return buffer
+        return self._buffers.find(token)
 
     def release(self, token: int) -> None:
-        """Lets go of a buffer; executions under way finish.
+        """Releases a buffer; executions under way finish.
 
         Raises:
-            BadData: there is none in this session.
+            BadData: the session has no such buffer.
         """
-        with self._lock:
-            if self._buffers.pop(token, None) is None:
-                raise BadData(f"buffer {token} is not known in this session")
+        self._buffers.take(token)
 
-    def clear(self) -> None:
-        """Lets go of all buffers."""
-        with self._lock:
-            buffers, self._buffers = self._buffers, {}
-        buffers.clear()
+    def close(self) -> None:
+        """Releases all buffers; no more can be allocated."""
+        self._buffers.close()
