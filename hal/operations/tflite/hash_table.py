@@ -14,11 +14,11 @@ from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import ANY_RANK, Form, Parameter, row, tensor
-from neurald.hal.operations.movement import gathering
+from neurald.hal.operations.movement import gather
 from neurald.hal.operations.tflite.machinery.elements import ELEMENTS_AND_STRINGS, element_rows
 from neurald.hal.operations.tflite.machinery.widening import widen
 
-_LOOKUP = next(d for d in gathering.DEFINITIONS if d.type is OperationType.HASHTABLE_LOOKUP)
+_LOOKUP = next(d for d in gather.DEFINITIONS if d.type is OperationType.HASHTABLE_LOOKUP)
 
 _ROWS = (
     row(FeatureLevel.LEVEL_1, K=OperandType.TENSOR_INT64, V=OperandType.TENSOR_STRING),

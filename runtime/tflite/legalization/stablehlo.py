@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FusedActivation, OperandType
 from neurald.hal.operations.machinery.signature import MAXIMUM_RANK
-from neurald.hal.operations.tflite.convolution.windows import Reduction
+from neurald.hal.operations.tflite.convolution.reduce_window import Reduction
 from neurald.runtime.tflite.flatbuffer import INT8, INT32, INT64, Table
 from neurald.runtime.tflite.graph import Graph
 from neurald.runtime.tflite.legalization.machinery.rule import Lowering, Rule, operation

@@ -2,7 +2,7 @@
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FusedActivation, Operand, OperandType
-from neurald.hal.operations.movement.gathering import Projection
+from neurald.hal.operations.movement.gather import Projection
 from neurald.hal.operations.tflite.movement.embedding import FLOATS
 from neurald.runtime.tflite.graph import Graph
 from neurald.runtime.tflite.legalization.machinery.rule import Lowering

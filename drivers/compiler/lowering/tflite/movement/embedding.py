@@ -11,14 +11,14 @@ from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.compiler.lowering.movement.gathering import are_inside, gathered
-from neurald.drivers.compiler.lowering.movement.indexing import bounded_index, element, output_shapes
-from neurald.drivers.compiler.lowering.movement.scatter import (
+from neurald.drivers.compiler.lowering.machinery.scatter_sources import (
     Arrivals,
     combine_arrivals,
     known_arrivals,
     last_arrival,
 )
+from neurald.drivers.compiler.lowering.movement.gather import are_inside, gathered
+from neurald.drivers.compiler.lowering.movement.indexing import bounded_index, element, output_shapes
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.operations.tflite.movement.embedding import (

@@ -3,7 +3,7 @@ import pytest
 from support.compiler.lowering_beside_reference import expect_same, lowered_all
 from support.compiler.moved import FLOAT32, kinds
 from support.operations.pointwise import numbers, result
-from support.operations.single_operation import given, ints, scalars, wanted
+from support.operations.single_operation import given, scalars
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.interpreter import RequirementFailed
@@ -46,10 +46,3 @@ def test_indexes_must_be_inside(wrong: int) -> None:
         lowered_all(
             GATHER_ND, [values, given(INT32, [[0], [max(-7, min(wrong, 7))]])], result(FLOAT32), data=(0, 1)
         )
-
-
-@sweep("kind", [OperandType.TENSOR_INT64, OperandType.TENSOR_BOOL8, OperandType.TENSOR_QUANT16_SYMM])
-def test_hashtable_lookup(kind: OperandType) -> None:
-    hits = wanted(OperandType.TENSOR_QUANT8_ASYMM, 1.0, 0)
-    inputs = [ints(3, 4, -1), ints(-1, 3), numbers(kind, (2, 2, 2))]
-    expect_same(OperationType.TFLITE_HASHTABLE_LOOKUP, inputs, result(kind), hits, data=(0, 1, 2))

@@ -9,8 +9,8 @@ from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import require_representable, resolve_axes, resolve_axis
 from neurald.hal.operations.machinery.signature import ANY_RANK, Form, Parameter, scalar, tensor
-from neurald.hal.operations.movement import concatenation, reshaping, tiling, transposing
-from neurald.hal.operations.movement.transposing import transposed_axes
+from neurald.hal.operations.movement import concatenation, reshape, tiling, transpose
+from neurald.hal.operations.movement.transpose import transposed_axes
 from neurald.hal.operations.tflite.machinery.elements import (
     ELEMENTS_AND_STRINGS,
     INDEXES,
@@ -20,7 +20,7 @@ from neurald.hal.operations.tflite.machinery.elements import (
 
 _ANDROID = {
     definition.type: definition
-    for family in (concatenation, reshaping, tiling, transposing)
+    for family in (concatenation, reshape, tiling, transpose)
     for definition in family.DEFINITIONS
 }
 

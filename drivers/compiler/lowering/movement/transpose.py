@@ -7,7 +7,7 @@ from neurald.drivers.compiler.ir.expression import Expression, load
 from neurald.drivers.compiler.ir.value import Value
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
-from neurald.hal.operations.movement.transposing import reversed_axis, shuffled_groups, transposed_axes
+from neurald.hal.operations.movement.transpose import reversed_axis, shuffled_groups, transposed_axes
 
 
 def transpose(call: Call, builder: Builder, *, from_end: bool = False) -> tuple[Value, ...]:

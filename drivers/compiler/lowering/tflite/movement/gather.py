@@ -1,15 +1,15 @@
-"""Lowers GATHER with batches, GATHER_ND, and HASHTABLE_LOOKUP for all types."""
+"""Lowers GATHER with batches and GATHER_ND, for all types."""
 
 from collections.abc import Sequence
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, constant, index, load
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.compiler.lowering.movement.gathering import gathered, hashtable_lookup
+from neurald.drivers.compiler.lowering.movement.gather import gathered
 from neurald.drivers.compiler.lowering.movement.indexing import bounded_index, element, output_shapes
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
-from neurald.hal.operations.tflite.movement.gathering import axis_and_batches
+from neurald.hal.operations.tflite.movement.gather import axis_and_batches
 
 
 def _gather(call: Call, builder: Builder) -> tuple[Value, ...]:
@@ -43,5 +43,4 @@ def _gather_nd(call: Call, builder: Builder) -> tuple[Value, ...]:
 LOWERINGS = {
     OperationType.TFLITE_GATHER: _gather,
     OperationType.TFLITE_GATHER_ND: _gather_nd,
-    OperationType.TFLITE_HASHTABLE_LOOKUP: hashtable_lookup,
 }

@@ -6,11 +6,11 @@ from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, clamp, load, select
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.movement.indexing import as_index, element
-from neurald.drivers.compiler.lowering.movement.transposing import backwards
+from neurald.drivers.compiler.lowering.movement.transpose import backwards
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.machinery.rules import resolve_axes
-from neurald.hal.operations.tflite.movement.reversing import sequence_axes
+from neurald.hal.operations.tflite.movement.reverse import sequence_axes
 
 
 def _reverse(call: Call, builder: Builder) -> tuple[Value, ...]:

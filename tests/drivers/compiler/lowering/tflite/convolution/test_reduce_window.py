@@ -5,7 +5,7 @@ from support.sweeps import sweep
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
-from neurald.hal.operations.tflite.convolution.windows import Reduction
+from neurald.hal.operations.tflite.convolution.reduce_window import Reduction
 
 TYPES = (
     OperandType.TENSOR_FLOAT32,

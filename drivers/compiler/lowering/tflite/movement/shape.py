@@ -12,10 +12,10 @@ from neurald.drivers.compiler.lowering.movement.indexing import (
     split,
 )
 from neurald.drivers.compiler.lowering.movement.tiling import pack
-from neurald.drivers.compiler.lowering.movement.transposing import transpose
+from neurald.drivers.compiler.lowering.movement.transpose import transpose
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
-from neurald.hal.operations.tflite.movement.shaping import unpack_axis
+from neurald.hal.operations.tflite.movement.shape import unpack_axis
 
 
 def _unpack(call: Call, builder: Builder) -> tuple[Value, ...]:

@@ -9,6 +9,13 @@ from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Shape, Value
+from neurald.drivers.compiler.lowering.machinery.scatter_sources import (
+    ArrivalsAt,
+    combine_arrivals,
+    compared_arrivals,
+    known_arrivals,
+    last_arrival,
+)
 from neurald.drivers.compiler.lowering.movement.indexing import (
     as_index,
     bounded_index,
@@ -16,17 +23,10 @@ from neurald.drivers.compiler.lowering.movement.indexing import (
     only_element,
     output_shapes,
 )
-from neurald.drivers.compiler.lowering.movement.scatter import (
-    ArrivalsAt,
-    combine_arrivals,
-    compared_arrivals,
-    known_arrivals,
-    last_arrival,
-)
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
-from neurald.hal.operations.tflite.movement.gathering import positions
-from neurald.hal.operations.tflite.movement.scattering import dense_places, one_hot_axis
+from neurald.hal.operations.tflite.movement.gather import positions
+from neurald.hal.operations.tflite.movement.scatter import dense_places, one_hot_axis
 
 
 def _flat_places(call: Call, builder: Builder, indices: Value, lengths: Shape) -> Value:

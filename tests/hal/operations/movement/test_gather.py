@@ -24,7 +24,7 @@ from neurald.hal.model.types import FeatureLevel, Operand, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.arithmetic.farmhash import fingerprint64
 from neurald.hal.operations.machinery.call import UnknownValue
-from neurald.hal.operations.movement import gathering
+from neurald.hal.operations.movement import gather
 
 GATHER, EMBEDDING_LOOKUP, HASHTABLE_LOOKUP, LSH_PROJECTION = (
     OperationType.GATHER,
@@ -180,7 +180,7 @@ def test_lsh_projection(
 
 
 def test_lsh_projection_of_more_keys_than_are_hashed_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gathering, "_KEYS_BYTES", 150)
+    monkeypatch.setattr(gather, "_KEYS_BYTES", 150)
     data, seeds = tensor(INT32, 3, 4), tensor(FLOAT32, 5, 7)
     inputs = [seeds, data, omitted(FLOAT32), *scalars(DENSE)]
     rows = [row.tobytes() for row in value(data)]

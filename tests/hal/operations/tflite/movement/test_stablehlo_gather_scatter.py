@@ -12,9 +12,7 @@ from neurald.hal.operations.machinery.call import Array
 from neurald.hal.operations.tflite.machinery.elements import ELEMENTS
 
 FLOAT32, INT32, INT64 = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_INT32, OperandType.TENSOR_INT64
-BOOL8 = OperandType.TENSOR_BOOL8
 ORDERED = tuple(kind for kind in ELEMENTS if kind is not OperandType.TENSOR_COMPLEX64)
-
 STARTS = [[[0, 2], [1, 0], [2, 1]], [[0, 1], [1, 0], [-9, 9]]]
 
 
@@ -103,78 +101,3 @@ def test_updates_must_fit() -> None:
             (source, indices, counted(FLOAT32, 2, 4), *numbers, *scalars(5)),
             wanted(FLOAT32),
         )
-
-
-@sweep("kind", ORDERED)
-@sweep("function", range(1, 5))
-def test_reduced_windows(kind: OperandType, function: int) -> None:
-    ufunc = (np.add, np.multiply, np.minimum, np.maximum)[function - 1]
-    x = np.random.default_rng(3).integers(0, 2, (5, 6)).astype(kind.dtype)
-    vectors = given(INT64, [2, 3]), given(INT64, [1, 2]), given(INT64, [2, 1])
-    inputs = given(kind, x, 0.5), given(kind, 1, 0.5), *vectors, *scalars(function)
-    got = evaluate(OperationType.TFLITE_REDUCE_WINDOW, inputs, wanted(kind))
-    expected = np.empty((3, 2), x.dtype)
-    for row, column in product(range(3), range(2)):
-        window = x[row : row + 3 : 2, column * 2 : column * 2 + 3].reshape(-1)
-        expected[row, column] = ufunc.reduce(np.append(window, np.ones(1, x.dtype)))
-    np.testing.assert_array_equal(got, expected)
-
-
-@sweep(("function", "expected"), [(5, [True, False]), (6, [True, True])])
-def test_all_and_any(function: int, expected: list[bool]) -> None:
-    inputs = given(BOOL8, [True, True, False]), given(BOOL8, function == 5), ints(2), ints(1), ints(1)
-    got = evaluate(OperationType.TFLITE_REDUCE_WINDOW, (*inputs, *scalars(function)), wanted(BOOL8))
-    assert got.tolist() == expected
-
-
-def test_windows_that_do_not_fit() -> None:
-    inputs = counted(FLOAT32, 2, 5), given(FLOAT32, 0), ints(3, 1), ints(1, 1), ints(1, 1)
-    got = evaluate(OperationType.TFLITE_REDUCE_WINDOW, (*inputs, *scalars(1)), wanted(FLOAT32))
-    assert got.shape == (0, 5)
-    with pytest.raises(BadData, match="is expected"):
-        evaluate(OperationType.TFLITE_REDUCE_WINDOW, (*inputs, *scalars(0)), wanted(FLOAT32))
-    with pytest.raises(BadData, match="at least 1"):
-        evaluate(
-            OperationType.TFLITE_REDUCE_WINDOW,
-            (*inputs[:3], ints(0, 1), ints(1, 1), *scalars(1)),
-            wanted(FLOAT32),
-        )
-
-
-@sweep("kind", ELEMENTS)
-def test_padded_between_and_cut_off(kind: OperandType) -> None:
-    source, value = counted(kind, 3, 4), given(kind, 1, 0.5)
-    lists = ints(-1, 2), ints(1, -3), ints(2, 1)
-    got = evaluate(OperationType.TFLITE_STABLEHLO_PAD, (source, value, *lists), wanted(kind))
-    spread = np.ones((8, 9), got.dtype)
-    spread[0:7:3, 2::2] = array(source)
-    np.testing.assert_array_equal(got, spread[1:, :6])
-    for between, message in ((ints(-1, 0), "negative"), (ints(0, 0), "would have shape")):
-        lists = ints(-9, 0), ints(0, 0), between
-        with pytest.raises(BadData, match=message):
-            evaluate(OperationType.TFLITE_STABLEHLO_PAD, (source, value, *lists), wanted(kind))
-
-
-def test_paddings_beyond_all_bounds() -> None:
-    lists = given(INT64, [0]), given(INT64, [-(2**62)]), given(INT64, [2**62])
-    with pytest.raises(BadData, match="larger than any operand"):
-        evaluate(
-            OperationType.TFLITE_STABLEHLO_PAD,
-            (counted(FLOAT32, 2), given(FLOAT32, 0), *lists),
-            wanted(FLOAT32),
-        )
-
-
-@sweep("kind", ORDERED)
-@sweep(
-    ("name", "function"),
-    [("ADD", np.add), ("MULTIPLY", np.multiply), ("MAXIMUM", np.maximum), ("MINIMUM", np.minimum)],
-)
-def test_stored_numbers_wrap_around(kind: OperandType, name: str, function: np.ufunc) -> None:
-    x, y = np.array([100, 3, 0]).astype(kind.dtype), np.array([100, 2, 1]).astype(kind.dtype)
-    operation = OperationType[f"TFLITE_STABLEHLO_{name}"]
-    got = evaluate(operation, (given(kind, x, 0.5), given(kind, y, 2.0)), wanted(kind, 4.0))
-    with np.errstate(over="ignore"):
-        np.testing.assert_array_equal(got, function(x, y))
-    with pytest.raises(BadData, match="is expected"):
-        evaluate(operation, (given(kind, x, 0.5), given(kind, y[:1], 0.5)), wanted(kind))

@@ -1,4 +1,4 @@
-"""REDUCE_WINDOW, and STABLEHLO_PAD, which also pads between elements and crops."""
+"""REDUCE_WINDOW: reductions over the windows of a tensor of any rank."""
 
 from collections.abc import Callable
 from enum import IntEnum
@@ -7,7 +7,7 @@ import numpy as np
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import MAXIMUM_OPERAND_BYTES, OperandType
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.arguments import integers
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
@@ -89,47 +89,6 @@ def _reduce(call: Call) -> tuple[Array, ...]:
         return (np.asarray(function(initial.reshape(()), values)).astype(initial.dtype),)
 
 
-def interior_paddings(call: Call) -> list[tuple[int, int, int]]:
-    """Returns for each axis the padding before (negative.
-
-    Crop), after, and between two elements.
-    """
-    rank = len(call.shape("input"))
-    low, high, between = (integers(call, name, (rank,)).tolist() for name in ("low", "high", "interior"))
-    if min(between, default=0) < 0:
-        raise BadData(f"{call.name('interior')} is {between}; no number may be negative")
-    numbers = list(zip(low, high, between, strict=True))
-    if any(abs(number) > MAXIMUM_OPERAND_BYTES for axis in numbers for number in axis):
-        raise BadData(f"{call.name('low')}, high and interior have a number that is larger than any operand")
-    return numbers
-
-
-def _padded_shape(call: Call) -> tuple[Shape, ...]:
-    shape = tuple(
-        low + (max(0, length - 1) * between + length) + high
-        for length, (low, high, between) in zip(call.shape("input"), interior_paddings(call), strict=True)
-    )
-    if min(shape, default=0) < 0:
-        raise BadData(f"{call.name('low')}: the output would have shape {list(shape)}")
-    return (shape,)
-
-
-def _pad(call: Call) -> tuple[Array, ...]:
-    (shape,) = _padded_shape(call)
-    values, value = call.array("input"), call.array("value")
-    if value.size != 1:
-        raise BadData(f"{call.name('value')} has shape {list(value.shape)}; exactly one element is expected")
-    result = np.full(shape, value.reshape(()))
-    sources, targets = [], []
-    for length, end, (low, _, between) in zip(values.shape, shape, interior_paddings(call), strict=True):
-        places = low + np.arange(length) * (between + 1)
-        kept = np.flatnonzero((places >= 0) & (places < end))
-        sources.append(kept)
-        targets.append(places[kept])
-    result[np.ix_(*targets)] = values[np.ix_(*sources)]
-    return (result,)
-
-
 DEFINITIONS = (
     Definition(
         type=OperationType.TFLITE_REDUCE_WINDOW,
@@ -150,23 +109,5 @@ DEFINITIONS = (
         checks=(_function,),
         shape=_reduced_shape,
         reference=_reduce,
-    ),
-    Definition(
-        type=OperationType.TFLITE_STABLEHLO_PAD,
-        forms=(
-            Form(
-                inputs=(
-                    tensor("input", rank=ANY_RANK),
-                    tensor("value", rank=ANY_RANK),
-                    indexes("low"),
-                    indexes("high"),
-                    indexes("interior"),
-                ),
-                outputs=(tensor("output", rank=ANY_RANK),),
-            ),
-        ),
-        rows=element_rows(),
-        shape=_padded_shape,
-        reference=_pad,
     ),
 )

@@ -17,8 +17,7 @@ from neurald.drivers.compiler.ir.graph import delinearize, inside, linearize
 from neurald.drivers.compiler.ir.op import ReductionOp, reduction_identity
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Shape, Value
-from neurald.drivers.compiler.lowering.movement.indexing import as_index, element, output_shapes
-from neurald.drivers.compiler.lowering.movement.scatter import (
+from neurald.drivers.compiler.lowering.machinery.scatter_sources import (
     Arrivals,
     all_arrivals,
     combine_arrivals,
@@ -26,9 +25,10 @@ from neurald.drivers.compiler.lowering.movement.scatter import (
     last_arrival,
     require_few_comparisons,
 )
+from neurald.drivers.compiler.lowering.movement.indexing import as_index, element, output_shapes
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
-from neurald.hal.operations.tflite.movement.stablehlo_gathering import (
+from neurald.hal.operations.tflite.movement.stablehlo_gather_scatter import (
     different_axes,
     index_shape,
     scatter_parts,

@@ -9,7 +9,7 @@ from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import resolve_axis
 from neurald.hal.operations.machinery.signature import ANY_RANK, MAXIMUM_RANK, Form, scalar, tensor
 from neurald.hal.operations.tflite.machinery.elements import element_rows, indexes, lengths, number
-from neurald.hal.operations.tflite.movement.gathering import positions
+from neurald.hal.operations.tflite.movement.gather import positions
 
 
 def _scatter_shape(call: Call) -> tuple[Shape, ...]:

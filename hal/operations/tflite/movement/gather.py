@@ -10,7 +10,7 @@ from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import resolve_axis
 from neurald.hal.operations.machinery.signature import ANY_RANK, MAXIMUM_RANK, Form, scalar, tensor
-from neurald.hal.operations.movement import gathering
+from neurald.hal.operations.movement import gather
 from neurald.hal.operations.tflite.machinery.elements import (
     ELEMENTS_AND_STRINGS,
     SHORT_INDEXES,
@@ -20,7 +20,7 @@ from neurald.hal.operations.tflite.machinery.elements import (
     places,
 )
 
-_GATHER = next(d for d in gathering.DEFINITIONS if d.type is OperationType.GATHER)
+_GATHER = next(d for d in gather.DEFINITIONS if d.type is OperationType.GATHER)
 
 
 def axis_and_batches(call: Call) -> tuple[int, int]:

@@ -11,7 +11,7 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.movement.indexing import as_index, bounded_index, element
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
-from neurald.hal.operations.movement.gathering import gather_axis
+from neurald.hal.operations.movement.gather import gather_axis
 
 #: Computes an element of the result from an index into the values.
 Read = Callable[[Sequence[Expression]], Expression]

@@ -1,4 +1,4 @@
-"""Lowers REDUCE_WINDOW and STABLEHLO_PAD."""
+"""Lowers REDUCE_WINDOW."""
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, apply, axis, load, maximum, minimum, reduce
@@ -7,11 +7,10 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.elementwise.pointwise import widen
 from neurald.drivers.compiler.lowering.movement.indexing import only_element, output_shapes
-from neurald.drivers.compiler.lowering.tflite.movement.padding import stablehlo_pad
 from neurald.drivers.compiler.lowering.tflite.reduction.reduction import TRUTHS
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
-from neurald.hal.operations.tflite.convolution.windows import Reduction, window_numbers
+from neurald.hal.operations.tflite.convolution.reduce_window import Reduction, window_numbers
 
 _REDUCTIONS = {
     Reduction.ADD: ReductionOp.SUM,
@@ -57,7 +56,4 @@ def _reduce(call: Call, builder: Builder) -> tuple[Value, ...]:
     return (builder.compute(output_shapes(call)[0], body),)
 
 
-LOWERINGS = {
-    OperationType.TFLITE_REDUCE_WINDOW: _reduce,
-    OperationType.TFLITE_STABLEHLO_PAD: stablehlo_pad,
-}
+LOWERINGS = {OperationType.TFLITE_REDUCE_WINDOW: _reduce}
