@@ -10,8 +10,8 @@ from dataclasses import replace
 from neurald.hal.errors import BadData
 from neurald.hal.validation.model_rules import MAXIMUM_OPERANDS, MAXIMUM_OPERATIONS
 from neurald.runtime.tflite.flatbuffer import INT32
-from neurald.runtime.tflite.numbers import BuiltinOperator, BuiltinOptions2
 from neurald.runtime.tflite.schema import OMITTED, Operator, Tensor, TfliteSubgraph
+from neurald.runtime.tflite.schema_enums import BuiltinOperator, BuiltinOptions2
 
 
 def expand_composites(

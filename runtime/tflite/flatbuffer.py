@@ -16,19 +16,19 @@ from typing import Any
 
 from neurald.hal.errors import BadData
 
-Number = struct.Struct
+NumberFormat = struct.Struct
 
-INT8 = Number("<b")
-UINT8 = Number("<B")
-UINT16 = Number("<H")
-BOOL = Number("<?")
-INT32 = Number("<i")
-UINT32 = Number("<I")
-UINT64 = Number("<Q")
-INT64 = Number("<q")
-FLOAT32 = Number("<f")
+INT8 = NumberFormat("<b")
+UINT8 = NumberFormat("<B")
+UINT16 = NumberFormat("<H")
+BOOL = NumberFormat("<?")
+INT32 = NumberFormat("<i")
+UINT32 = NumberFormat("<I")
+UINT64 = NumberFormat("<Q")
+INT64 = NumberFormat("<q")
+FLOAT32 = NumberFormat("<f")
 
-_VTABLE_HEADER = Number("<HH")
+_VTABLE_HEADER = NumberFormat("<HH")
 
 #: Maximum number of tables to visit, as in the format's own verifier.
 MAXIMUM_TABLES = 1_000_000
@@ -147,7 +147,7 @@ class Table:
         place = self._find(field, 4)
         return self._file.follow(place) if place else 0
 
-    def integer(self, field: int, kind: Number, default: int = 0) -> int:
+    def integer(self, field: int, kind: NumberFormat, default: int = 0) -> int:
         """Reads an integer or boolean field."""
         place = self._find(field, kind.size)
         return int(kind.unpack_from(self._file.data, place)[0]) if place else default
@@ -168,7 +168,7 @@ class Table:
         start, count = self._file.vector(place, 4) if place else (0, 0)
         return TableVector(self._file, start, count)
 
-    def integers(self, field: int, kind: Number = INT32) -> tuple[int, ...]:
+    def integers(self, field: int, kind: NumberFormat = INT32) -> tuple[int, ...]:
         """Reads the field's vector of integers; empty if it is absent."""
         return self._numbers(field, kind)
 
@@ -176,7 +176,7 @@ class Table:
         """Reads the field's vector of float32 numbers; empty if it is absent."""
         return self._numbers(field, FLOAT32)
 
-    def _numbers(self, field: int, kind: Number) -> tuple[Any, ...]:
+    def _numbers(self, field: int, kind: NumberFormat) -> tuple[Any, ...]:
         place = self._follow(field)
         if not place:
             return ()

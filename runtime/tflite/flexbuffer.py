@@ -25,7 +25,7 @@ _FORMATS[_BOOLEAN] = _FORMATS[_UNSIGNED]
 _MAXIMUM_KEYS = 1000
 _MAXIMUM_KEY_BYTES = 200
 
-Number = int | float | bool
+OptionValue = int | float | bool
 
 
 class FlexMap:
@@ -60,7 +60,7 @@ class FlexMap:
     def _follow(self, place: int, width: int) -> int:
         return place - self._unsigned(place, width)
 
-    def _read(self, place: int, width: int) -> dict[str, Number | None]:
+    def _read(self, place: int, width: int) -> dict[str, OptionValue | None]:
         """Reads the map at `place`; values that are not numbers become None."""
         count = self._unsigned(place - width, width)
         if count > _MAXIMUM_KEYS:
@@ -84,7 +84,7 @@ class FlexMap:
             raise BadData("a key of options is too long")
         return name.decode("utf-8", "replace")
 
-    def _value(self, place: int, width: int, packed: int) -> Number | None:
+    def _value(self, place: int, width: int, packed: int) -> OptionValue | None:
         kind = packed >> 2
         if kind in _INDIRECT:
             place, width, kind = self._follow(place, width), 1 << (packed & 3), _INDIRECT[kind]
@@ -94,7 +94,7 @@ class FlexMap:
         (value,) = struct.unpack(layout, self._bytes(place, width))
         return bool(value) if kind == _BOOLEAN else value
 
-    def _number(self, name: str) -> Number:
+    def _number(self, name: str) -> OptionValue:
         value = self._values.get(name)
         if value is None:
             raise BadData(f"options have no number {name!r}")

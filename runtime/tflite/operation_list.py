@@ -14,7 +14,7 @@ from neurald.hal.operations.machinery.signature import MAXIMUM_RANK, Binding
 from neurald.hal.validation.shape_inference import declared_shape
 from neurald.runtime.tflite.import_context import ImportContext
 from neurald.runtime.tflite.operand_table import OperandTable
-from neurald.runtime.tflite.operands import Unsupported
+from neurald.runtime.tflite.operands import UnsupportedFeature
 
 #: Maximum total size of the inputs of an operation that is folded while loading.
 _MAXIMUM_FOLDED_BYTES = 1 << 16
@@ -45,11 +45,11 @@ class OperationList(OperandTable):
         operation may not support the actual rank.
 
         Raises:
-            Unsupported: the operation does not accept these operands.
+            UnsupportedFeature: the operation does not accept these operands.
         """
         definition = DEFINITIONS.get(operation_type)
         if definition is None:
-            raise Unsupported(f"it needs {operation_type.name}, which is not implemented")
+            raise UnsupportedFeature(f"it needs {operation_type.name}, which is not implemented")
         candidates = [definition]
         wider = WIDER.get(operation_type)
         if wider is not None:
@@ -66,7 +66,7 @@ class OperationList(OperandTable):
         """Returns the first accepted operation and its output dimensions.
 
         Raises:
-            Unsupported: none accepts them.
+            UnsupportedFeature: none accepts them.
         """
         reason = ""
         for definition in candidates:
@@ -75,7 +75,7 @@ class OperationList(OperandTable):
                 return operation, self._accepted(definition, operation)
             except BadData as error:
                 reason = str(error)
-        raise Unsupported(reason)
+        raise UnsupportedFeature(reason)
 
     def _has_open_rank(self, indexes: Sequence[int]) -> bool:
         """Returns True if the rank of one of the operands is unknown."""

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from neurald.runtime.tflite.flatbuffer import BOOL, INT8, INT32, INT64, Number, Table
-from neurald.runtime.tflite.numbers import BuiltinOptions
+from neurald.runtime.tflite.flatbuffer import BOOL, INT8, INT32, INT64, NumberFormat, Table
 from neurald.runtime.tflite.schema import constant_names
+from neurald.runtime.tflite.schema_enums import BuiltinOptions
 
 Options = Mapping[str, Any]
 
@@ -83,7 +83,7 @@ _TABLE = {
     "WhileOptions": "cond_subgraph:i body_subgraph:i",
 }
 
-_KINDS: dict[str, Number] = {"i": INT32, "l": INT64, "b": INT8, "?": BOOL}
+_KINDS: dict[str, NumberFormat] = {"i": INT32, "l": INT64, "b": INT8, "?": BOOL}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,10 +16,10 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Lifetime, Operand, OperandType, Operation
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, Call
-from neurald.runtime.tflite.flatbuffer import INT8, INT32, UINT8, UINT16, Number, Table
-from neurald.runtime.tflite.numbers import DimensionType, SparseIndexVector
-from neurald.runtime.tflite.operands import PACKED_BITS, Unsupported, is_dequantized, is_packed
+from neurald.runtime.tflite.flatbuffer import INT8, INT32, UINT8, UINT16, NumberFormat, Table
+from neurald.runtime.tflite.operands import PACKED_BITS, UnsupportedFeature, is_dequantized, is_packed
 from neurald.runtime.tflite.schema import UINT4, Tensor
+from neurald.runtime.tflite.schema_enums import DimensionType, SparseIndexVector
 
 #: Maximum total size of unpacked constants: a factor of the file size, and a fixed allowance.
 _BYTES_PER_BYTE = 4
@@ -33,7 +33,7 @@ _ELEMENTS = {
 }
 
 #: Number format of a kind of index vector.
-_VECTORS: dict[int, Number] = {
+_VECTORS: dict[int, NumberFormat] = {
     SparseIndexVector.Int32Vector: INT32,
     SparseIndexVector.Uint16Vector: UINT16,
     SparseIndexVector.Uint8Vector: UINT8,
@@ -65,7 +65,7 @@ class Unpacking:
         """Unpacks a constant to the format of an operand of that type.
 
         Raises:
-            Unsupported: all unpacked constants together would be too large, or the sparse type is
+            UnsupportedFeature: all unpacked constants together would be too large, or the sparse type is
                 not supported.
             BadData: the number of bytes is wrong, or its description in the file is invalid.
         """
@@ -74,7 +74,7 @@ class Unpacking:
         offset, length = tensor.data
         self._bytes_left -= math.prod(tensor.shape) * operand_type.dtype.itemsize
         if self._bytes_left < 0:
-            raise Unsupported(
+            raise UnsupportedFeature(
                 f"{tensor} of shape {list(tensor.shape)} is stored in {length} bytes; with it the file's constants become "
                 f"more than {_BYTES_PER_BYTE} times as large as the file"
             )
@@ -88,7 +88,7 @@ def _value(tensor: Tensor, stored: Array, dtype: "np.dtype[np.generic]") -> Arra
     """Returns the stored values, dense and unpacked."""
     bits = PACKED_BITS.get(tensor.type, 8)
     if tensor.sparsity is not None and bits < 8:
-        raise Unsupported(f"{tensor} is sparse and of type {tensor.type_name}, which is not supported")
+        raise UnsupportedFeature(f"{tensor} is sparse and of type {tensor.type_name}, which is not supported")
     if tensor.sparsity is not None:
         return _dense(tensor, tensor.sparsity, stored, dtype)
     count = math.prod(tensor.shape)
@@ -131,7 +131,7 @@ def _parts(stored: Array, count: int, bits: int, *, signed: bool) -> Array:
 def _dense(tensor: Tensor, sparsity: Table, stored: Array, dtype: "np.dtype[np.generic]") -> Array:
     """Returns the value of a sparse constant."""
     if dtype.itemsize not in _ELEMENTS or stored.size % dtype.itemsize:
-        raise Unsupported(
+        raise UnsupportedFeature(
             f"{tensor} is sparse, of type {tensor.type_name} and {stored.size} bytes, which is not supported"
         )
     order, block_map = sparsity.integers(0), sparsity.integers(1)

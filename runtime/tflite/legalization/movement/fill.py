@@ -1,16 +1,15 @@
-"""Generated tensors."""
+"""FILL, RANGE and ZEROS_LIKE."""
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
-from neurald.runtime.tflite.graph import Graph
-from neurald.runtime.tflite.legalization.machinery.rule import Lowering, narrow
-from neurald.runtime.tflite.legalization.movement.gathering import in_order
-from neurald.runtime.tflite.numbers import BuiltinOperator
+from neurald.runtime.tflite.legalization.machinery.rule import Legalization, narrow, operation
 from neurald.runtime.tflite.options import Options
 from neurald.runtime.tflite.schema import Operator
+from neurald.runtime.tflite.schema_enums import BuiltinOperator
+from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 
-def fill(graph: Graph, operator: Operator, _: Options) -> None:
+def fill(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
     """FILL. Android NN's operation takes a scalar."""
     shape, index, result = (
         narrow(graph, graph.input(operator, 0)),
@@ -29,8 +28,8 @@ def fill(graph: Graph, operator: Operator, _: Options) -> None:
         graph.emit(OperationType.TFLITE_FILL, (shape, index), (result,))
 
 
-LOWERINGS: dict[int, Lowering] = {
-    BuiltinOperator.FILL: Lowering(rule=fill, inputs=(2, 2)),
-    BuiltinOperator.RANGE: Lowering(rule=in_order(OperationType.TFLITE_RANGE, 3), inputs=(3, 3)),
-    BuiltinOperator.ZEROS_LIKE: Lowering(rule=in_order(OperationType.TFLITE_ZEROS_LIKE, 1)),
+LEGALIZATIONS: dict[int, Legalization] = {
+    BuiltinOperator.FILL: Legalization(rule=fill, inputs=(2, 2)),
+    BuiltinOperator.RANGE: Legalization(rule=operation(OperationType.TFLITE_RANGE), inputs=(3, 3)),
+    BuiltinOperator.ZEROS_LIKE: Legalization(rule=operation(OperationType.TFLITE_ZEROS_LIKE)),
 }

@@ -5,19 +5,19 @@ import numpy as np
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Dimensions, FusedActivation, OperandType
 from neurald.hal.operations.machinery.signature import MAXIMUM_RANK
-from neurald.runtime.tflite.graph import Graph
 from neurald.runtime.tflite.legalization.machinery.rule import (
-    Lowering,
+    Legalization,
     covers,
     finish_with,
     narrow,
     short_vector,
     whole,
 )
-from neurald.runtime.tflite.numbers import BuiltinOperator
-from neurald.runtime.tflite.operands import Unsupported
+from neurald.runtime.tflite.operands import UnsupportedFeature
 from neurald.runtime.tflite.options import Options
 from neurald.runtime.tflite.schema import Operator
+from neurald.runtime.tflite.schema_enums import BuiltinOperator
+from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 _CLAMPS = {
     FusedActivation.RELU: OperationType.RELU,
@@ -38,7 +38,7 @@ def _from_start(axis: int, dimensions: Dimensions, more: int) -> int:
     return axis + rank if -rank <= axis < 0 else axis
 
 
-def concatenation(graph: Graph, operator: Operator, options: Options) -> None:
+def concatenation(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
     """CONCATENATION.
 
     The axis may count from the end; an activation becomes a separate operation.
@@ -54,7 +54,7 @@ def concatenation(graph: Graph, operator: Operator, options: Options) -> None:
         graph.emit(follower, (target,), (result,))
 
 
-def reshape(graph: Graph, operator: Operator, options: Options) -> None:
+def reshape(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
     """RESHAPE. The shape is the second input if that is a list of int32, otherwise the option."""
     source = graph.input(operator, 0)
     if graph.has(operator, 1):
@@ -67,17 +67,19 @@ def reshape(graph: Graph, operator: Operator, options: Options) -> None:
             return
     new_shape = options["new_shape"]
     if len(new_shape) > MAXIMUM_RANK:
-        raise Unsupported(f"the new shape has rank {len(new_shape)}; at most {MAXIMUM_RANK} is supported")
+        raise UnsupportedFeature(
+            f"the new shape has rank {len(new_shape)}; at most {MAXIMUM_RANK} is supported"
+        )
     # Old converters write a scalar's shape as [0].
     graph.reshape(source, () if new_shape == (0,) else new_shape, graph.output(operator))
 
 
-def squeeze(graph: Graph, operator: Operator, options: Options) -> None:
+def squeeze(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
     """SQUEEZE. No axes means all of length 1. In TFLite the result may have rank 0."""
     source, axes = graph.input(operator), options["squeeze_dims"]
     result, dimensions = graph.output(operator), graph.operand(source).dimensions
     if len(axes) > MAXIMUM_RANK:
-        raise Unsupported(f"{len(axes)} dimensions to squeeze; at most {MAXIMUM_RANK} are supported")
+        raise UnsupportedFeature(f"{len(axes)} dimensions to squeeze; at most {MAXIMUM_RANK} are supported")
     gone = axes or [axis for axis, length in enumerate(dimensions or ()) if length == 1]
     if dimensions is not None and covers(gone, len(dimensions)):
         graph.reshape(source, (), result)
@@ -89,27 +91,27 @@ def squeeze(graph: Graph, operator: Operator, options: Options) -> None:
     graph.emit(operation_type, (source, chosen), (result,))
 
 
-def expand_dims(graph: Graph, operator: Operator, _: Options) -> None:
+def expand_dims(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
     """EXPAND_DIMS: the axis is an input."""
     inputs = graph.input(operator, 0), whole(graph, graph.input(operator, 1))
     graph.emit(OperationType.EXPAND_DIMS, inputs, (graph.output(operator),))
 
 
-def pack(graph: Graph, operator: Operator, options: Options) -> None:
+def pack(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
     """PACK. The axis may count from the end of the result's axes."""
     inputs = [graph.input(operator, position) for position in range(len(operator.inputs))]
     axis = _from_start(options["axis"], graph.operand(inputs[0]).dimensions, 1)
     graph.emit(OperationType.PACK, (graph.int32(axis), *inputs), (graph.output(operator),))
 
 
-def unpack(graph: Graph, operator: Operator, options: Options) -> None:
+def unpack(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
     """UNPACK: one result per index of the axis."""
     inputs = graph.input(operator), graph.int32(options["axis"])
     results = [graph.output(operator, position) for position in range(len(operator.outputs))]
     graph.emit(OperationType.TFLITE_UNPACK, inputs, results)
 
 
-def shape(graph: Graph, operator: Operator, _: Options) -> None:
+def shape(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
     """SHAPE; a known shape becomes a constant."""
     source, result = graph.input(operator), graph.output(operator)
     operand = graph.operand(source)
@@ -119,7 +121,7 @@ def shape(graph: Graph, operator: Operator, _: Options) -> None:
         graph.emit(OperationType.TFLITE_SHAPE, (source,), (result,))
 
 
-def rank(graph: Graph, operator: Operator, _: Options) -> None:
+def rank(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
     """RANK; nearly always a constant."""
     source, result = graph.input(operator), graph.output(operator)
     dimensions = graph.operand(source).dimensions
@@ -129,7 +131,7 @@ def rank(graph: Graph, operator: Operator, _: Options) -> None:
         graph.fold(result, np.array(len(dimensions), np.int32))
 
 
-def transpose(graph: Graph, operator: Operator, _: Options) -> None:
+def transpose(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
     """TRANSPOSE. The permutation is an input; only in TFLite its axes may count from the end."""
     inputs = graph.input(operator, 0), narrow(graph, graph.input(operator, 1))
     is_known = graph.value(inputs[1]) is not None
@@ -137,14 +139,16 @@ def transpose(graph: Graph, operator: Operator, _: Options) -> None:
     graph.emit(operation_type, inputs, (graph.output(operator),))
 
 
-LOWERINGS: dict[int, Lowering] = {
-    BuiltinOperator.CONCATENATION: Lowering(rule=concatenation, options="ConcatenationOptions", inputs=None),
-    BuiltinOperator.EXPAND_DIMS: Lowering(rule=expand_dims, inputs=(2, 2)),
-    BuiltinOperator.PACK: Lowering(rule=pack, options="PackOptions", inputs=None),
-    BuiltinOperator.RANK: Lowering(rule=rank),
-    BuiltinOperator.RESHAPE: Lowering(rule=reshape, options="ReshapeOptions", inputs=(1, 2)),
-    BuiltinOperator.SHAPE: Lowering(rule=shape),
-    BuiltinOperator.SQUEEZE: Lowering(rule=squeeze, options="SqueezeOptions"),
-    BuiltinOperator.TRANSPOSE: Lowering(rule=transpose, inputs=(2, 2)),
-    BuiltinOperator.UNPACK: Lowering(rule=unpack, options="UnpackOptions", outputs=None),
+LEGALIZATIONS: dict[int, Legalization] = {
+    BuiltinOperator.CONCATENATION: Legalization(
+        rule=concatenation, options="ConcatenationOptions", inputs=None
+    ),
+    BuiltinOperator.EXPAND_DIMS: Legalization(rule=expand_dims, inputs=(2, 2)),
+    BuiltinOperator.PACK: Legalization(rule=pack, options="PackOptions", inputs=None),
+    BuiltinOperator.RANK: Legalization(rule=rank),
+    BuiltinOperator.RESHAPE: Legalization(rule=reshape, options="ReshapeOptions", inputs=(1, 2)),
+    BuiltinOperator.SHAPE: Legalization(rule=shape),
+    BuiltinOperator.SQUEEZE: Legalization(rule=squeeze, options="SqueezeOptions"),
+    BuiltinOperator.TRANSPOSE: Legalization(rule=transpose, inputs=(2, 2)),
+    BuiltinOperator.UNPACK: Legalization(rule=unpack, options="UnpackOptions", outputs=None),
 }

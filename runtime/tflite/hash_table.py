@@ -9,10 +9,10 @@ import numpy as np
 
 from neurald.hal.model.types import Lifetime, Operand, OperandType
 from neurald.hal.operations.machinery.call import Array
-from neurald.runtime.tflite.numbers import BuiltinOperator, TensorType
 from neurald.runtime.tflite.options import OPTIONS
 from neurald.runtime.tflite.schema import Operator
-from neurald.runtime.tflite.state import TABLE, Effects, Key
+from neurald.runtime.tflite.schema_enums import BuiltinOperator, TensorType
+from neurald.runtime.tflite.state import TABLE, Effects, VariableKey
 
 #: Operators on tables.
 TABLE_OPERATORS = frozenset(
@@ -34,7 +34,7 @@ def table_types(operator: Operator) -> tuple[OperandType, OperandType] | None:
     return _TYPES.get((options["key_dtype"], options["value_dtype"]))
 
 
-def table_parts(handle: Key | None) -> tuple[Key, ...]:
+def table_parts(handle: VariableKey | None) -> tuple[VariableKey, ...]:
     """Returns the variables of a table (keys, values, whether it is filled).
 
     Empty for other handles.
@@ -45,7 +45,7 @@ def table_parts(handle: Key | None) -> tuple[Key, ...]:
     return (kind, number, "keys"), (kind, number, "values"), (kind, number, "filled")
 
 
-def empty_table(handle: Key, operator: Operator) -> Mapping[Key, tuple[Operand, Array]]:
+def empty_table(handle: VariableKey, operator: Operator) -> Mapping[VariableKey, tuple[Operand, Array]]:
     """Returns the variables and initial values of the table that an operator creates, if any."""
     parts = table_parts(handle)
     types = table_types(operator) if parts else None
@@ -59,7 +59,7 @@ def empty_table(handle: Key, operator: Operator) -> Mapping[Key, tuple[Operand, 
     return dict(zip(parts, (keys, values, (filled, np.array(False))), strict=True))
 
 
-def table_effects(operator: Operator, keys: Sequence[Key | None]) -> Effects:
+def table_effects(operator: Operator, keys: Sequence[VariableKey | None]) -> Effects:
     """Returns the effects of an operator on the variables of a table.
 
     Args:

@@ -30,16 +30,16 @@ from neurald.hal.validation.model_rules import MAXIMUM_OPERATIONS
 from neurald.runtime.tflite.callees import CALLERS, called_subgraphs
 from neurald.runtime.tflite.composite import expand_composites
 from neurald.runtime.tflite.evaluation import evaluate
-from neurald.runtime.tflite.graph import Graph
-from neurald.runtime.tflite.legalization import LOWERINGS
-from neurald.runtime.tflite.numbers import BuiltinOperator, TensorType
-from neurald.runtime.tflite.operands import Unsupported, common_dimensions, is_dequantized, to_operand
+from neurald.runtime.tflite.hash_table import TABLE_OPERATORS, empty_table, table_effects
+from neurald.runtime.tflite.legalization import LEGALIZATIONS
+from neurald.runtime.tflite.operands import UnsupportedFeature, common_dimensions, is_dequantized, to_operand
 from neurald.runtime.tflite.schema import Operator, Tensor, TfliteFile, TfliteSubgraph
+from neurald.runtime.tflite.schema_enums import BuiltinOperator, TensorType
 from neurald.runtime.tflite.state import (
     STATEFUL,
-    Arguments,
+    CallArguments,
     Effects,
-    Key,
+    VariableKey,
     handle_key,
     is_handle,
     keys_of,
@@ -47,7 +47,7 @@ from neurald.runtime.tflite.state import (
     shown_key,
     tensor_key,
 )
-from neurald.runtime.tflite.table import TABLE_OPERATORS, empty_table, table_effects
+from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 from neurald.runtime.tflite.unpacking import Unpacking
 
 #: Maximum call depth of subgraphs.
@@ -83,15 +83,15 @@ class Importer:
         self._subgraphs: dict[int, TfliteSubgraph] = {}
         self._expanding: set[int] = set()
         self._calling: list[int] = []
-        self._called: dict[tuple[int, Arguments], int] = {}
-        self._effects: dict[tuple[int, tuple[Key | None, ...]], Effects] = {}
-        self._types: dict[Key, Operand] = {}
-        self._initial: dict[Key, Array] = {}
-        self._constant_variables: dict[Key, Operand] = {}
+        self._called: dict[tuple[int, CallArguments], int] = {}
+        self._effects: dict[tuple[int, tuple[VariableKey | None, ...]], Effects] = {}
+        self._types: dict[VariableKey, Operand] = {}
+        self._initial: dict[VariableKey, Array] = {}
+        self._constant_variables: dict[VariableKey, Operand] = {}
         self._failed: set[int] = set()
         self._initialised: set[int] = set()
         #: Variables that an operator of the model may change.
-        self._changing: frozenset[Key] = frozenset()
+        self._changing: frozenset[VariableKey] = frozenset()
         self._lowered = 0
 
     @property
@@ -103,7 +103,7 @@ class Importer:
         """Unpacks a packed constant into a separate pool; returns its operand.
 
         Raises:
-            Unsupported: the result would be too large, or no operand can represent it.
+            UnsupportedFeature: the result would be too large, or no operand can represent it.
             BadData: its bytes contradict its description in the file.
         """
         meaning = tensor.quantization() if is_dequantized(tensor, operand.type) else None
@@ -148,7 +148,7 @@ class Importer:
 
     # Variables.
 
-    def effects(self, index: int, handles: tuple[Key | None, ...]) -> Effects:
+    def effects(self, index: int, handles: tuple[VariableKey | None, ...]) -> Effects:
         """Returns the effects on variables of running a subgraph with those handles as inputs.
 
         Raises:
@@ -168,7 +168,7 @@ class Importer:
             raise BadData(f"subgraphs call each other {len(self._calling)} deep; no deeper is supported")
         self._calling.append(index)
 
-    def _scan(self, source: TfliteSubgraph, given: Sequence[Key | None]) -> Effects:
+    def _scan(self, source: TfliteSubgraph, given: Sequence[VariableKey | None]) -> Effects:
         # If the numbers of inputs differ, converting the operator fails later.
         handles = {index: key for index, key in zip(source.inputs, given, strict=False) if key is not None}
         found: list[Effects] = [Effects()]
@@ -198,7 +198,7 @@ class Importer:
         return replace(merge_effects(found), outputs=keys_of(handles, source.outputs))
 
     def _scan_variable(
-        self, source: TfliteSubgraph, operator: Operator, keys: Sequence[Key | None]
+        self, source: TfliteSubgraph, operator: Operator, keys: Sequence[VariableKey | None]
     ) -> Effects:
         """Returns the effects of READ_VARIABLE or ASSIGN_VARIABLE.
 
@@ -248,31 +248,31 @@ class Importer:
         # One element broadcast to the whole shape: only a compilation allocates memory for it.
         return np.broadcast_to(operand.type.dtype.type(number), tensor.shape)
 
-    def _learn(self, key: Key, tensor: Tensor) -> None:
+    def _learn(self, key: VariableKey, tensor: Tensor) -> None:
         if key not in self._types:
             try:
                 plain = replace(tensor, data=None, is_variable=False)
                 self._types[key] = to_operand(plain, tensor.shape, Lifetime.SUBGRAPH_INPUT)
-            except Unsupported:
+            except UnsupportedFeature:
                 return  # Converting the operator reports the problem.
 
-    def _learn_table(self, handle: Key, operator: Operator) -> None:
+    def _learn_table(self, handle: VariableKey, operator: Operator) -> None:
         """Records the types of a hash table from the first operator that creates a handle of it."""
         for key, (operand, value) in empty_table(handle, operator).items():
             self._types.setdefault(key, operand)
             self._initial.setdefault(key, value)
 
-    def variable_type(self, key: Key) -> Operand:
+    def variable_type(self, key: VariableKey) -> Operand:
         """Returns the operand that describes how a variable is stored.
 
         Raises:
-            Unsupported: no operand can.
+            UnsupportedFeature: no operand can.
         """
         if key not in self._types:
-            raise Unsupported(f"{shown_key(key)} has a type that is not supported")
+            raise UnsupportedFeature(f"{shown_key(key)} has a type that is not supported")
         return self._types[key]
 
-    def constant_variable(self, key: Key) -> Operand | None:
+    def constant_variable(self, key: VariableKey) -> Operand | None:
         """Returns the operand of a variable that always keeps its initial value.
 
         None for any other.
@@ -283,7 +283,7 @@ class Importer:
             self._constant_variables[key] = self._constant_of(key)
         return self._constant_variables[key]
 
-    def _constant_of(self, key: Key) -> Operand:
+    def _constant_of(self, key: VariableKey) -> Operand:
         return self.stored(replace(self.variable_type(key), name=shown_key(key)), self._initial[key])
 
     def _initialise(self, index: int) -> None:
@@ -297,14 +297,14 @@ class Importer:
         if source.inputs or source.outputs:
             raise BadData(f"subgraph {index} initialises variables; it must have no inputs and no outputs")
         try:
-            graph = self._lower(Graph(source, (), (), self), source)
+            graph = self._lower(SubgraphBuilder(source, (), (), self), source)
             if leaving:
                 model = Model(main=graph.finish(leaving), pools=self.pools)
                 values = (np.array(value, order="C") for value in evaluate(model))
                 self._initial.update(zip(leaving, values, strict=True))
                 for key in leaving:
                     self._constant_variables.pop(key, None)
-        except Unsupported as error:
+        except UnsupportedFeature as error:
             self.problems.append(f"subgraph {index}, which initialises variables: {error}")
 
     # Graphs.
@@ -329,18 +329,18 @@ class Importer:
         shapes: list[Dimensions] = [self._initial[key].shape for key in keys]
         self._calling.append(source.index)
         while True:
-            graph = Graph(source, inputs, outputs, self)
+            graph = SubgraphBuilder(source, inputs, outputs, self)
             for position, tensor in enumerate(inputs):
                 try:
                     graph.add_input(tensor)
-                except Unsupported as error:
+                except UnsupportedFeature as error:
                     self.problems.append(f"input {position}: {error}")
             for key, shape in zip(keys, shapes, strict=True):
                 graph.add_variable(key, replace(self._types[key], dimensions=shape, name=shown_key(key)))
             result = None
             try:
                 result = self._lower(graph, source).finish(keys)
-            except Unsupported as error:
+            except UnsupportedFeature as error:
                 if not self.problems:
                     self.problems.append(f"outputs: {error}")
             if self.problems or result is None:
@@ -356,12 +356,12 @@ class Importer:
                 return result, tuple(state)
             shapes = wider
 
-    def _assigned_elsewhere(self, index: int) -> frozenset[Key]:
+    def _assigned_elsewhere(self, index: int) -> frozenset[VariableKey]:
         """Returns the variables that other signatures assign.
 
         Signatures that cannot be read are ignored.
         """
-        found = frozenset[Key]()
+        found = frozenset[VariableKey]()
         known = len(self.problems)
         for other in sorted({signature.subgraph for signature in self._file.signatures.values()} - {index}):
             try:
@@ -372,32 +372,32 @@ class Importer:
         del self.problems[known:]
         return found
 
-    def call(self, index: int, arguments: Arguments) -> int:
+    def call(self, index: int, arguments: CallArguments) -> int:
         """Converts a subgraph for the given arguments.
 
         Returns the number of the referenced graph.
 
         Raises:
-            Unsupported: it contains unsupported parts, which `problems` lists.
+            UnsupportedFeature: it contains unsupported parts, which `problems` lists.
             BadData: it is damaged, or calls itself.
         """
         key = index, arguments
         if index in self._failed:
-            raise Unsupported(f"subgraph {index} has unsupported parts")
+            raise UnsupportedFeature(f"subgraph {index} has unsupported parts")
         if key not in self._called:
             self._enter(index)
             try:
                 self._called[key] = self._call(self.subgraph(index), arguments)
-            except Unsupported:
+            except UnsupportedFeature:
                 self._failed.add(index)
                 raise
             finally:
                 self._calling.pop()
         return self._called[key]
 
-    def _call(self, source: TfliteSubgraph, arguments: Arguments) -> int:
+    def _call(self, source: TfliteSubgraph, arguments: CallArguments) -> int:
         if len(arguments.values) != len(source.inputs):
-            raise Unsupported(
+            raise UnsupportedFeature(
                 f"it gives {len(arguments.values)} values to subgraph {source.index}, which has "
                 f"{len(source.inputs)} inputs"
             )
@@ -405,7 +405,7 @@ class Importer:
         handles = {tensor: handle for tensor, handle in pairs if handle is not None}
         inputs = [tensor for tensor, handle in pairs if handle is None]
         outputs = [tensor for tensor in source.outputs if not is_handle(source.tensors[tensor])]
-        graph = Graph(source, inputs, outputs, self, handles)
+        graph = SubgraphBuilder(source, inputs, outputs, self, handles)
         for tensor, given in zip(source.inputs, arguments.values, strict=True):
             if given is not None:
                 graph.add_input(tensor, given)
@@ -415,11 +415,11 @@ class Importer:
         self.referenced.append(result)
         return len(self.referenced) - 1
 
-    def _lower(self, graph: Graph, source: TfliteSubgraph) -> Graph:
+    def _lower(self, graph: SubgraphBuilder, source: TfliteSubgraph) -> SubgraphBuilder:
         """Runs the rules of all operators.
 
         Raises:
-            Unsupported: for one or more operators, as listed in `problems`.
+            UnsupportedFeature: for one or more operators, as listed in `problems`.
         """
         self._lowered += len(source.operators)
         if self._lowered > _MAXIMUM_LOWERED or len(source.operators) > MAXIMUM_OPERATIONS:
@@ -427,14 +427,14 @@ class Importer:
         before = len(self.problems)
         for operator in source.operators:
             graph.enter(operator)
-            lowering = LOWERINGS.get(operator.code)
-            if lowering is None:
+            legalization = LEGALIZATIONS.get(operator.code)
+            if legalization is None:
                 self.problems.append(f"{operator}: it is not supported")
                 continue
             try:
-                lowering.lower(graph, operator)
-            except Unsupported as error:
+                legalization.legalize(graph, operator)
+            except UnsupportedFeature as error:
                 self.problems.append(f"{operator}: {error}")
         if len(self.problems) > before:
-            raise Unsupported(f"subgraph {source.index} has unsupported parts")
+            raise UnsupportedFeature(f"subgraph {source.index} has unsupported parts")
         return graph

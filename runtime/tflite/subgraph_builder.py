@@ -23,10 +23,9 @@ from neurald.hal.model.types import (
     Subgraph,
 )
 from neurald.runtime.tflite.import_context import ImportContext
-from neurald.runtime.tflite.numbers import TensorType
 from neurald.runtime.tflite.operands import (
     BLOCKWISE_TYPES,
-    Unsupported,
+    UnsupportedFeature,
     expected_dimensions,
     has_no_elements,
     input_dimensions,
@@ -36,12 +35,13 @@ from neurald.runtime.tflite.operands import (
 )
 from neurald.runtime.tflite.operation_list import OperationList
 from neurald.runtime.tflite.schema import OMITTED, Operator, Tensor, TfliteSubgraph
-from neurald.runtime.tflite.state import Key, shown_key, tensor_key
+from neurald.runtime.tflite.schema_enums import TensorType
+from neurald.runtime.tflite.state import VariableKey, shown_key, tensor_key
 
 _ABSENT = Operand(type=OperandType.TENSOR_FLOAT32, dimensions=None)
 
 
-class Graph(OperationList):
+class SubgraphBuilder(OperationList):
     """The interface of legalization rules: reads operators and emits operations.
 
     Args:
@@ -64,7 +64,7 @@ class Graph(OperationList):
         inputs: Sequence[int],
         outputs: Sequence[int],
         importer: ImportContext,
-        handles: Mapping[int, Key] | None = None,
+        handles: Mapping[int, VariableKey] | None = None,
     ) -> None:
         super().__init__([_ABSENT] * len(source.tensors), importer)
         self.handles = dict(handles or {})
@@ -77,7 +77,7 @@ class Graph(OperationList):
         #: Tensors that are another name of an operand.
         self._aliases: dict[int, int] = {}
         #: The operands that hold the current values of the variables.
-        self._variables: dict[Key, int] = {}
+        self._variables: dict[VariableKey, int] = {}
         self._variable_inputs: list[int] = []
         #: Whether all ranks and lengths so far are those stated in the file. After a mismatch the
         #: file's shapes of later tensors are ignored: the file states them for other arguments, or
@@ -93,14 +93,14 @@ class Graph(OperationList):
         """Creates the operand of an input, with the dimensions that the caller passes, if any.
 
         Raises:
-            Unsupported: no operand can represent it.
+            UnsupportedFeature: no operand can represent it.
         """
         source = self._tensors[tensor]
         dimensions = input_dimensions(source) if given is None else given.dimensions
         self._operands[tensor] = to_operand(source, dimensions, Lifetime.SUBGRAPH_INPUT)
         self._compare_shape(tensor)
 
-    def add_variable(self, key: Key, operand: Operand) -> None:
+    def add_variable(self, key: VariableKey, operand: Operand) -> None:
         """Makes a variable a further input of the graph."""
         self._variables[key] = self._add(operand)
         self._variable_inputs.append(self._variables[key])
@@ -140,13 +140,13 @@ class Graph(OperationList):
         """Returns the operand of one of the operator's inputs.
 
         Raises:
-            Unsupported: the input is omitted, or no operand can represent it.
+            UnsupportedFeature: the input is omitted, or no operand can represent it.
         """
         if not self.has(operator, position):
-            raise Unsupported(f"input {position} is left out")
+            raise UnsupportedFeature(f"input {position} is left out")
         index = operator.inputs[position]
         if self._tensors[index].blocks() is not None:
-            raise Unsupported(
+            raise UnsupportedFeature(
                 f"{self._tensors[index]} is quantised by blocks; only the weights of FULLY_CONNECTED and the table of "
                 "EMBEDDING_LOOKUP may be"
             )
@@ -162,7 +162,7 @@ class Graph(OperationList):
                 blocks of a row).
 
         Raises:
-            Unsupported: it is not a constant matrix of 4 or 2 bits, or its scales are not FLOAT16
+            UnsupportedFeature: it is not a constant matrix of 4 or 2 bits, or its scales are not FLOAT16
                 constants.
             BadData: blocks, scales and matrix are inconsistent.
         """
@@ -177,12 +177,12 @@ class Graph(OperationList):
             )
         scales = self._tensors[blocks.scales]
         if tensor.type not in BLOCKWISE_TYPES or tensor.data is None or len(tensor.shape) != 2:
-            raise Unsupported(
+            raise UnsupportedFeature(
                 f"{tensor} of type {tensor.type_name} and shape {list(tensor.shape)} is quantised by blocks; a "
                 "constant of INT4 or INT2 and rank 2 is expected"
             )
         if scales.type != TensorType.FLOAT16 or scales.data is None:
-            raise Unsupported(
+            raise UnsupportedFeature(
                 f"{tensor} has scales of type {scales.type_name}; a constant of FLOAT16 is expected"
             )
         rows, length = tensor.shape
@@ -207,7 +207,7 @@ class Graph(OperationList):
             typed_as: the input that determines the type of the output, regardless of the file.
 
         Raises:
-            Unsupported: no operand can represent it.
+            UnsupportedFeature: no operand can represent it.
         """
         index = operator.outputs[position]
         source = self._tensors[index]
@@ -245,11 +245,11 @@ class Graph(OperationList):
         """Returns the scale and zero point of one of the operator's intermediates.
 
         Raises:
-            Unsupported: it is missing, or does not have exactly one scale.
+            UnsupportedFeature: it is missing, or does not have exactly one scale.
             BadData: its description in the file is invalid.
         """
         if position >= len(operator.intermediates):
-            raise Unsupported(
+            raise UnsupportedFeature(
                 f"it has {len(operator.intermediates)} intermediates; {position + 1} are needed"
             )
         return self.quantization(operator.intermediates[position])
@@ -258,13 +258,13 @@ class Graph(OperationList):
         """Returns the scale and zero point of a tensor in the file.
 
         Raises:
-            Unsupported: it does not have exactly one scale.
+            UnsupportedFeature: it does not have exactly one scale.
             BadData: its description in the file is invalid.
         """
         tensor = self._tensors[index]
         quantization = tensor.quantization()
         if quantization is None or len(quantization.scales) != 1:
-            raise Unsupported(f"{tensor} has not exactly one scale")
+            raise UnsupportedFeature(f"{tensor} has not exactly one scale")
         return quantization.scales[0], quantization.zero_points[0]
 
     def limits(self, operator: Operator, position: int = 0) -> tuple[int, int] | None:
@@ -301,31 +301,31 @@ class Graph(OperationList):
 
     # Variables.
 
-    def handle(self, operator: Operator, position: int = 0) -> Key:
+    def handle(self, operator: Operator, position: int = 0) -> VariableKey:
         """Returns the variable that one of the operator's inputs refers to.
 
         Raises:
-            Unsupported: the input is not a handle.
+            UnsupportedFeature: the input is not a handle.
         """
         key = self.handles.get(operator.inputs[position]) if self.has(operator, position) else None
         if key is None:
-            raise Unsupported(f"input {position} is not a handle that an operator has created")
+            raise UnsupportedFeature(f"input {position} is not a handle that an operator has created")
         return key
 
-    def variable(self, key: Key) -> int:
+    def variable(self, key: VariableKey) -> int:
         """Returns the operand with the current value of a variable.
 
         Raises:
-            Unsupported: it has no value yet.
+            UnsupportedFeature: it has no value yet.
         """
         if key not in self._variables:
             constant = self.importer.constant_variable(key)
             if constant is None:
-                raise Unsupported(f"{shown_key(key)} is read before anything gives it a value")
+                raise UnsupportedFeature(f"{shown_key(key)} is read before anything gives it a value")
             self._variables[key] = self._add(constant)
         return self._variables[key]
 
-    def set_variable(self, key: Key, index: int) -> None:
+    def set_variable(self, key: VariableKey, index: int) -> None:
         """Makes an operand the value of a variable.
 
         Its bytes are reinterpreted if the types differ.
@@ -338,13 +338,13 @@ class Graph(OperationList):
         if _storage(operand) == _storage(like):
             return index
         if operand.type is not like.type:
-            raise Unsupported(f"a variable of type {like.type.name} is given {operand.type.name}")
+            raise UnsupportedFeature(f"a variable of type {like.type.name} is given {operand.type.name}")
         result = self._add(replace(like, dimensions=None, lifetime=Lifetime.TEMPORARY_VARIABLE))
         self._expected[result] = operand.dimensions
         self.emit(OperationType.TFLITE_BITCAST, (index,), (result,))
         return result
 
-    def read_variable(self, operator: Operator, key: Key) -> None:
+    def read_variable(self, operator: Operator, key: VariableKey) -> None:
         """Makes the operator's output the current value of a variable."""
         tensor = self._tensors[operator.outputs[0]]
         like = to_operand(tensor, None, Lifetime.TEMPORARY_VARIABLE)
@@ -354,10 +354,10 @@ class Graph(OperationList):
         """Creates the operand for the new value of a variable that the operator reads.
 
         Raises:
-            Unsupported: that input is not a variable.
+            UnsupportedFeature: that input is not a variable.
         """
         if not self.has(operator, position) or not self._tensors[operator.inputs[position]].is_variable:
-            raise Unsupported(f"input {position} is not a variable")
+            raise UnsupportedFeature(f"input {position} is not a variable")
         result = self.temporary(self.input(operator, position))
         self.keep_state(operator, position, result)
         return result
@@ -377,7 +377,7 @@ class Graph(OperationList):
         """Makes the operator's output another name of an operand."""
         self._aliases[operator.outputs[0]] = index
 
-    def finish(self, leaving: Sequence[Key] = ()) -> Subgraph:
+    def finish(self, leaving: Sequence[VariableKey] = ()) -> Subgraph:
         """Builds the graph from the operations emitted by the rules.
 
         Args:
@@ -385,7 +385,7 @@ class Graph(OperationList):
 
         Raises:
             BadData: an output is never written.
-            Unsupported: an output that is an input, a constant or another output cannot be copied.
+            UnsupportedFeature: an output that is an input, a constant or another output cannot be copied.
         """
         outputs: list[int] = []
         for position, tensor in enumerate(self._outputs):
