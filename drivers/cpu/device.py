@@ -110,7 +110,7 @@ class CpuDevice:
 
     @property
     def executions_at_once(self) -> int:
-        """See `RunsSideBySide`: one execution per core."""
+        """See `RunsConcurrently`: one execution per core."""
         return len(os.sched_getaffinity(0))
 
     def capabilities(self) -> Capabilities:

@@ -149,7 +149,7 @@ class OpenClDevice:
 
     @property
     def executions_at_once(self) -> int:
-        """See `RunsSideBySide`: one execution transfers data while the other one computes."""
+        """See `RunsConcurrently`: one execution transfers data while the other one computes."""
         return 2
 
     def capabilities(self) -> Capabilities:

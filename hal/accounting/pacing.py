@@ -22,7 +22,7 @@ FREE_S: Final = 2e-3
 #: Paced work rests whenever it has had the interpreter for so long.
 SLICE_S: Final = 1e-3
 #: The longest rest, and how often work that rests looks whether it is to stop.
-LONGEST_REST_S: Final = 0.5
+MAX_REST_S: Final = 0.5
 _LOOK_S: Final = 0.02
 #: How long a client counts as there after its last call.
 _PRESENCE_S: Final = 0.25
@@ -111,7 +111,7 @@ class Interpreter:
         is_alone = clients <= 1 and not any(
             seen_s > limit_s and other != client for other, seen_s in tuple(self._seen_s.items())
         )
-        return 0.0 if is_alone else min(LONGEST_REST_S, slices * SLICE_S * (_PARTS * clients * own - 1))
+        return 0.0 if is_alone else min(MAX_REST_S, slices * SLICE_S * (_PARTS * clients * own - 1))
 
     def _forget(self) -> None:
         limit_s = self._clock() - _PRESENCE_S

@@ -18,18 +18,18 @@ from neurald.hal.errors import (
     ResourceExhaustedTransient,
     error_for,
 )
-from neurald.hal.rpc.transport.status import MAXIMUM_MESSAGE_BYTES, abort, token_of
+from neurald.hal.rpc.transport.status import MAX_MESSAGE_BYTES, abort, token_of
 
 _T = TypeVar("_T")
 
 #: Calls whose message has not come yet. Each takes a thread, and as much memory as a message may have.
-MAXIMUM_ARRIVING: Final = 64
+MAX_ARRIVING: Final = 64
 _ARRIVAL_S: Final = 30.0
 #: How long a call must have waited to give way to others, where too many wait.
 _GRACE_S: Final = 0.25
 #: Replies that nobody has taken yet, small and large.
-_MAXIMUM_REPLIES: Final = 2048
-_MAXIMUM_LARGE_REPLIES: Final = 32
+_MAX_REPLIES: Final = 2048
+_MAX_LARGE_REPLIES: Final = 32
 _LARGE_REPLY_BYTES: Final = 1 << 16
 _REPLY_S: Final = 10.0
 _LARGE_REPLY_S: Final = 60.0
@@ -37,7 +37,7 @@ _LARGE_GRACE_S: Final = 2.0
 
 #: Bytes of a message by the name of its call.
 _MESSAGE_LIMITS: Final = {
-    **dict.fromkeys(("PrepareModel", "GetSupportedOperations"), MAXIMUM_MESSAGE_BYTES),
+    **dict.fromkeys(("PrepareModel", "GetSupportedOperations"), MAX_MESSAGE_BYTES),
     # They hold nothing, and need no session.
     **dict.fromkeys(("Describe", "GetCapabilities", "GetStatus", "OpenSession", "Watch", "Check"), 1 << 10),
 }
@@ -56,11 +56,11 @@ class Intake(grpc.ServerInterceptor):
     def __init__(self, owner: Callable[[str, Any], Hashable], *, most_of_one: int) -> None:
         self._owner = owner
         self._arriving = Streams(
-            most=MAXIMUM_ARRIVING, patience_s=_ARRIVAL_S, grace_s=_GRACE_S, most_of_one=most_of_one
+            most=MAX_ARRIVING, patience_s=_ARRIVAL_S, grace_s=_GRACE_S, most_of_one=most_of_one
         )
-        self._replies = Streams(most=_MAXIMUM_REPLIES, patience_s=_REPLY_S, grace_s=_GRACE_S)
+        self._replies = Streams(most=_MAX_REPLIES, patience_s=_REPLY_S, grace_s=_GRACE_S)
         self._large_replies = Streams(
-            most=_MAXIMUM_LARGE_REPLIES, patience_s=_LARGE_REPLY_S, grace_s=_LARGE_GRACE_S
+            most=_MAX_LARGE_REPLIES, patience_s=_LARGE_REPLY_S, grace_s=_LARGE_GRACE_S
         )
 
     def intercept_service(self, continuation: Callable[[Any], Any], handler_call_details: Any) -> Any:

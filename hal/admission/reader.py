@@ -8,7 +8,7 @@ import grpc
 from google.protobuf.message import Message
 
 from neurald.hal.accounting.memory_room import Room
-from neurald.hal.admission.admission_queue import Turns
+from neurald.hal.admission.admission_queue import AdmissionQueue
 from neurald.hal.model.types import Priority
 from neurald.hal.rpc.transport.message_scan import count_parts, parse_in_pieces
 from neurald.hal.rpc.transport.status import parse, token_of
@@ -16,7 +16,7 @@ from neurald.hal.rpc.transport.status import parse, token_of
 _M = TypeVar("_M", bound=Message)
 
 #: Messages inside of a message, and byte strings: a model of 40,000 operations has as many.
-MAXIMUM_PARTS: Final = 400_000
+MAX_PARTS: Final = 400_000
 #: Smaller messages cannot hold much, and are parsed without further ado.
 _SMALL_BYTES: Final = 1 << 12
 #: Larger ones take long enough for their clients to take turns.
@@ -34,7 +34,7 @@ class Reader:
     """Makes messages of bytes. Thread-safe."""
 
     def __init__(self) -> None:
-        self._turns = Turns(1)
+        self._queue = AdmissionQueue(1)
         self._room = Room(_ROOM_BYTES, _ROOM_OF_ONE_BYTES, wait_s=_ROOM_WAIT_S)
 
     @contextlib.contextmanager
@@ -57,15 +57,15 @@ class Reader:
             def read() -> _M:
                 if len(data) <= _LARGE_BYTES:
                     return self._read(kind, data, owner, held)
-                turn = self._turns.take(Priority.MEDIUM, client=owner)
+                ticket = self._queue.acquire(Priority.MEDIUM, client=owner)
                 try:
                     return self._read(kind, data, owner, held)
                 finally:
-                    self._turns.pass_on(turn)
+                    self._queue.release(ticket)
 
             yield read
 
     def _read(self, kind: type[_M], data: bytes, owner: Hashable, held: contextlib.ExitStack) -> _M:
-        parts = count_parts(kind, data, MAXIMUM_PARTS)
+        parts = count_parts(kind, data, MAX_PARTS)
         held.enter_context(self._room.taken(owner, parts * _PART_BYTES + len(data) * _BYTE_FACTOR))
         return parse_in_pieces(kind, data)

@@ -16,8 +16,8 @@ _T = TypeVar("_T")
 OVERDUE_S = 10.0
 #: How often executions under way are looked at: so many times within the limit, within bounds.
 _LOOKS = 10
-_SHORTEST_LOOK_S = 0.02
-_LONGEST_LOOK_S = 1.0
+_MIN_INTERVAL_S = 0.02
+_MAX_INTERVAL_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class Watchdog(Generic[_T]):
 
     def __init__(self, limit_s: float, found: Callable[[_T, float], None]) -> None:
         self._limit_s = limit_s
-        self._look_s = min(_LONGEST_LOOK_S, max(_SHORTEST_LOOK_S, limit_s / _LOOKS))
+        self._look_s = min(_MAX_INTERVAL_S, max(_MIN_INTERVAL_S, limit_s / _LOOKS))
         self._found = found
         # Both by the number of the thread. An entry leaves the first by one atomic `pop`: whoever gets it decides.
         self._under_way: dict[int, _Run[_T]] = {}

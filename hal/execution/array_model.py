@@ -21,7 +21,7 @@ import numpy as np
 from neurald.hal.accounting.account import Reservation, reserve
 from neurald.hal.accounting.pacing import step
 from neurald.hal.device import (
-    LOOP_TIMEOUT_MAXIMUM_S,
+    MAX_LOOP_TIMEOUT_S,
     Artifact,
     ExecuteOptions,
     ExecutionResult,
@@ -90,7 +90,7 @@ class Limits:
 
     def loop_deadline_s(self) -> float:
         """When a WHILE that begins now must have ended, on the clock of `time.monotonic()`."""
-        return time.monotonic() + min(self.options.loop_timeout_s, LOOP_TIMEOUT_MAXIMUM_S)
+        return time.monotonic() + min(self.options.loop_timeout_s, MAX_LOOP_TIMEOUT_S)
 
 
 class ArrayModel(InProcessModel):

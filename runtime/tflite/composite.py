@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from neurald.hal.errors import BadData
-from neurald.hal.validation.model_rules import MAXIMUM_OPERANDS, MAXIMUM_OPERATIONS
+from neurald.hal.validation.model_rules import MAX_OPERANDS, MAX_OPERATIONS
 from neurald.runtime.tflite.flatbuffer import INT32
 from neurald.runtime.tflite.schema import OMITTED, Operator, Tensor, TfliteSubgraph
 from neurald.runtime.tflite.schema_enums import BuiltinOperator, BuiltinOptions2
@@ -111,8 +111,8 @@ class _Caller:
 
     def _append(self, place: dict[int, int], inner: TfliteSubgraph, index: int) -> None:
         """Copies a tensor of the decomposition to the caller."""
-        if len(self.tensors) >= MAXIMUM_OPERANDS:
-            raise BadData(f"more than {MAXIMUM_OPERANDS} tensors, decompositions included")
+        if len(self.tensors) >= MAX_OPERANDS:
+            raise BadData(f"more than {MAX_OPERANDS} tensors, decompositions included")
         place[index] = len(self.tensors)
         self.tensors.append(replace(inner.tensors[index], index=place[index]))
 
@@ -126,6 +126,6 @@ class _Caller:
         return found
 
     def _add(self, operator: Operator) -> None:
-        if len(self.operators) >= MAXIMUM_OPERATIONS:
-            raise BadData(f"more than {MAXIMUM_OPERATIONS} operators, decompositions included")
+        if len(self.operators) >= MAX_OPERATIONS:
+            raise BadData(f"more than {MAX_OPERATIONS} operators, decompositions included")
         self.operators.append(operator)

@@ -10,7 +10,7 @@ from neurald.hal.validation.shape_inference import bind_operations
 from neurald.runtime.tflite.operands import UnsupportedFeature
 
 #: Maximum total size of all values that such a graph computes.
-_MAXIMUM_BYTES = 1 << 28
+_MAX_BYTES = 1 << 28
 
 
 def evaluate(model: Model) -> list[Array]:
@@ -39,9 +39,9 @@ def evaluate(model: Model) -> list[Array]:
             shapes = definition.output_shapes(call)
             for index, shape in zip(operation.outputs, shapes, strict=True):
                 spent += byte_size(graph.operands[index].type, shape)
-            if spent > _MAXIMUM_BYTES:
+            if spent > _MAX_BYTES:
                 raise UnsupportedFeature(
-                    f"initial values of more than {_MAXIMUM_BYTES} bytes are not computed"
+                    f"initial values of more than {_MAX_BYTES} bytes are not computed"
                 )
             results = definition.reference(call)
         except UnknownValue as error:

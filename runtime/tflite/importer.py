@@ -26,7 +26,7 @@ from neurald.hal.model.types import (
     byte_size,
 )
 from neurald.hal.operations.machinery.call import Array
-from neurald.hal.validation.model_rules import MAXIMUM_OPERATIONS
+from neurald.hal.validation.model_rules import MAX_OPERATIONS
 from neurald.runtime.tflite.callees import CALLERS, called_subgraphs
 from neurald.runtime.tflite.composite import expand_composites
 from neurald.runtime.tflite.evaluation import evaluate
@@ -53,7 +53,7 @@ from neurald.runtime.tflite.unpacking import Unpacking
 #: Maximum call depth of subgraphs.
 _MAXIMUM_DEPTH = 32
 #: Maximum number of converted operators; those of subgraphs count once per kind of arguments.
-_MAXIMUM_LOWERED = 4 * MAXIMUM_OPERATIONS
+_MAXIMUM_LOWERED = 4 * MAX_OPERATIONS
 
 #: Maximum total size of a model's variables.
 _MAXIMUM_STATE_BYTES = 1 << 30
@@ -422,8 +422,8 @@ class Importer:
             UnsupportedFeature: for one or more operators, as listed in `problems`.
         """
         self._lowered += len(source.operators)
-        if self._lowered > _MAXIMUM_LOWERED or len(source.operators) > MAXIMUM_OPERATIONS:
-            raise BadData(f"{self._lowered} operators; at most {MAXIMUM_OPERATIONS} are supported")
+        if self._lowered > _MAXIMUM_LOWERED or len(source.operators) > MAX_OPERATIONS:
+            raise BadData(f"{self._lowered} operators; at most {MAX_OPERATIONS} are supported")
         before = len(self.problems)
         for operator in source.operators:
             graph.enter(operator)

@@ -148,7 +148,7 @@ class Daemon:
                 return self._stops.get(timeout=_LOOK_S)
             if not self._server.is_serving:
                 _give_up()
-            is_hanging = self._server.handler.is_hanging
+            is_hanging = self._server.handler.admission.is_hanging
             if is_hanging != was_hanging:
                 states = health_pb2.HealthCheckResponse
                 self._tell_health(states.NOT_SERVING if is_hanging else states.SERVING)
@@ -181,10 +181,10 @@ class Daemon:
         """
         self._tell_health(health_pb2.HealthCheckResponse.NOT_SERVING)
         logger.info("stopping; calls under way have %g s", self._drain_s)
-        is_done = self._server.handler.drain(self._drain_s, lambda: not self._stops.empty())
+        is_done = self._server.handler.admission.drain(self._drain_s, lambda: not self._stops.empty())
         if not is_done:
             logger.warning("stopping though calls are under way")
-        is_hanging = self._server.handler.is_hanging
+        is_hanging = self._server.handler.admission.is_hanging
         self._cleanup.close()
         logger.info("stopped")
         return is_done and not is_hanging

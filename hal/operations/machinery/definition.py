@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import (
-    MAXIMUM_OPERAND_BYTES,
+    MAX_OPERAND_BYTES,
     FeatureLevel,
     Operand,
     OperandType,
@@ -91,7 +91,7 @@ class Definition:
             if len(shape) > MAXIMUM_RANK:
                 raise BadData(f"{what} would have rank {len(shape)}; at most {MAXIMUM_RANK} is allowed")
             # NumPy rejects a shape whose other dimensions are too large, even if one of them is 0.
-            if byte_size(kind, tuple(max(1, d) for d in shape)) > MAXIMUM_OPERAND_BYTES:
+            if byte_size(kind, tuple(max(1, d) for d in shape)) > MAX_OPERAND_BYTES:
                 raise BadData(f"{what} would have shape {list(shape)}, more than 2^32 - 1 bytes")
         return shapes
 

@@ -21,7 +21,7 @@ from neurald._proto import device_pb2
 from neurald.hal.accounting.limits import Limits
 from neurald.hal.accounting.pacing import step
 from neurald.hal.admission.access import SESSIONS_OF_CONNECTION, Gate
-from neurald.hal.admission.intake import MAXIMUM_ARRIVING, Intake
+from neurald.hal.admission.intake import MAX_ARRIVING, Intake
 from neurald.hal.admission.peer_user import peer_user
 from neurald.hal.admission.reader import Reader
 from neurald.hal.admission.session import Session
@@ -55,10 +55,10 @@ _T = TypeVar("_T")
 SERVICE = device_pb2.DESCRIPTOR.services_by_name["Device"].full_name
 #: Calls that are served at the same time; more wait for a free thread, and still more are refused. They are more than the
 #: limits let one user have, so that calls of others, and questions, find threads.
-_MAXIMUM_CALLS = 256
-_MAXIMUM_WAITING = 1024
+_MAX_CALLS = 256
+_MAX_WAITING = 1024
 #: Streams that may be under way beside all these; each has a thread.
-_MAXIMUM_STREAMS = 96
+_MAX_STREAMS = 96
 #: How long a stream may stand still.
 _PATIENCE_S = 10.0
 #: How long it must have stood still to give way to others, where there are too many.
@@ -117,15 +117,15 @@ class DeviceServer:
         self._token: bytes | None = None
         self._gate = Gate(self.handler.sessions)
         self.handler.find_access = lambda: self._gate.access
-        self._threads = Workers(_MAXIMUM_CALLS + _MAXIMUM_STREAMS + MAXIMUM_ARRIVING, "neurald call")
+        self._threads = Workers(_MAX_CALLS + _MAX_STREAMS + MAX_ARRIVING, "neurald call")
         self.grpc = grpc.server(
             cast(ThreadPoolExecutor, self._threads),  # gRPC only submits
             options=server_options(),
-            maximum_concurrent_rpcs=_MAXIMUM_CALLS + _MAXIMUM_STREAMS + MAXIMUM_ARRIVING + _MAXIMUM_WAITING,
+            maximum_concurrent_rpcs=_MAX_CALLS + _MAX_STREAMS + MAX_ARRIVING + _MAX_WAITING,
             interceptors=[self._gate, Intake(self._owner, most_of_one=limits.calls)],
         )
         self.streams = Streams(
-            most=_MAXIMUM_STREAMS, most_of_one=limits.calls, patience_s=_PATIENCE_S, grace_s=_GRACE_S
+            most=_MAX_STREAMS, most_of_one=limits.calls, patience_s=_PATIENCE_S, grace_s=_GRACE_S
         )
         self._transport = _Transport(self.handler, self.streams, has_channel=address.path is not None)
         self.grpc.add_generic_rpc_handlers((self._transport.handlers(),))
@@ -206,7 +206,7 @@ class DeviceServer:
         )
 
     def stop(self) -> None:
-        """Ends all sessions and calls, and removes the sockets; `handler.drain` first lets calls finish.
+        """Ends all sessions and calls, and removes the sockets; `handler.admission.drain` first lets calls finish.
 
         The files go even where something else fails: gRPC stops with a thread, which a process without memory does not get.
         """
@@ -242,7 +242,7 @@ class _Transport:
         self._peers: dict[Session, str] = {}
         self._peers_lock = threading.Lock()
         self._watches: dict[Session, _Watch] = {}
-        handler.tell_end = self._tell_end
+        handler.admission.on_hang = self._tell_end
 
     def handlers(self) -> grpc.GenericRpcHandler:
         """A handler for each call of the contract; requests arrive as bytes and are decoded inside."""
@@ -307,7 +307,7 @@ class _Transport:
 
         def counted(message: Callable[[], Any], context: grpc.ServicerContext) -> Message:
             session = self.session(context)
-            with session.call(), self._handler.interpreter.working(session.token):
+            with session.call(), self._handler.admission.interpreter.working(session.token):
                 return call(session, message())
 
         return counted
@@ -317,7 +317,7 @@ class _Transport:
             session = self.session(context)
             with (
                 self._streams.open(session, context) as stream,
-                self._handler.interpreter.working(session.token),
+                self._handler.admission.interpreter.working(session.token),
             ):
                 return self._handler.write_memory(session, moving(stream))
 
@@ -335,7 +335,7 @@ class _Transport:
             message = parse(device_pb2.ReadMemoryRequest, data)
             with (
                 self._streams.open(session, context) as stream,
-                self._handler.interpreter.working(session.token),
+                self._handler.admission.interpreter.working(session.token),
             ):
                 for part in self._handler.read_memory(session, message):
                     yield part

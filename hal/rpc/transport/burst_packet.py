@@ -25,10 +25,10 @@ from neurald.hal.operations.machinery.signature import MAXIMUM_RANK
 
 PACKET_BYTES = 1 << 16
 #: How many of each a burst keeps.
-MAXIMUM_SLOTS = 128
-MAXIMUM_REQUESTS = 64
+MAX_SLOTS = 128
+MAX_REQUESTS = 64
 #: Inputs and outputs together; with so many the largest packet has room for all of them.
-MAXIMUM_ARGUMENTS = 256
+MAX_ARGUMENTS = 256
 
 MEMORY, RELEASE, REQUEST, ANSWER, OUTCOME = range(1, 6)
 
@@ -124,10 +124,10 @@ def read_request(packet: bytes, memory: Callable[[int], Memory]) -> tuple[int, f
     reader = _Reader(packet)
     _, number = reader.read(_REQUEST_HEAD)
     inputs, outputs = reader.read(_COUNTS)
-    if number >= MAXIMUM_REQUESTS or inputs + outputs > MAXIMUM_ARGUMENTS:
+    if number >= MAX_REQUESTS or inputs + outputs > MAX_ARGUMENTS:
         raise BadData(
-            f"request {number} with {inputs + outputs} arguments; a burst has {MAXIMUM_REQUESTS} "
-            f"with {MAXIMUM_ARGUMENTS}"
+            f"request {number} with {inputs + outputs} arguments; a burst has {MAX_REQUESTS} "
+            f"with {MAX_ARGUMENTS}"
         )
     pools: dict[int, int] = {}
     arguments = []

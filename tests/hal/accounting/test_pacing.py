@@ -10,7 +10,7 @@ from support.models.addition import AddingDevice, addition, request
 from support.models.hostile import chain
 
 from neurald.hal.accounting import pacing
-from neurald.hal.accounting.pacing import FREE_S, LONGEST_REST_S, SLICE_S, Interpreter, step
+from neurald.hal.accounting.pacing import FREE_S, MAX_REST_S, SLICE_S, Interpreter, step
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import Error
 from neurald.hal.execution.array_model import Limits
@@ -144,7 +144,7 @@ def test_what_is_left_is_shared_between_clients_and_not_between_executions() -> 
     greedy_s, modest_s = (machine.interpreter.rest_s(client) for client in ("greedy", "modest"))
     assert 5 * SLICE_S / (SLICE_S + greedy_s) == pytest.approx(SLICE_S / (SLICE_S + modest_s))
     machine.interpreter.count("greedy", 10_000)
-    assert machine.interpreter.rest_s("greedy") == LONGEST_REST_S
+    assert machine.interpreter.rest_s("greedy") == MAX_REST_S
 
 
 def test_work_that_is_over_does_not_count_any_more() -> None:

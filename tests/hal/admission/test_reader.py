@@ -46,7 +46,7 @@ def test_messages_of_all_sizes(operands: int) -> None:
 
 
 def test_parts_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAXIMUM_PARTS", 1001)
+    monkeypatch.setattr(module, "MAX_PARTS", 1001)
     reader: Any = Reader()
     for operands in (999, 1000):
         with reader.reading(KIND, content(operands), Context("a")) as message:

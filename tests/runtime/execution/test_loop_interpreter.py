@@ -19,8 +19,8 @@ from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.device import (
-    LOOP_TIMEOUT_DEFAULT_S,
-    LOOP_TIMEOUT_MAXIMUM_S,
+    DEFAULT_LOOP_TIMEOUT_S,
+    MAX_LOOP_TIMEOUT_S,
     ExecuteOptions,
     ExecutionResult,
     PreparedModel,
@@ -166,7 +166,7 @@ def test_no_time_for_a_loop_is_enough_for_none(placed: str) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_default_and_maximum(mode: str, reach: Reach) -> None:
-    assert (LOOP_TIMEOUT_DEFAULT_S, LOOP_TIMEOUT_MAXIMUM_S) == (2.0, 15.0)
+    assert (DEFAULT_LOOP_TIMEOUT_S, MAX_LOOP_TIMEOUT_S) == (2.0, 15.0)
     device = NumberedDevice("able")
     compilation = compiled(loop(below(5, extra=1), counting(1, 2)), reach(device))
     for wanted, expected in ((None, 2.0), (0.5, 0.5), (15, 15.0), (15.5, 15.0), (float("inf"), 15.0)):

@@ -14,6 +14,7 @@ import math
 
 from neurald.drivers.compiler.ir.graph import TopK
 from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.support.kernel_file import kernel_text
 from neurald.drivers.cpu.codegen.epilogue import arguments_of, epilogue, parameter_names, pointer_names
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
@@ -33,40 +34,6 @@ _BLOCK_ELEMENTS = 4
 _FEW = 256
 #: Cycles per heap level of a processed element, and per element.
 _LEVEL_CYCLES, _ELEMENT_CYCLES = 4.0, 0.5
-
-_SIFT = f"""
-; Puts a mark into a heap of %count, of which the place %hole is free: down to where nothing below it is less.
-define internal void @{NAME}_sift(ptr %heap, i64 %hole, i64 %count, $MARK$ %mark) nounwind {{
-entry:
-  br label %test
-test:
-  %at = phi i64 [ %hole, %entry ], [ %child, %move ]
-  %p.at = getelementptr $MARK$, ptr %heap, i64 %at
-  %twice = shl i64 %at, 1
-  %left = or i64 %twice, 1
-  %is.inner = icmp slt i64 %left, %count
-  br i1 %is.inner, label %look, label %end
-look:
-  %next = add i64 %left, 1
-  %has.next = icmp slt i64 %next, %count
-  %right = select i1 %has.next, i64 %next, i64 %left
-  %p.left = getelementptr $MARK$, ptr %heap, i64 %left
-  %p.right = getelementptr $MARK$, ptr %heap, i64 %right
-  %left.mark = load $MARK$, ptr %p.left
-  %right.mark = load $MARK$, ptr %p.right
-  %is.right = icmp slt $MARK$ %right.mark, %left.mark
-  %child = select i1 %is.right, i64 %right, i64 %left
-  %least = select i1 %is.right, $MARK$ %right.mark, $MARK$ %left.mark
-  %sinks = icmp slt $MARK$ %least, %mark
-  br i1 %sinks, label %move, label %end
-move:
-  store $MARK$ %least, ptr %p.at
-  br label %test
-end:
-  store $MARK$ %mark, ptr %p.at
-  ret void
-}}
-"""
 
 
 def routine(kernel: Kernel, node: TopK, target: Target) -> Routine:
@@ -106,7 +73,7 @@ class _TopKWriter:
         self._key_bits = key_bits(self._kind)
         self._pointers = pointer_names(arguments_of(kernel))
         self._single = Vector(code, target, 1)
-        code.globals.append(_SIFT.replace("$MARK$", self._mark))
+        code.globals.append(kernel_text(__name__, "top_k.ll", KERNEL=NAME, MARK=self._mark))
 
     @property
     def rows(self) -> int:

@@ -6,7 +6,7 @@ import numpy as np
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import MAXIMUM_OPERAND_BYTES, OperandType
+from neurald.hal.model.types import MAX_OPERAND_BYTES, OperandType
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import ANY_RANK, Form, tensor
@@ -30,7 +30,7 @@ def _range_shape(call: Call) -> tuple[Shape, ...]:
         return ((-(-abs(last - first) // abs(step)),),)
     with np.errstate(all="ignore"):
         count = float(np.ceil(np.abs((limit - start) / delta)))
-    if not math.isfinite(count) or count > MAXIMUM_OPERAND_BYTES:
+    if not math.isfinite(count) or count > MAX_OPERAND_BYTES:
         raise BadData(f"{call.name('output')} would have {count:g} elements")
     return ((int(count),),)
 

@@ -184,9 +184,9 @@ def test_numbers_that_are_not_known_are_refused(number: int) -> None:
 
 
 def test_counts_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "MAXIMUM_OPERANDS", 3)
-    monkeypatch.setattr(wire, "MAXIMUM_OPERATIONS", 2)
-    monkeypatch.setattr(wire, "MAXIMUM_REFERENCED", 1)
+    monkeypatch.setattr(wire, "MAX_OPERANDS", 3)
+    monkeypatch.setattr(wire, "MAX_OPERATIONS", 2)
+    monkeypatch.setattr(wire, "MAX_REFERENCED", 1)
     message = types_pb2.Model()
     message.main.operands.extend(types_pb2.Operand() for _ in range(2))
     message.main.operations.extend(types_pb2.Operation() for _ in range(2))

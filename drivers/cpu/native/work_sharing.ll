@@ -1,9 +1,4 @@
-"""LLVM IR of shared calls: the owner's and the workers' side. See `step_program`."""
 
-from typing import Final
-
-#: Uses `call`, `must.stop` and `now` of the runtime, which also replaces the `$NAME$` placeholders.
-SHARING: Final = """
 ; Claims a chunk, if the word is still %word, and runs it as thread %thread. Whether there was one.
 define internal i1 @claim(ptr %slot, i64 %word, i64 %thread) {
   %less = sub i64 %word, 1
@@ -63,7 +58,7 @@ count:
   %nobody = icmp eq i32 %sleeps, 0
   br i1 %nobody, label %ran, label %wake
 wake:
-  %woken = call i64 (i64, ...) @syscall(i64 $FUTEX$, ptr %done, i32 129, i32 1)
+  %woken = call i64 (i64, ...) @syscall(i64 $FUTEX, ptr %done, i32 129, i32 1)
   br label %ran
 ran:
   ret i1 true
@@ -92,7 +87,7 @@ test:
 look:
   %wide = zext i32 %worker to i64
   %line = shl i64 %wide, 6
-  %offset = add i64 %line, $SLEEPS$
+  %offset = add i64 %line, $SLEEPS
   %p.sleeps = getelementptr i8, ptr %pool, i64 %offset
   %sleeps = load atomic i32, ptr %p.sleeps seq_cst, align 4
   %awake = icmp eq i32 %sleeps, 0
@@ -102,7 +97,7 @@ take:
   %too.late = icmp eq i32 %slept, 0
   br i1 %too.late, label %continue, label %wake
 wake:
-  %woken = call i64 (i64, ...) @syscall(i64 $FUTEX$, ptr %p.sleeps, i32 129, i32 1)
+  %woken = call i64 (i64, ...) @syscall(i64 $FUTEX, ptr %p.sleeps, i32 129, i32 1)
   br label %continue
 continue:
   %next = add i32 %worker, 1
@@ -145,9 +140,9 @@ wait:
   %is.over = icmp sge i64 %finished, %chunks
   br i1 %is.over, label %end, label %look
 look:
-  $PAUSE$
+  $PAUSE
   %looks.next = add i64 %looks, 1
-  %tired = icmp sgt i64 %looks, $OWNER_LOOKS$
+  %tired = icmp sgt i64 %looks, $OWNER_LOOKS
   br i1 %tired, label %sleep, label %again
 sleep:
   %p.sleeps = getelementptr i8, ptr %slot, i64 72
@@ -158,10 +153,10 @@ sleep:
 park:
   %expected = trunc i64 %seen to i32
   %fell.asleep = call i64 @now(ptr %time)
-  %parked = call i64 (i64, ...) @syscall(i64 $FUTEX$, ptr %done, i32 128, i32 %expected, ptr null)
+  %parked = call i64 (i64, ...) @syscall(i64 $FUTEX, ptr %done, i32 128, i32 %expected, ptr null)
   %woke = call i64 @now(ptr %time)
   %slept = sub i64 %woke, %fell.asleep
-  %long = icmp sgt i64 %slept, $LONG_SLEEP_NS$
+  %long = icmp sgt i64 %slept, $LONG_SLEEP_NS
   br i1 %long, label %avoid, label %awake
 avoid:
   call void @avoid(ptr %pool)
@@ -182,12 +177,12 @@ define internal void @avoid(ptr %pool) {
   %p.whole = getelementptr i8, ptr %pool, i64 16
   %p.next = getelementptr i8, ptr %pool, i64 20
   %next = load atomic i32, ptr %p.next monotonic, align 4
-  %few = icmp slt i32 %next, $LEAST_WHOLE$
-  %calls = select i1 %few, i32 $LEAST_WHOLE$, i32 %next
+  %few = icmp slt i32 %next, $LEAST_WHOLE
+  %calls = select i1 %few, i32 $LEAST_WHOLE, i32 %next
   store atomic i32 %calls, ptr %p.whole monotonic, align 4
   %twice = mul i32 %calls, 2
-  %many = icmp sgt i32 %twice, $MOST_WHOLE$
-  %limited = select i1 %many, i32 $MOST_WHOLE$, i32 %twice
+  %many = icmp sgt i32 %twice, $MOST_WHOLE
+  %limited = select i1 %many, i32 $MOST_WHOLE, i32 %twice
   store atomic i32 %limited, ptr %p.next monotonic, align 4
   ret void
 }
@@ -222,11 +217,11 @@ entry:
   br label %test
 test:
   %index = phi i64 [ 0, %entry ], [ %next, %other ]
-  %more = icmp ult i64 %index, $SLOT_COUNT$
+  %more = icmp ult i64 %index, $SLOT_COUNT
   br i1 %more, label %try, label %none
 try:
-  %place = mul i64 %index, $SLOT_BYTES$
-  %offset = add i64 %place, $SLOTS$
+  %place = mul i64 %index, $SLOT_BYTES
+  %offset = add i64 %place, $SLOTS
   %slot = getelementptr i8, ptr %pool, i64 %offset
   %p.owner = getelementptr i8, ptr %slot, i64 128
   %swap = cmpxchg ptr %p.owner, i32 0, i32 1 acq_rel acquire
@@ -273,11 +268,11 @@ entry:
 test:
   %index = phi i64 [ 0, %entry ], [ %next, %closed ]
   %found = phi i1 [ false, %entry ], [ %got, %closed ]
-  %more = icmp ult i64 %index, $SLOT_COUNT$
+  %more = icmp ult i64 %index, $SLOT_COUNT
   br i1 %more, label %slot, label %end
 slot:
-  %place = mul i64 %index, $SLOT_BYTES$
-  %offset = add i64 %place, $SLOTS$
+  %place = mul i64 %index, $SLOT_BYTES
+  %offset = add i64 %place, $SLOTS
   %address = getelementptr i8, ptr %pool, i64 %offset
   br label %look
 look:
@@ -303,7 +298,7 @@ define void @neurald_work(ptr %pool, i64 %worker.wide) {
 entry:
   %worker = trunc i64 %worker.wide to i32
   %line = shl i64 %worker.wide, 6
-  %offset = add i64 %line, $SLEEPS$
+  %offset = add i64 %line, $SLEEPS
   %p.sleeps = getelementptr i8, ptr %pool, i64 %offset
   %p.quit = getelementptr i8, ptr %pool, i64 4
   br label %work
@@ -312,10 +307,10 @@ work:
   %helped = call i1 @help(ptr %pool, i32 %worker, i1 false)
   %more = add i64 %looks, 1
   %counted = select i1 %helped, i64 0, i64 %more
-  %tired = icmp sgt i64 %counted, $WORKER_LOOKS$
+  %tired = icmp sgt i64 %counted, $WORKER_LOOKS
   br i1 %tired, label %sleep, label %rest
 rest:
-  $PAUSE$
+  $PAUSE
   br label %work
 sleep:
   %awake.before = atomicrmw xchg ptr %p.sleeps, i32 1 seq_cst
@@ -326,7 +321,7 @@ last.look:
   %missed = call i1 @help(ptr %pool, i32 %worker, i1 true)
   br i1 %missed, label %awake, label %park
 park:
-  %parked = call i64 (i64, ...) @syscall(i64 $FUTEX$, ptr %p.sleeps, i32 128, i32 1, ptr null)
+  %parked = call i64 (i64, ...) @syscall(i64 $FUTEX, ptr %p.sleeps, i32 128, i32 1, ptr null)
   br label %awake
 awake:
   %slept = atomicrmw xchg ptr %p.sleeps, i32 0 seq_cst
@@ -334,4 +329,3 @@ awake:
 leave:
   ret void
 }
-"""
