@@ -40,9 +40,7 @@ def evaluate(model: Model) -> list[Array]:
             for index, shape in zip(operation.outputs, shapes, strict=True):
                 spent += byte_size(graph.operands[index].type, shape)
             if spent > _MAX_BYTES:
-                raise UnsupportedFeature(
-                    f"initial values of more than {_MAX_BYTES} bytes are not computed"
-                )
+                raise UnsupportedFeature(f"initial values of more than {_MAX_BYTES} bytes are not computed")
             results = definition.reference(call)
         except UnknownValue as error:
             raise UnsupportedFeature(

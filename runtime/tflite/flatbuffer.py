@@ -31,11 +31,11 @@ FLOAT32 = NumberFormat("<f")
 _VTABLE_HEADER = NumberFormat("<HH")
 
 #: Maximum number of tables to visit, as in the format's own verifier.
-MAXIMUM_TABLES = 1_000_000
+MAX_TABLES = 1_000_000
 #: Maximum number of bytes of vectors and strings to read: a factor of the file size, and an upper
 #: limit.
-_READS_PER_BYTE = 4
-_MAXIMUM_READ_BYTES = 1 << 27
+_MAX_READS_PER_BYTE = 4
+_MAX_READ_BYTES = 1 << 27
 
 
 class Flatbuffer:
@@ -59,8 +59,8 @@ class Flatbuffer:
         found = bytes(data[4:8])
         if found != identifier:
             raise BadData(f"the file has the identifier {found!r}; {identifier!r} is expected")
-        self._bytes_left = min(_READS_PER_BYTE * self.size, _MAXIMUM_READ_BYTES)
-        self._tables_left = MAXIMUM_TABLES
+        self._bytes_left = min(_MAX_READS_PER_BYTE * self.size, _MAX_READ_BYTES)
+        self._tables_left = MAX_TABLES
 
     @property
     def root(self) -> "Table":
@@ -98,7 +98,7 @@ class Flatbuffer:
         """Charges a table that is about to be read to the budget."""
         self._tables_left -= 1
         if self._tables_left < 0:
-            raise BadData(f"the file has more than {MAXIMUM_TABLES} tables")
+            raise BadData(f"the file has more than {MAX_TABLES} tables")
 
 
 class Table:

@@ -22,8 +22,8 @@ _FORMATS = {
 }
 _FORMATS[_BOOLEAN] = _FORMATS[_UNSIGNED]
 #: More keys than any operator has options.
-_MAXIMUM_KEYS = 1000
-_MAXIMUM_KEY_BYTES = 200
+_MAX_KEYS = 1000
+_MAX_KEY_BYTES = 200
 
 OptionValue = int | float | bool
 
@@ -63,8 +63,8 @@ class FlexMap:
     def _read(self, place: int, width: int) -> dict[str, OptionValue | None]:
         """Reads the map at `place`; values that are not numbers become None."""
         count = self._unsigned(place - width, width)
-        if count > _MAXIMUM_KEYS:
-            raise BadData(f"options have {count} keys; at most {_MAXIMUM_KEYS} are expected")
+        if count > _MAX_KEYS:
+            raise BadData(f"options have {count} keys; at most {_MAX_KEYS} are expected")
         keys = self._follow(place - 3 * width, width)
         key_width = self._unsigned(place - 2 * width, width)
         if key_width not in (1, 2, 4, 8):
@@ -79,7 +79,7 @@ class FlexMap:
 
     def _key(self, place: int) -> str:
         self._bytes(place, 1)
-        name, end, _ = self._data[place : place + _MAXIMUM_KEY_BYTES].partition(b"\0")
+        name, end, _ = self._data[place : place + _MAX_KEY_BYTES].partition(b"\0")
         if not end:
             raise BadData("a key of options is too long")
         return name.decode("utf-8", "replace")

@@ -51,12 +51,12 @@ from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 from neurald.runtime.tflite.unpacking import Unpacking
 
 #: Maximum call depth of subgraphs.
-_MAXIMUM_DEPTH = 32
+_MAX_DEPTH = 32
 #: Maximum number of converted operators; those of subgraphs count once per kind of arguments.
-_MAXIMUM_LOWERED = 4 * MAX_OPERATIONS
+_MAX_LEGALIZED = 4 * MAX_OPERATIONS
 
 #: Maximum total size of a model's variables.
-_MAXIMUM_STATE_BYTES = 1 << 30
+_MAX_STATE_BYTES = 1 << 30
 
 _EMPTY = Subgraph(operands=(), operations=(), inputs=(), outputs=())
 
@@ -137,7 +137,7 @@ class Importer:
             BadData: it is damaged, or is part of its own decomposition.
         """
         if index not in self._subgraphs:
-            if index in self._expanding or len(self._expanding) >= _MAXIMUM_DEPTH:
+            if index in self._expanding or len(self._expanding) >= _MAX_DEPTH:
                 raise BadData(f"subgraph {index} is part of its own decomposition, or lies too deep")
             self._expanding.add(index)
             scope = f"subgraph {index}, " if self._subgraphs or self._expanding - {index} else ""
@@ -164,7 +164,7 @@ class Importer:
     def _enter(self, index: int) -> None:
         if index in self._calling:
             raise BadData(f"subgraph {index} calls itself")
-        if len(self._calling) >= _MAXIMUM_DEPTH:
+        if len(self._calling) >= _MAX_DEPTH:
             raise BadData(f"subgraphs call each other {len(self._calling)} deep; no deeper is supported")
         self._calling.append(index)
 
@@ -238,10 +238,8 @@ class Importer:
             if value is not None:
                 return value
         size = byte_size(operand.type, tensor.shape) + sum(v.nbytes for v in self._initial.values())
-        if size > _MAXIMUM_STATE_BYTES:
-            raise BadData(
-                f"{tensor}: variables of {size} bytes; at most {_MAXIMUM_STATE_BYTES} are supported"
-            )
+        if size > _MAX_STATE_BYTES:
+            raise BadData(f"{tensor}: variables of {size} bytes; at most {_MAX_STATE_BYTES} are supported")
         if operand.type is OperandType.TENSOR_STRING:
             return np.full(tensor.shape, b"", object)
         number = operand.zero_point if tensor.type == TensorType.INT8 else 0
@@ -422,7 +420,7 @@ class Importer:
             UnsupportedFeature: for one or more operators, as listed in `problems`.
         """
         self._lowered += len(source.operators)
-        if self._lowered > _MAXIMUM_LOWERED or len(source.operators) > MAX_OPERATIONS:
+        if self._lowered > _MAX_LEGALIZED or len(source.operators) > MAX_OPERATIONS:
             raise BadData(f"{self._lowered} operators; at most {MAX_OPERATIONS} are supported")
         before = len(self.problems)
         for operator in source.operators:

@@ -11,7 +11,7 @@ from neurald.hal.model.types import Dimensions, Lifetime, Operand, OperandType, 
 from neurald.runtime.tflite.operands import UnsupportedFeature
 
 #: Maximum total size of the zeros for omitted biases.
-_MAXIMUM_ZEROS_BYTES = 1 << 26
+_MAX_ZEROS_BYTES = 1 << 26
 
 
 class OperandTable:
@@ -166,7 +166,7 @@ class OperandTable:
         """
         size_bytes = byte_size(operand_type, (length,))
         if size_bytes not in self._zeros:
-            if sum(self._zeros) + size_bytes > _MAXIMUM_ZEROS_BYTES:
+            if sum(self._zeros) + size_bytes > _MAX_ZEROS_BYTES:
                 raise UnsupportedFeature(
                     f"a bias of {length} zeros would have to be added, which is too large"
                 )

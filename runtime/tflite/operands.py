@@ -13,7 +13,7 @@ from neurald.hal.model.types import (
     OperandType,
     byte_size,
 )
-from neurald.hal.operations.machinery.signature import MAXIMUM_RANK
+from neurald.hal.operations.machinery.signature import MAX_RANK
 from neurald.hal.validation.model_rules import validate_operand_type
 from neurald.runtime.tflite.schema import INT2, UINT4, Quantization, Tensor
 from neurald.runtime.tflite.schema_enums import TensorType
@@ -138,10 +138,8 @@ def to_operand(tensor: Tensor, dimensions: Dimensions, lifetime: Lifetime) -> Op
     if tensor.sparsity is not None and (tensor.data is None or tensor.type == TensorType.STRING):
         what = "strings" if tensor.data is not None else "no constant"
         raise UnsupportedFeature(f"{tensor} is sparse and {what}, which is not supported")
-    if len(tensor.shape) > MAXIMUM_RANK:
-        raise UnsupportedFeature(
-            f"{tensor} has rank {len(tensor.shape)}; at most {MAXIMUM_RANK} is supported"
-        )
+    if len(tensor.shape) > MAX_RANK:
+        raise UnsupportedFeature(f"{tensor} has rank {len(tensor.shape)}; at most {MAX_RANK} is supported")
     operand_type, quantization = _type(tensor)
     location = None
     if tensor.data is not None:

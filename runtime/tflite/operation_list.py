@@ -10,14 +10,14 @@ from neurald.hal.model.types import Dimensions, Lifetime, Operand, Operation, ar
 from neurald.hal.operations import DEFINITIONS, WIDER
 from neurald.hal.operations.machinery.call import Array, Call, Shape, UnknownValue
 from neurald.hal.operations.machinery.definition import Definition
-from neurald.hal.operations.machinery.signature import MAXIMUM_RANK, Binding
+from neurald.hal.operations.machinery.signature import MAX_RANK, Binding
 from neurald.hal.validation.shape_inference import declared_shape
 from neurald.runtime.tflite.import_context import ImportContext
 from neurald.runtime.tflite.operand_table import OperandTable
 from neurald.runtime.tflite.operands import UnsupportedFeature
 
 #: Maximum total size of the inputs of an operation that is folded while loading.
-_MAXIMUM_FOLDED_BYTES = 1 << 16
+_MAX_FOLDED_BYTES = 1 << 16
 
 
 class OperationList(OperandTable):
@@ -122,7 +122,7 @@ class OperationList(OperandTable):
             )
             or not all(_is_short(operand) for operand in outputs)
             or not all(operand.lifetime is Lifetime.TEMPORARY_VARIABLE for operand in outputs)
-            or not sum(map(_size_bytes, inputs)) <= _MAXIMUM_FOLDED_BYTES
+            or not sum(map(_size_bytes, inputs)) <= _MAX_FOLDED_BYTES
         ):
             return False
         definition = DEFINITIONS[operation.type]
@@ -209,7 +209,7 @@ def _is_short(operand: Operand) -> bool:
     return (
         operand.dimensions is not None
         and operand.is_fully_specified
-        and math.prod(operand.dimensions) <= MAXIMUM_RANK
+        and math.prod(operand.dimensions) <= MAX_RANK
     )
 
 

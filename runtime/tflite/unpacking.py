@@ -22,7 +22,7 @@ from neurald.runtime.tflite.schema import UINT4, Tensor
 from neurald.runtime.tflite.schema_enums import DimensionType, SparseIndexVector
 
 #: Maximum total size of unpacked constants: a factor of the file size, and a fixed allowance.
-_BYTES_PER_BYTE = 4
+_MAX_EXPANSION = 4
 _SPARE_BYTES = 1 << 20
 
 #: Types for DENSIFY, which only moves elements, so only their size matters.
@@ -59,7 +59,7 @@ class Unpacking:
 
     def __init__(self, data: memoryview) -> None:
         self._data = data
-        self._bytes_left = _BYTES_PER_BYTE * data.nbytes + _SPARE_BYTES
+        self._bytes_left = _MAX_EXPANSION * data.nbytes + _SPARE_BYTES
 
     def unpack(self, tensor: Tensor, operand_type: OperandType) -> Array:
         """Unpacks a constant to the format of an operand of that type.
@@ -76,7 +76,7 @@ class Unpacking:
         if self._bytes_left < 0:
             raise UnsupportedFeature(
                 f"{tensor} of shape {list(tensor.shape)} is stored in {length} bytes; with it the file's constants become "
-                f"more than {_BYTES_PER_BYTE} times as large as the file"
+                f"more than {_MAX_EXPANSION} times as large as the file"
             )
         stored = np.frombuffer(self._data[offset : offset + length], np.uint8)
         is_real = is_dequantized(tensor, operand_type)

@@ -6,8 +6,8 @@ from neurald.hal.operations.arithmetic.quantized import round_away
 from neurald.hal.operations.machinery.call import Array
 
 #: No quantised input has a larger magnitude.
-LARGEST = 128
-_SYMMETRIC_LARGEST = 127
+MAX_QUANTIZED_MAGNITUDE = 128
+_MAX_SYMMETRIC = 127
 _LOW, _HIGH = -128, 127
 
 
@@ -32,10 +32,10 @@ def quantize_rows(rows: Array, *, asymmetric: bool) -> tuple[Array, Array, Array
         else:
             largest = np.maximum(-low, high).astype(np.float32)
             is_zero = largest == 0
-            scales = np.where(is_zero, np.float32(1), largest / np.float32(_SYMMETRIC_LARGEST))
+            scales = np.where(is_zero, np.float32(1), largest / np.float32(_MAX_SYMMETRIC))
             zero_points = np.zeros(len(rows), np.int64)
-            stored = rows * np.where(is_zero, 0, np.float32(_SYMMETRIC_LARGEST) / largest)[:, np.newaxis]
-            least = -_SYMMETRIC_LARGEST
+            stored = rows * np.where(is_zero, 0, np.float32(_MAX_SYMMETRIC) / largest)[:, np.newaxis]
+            least = -_MAX_SYMMETRIC
         stored = np.clip(round_away(stored.astype(np.float64)), least, _HIGH)
     # What is not a number has no place in a range; 0 is as good as any.
     return np.nan_to_num(stored).astype(np.int8), scales, zero_points

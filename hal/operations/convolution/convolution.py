@@ -5,8 +5,8 @@ import numpy as np
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.convolution.weighted_sum import (
+    MAX_SIGNED_MAGNITUDE,
     ROWS,
-    SIGNED_LARGEST,
     Writer,
     bias_scale,
     channel_scales,
@@ -132,7 +132,7 @@ def _reference(call: Call) -> tuple[Array, ...]:
     channels = shape[3]
     values, zero_point = signed(call)
     values = to_nhwc(values) if is_nchw(call) else values
-    matrix = weights(call, (1, 2, 3), SIGNED_LARGEST).reshape(channels, -1)
+    matrix = weights(call, (1, 2, 3), MAX_SIGNED_MAGNITUDE).reshape(channels, -1)
     # The zero point is subtracted from the sums instead of the inputs, which is less work.
     zero_offset = -zero_point * (matrix @ np.ones_like(matrix[0])).astype(np.int64) if zero_point else None
     write = output_writer(call, zero_offset)

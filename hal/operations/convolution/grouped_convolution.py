@@ -9,6 +9,7 @@ from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.convolution.weighted_sum import (
+    MAX_CENTRED_MAGNITUDE,
     ROWS,
     bias_scale,
     channel_scales,
@@ -36,8 +37,6 @@ from neurald.hal.operations.machinery.signature import Form, Parameter, scalar, 
 
 #: Sums per block, so that they stay in the cache.
 _BLOCK = 1 << 16
-#: Largest magnitude of a quantised input minus its zero point.
-_LARGEST = 255
 
 
 def _form(padding: tuple[Parameter, ...]) -> Form:
@@ -106,7 +105,7 @@ def _reference(call: Call) -> tuple[Array, ...]:
     channels, groups = shape[3], call.scalar("groups")
     values = call.array("input")
     values = to_nhwc(values) if is_nchw(call) else values
-    filter_ = weights(call, (1, 2, 3), _LARGEST)
+    filter_ = weights(call, (1, 2, 3), MAX_CENTRED_MAGNITUDE)
     zero_point = filter_.dtype.type(call.operand("input").zero_point)
     # (groups, height, width, depth, channels of a group)
     taps = np.moveaxis(filter_.reshape(groups, -1, *filter_.shape[1:]), 1, 4)

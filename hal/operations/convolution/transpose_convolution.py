@@ -9,6 +9,7 @@ from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FeatureLevel, OperandType, PaddingScheme
 from neurald.hal.operations.convolution.weighted_sum import (
+    MAX_CENTRED_MAGNITUDE,
     ROWS,
     Writer,
     bias_scale,
@@ -33,9 +34,6 @@ from neurald.hal.operations.convolution.windowing import (
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import Form, Parameter, scalar, tensor
-
-#: Largest magnitude of a quantised input minus its zero point.
-_LARGEST = 255
 
 _AXES = ("height", "width")
 #: The padding after the image may be negative: this extends the output within a stride.
@@ -182,7 +180,7 @@ def _reference(call: Call) -> tuple[Array, ...]:
     values = call.array("input")
     values = to_nhwc(values) if is_nchw(call) else values
     output = np.empty(shape, call.operand("output").type.dtype)
-    zero_point, filter_ = call.operand("input").zero_point, weights(call, (1, 2, 3), _LARGEST)
+    zero_point, filter_ = call.operand("input").zero_point, weights(call, (1, 2, 3), MAX_CENTRED_MAGNITUDE)
     convolve(values, zero_point, filter_, place, output_writer(call), output)
     return (from_nhwc(output) if is_nchw(call) else output,)
 

@@ -67,12 +67,14 @@ ROWS = (
     ),
 )
 
+#: Largest magnitude of an 8-bit input minus its zero point.
+MAX_CENTRED_MAGNITUDE = 255
 #: Largest magnitude of a `signed` input.
-SIGNED_LARGEST = 128
+MAX_SIGNED_MAGNITUDE = 128
 #: Maximum relative deviation of a bias scale from the product of the input and filter scales.
 _SCALE_TOLERANCE = 1e-6
 #: Integers up to this are exact in float32.
-_EXACT_FLOAT32 = 1 << 24
+MAX_EXACT_FLOAT32 = 1 << 24
 
 #: Writes outputs from sums: (sums, out), both of shape (n, channels) and contiguous. May overwrite
 #: the sums.
@@ -169,7 +171,7 @@ def expect_bias(call: Call, channels: int) -> None:
 def signed(call: Call) -> tuple[Array, int]:
     """Returns the input and its zero point.
 
-    8-bit inputs as int8, with magnitudes up to `SIGNED_LARGEST`.
+    8-bit inputs as int8, with magnitudes up to `MAX_SIGNED_MAGNITUDE`.
     """
     values, operand = call.array("input"), call.operand("input")
     if operand.type is OperandType.TENSOR_QUANT8_ASYMM:
@@ -197,9 +199,9 @@ def weights(call: Call, summed: tuple[int, ...], largest: int) -> Array:
     terms = math.prod(values.shape[axis] for axis in summed)
     # The bound from the types is checked first, because it costs nothing.
     bound = largest * terms * max(high - filter_.zero_point, filter_.zero_point - low)
-    if bound > _EXACT_FLOAT32:
+    if bound > MAX_EXACT_FLOAT32:
         bound = largest * int(np.abs(values).sum(axis=summed).max())
-    return values if bound <= _EXACT_FLOAT32 else values.astype(np.float64)
+    return values if bound <= MAX_EXACT_FLOAT32 else values.astype(np.float64)
 
 
 def output_writer(

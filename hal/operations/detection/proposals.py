@@ -28,7 +28,7 @@ from neurald.hal.operations.machinery.signature import Form, Row, scalar, tensor
 _NCHW = scalar("nchw", OperandType.BOOL, level=FeatureLevel.LEVEL_3)
 
 #: Maximum distance of a keypoint from the element with the highest score, in elements.
-FARTHEST = np.float32(1.5)
+MAX_KEYPOINT_OFFSET = np.float32(1.5)
 
 
 def _proposal_rows() -> tuple[Row, ...]:
@@ -167,7 +167,7 @@ def _refine(around: Array, tolerance: np.float32) -> tuple[Array, Array, Array]:
     determinant = np.where(is_flat, np.float32(1), determinant)
     right, down = (xy * slope_y - yy * slope_x) / determinant, (xy * slope_x - xx * slope_y) / determinant
     longest = np.maximum(np.abs(right), np.abs(down))
-    cut = np.where(longest > FARTHEST, FARTHEST / longest, np.float32(1))
+    cut = np.where(longest > MAX_KEYPOINT_OFFSET, MAX_KEYPOINT_OFFSET / longest, np.float32(1))
     right, down = (np.where(is_flat, np.float32(0), way * cut) for way in (right, down))
     curve = (xx * right + xy * down) * right + (xy * right + yy * down) * down
     return right, down, center + slope_x * right + slope_y * down + curve / 2

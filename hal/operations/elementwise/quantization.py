@@ -8,7 +8,7 @@ from neurald.hal.operations.arithmetic.quantized import round_away, saturate
 from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import shape_of_input
-from neurald.hal.operations.machinery.signature import MAXIMUM_RANK, Form, row, tensor
+from neurald.hal.operations.machinery.signature import MAX_RANK, Form, row, tensor
 
 _FLOATS = (OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16)
 
@@ -65,7 +65,7 @@ _DEQUANTIZE_ROWS = (
 DEFINITIONS = (
     Definition(
         type=OperationType.QUANTIZE,
-        forms=(_form(MAXIMUM_RANK),),
+        forms=(_form(MAX_RANK),),
         rows=_QUANTIZE_ROWS,
         shape=shape_of_input,
         reference=_quantize,

@@ -14,7 +14,7 @@ from neurald.hal.model.types import (
     byte_size,
 )
 from neurald.hal.operations.machinery.call import Array, Call, Shape, UnknownValue
-from neurald.hal.operations.machinery.signature import MAXIMUM_RANK, Binding, Form, Row, bind
+from neurald.hal.operations.machinery.signature import MAX_RANK, Binding, Form, Row, bind
 
 Check = Callable[[Call], None]
 
@@ -88,8 +88,8 @@ class Definition:
         ]
         for (name, place, kind), shape in zip(outputs, shapes, strict=True):
             what = f"{place} ({name} of {self.type.name})"
-            if len(shape) > MAXIMUM_RANK:
-                raise BadData(f"{what} would have rank {len(shape)}; at most {MAXIMUM_RANK} is allowed")
+            if len(shape) > MAX_RANK:
+                raise BadData(f"{what} would have rank {len(shape)}; at most {MAX_RANK} is allowed")
             # NumPy rejects a shape whose other dimensions are too large, even if one of them is 0.
             if byte_size(kind, tuple(max(1, d) for d in shape)) > MAX_OPERAND_BYTES:
                 raise BadData(f"{what} would have shape {list(shape)}, more than 2^32 - 1 bytes")

@@ -15,9 +15,9 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FeatureLevel, Lifetime, Operand, OperandType, Operation
 
 #: Maximum rank of any operand. Android NN sets no limit, and its conformance tests use up to 10.
-MAXIMUM_RANK = 16
+MAX_RANK = 16
 #: The ranks of a tensor without restriction.
-ANY_RANK = (0, MAXIMUM_RANK)
+ANY_RANK = (0, MAX_RANK)
 
 Scalar = int | float | bool
 TypeRow = Mapping[str, OperandType]
@@ -39,7 +39,7 @@ class Parameter:
 
     name: str
     types: str | frozenset[OperandType]
-    ranks: tuple[int, int] = (1, MAXIMUM_RANK)
+    ranks: tuple[int, int] = (1, MAX_RANK)
     optional: bool = False
     default: Scalar | None = None
     constant: bool = False
@@ -60,7 +60,7 @@ def tensor(
     name: str,
     types: str | OperandType = "T",
     *,
-    rank: int | tuple[int, int] = (1, MAXIMUM_RANK),
+    rank: int | tuple[int, int] = (1, MAX_RANK),
     optional: bool = False,
     constant: bool = False,
     variadic: bool = False,

@@ -18,7 +18,7 @@ from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import same_scale
-from neurald.hal.operations.machinery.signature import MAXIMUM_RANK, Form, row, tensor
+from neurald.hal.operations.machinery.signature import MAX_RANK, Form, row, tensor
 
 _DENSE, _SPARSE = 0, 1
 
@@ -72,10 +72,10 @@ def _levels(call: Call) -> list[tuple[int, int]]:
         raise BadData(
             f"{call.name('order')} has {len(order)} elements; {given}, one for each level, are expected"
         )
-    if not 1 <= rank <= MAXIMUM_RANK:
+    if not 1 <= rank <= MAX_RANK:
         raise BadData(
             f"{call.name('block_map')} has {len(block_map)} of the {len(order)} dimensions; so many that from 1 to "
-            f"{MAXIMUM_RANK} remain are expected"
+            f"{MAX_RANK} remain are expected"
         )
     if sorted(order[:rank]) != list(range(rank)) or sorted(order[rank:]) != list(range(rank, len(order))):
         raise BadData(
@@ -185,7 +185,7 @@ def _reference(call: Call) -> tuple[Array, ...]:
 DEFINITIONS = (
     Definition(
         type=OperationType.DENSIFY,
-        forms=tuple(_form(levels) for levels in range(1, 2 * MAXIMUM_RANK + 1)),
+        forms=tuple(_form(levels) for levels in range(1, 2 * MAX_RANK + 1)),
         rows=tuple(row(FeatureLevel.EXPERIMENTAL, T=operand_type) for operand_type in _TYPES),
         checks=(same_scale("input"),),
         shape=_shape,

@@ -15,12 +15,12 @@ from neurald.hal.operations.arithmetic.farmhash import fingerprint64
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import data_rows, resolve_axis, same_scale
-from neurald.hal.operations.machinery.signature import MAXIMUM_RANK, Form, Parameter, row, scalar, tensor
+from neurald.hal.operations.machinery.signature import MAX_RANK, Form, Parameter, row, scalar, tensor
 
 #: Bytes of keys that are hashed at a time.
 _KEYS_BYTES = 1 << 20
 #: Maximum bits of a LSH_PROJECTION signature, including the index of the hash function.
-_SIGNATURE_BITS = 32
+_MAX_SIGNATURE_BITS = 32
 
 
 class Projection(IntEnum):
@@ -130,10 +130,10 @@ def _projection_shape(call: Call) -> tuple[Shape, ...]:
     """
     kind, (functions, bits) = _projection(call), call.shape("hash")
     number = max(0, functions - 1).bit_length() if kind is Projection.SPARSE else 0
-    if bits + number > _SIGNATURE_BITS:
+    if bits + number > _MAX_SIGNATURE_BITS:
         raise BadData(
             f"{call.name('hash')} has shape {[functions, bits]}: signatures of {bits + number} bits; "
-            f"at most {_SIGNATURE_BITS} are allowed"
+            f"at most {_MAX_SIGNATURE_BITS} are allowed"
         )
     if call.has("weight") and call.shape("weight") != call.shape("input")[:1]:
         raise BadData(
@@ -194,9 +194,9 @@ DEFINITIONS = (
                 inputs=(
                     tensor("values"),
                     scalar("axis"),
-                    tensor("indices", OperandType.TENSOR_INT32, rank=(0, MAXIMUM_RANK)),
+                    tensor("indices", OperandType.TENSOR_INT32, rank=(0, MAX_RANK)),
                 ),
-                outputs=(tensor("output", rank=(0, MAXIMUM_RANK)),),
+                outputs=(tensor("output", rank=(0, MAX_RANK)),),
             ),
         ),
         rows=data_rows(FeatureLevel.LEVEL_3, quant8=FeatureLevel.LEVEL_3, int32=FeatureLevel.LEVEL_3),
@@ -210,9 +210,9 @@ DEFINITIONS = (
             Form(
                 inputs=(
                     tensor("lookups", OperandType.TENSOR_INT32, rank=1),
-                    tensor("values", rank=(2, MAXIMUM_RANK)),
+                    tensor("values", rank=(2, MAX_RANK)),
                 ),
-                outputs=(tensor("output", rank=(2, MAXIMUM_RANK)),),
+                outputs=(tensor("output", rank=(2, MAX_RANK)),),
             ),
         ),
         rows=(

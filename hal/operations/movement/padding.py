@@ -13,7 +13,7 @@ from neurald.hal.operations.machinery.arguments import integers
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import data_rows, same_scale
-from neurald.hal.operations.machinery.signature import MAXIMUM_RANK, Form, Parameter, row, scalar, tensor
+from neurald.hal.operations.machinery.signature import MAX_RANK, Form, Parameter, row, scalar, tensor
 
 #: Elements before and after, along one dimension.
 Pair = tuple[int, int]
@@ -148,7 +148,7 @@ DEFINITIONS = (
     ),
     Definition(
         type=OperationType.MIRROR_PAD,
-        forms=(_form(MAXIMUM_RANK, scalar("mode")),),
+        forms=(_form(MAX_RANK, scalar("mode")),),
         rows=_MIRROR_ROWS,
         checks=(same_scale("input"),),
         shape=_mirror_shape,

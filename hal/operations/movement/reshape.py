@@ -8,7 +8,7 @@ from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import data_rows, resolve_axes, same_scale
-from neurald.hal.operations.machinery.signature import MAXIMUM_RANK, Form, tensor
+from neurald.hal.operations.machinery.signature import MAX_RANK, Form, tensor
 
 _RANKS = (0, 4)
 
@@ -20,8 +20,8 @@ def _reshape(call: Call) -> tuple[Shape, ...]:
     """
     shape = call.shape("input")
     (rank,), name = call.shape("shape"), call.name("shape")
-    if rank > MAXIMUM_RANK:
-        raise BadData(f"{name} has {rank} lengths; at most {MAXIMUM_RANK} are allowed")
+    if rank > MAX_RANK:
+        raise BadData(f"{name} has {rank} lengths; at most {MAX_RANK} are allowed")
     target = call.array("shape").tolist()
     if min(target, default=0) < -1 or target.count(-1) > 1:
         raise BadData(f"{name} is {target}; lengths from 0, and -1 at most once, are expected")

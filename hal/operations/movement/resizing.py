@@ -29,7 +29,7 @@ FLAGS = (
     scalar("half_pixel_centers", OperandType.BOOL, default=False, level=FeatureLevel.LEVEL_4),
 )
 
-_LONGEST = 2**31 - 1
+_MAX_LENGTH = 2**31 - 1
 
 
 def _forms(nchw: Parameter) -> tuple[Form, ...]:
@@ -57,7 +57,7 @@ def _length(call: Call, along: str, length: int) -> int:
     scale = call.scalar(f"{along}_scale")
     with np.errstate(over="ignore"):
         product = float(np.float32(length) * np.float32(scale))
-    if not 1 <= product <= _LONGEST:
+    if not 1 <= product <= _MAX_LENGTH:
         raise BadData(
             f"{call.name(f'{along}_scale')} is {scale:g}; {along} {length} becomes {product:g} then"
         )

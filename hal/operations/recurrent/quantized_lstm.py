@@ -28,6 +28,8 @@ from neurald.hal.operations.recurrent.lstm import (
 )
 from neurald.hal.operations.recurrent.quantized_lstm_cell import (
     GATE_SCALE,
+    LOG2_TOLERANCE,
+    MAX_CELL_BITS,
     UNIT_SCALE,
     Multiplier,
     QuantizedGate,
@@ -38,11 +40,6 @@ from neurald.hal.operations.recurrent.quantized_lstm_cell import (
 )
 from neurald.hal.operations.recurrent.recurrent import expect_elements, expect_shapes, is_given
 
-#: Tolerance for the logarithm of a power of two.
-_LOG2_TOLERANCE = 1e-3
-#: Maximum number of integer bits of a cell state.
-_MAXIMUM_CELL_BITS = 6
-
 
 def _cell_bits(call: Call) -> int:
     """Returns the number of integer bits of the cell state.
@@ -52,7 +49,7 @@ def _cell_bits(call: Call) -> int:
     """
     scale = call.operand("cell_state_in").scale
     exponent = math.log2(scale)
-    if abs(exponent - round(exponent)) >= _LOG2_TOLERANCE:
+    if abs(exponent - round(exponent)) >= LOG2_TOLERANCE:
         raise BadData(f"{call.name('cell_state_in')} has scale {scale:g}; a power of two is expected")
     return 15 + round(exponent)
 
@@ -76,10 +73,10 @@ def _same_scales(call: Call, outputs: Mapping[str, str]) -> None:
 def _state_scales(call: Call) -> None:
     """Checks that states keep their scales, and that `tanh16` supports the cell state's."""
     bits = _cell_bits(call)
-    if not 0 <= bits <= _MAXIMUM_CELL_BITS:
+    if not 0 <= bits <= MAX_CELL_BITS:
         raise BadData(
             f"{call.name('cell_state_in')} has scale 2^{bits - 15}; "
-            f"one from 2^-15 to 2^{_MAXIMUM_CELL_BITS - 15} is expected"
+            f"one from 2^-15 to 2^{MAX_CELL_BITS - 15} is expected"
         )
     _same_scales(
         call,

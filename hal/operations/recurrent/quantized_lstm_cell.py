@@ -31,8 +31,12 @@ _INT16, _INT32 = np.iinfo(np.int16), np.iinfo(np.int32)
 NORM_BITS = 10
 #: Fraction bits of a variance.
 VARIANCE_BITS = 20
+#: Tolerance for the logarithm of a power of two.
+LOG2_TOLERANCE = 1e-3
+#: Maximum number of integer bits of a cell state.
+MAX_CELL_BITS = 6
 #: Largest left shift of a multiplier.
-_LARGEST_EXPONENT = 30
+_MAX_EXPONENT = 30
 
 Multiplier = tuple[int, int]
 
@@ -218,7 +222,7 @@ def normalize_rows16(values: Array, norm: ScaledWeights, bias: Array, variance_g
 def norm_multiplier(norm: ScaledWeights) -> Multiplier:
     """Returns the multiplier from the scale of a norm's weights to 3 integer bits."""
     mantissa, exponent = norm.multiplier
-    return mantissa, min(exponent - round(math.log2(GATE_SCALE)), _LARGEST_EXPONENT)
+    return mantissa, min(exponent - round(math.log2(GATE_SCALE)), _MAX_EXPONENT)
 
 
 def _truncated(dividends: Array, divisor: int) -> Array:

@@ -1,7 +1,7 @@
 """Random numbers."""
 
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.operations.machinery.signature import MAXIMUM_RANK
+from neurald.hal.operations.machinery.signature import MAX_RANK
 from neurald.runtime.tflite.flatbuffer import INT8
 from neurald.runtime.tflite.legalization.machinery.rule import (
     Legalization,
@@ -44,8 +44,8 @@ def bit_generator(graph: SubgraphBuilder, operator: Operator, _: Options) -> Non
     """STABLEHLO_RNG_BIT_GENERATOR: the file states the shape of the second output."""
     options = stablehlo_options(operator, BuiltinOptions2.StablehloRngBitGeneratorOptions)
     shape, algorithm = graph.shape_in_file(operator, 1), graph.int32(options.integer(0, INT8))
-    if len(shape) > MAXIMUM_RANK:
-        raise UnsupportedFeature(f"its output has rank {len(shape)}; at most {MAXIMUM_RANK} is supported")
+    if len(shape) > MAX_RANK:
+        raise UnsupportedFeature(f"its output has rank {len(shape)}; at most {MAX_RANK} is supported")
     results = graph.output(operator, 0), graph.output(operator, 1)
     inputs = graph.input(operator), graph.vector(shape), algorithm
     graph.emit(OperationType.TFLITE_STABLEHLO_RNG_BIT_GENERATOR, inputs, results)

@@ -24,7 +24,7 @@ from neurald.hal.operations.machinery.call import Call
 Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Largest exponent of a multiplier with a single rounding.
-_LARGEST_EXPONENT_ONCE = 15
+_MAX_EXPONENT_ONCE = 15
 
 _LIMITS: dict[FusedActivation, tuple[float | None, float | None]] = {
     FusedActivation.NONE: (None, None),
@@ -121,7 +121,7 @@ class Rescaling:
         mantissas, exponents = quantize_multipliers(reals)
         if rounding is Rounding.SHORT:
             mantissas = short_mantissas(mantissas)
-        if rounding in (Rounding.ONCE, Rounding.SHORT) and exponents.max() > _LARGEST_EXPONENT_ONCE:
+        if rounding in (Rounding.ONCE, Rounding.SHORT) and exponents.max() > _MAX_EXPONENT_ONCE:
             raise Unsupported(
                 f"a requantisation multiplier of {reals.max():g} is too large for single rounding"
             )

@@ -24,14 +24,14 @@ from neurald.drivers.compiler.ir.graph import Pair, inside
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.hal.operations.arithmetic.row_quantization import LARGEST
+from neurald.hal.operations.arithmetic.row_quantization import MAX_QUANTIZED_MAGNITUDE
 
 #: Positions before and after the values, along dimensions 1 and 2.
 Padding: TypeAlias = tuple[Pair, Pair]
 
 NO_PADDING: Padding = ((0, 0), (0, 0))
 _LOW, _HIGH = -128, 127
-_LARGEST_INT32 = (1 << 31) - 1
+_MAX_INT32 = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +148,11 @@ def _zero_point(limits: Value, scales: Value, row: Expression) -> Expression:
 
 def sum_type(terms: int) -> Scalar:
     """Returns the type for sums of `terms` products of quantised floats and weights."""
-    return Scalar.INT32 if 2 * LARGEST * LARGEST * terms <= _LARGEST_INT32 else Scalar.INT64
+    return (
+        Scalar.INT32
+        if 2 * MAX_QUANTIZED_MAGNITUDE * MAX_QUANTIZED_MAGNITUDE * terms <= _MAX_INT32
+        else Scalar.INT64
+    )
 
 
 def centred(builder: Builder, sums: Value, rows: QuantizedRows, weights: Value, channels: int) -> Value:

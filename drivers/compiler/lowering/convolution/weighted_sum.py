@@ -22,7 +22,7 @@ from neurald.hal.operations.convolution.windowing import is_nchw
 from neurald.hal.operations.machinery.call import Call
 
 #: Bound on sums in INT32.
-_LARGEST_INT32 = (1 << 31) - 1
+_MAX_INT32 = (1 << 31) - 1
 
 Padding = tuple[Pair, Pair]
 
@@ -90,7 +90,7 @@ def sum_type(first: Operand, second: Operand, terms: int) -> Scalar:
 
 
 def _integers_for(bound: int) -> Scalar:
-    return Scalar.INT32 if bound <= _LARGEST_INT32 else Scalar.INT64
+    return Scalar.INT32 if bound <= _MAX_INT32 else Scalar.INT64
 
 
 def type_of_sums(source: Operand, filter_: Operand, weights: Value, channels: int = 0) -> Scalar:
@@ -130,7 +130,7 @@ def finish(call: Call, builder: Builder, sums: Value, rounding: Rounding = Round
             wide = total.to(Scalar.INT64)
             if bias is not None:
                 wide = wide + load(bias, (channel,)).to(Scalar.INT64)
-            return rescaling(clamp(wide, -_LARGEST_INT32 - 1, _LARGEST_INT32) if is_cut else wide, channel)
+            return rescaling(clamp(wide, -_MAX_INT32 - 1, _MAX_INT32) if is_cut else wide, channel)
         if bias is not None:
             total = total + load(bias, (channel,)).to(Scalar.FLOAT32)
         return store(activate(total, call.activation), output)

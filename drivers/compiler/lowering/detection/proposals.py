@@ -20,7 +20,7 @@ from neurald.drivers.compiler.lowering.machinery.layout import to_nhwc
 from neurald.drivers.compiler.lowering.reduction.arg_reduce import extreme_indices
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.convolution.windowing import is_nchw
-from neurald.hal.operations.detection.proposals import FARTHEST, flatness
+from neurald.hal.operations.detection.proposals import MAX_KEYPOINT_OFFSET, flatness
 from neurald.hal.operations.machinery.call import Call
 
 #: Components of a refined keypoint: offsets right and down of the maximum, and the score.
@@ -95,7 +95,7 @@ def _refine(around: list[list[Expression]], tolerance: float) -> tuple[Expressio
     divisor = select(is_flat, 1.0, determinant)
     right, down = (xy * slope_y - yy * slope_x) / divisor, (xy * slope_x - xx * slope_y) / divisor
     longest = maximum(apply(Op.ABSOLUTE, right), apply(Op.ABSOLUTE, down))
-    farthest = constant(float(FARTHEST), Scalar.FLOAT32)
+    farthest = constant(float(MAX_KEYPOINT_OFFSET), Scalar.FLOAT32)
     cut = select(longest > farthest, farthest / longest, 1.0)
     right, down = select(is_flat, 0.0, right * cut), select(is_flat, 0.0, down * cut)
     curve = (xx * right + xy * down) * right + (xy * right + yy * down) * down

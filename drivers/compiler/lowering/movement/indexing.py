@@ -24,8 +24,8 @@ from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Call
 
 #: Larger concatenations are split into groups, because a kernel can read only so many values.
-_JOINED_AT_ONCE = 32
-_INT32_MAXIMUM = 2**31 - 1
+_MAX_CONCATENATED = 32
+_MAX_INT32 = 2**31 - 1
 
 
 def output_shapes(call: Call) -> tuple[Shape, ...]:
@@ -63,7 +63,7 @@ def as_index(number: Expression, low: int, high: int) -> Expression:
     """Converts an integer to INDEX. Numbers outside [low, high] stay outside, but may change."""
     if isinstance(number, Constant):
         return index(min(max(int(number.value), low), high))
-    if number.type is Scalar.INT64 and -_INT32_MAXIMUM <= low <= high <= _INT32_MAXIMUM:
+    if number.type is Scalar.INT64 and -_MAX_INT32 <= low <= high <= _MAX_INT32:
         # INDEX may have fewer than 64 bits.
         number = clamp(number, low, high).to(Scalar.INT32)
     return number.to(Scalar.INDEX)
@@ -135,8 +135,8 @@ def joined(builder: Builder, parts: Sequence[Value], axis: int = 0) -> Value:
     arrays = [part.constant for part in some if part.constant is not None]
     if len(arrays) == len(some):
         return builder.constant(np.concatenate(arrays, axis=axis))
-    if len(some) > _JOINED_AT_ONCE:
-        groups = [some[start : start + _JOINED_AT_ONCE] for start in range(0, len(some), _JOINED_AT_ONCE)]
+    if len(some) > _MAX_CONCATENATED:
+        groups = [some[start : start + _MAX_CONCATENATED] for start in range(0, len(some), _MAX_CONCATENATED)]
         return joined(builder, [joined(builder, group, axis) for group in groups], axis)
     first, total = some[0], sum(part.shape[axis] for part in some)
 

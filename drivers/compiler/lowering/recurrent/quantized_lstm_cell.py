@@ -43,9 +43,9 @@ from neurald.hal.operations.recurrent.quantized_lstm_cell import (
     norm_multiplier,
 )
 
-_INT16_LARGEST = (1 << 15) - 1
+_MAX_INT16 = (1 << 15) - 1
 #: Bound on the magnitude of (8-bit number - zero point) × 8-bit weight.
-_LARGEST_PRODUCT = 1 << 15
+_MAX_PRODUCT = 1 << 15
 
 #: A 16-bit number as INT64 at (row, unit).
 Sum = Callable[[Expression, Expression], Expression]
@@ -102,7 +102,7 @@ class _Run:
 
         def next_state(row: Expression, unit: Expression) -> Expression:
             forget = self._sigmoid(sums["forget"](row, unit))
-            admit = self._sigmoid(sums["input"](row, unit)) if "input" in sums else _INT16_LARGEST - forget
+            admit = self._sigmoid(sums["input"](row, unit)) if "input" in sums else _MAX_INT16 - forget
             admitted = shift_right(admit * self._tanh3(sums["cell"](row, unit)), 15 + cell.cell_bits)
             kept = shift_right(forget * load(cell_state, (row, unit)).to(Scalar.INT64), 15)
             state = saturate16(kept + admitted)
@@ -205,7 +205,7 @@ class _Run:
 
 
 def _product(builder: Builder, rows: Value, weights: Array, zero: int) -> Value:
-    kind = Scalar.INT32 if _LARGEST_PRODUCT * weights.shape[1] < 1 << 31 else Scalar.INT64
+    kind = Scalar.INT32 if _MAX_PRODUCT * weights.shape[1] < 1 << 31 else Scalar.INT64
     return builder.matrix_product(rows, builder.constant(weights), type=kind, left_zero=zero)
 
 
@@ -242,7 +242,7 @@ def run_quantized_16bit_lstm(
     """
     units = cell_state.shape[1]
     rows = joined(builder, [source, output_state], 1)
-    kind = Scalar.INT32 if 2 * _LARGEST_PRODUCT * rows.shape[1] < 1 << 31 else Scalar.INT64
+    kind = Scalar.INT32 if 2 * _MAX_PRODUCT * rows.shape[1] < 1 << 31 else Scalar.INT64
     products = builder.matrix_product(rows, weights, type=kind, left_zero=128, right_zero=weights_zero)
     mantissa, exponent = (constant(part, Scalar.INT32) for part in quantize_multiplier(multiplier))
     sigmoid, tanh = sigmoid16(builder), tanh16(builder, 3)

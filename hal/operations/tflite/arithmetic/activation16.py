@@ -14,8 +14,8 @@ _ENTRIES = 256
 _STEPS_PER_UNIT = 24
 _UNIT = 3 << 12
 #: Limits for the multiplier of an argument, and for its shift in bits.
-_MULTIPLIER_LIMIT = 32767 / 2
-_SHIFT_LIMIT = 31
+_MAX_MULTIPLIER = 32767 / 2
+_MAX_SHIFT = 31
 #: Tolerance for the logarithm of a scale that counts as a power of two.
 _TOLERANCE = 1e-3
 
@@ -81,7 +81,7 @@ def _argument(values: Array, scale: float, *, most_shifted: int) -> Array:
     if abs(logarithm - round(logarithm)) < _TOLERANCE and 0 <= left <= most_shifted:
         return values.astype(np.int64) * (3 << left)
     multiplier, shift = scale * _UNIT, 0
-    while multiplier <= _MULTIPLIER_LIMIT and shift < _SHIFT_LIMIT:
+    while multiplier <= _MAX_MULTIPLIER and shift < _MAX_SHIFT:
         multiplier, shift = multiplier * 2, shift + 1
     half = (1 << shift) >> 1
     # Larger multipliers saturate anyway.

@@ -16,8 +16,9 @@ from neurald.hal.operations.arithmetic.row_quantization import quantize_rows
 from neurald.hal.operations.convolution import convolution, depthwise_convolution, transpose_convolution
 from neurald.hal.operations.convolution.convolution import convolve
 from neurald.hal.operations.convolution.weighted_sum import (
+    MAX_CENTRED_MAGNITUDE,
+    MAX_SIGNED_MAGNITUDE,
     ROWS,
-    SIGNED_LARGEST,
     Writer,
     bias_scale,
     channel_scales,
@@ -39,30 +40,28 @@ from neurald.hal.operations.machinery.signature import row
 from neurald.hal.operations.tflite.convolution import hybrid
 
 #: Types with 16-bit activations.
-SHORT_ROWS = tuple(
+INT16_ROWS = tuple(
     row(FeatureLevel.LEVEL_1, T=OperandType.TENSOR_QUANT16_SYMM, F=filter_, B=bias)
     for filter_ in (OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL, OperandType.TENSOR_QUANT8_ASYMM_SIGNED)
     for bias in (OperandType.TENSOR_INT64, OperandType.TENSOR_INT32)
 )
 #: Largest magnitude of a 16-bit activation.
-SHORT_LARGEST = 1 << 15
-#: Largest magnitude of an 8-bit activation minus its zero point.
-_BYTE_LARGEST = 255
+MAX_INT16_MAGNITUDE = 1 << 15
 
-_ROWS = (*ROWS, *hybrid.ROWS, *SHORT_ROWS)
+_ROWS = (*ROWS, *hybrid.ROWS, *INT16_ROWS)
 
 #: Returns the window and the NHWC output shape.
 _Geometry = Callable[[Call], tuple[Window, Shape]]
 
 
-def is_short(call: Call) -> bool:
+def is_int16(call: Call) -> bool:
     """Returns True if the activations have 16 bits."""
     return call.operand("input").type is OperandType.TENSOR_QUANT16_SYMM
 
 
 def rounding(call: Call) -> Rounding:
     """Returns the rounding of quantised sums in a convolution."""
-    return Rounding.SHORT if is_short(call) else Rounding.TWICE
+    return Rounding.SHORT if is_int16(call) else Rounding.TWICE
 
 
 def has_zero_points(call: Call) -> bool:
@@ -97,7 +96,7 @@ def _sum(call: Call, place: Window, output: Array) -> None:
         return
     values, zero_point = signed(call)
     values = to_nhwc(values) if is_nchw(call) else values
-    largest = SHORT_LARGEST if is_short(call) else SIGNED_LARGEST
+    largest = MAX_INT16_MAGNITUDE if is_int16(call) else MAX_SIGNED_MAGNITUDE
     matrix = weights(call, (1, 2, 3), largest).reshape(channels, -1)
     zero_offset = -zero_point * matrix.sum(axis=1, dtype=np.float64).astype(np.int64) if zero_point else None
     convolve(values, zero_point, matrix, place, output_writer(call, zero_offset, rounding(call)), output)
@@ -108,7 +107,7 @@ def _depthwise_sum(call: Call, place: Window, output: Array) -> None:
         filter_ = hybrid.stored_weights(call, (0, 1, 2))[0]
         _each_image(call, depthwise_convolution.convolve, filter_, place, output, asymmetric=True)
         return
-    largest = SHORT_LARGEST if is_short(call) else depthwise_convolution.largest(call)
+    largest = MAX_INT16_MAGNITUDE if is_int16(call) else depthwise_convolution.largest(call)
     filter_ = weights(call, (0, 1, 2), largest)[0]
     write = output_writer(call, rounding=rounding(call))
     zero_point = call.operand("input").zero_point
@@ -120,7 +119,7 @@ def _transposed_sum(call: Call, place: Window, output: Array) -> None:
         filter_ = hybrid.stored_weights(call, (1, 2, 3))
         _each_image(call, transpose_convolution.convolve, filter_, place, output, asymmetric=True)
         return
-    filter_ = weights(call, (1, 2, 3), SHORT_LARGEST if is_short(call) else _BYTE_LARGEST)
+    filter_ = weights(call, (1, 2, 3), MAX_INT16_MAGNITUDE if is_int16(call) else MAX_CENTRED_MAGNITUDE)
     write = output_writer(call, rounding=rounding(call))
     zero_point = call.operand("input").zero_point
     transpose_convolution.convolve(_nhwc(call), zero_point, filter_, place, write, output)

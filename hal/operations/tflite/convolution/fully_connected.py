@@ -16,8 +16,8 @@ from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import Rounding
 from neurald.hal.operations.arithmetic.row_quantization import quantize_rows
 from neurald.hal.operations.convolution.weighted_sum import (
+    MAX_SIGNED_MAGNITUDE,
     ROWS,
-    SIGNED_LARGEST,
     bias_scale,
     channel_scales,
     expect_bias,
@@ -30,7 +30,7 @@ from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import known_activation
 from neurald.hal.operations.machinery.signature import ANY_RANK, Form, row, scalar, tensor
 from neurald.hal.operations.tflite.convolution import hybrid
-from neurald.hal.operations.tflite.convolution.convolution import SHORT_LARGEST, SHORT_ROWS, is_short
+from neurald.hal.operations.tflite.convolution.convolution import INT16_ROWS, MAX_INT16_MAGNITUDE, is_int16
 
 _INT16, _UINT8 = OperandType.TENSOR_QUANT16_SYMM, OperandType.TENSOR_QUANT8_ASYMM
 
@@ -60,7 +60,7 @@ _WIDE_ROWS = (
     row(FeatureLevel.LEVEL_1, T=_UINT8, O=_INT16, F=_UINT8, B=OperandType.TENSOR_INT32),
 )
 _ROWS = (
-    *(replace(r, types={**r.types, "O": r.types["T"]}) for r in (*ROWS, *hybrid.ROWS, *SHORT_ROWS)),
+    *(replace(r, types={**r.types, "O": r.types["T"]}) for r in (*ROWS, *hybrid.ROWS, *INT16_ROWS)),
     *_WIDE_ROWS,
 )
 
@@ -148,7 +148,7 @@ def rounding(call: Call) -> Rounding:
     if call.scalar("rounds_twice"):
         return Rounding.TWICE
     has_long_bias = call.has("bias") and call.operand("bias").type is OperandType.TENSOR_INT64
-    is_by_reference = is_short(call) and (has_long_bias or filter_.zero_point != 0)
+    is_by_reference = is_int16(call) and (has_long_bias or filter_.zero_point != 0)
     is_wide = call.operand("output").type is _INT16 and not is_by_reference
     return Rounding.TWICE_UP if is_wide else Rounding.ONCE
 
@@ -161,7 +161,7 @@ def _reference(call: Call) -> tuple[Array, ...]:
         _hybrid(call, flat)
         return (output,)
     values, zero_point = signed(call)
-    matrix = weights(call, (1,), SHORT_LARGEST if is_short(call) else SIGNED_LARGEST)
+    matrix = weights(call, (1,), MAX_INT16_MAGNITUDE if is_int16(call) else MAX_SIGNED_MAGNITUDE)
     zero_offset = -zero_point * matrix.sum(axis=1, dtype=np.float64) if zero_point else None
     with np.errstate(over="ignore", invalid="ignore"):
         sums = values.reshape(len(flat), matrix.shape[1]).astype(matrix.dtype) @ matrix.T

@@ -11,10 +11,10 @@ from neurald.hal.operations.arithmetic.quantized import stored_limits
 from neurald.hal.operations.arithmetic.row_quantization import quantize_rows
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
-from neurald.hal.operations.machinery.signature import MAXIMUM_RANK, Form, row, scalar, tensor
+from neurald.hal.operations.machinery.signature import MAX_RANK, Form, row, scalar, tensor
 from neurald.hal.operations.tflite.convolution import hybrid
 
-_RANKS = (2, MAXIMUM_RANK)
+_RANKS = (2, MAX_RANK)
 
 _FLOAT32, _FLOAT16 = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16
 _BYTE, _SHORT = OperandType.TENSOR_QUANT8_ASYMM_SIGNED, OperandType.TENSOR_QUANT16_SYMM
@@ -109,7 +109,7 @@ def _reference(call: Call) -> tuple[Array, ...]:
     result = np.empty(shape, output.type.dtype)
     if result.size:
         low, high = stored_limits(output)
-        is_short = output.type is OperandType.TENSOR_QUANT16_SYMM
+        is_int16 = output.type is OperandType.TENSOR_QUANT16_SYMM
         scale = call.operand("input1").scale * call.operand("input2").scale / output.scale
         requantize = Requantization(
             multipliers=np.array([scale]),
@@ -118,7 +118,7 @@ def _reference(call: Call) -> tuple[Array, ...]:
             low=low,
             high=high,
             dtype=output.type.dtype,
-            rounding=Rounding.SHORT if is_short else Rounding.TWICE,
+            rounding=Rounding.SHORT if is_int16 else Rounding.TWICE,
         )
         requantize(product.reshape(-1, shape[-1]), result.reshape(-1, shape[-1]))
     return (result,)

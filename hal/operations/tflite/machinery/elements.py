@@ -13,7 +13,7 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Check, Definition
-from neurald.hal.operations.machinery.signature import ANY_RANK, MAXIMUM_RANK, Form, Parameter, Row, row
+from neurald.hal.operations.machinery.signature import ANY_RANK, MAX_RANK, Form, Parameter, Row, row
 
 #: Types of elements that are moved as raw values.
 ELEMENTS = (
@@ -123,8 +123,8 @@ def lengths(call: Call, name: str) -> Shape:
         UnknownValue: it is not known yet.
     """
     (rank,) = call.shape(name)
-    if rank > MAXIMUM_RANK:
-        raise BadData(f"{call.name(name)} has {rank} lengths; at most {MAXIMUM_RANK} are allowed")
+    if rank > MAX_RANK:
+        raise BadData(f"{call.name(name)} has {rank} lengths; at most {MAX_RANK} are allowed")
     shape = tuple(int(length) for length in call.array(name))
     if min(shape, default=0) < 0:
         raise BadData(f"{call.name(name)} is {list(shape)}; no length may be negative")

@@ -9,10 +9,10 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
-from neurald.hal.operations.machinery.signature import MAXIMUM_RANK, Form, row, scalar, tensor
+from neurald.hal.operations.machinery.signature import MAX_RANK, Form, row, scalar, tensor
 from neurald.hal.operations.tflite.machinery.elements import ELEMENTS
 
-_TABLE_RANKS = (2, MAXIMUM_RANK)
+_TABLE_RANKS = (2, MAX_RANK)
 
 FLOATS = (OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16)
 STORED_TABLES = (OperandType.TENSOR_QUANT8_ASYMM_SIGNED, OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL)

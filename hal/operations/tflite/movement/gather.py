@@ -9,7 +9,7 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import resolve_axis
-from neurald.hal.operations.machinery.signature import ANY_RANK, MAXIMUM_RANK, Form, scalar, tensor
+from neurald.hal.operations.machinery.signature import ANY_RANK, MAX_RANK, Form, scalar, tensor
 from neurald.hal.operations.movement import gather
 from neurald.hal.operations.tflite.machinery.elements import (
     ELEMENTS_AND_STRINGS,
@@ -128,7 +128,7 @@ DEFINITIONS = (
             Form(
                 inputs=(
                     tensor("values", rank=ANY_RANK),
-                    indexes("indices", rank=(1, MAXIMUM_RANK), types=SHORT_INDEXES),
+                    indexes("indices", rank=(1, MAX_RANK), types=SHORT_INDEXES),
                 ),
                 outputs=(tensor("output", rank=ANY_RANK),),
             ),

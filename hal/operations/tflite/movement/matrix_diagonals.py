@@ -6,7 +6,7 @@ from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
-from neurald.hal.operations.machinery.signature import MAXIMUM_RANK, Form, tensor
+from neurald.hal.operations.machinery.signature import MAX_RANK, Form, tensor
 from neurald.hal.operations.tflite.machinery.elements import element_rows
 
 
@@ -44,7 +44,7 @@ def _set(call: Call) -> tuple[Array, ...]:
 DEFINITIONS = (
     Definition(
         type=OperationType.TFLITE_MATRIX_DIAG,
-        forms=(Form(inputs=(tensor("diagonal"),), outputs=(tensor("output", rank=(2, MAXIMUM_RANK)),)),),
+        forms=(Form(inputs=(tensor("diagonal"),), outputs=(tensor("output", rank=(2, MAX_RANK)),)),),
         rows=element_rows(),
         shape=_diagonal_shape,
         reference=_diagonal,
@@ -53,8 +53,8 @@ DEFINITIONS = (
         type=OperationType.TFLITE_MATRIX_SET_DIAG,
         forms=(
             Form(
-                inputs=(tensor("input", rank=(2, MAXIMUM_RANK)), tensor("diagonal")),
-                outputs=(tensor("output", rank=(2, MAXIMUM_RANK)),),
+                inputs=(tensor("input", rank=(2, MAX_RANK)), tensor("diagonal")),
+                outputs=(tensor("output", rank=(2, MAX_RANK)),),
             ),
         ),
         rows=element_rows(),

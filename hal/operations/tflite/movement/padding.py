@@ -4,7 +4,7 @@ import numpy as np
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import MAXIMUM_OPERAND_BYTES
+from neurald.hal.model.types import MAX_OPERAND_BYTES
 from neurald.hal.operations.machinery.arguments import integers
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
@@ -66,7 +66,7 @@ def interior_paddings(call: Call) -> list[tuple[int, int, int]]:
     if min(between, default=0) < 0:
         raise BadData(f"{call.name('interior')} is {between}; no number may be negative")
     numbers = list(zip(low, high, between, strict=True))
-    if any(abs(number) > MAXIMUM_OPERAND_BYTES for axis in numbers for number in axis):
+    if any(abs(number) > MAX_OPERAND_BYTES for axis in numbers for number in axis):
         raise BadData(f"{call.name('low')}, high and interior have a number that is larger than any operand")
     return numbers
 

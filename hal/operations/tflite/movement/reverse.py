@@ -8,7 +8,7 @@ from neurald.hal.operations.machinery.arguments import integers
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import resolve_axes, resolve_axis
-from neurald.hal.operations.machinery.signature import ANY_RANK, MAXIMUM_RANK, Form, scalar, tensor
+from neurald.hal.operations.machinery.signature import ANY_RANK, MAX_RANK, Form, scalar, tensor
 from neurald.hal.operations.tflite.machinery.elements import element_rows, indexes
 
 
@@ -88,12 +88,12 @@ DEFINITIONS = (
         forms=(
             Form(
                 inputs=(
-                    tensor("input", rank=(2, MAXIMUM_RANK)),
+                    tensor("input", rank=(2, MAX_RANK)),
                     indexes("lengths"),
                     scalar("axis"),
                     scalar("batch_axis"),
                 ),
-                outputs=(tensor("output", rank=(2, MAXIMUM_RANK)),),
+                outputs=(tensor("output", rank=(2, MAX_RANK)),),
             ),
         ),
         rows=element_rows(),

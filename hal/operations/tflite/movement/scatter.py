@@ -7,7 +7,7 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import resolve_axis
-from neurald.hal.operations.machinery.signature import ANY_RANK, MAXIMUM_RANK, Form, scalar, tensor
+from neurald.hal.operations.machinery.signature import ANY_RANK, MAX_RANK, Form, scalar, tensor
 from neurald.hal.operations.tflite.machinery.elements import element_rows, indexes, lengths, number
 from neurald.hal.operations.tflite.movement.gather import positions
 
@@ -105,7 +105,7 @@ DEFINITIONS = (
         forms=(
             Form(
                 inputs=(
-                    indexes("indices", rank=(1, MAXIMUM_RANK)),
+                    indexes("indices", rank=(1, MAX_RANK)),
                     tensor("updates", rank=ANY_RANK),
                     indexes("shape"),
                 ),

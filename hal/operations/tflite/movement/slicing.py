@@ -9,7 +9,7 @@ from neurald.hal.operations.machinery.arguments import integers
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import resolve_axis
-from neurald.hal.operations.machinery.signature import ANY_RANK, MAXIMUM_RANK, Form, scalar, tensor
+from neurald.hal.operations.machinery.signature import ANY_RANK, MAX_RANK, Form, scalar, tensor
 from neurald.hal.operations.movement import slicing
 from neurald.hal.operations.tflite.machinery.elements import (
     ELEMENTS_AND_STRINGS,
@@ -57,8 +57,8 @@ def strided_parts(call: Call) -> tuple[list[slice | None], list[bool]]:
     """
     shape = call.shape("input")
     (entries,) = call.shape("begin")
-    if entries > MAXIMUM_RANK:
-        raise BadData(f"{call.name('begin')} has {entries} numbers; at most {MAXIMUM_RANK} are allowed")
+    if entries > MAX_RANK:
+        raise BadData(f"{call.name('begin')} has {entries} numbers; at most {MAX_RANK} are allowed")
     begins, ends, strides = (
         integers(call, name, (entries,)).tolist() for name in ("begin", "end", "strides")
     )

@@ -15,11 +15,14 @@ from neurald.hal.operations.arithmetic.fixed_point import Rounding
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Check, Definition
 from neurald.hal.operations.machinery.signature import Form, row, tensor
-from neurald.hal.operations.recurrent.quantized_lstm_cell import GATE_SCALE, run_quantized_16bit_lstm
+from neurald.hal.operations.recurrent.quantized_lstm_cell import (
+    GATE_SCALE,
+    LOG2_TOLERANCE,
+    run_quantized_16bit_lstm,
+)
 
 #: 4 integer bits.
 _CELL_SCALE = 2.0**-11
-_LOG2_TOLERANCE = 1e-3
 _GATES = 4
 
 _ROW = row(
@@ -77,7 +80,7 @@ def _scales(call: Call) -> None:
     if not is_basic(call):
         return
     scale = call.operand("cell_state_out").scale
-    if abs(np.log2(scale / _CELL_SCALE)) >= _LOG2_TOLERANCE:
+    if abs(np.log2(scale / _CELL_SCALE)) >= LOG2_TOLERANCE:
         raise BadData(f"{call.name('cell_state_out')} has scale {scale:g}; {_CELL_SCALE:g} is expected")
     if not call.operand("bias").scale > 0:
         raise BadData(f"{call.name('bias')} has no scale; that of the products is expected")

@@ -31,6 +31,8 @@ from neurald.hal.operations.recurrent.lstm import (
 )
 from neurald.hal.operations.recurrent.quantized_lstm_cell import (
     GATE_SCALE,
+    LOG2_TOLERANCE,
+    MAX_CELL_BITS,
     UNIT_SCALE,
     QuantizedGate,
     QuantizedLstmCell,
@@ -39,10 +41,6 @@ from neurald.hal.operations.recurrent.quantized_lstm_cell import (
 )
 from neurald.hal.operations.recurrent.recurrent import is_given, swap_batch
 
-#: Tolerance for the logarithm of a power of two.
-_LOG2_TOLERANCE = 1e-3
-#: Maximum number of integer bits of a cell state.
-_MAXIMUM_CELL_BITS = 6
 #: A variance below 1 is replaced by the scale of the norm's weights times this, to avoid overflow.
 _GUARD = 10000
 
@@ -115,10 +113,10 @@ def _scales(call: Call) -> None:
     """Checks that states keep their scales; the cell state's is a supported power of two."""
     scale = call.operand("cell_state_in").scale
     exponent = math.log2(scale)
-    if abs(exponent - round(exponent)) >= _LOG2_TOLERANCE or not 0 <= _cell_bits(call) <= _MAXIMUM_CELL_BITS:
+    if abs(exponent - round(exponent)) >= LOG2_TOLERANCE or not 0 <= _cell_bits(call) <= MAX_CELL_BITS:
         raise BadData(
             f"{call.name('cell_state_in')} has scale {scale:g}; "
-            f"a power of two from 2^-15 to 2^{_MAXIMUM_CELL_BITS - 15} is expected"
+            f"a power of two from 2^-15 to 2^{MAX_CELL_BITS - 15} is expected"
         )
     for name in ("output_state", "cell_state"):
         before, after = call.operand(f"{name}_in"), call.operand(f"{name}_out")

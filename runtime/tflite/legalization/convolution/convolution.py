@@ -32,8 +32,8 @@ def conv_2d(graph: SubgraphBuilder, operator: Operator, options: Options) -> Non
     )
     result, groups = graph.output(operator), _groups(graph, source, weights)
     is_plain = is_quantized(graph.operand(source)) == is_quantized(graph.operand(weights))
-    is_short = graph.operand(source).type is OperandType.TENSOR_QUANT16_SYMM
-    if groups > 1 and is_plain and not is_short and not _dilations(graph, options):
+    is_int16 = graph.operand(source).type is OperandType.TENSOR_QUANT16_SYMM
+    if groups > 1 and is_plain and not is_int16 and not _dilations(graph, options):
         layout = (graph.boolean(value=False),)
         grouped = *inputs, graph.int32(groups)
         emit_activated(graph, OperationType.GROUPED_CONV_2D, grouped, options, result, layout)

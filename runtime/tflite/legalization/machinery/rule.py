@@ -13,7 +13,7 @@ import numpy as np
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FusedActivation, OperandType, PaddingScheme
-from neurald.hal.operations.machinery.signature import MAXIMUM_RANK
+from neurald.hal.operations.machinery.signature import MAX_RANK
 from neurald.runtime.tflite.operands import UnsupportedFeature
 from neurald.runtime.tflite.options import OPTIONS, Options, options_name
 from neurald.runtime.tflite.schema import Operator
@@ -108,10 +108,8 @@ def short_vector(graph: SubgraphBuilder, index: int, what: str) -> int:
         raise UnsupportedFeature(f"{what} has type {operand.type.name}; TENSOR_INT32 is expected")
     if dimensions is None:
         return graph.flat(index)
-    if len(dimensions) > 1 or any(length > MAXIMUM_RANK for length in dimensions):
-        raise UnsupportedFeature(
-            f"{what} has shape {dimensions}; a list of at most {MAXIMUM_RANK} is expected"
-        )
+    if len(dimensions) > 1 or any(length > MAX_RANK for length in dimensions):
+        raise UnsupportedFeature(f"{what} has shape {dimensions}; a list of at most {MAX_RANK} is expected")
     if dimensions:
         return index
     value = graph.value(index)
@@ -205,7 +203,7 @@ def whole(graph: SubgraphBuilder, index: int) -> int:
 def narrow(graph: SubgraphBuilder, index: int) -> int:
     """Narrows a short constant list of int64 to TENSOR_INT32 if the values fit."""
     value = graph.value(index)
-    if value is None or value.ndim != 1 or value.size > MAXIMUM_RANK or value.dtype != np.int64:
+    if value is None or value.ndim != 1 or value.size > MAX_RANK or value.dtype != np.int64:
         return index
     limits = np.iinfo(np.int32)
     if ((value < limits.min) | (value > limits.max)).any():

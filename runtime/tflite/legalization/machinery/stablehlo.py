@@ -1,6 +1,6 @@
 """Options and bodies of StableHLO operators."""
 
-from neurald.hal.operations.machinery.signature import MAXIMUM_RANK
+from neurald.hal.operations.machinery.signature import MAX_RANK
 from neurald.hal.operations.tflite.convolution.reduce_window import Reduction
 from neurald.runtime.tflite.flatbuffer import INT64, Table
 from neurald.runtime.tflite.operands import UnsupportedFeature
@@ -48,9 +48,9 @@ def option_list(options: Table, field: int) -> tuple[int, ...]:
         UnsupportedFeature: the list is longer than any operand's rank allows.
     """
     values = options.integers(field, INT64)
-    if len(values) > 2 * MAXIMUM_RANK:
+    if len(values) > 2 * MAX_RANK:
         raise UnsupportedFeature(
-            f"its options have a list of {len(values)} numbers; {2 * MAXIMUM_RANK} are too many"
+            f"its options have a list of {len(values)} numbers; {2 * MAX_RANK} are too many"
         )
     return values
 

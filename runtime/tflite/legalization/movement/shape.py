@@ -4,7 +4,7 @@ import numpy as np
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Dimensions, FusedActivation, OperandType
-from neurald.hal.operations.machinery.signature import MAXIMUM_RANK
+from neurald.hal.operations.machinery.signature import MAX_RANK
 from neurald.runtime.tflite.legalization.machinery.rule import (
     Legalization,
     covers,
@@ -66,10 +66,8 @@ def reshape(graph: SubgraphBuilder, operator: Operator, options: Options) -> Non
             graph.emit(OperationType.RESHAPE, (source, shape), (graph.output(operator),))
             return
     new_shape = options["new_shape"]
-    if len(new_shape) > MAXIMUM_RANK:
-        raise UnsupportedFeature(
-            f"the new shape has rank {len(new_shape)}; at most {MAXIMUM_RANK} is supported"
-        )
+    if len(new_shape) > MAX_RANK:
+        raise UnsupportedFeature(f"the new shape has rank {len(new_shape)}; at most {MAX_RANK} is supported")
     # Old converters write a scalar's shape as [0].
     graph.reshape(source, () if new_shape == (0,) else new_shape, graph.output(operator))
 
@@ -78,8 +76,8 @@ def squeeze(graph: SubgraphBuilder, operator: Operator, options: Options) -> Non
     """SQUEEZE. No axes means all of length 1. In TFLite the result may have rank 0."""
     source, axes = graph.input(operator), options["squeeze_dims"]
     result, dimensions = graph.output(operator), graph.operand(source).dimensions
-    if len(axes) > MAXIMUM_RANK:
-        raise UnsupportedFeature(f"{len(axes)} dimensions to squeeze; at most {MAXIMUM_RANK} are supported")
+    if len(axes) > MAX_RANK:
+        raise UnsupportedFeature(f"{len(axes)} dimensions to squeeze; at most {MAX_RANK} are supported")
     gone = axes or [axis for axis, length in enumerate(dimensions or ()) if length == 1]
     if dimensions is not None and covers(gone, len(dimensions)):
         graph.reshape(source, (), result)

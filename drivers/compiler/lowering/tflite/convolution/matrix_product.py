@@ -17,8 +17,8 @@ from neurald.hal.operations.tflite.convolution.hybrid import is_hybrid, weight_s
 def _lower(call: Call, builder: Builder) -> tuple[Value, ...]:
     if is_hybrid(call, "input1", "input2"):
         return (_hybrid(call, builder),)
-    is_short = call.operand("output").type is OperandType.TENSOR_QUANT16_SYMM
-    return lower_product(call, builder, Rounding.SHORT if is_short else Rounding.TWICE)
+    is_int16 = call.operand("output").type is OperandType.TENSOR_QUANT16_SYMM
+    return lower_product(call, builder, Rounding.SHORT if is_int16 else Rounding.TWICE)
 
 
 def _hybrid(call: Call, builder: Builder) -> Value:

@@ -31,7 +31,7 @@ from neurald.hal.operations.tflite.elementwise.arithmetic import DIFFERENCE_SHIF
 Conditions = tuple[tuple[Expression, str], ...]
 
 #: Powers are clamped to 32 bits; larger exponents cannot change the clamped result.
-_POWER_LIMIT = 1 << 31
+_MAX_POWER = 1 << 31
 _POWER_BITS = 6
 
 
@@ -155,10 +155,10 @@ def _whole_power(value: Expression, exponent: Expression) -> Expression:
     square: Expression = value.to(Scalar.INT64)
     power: Expression = constant(1, Scalar.INT64)
     for bit in range(_POWER_BITS):
-        product = clamp(power * square, -_POWER_LIMIT, _POWER_LIMIT)
+        product = clamp(power * square, -_MAX_POWER, _MAX_POWER)
         power = select(((bits >> bit) & 1).differs(0), product, power)
-        square = minimum(square * square, _POWER_LIMIT)
-    return clamp(power, -_POWER_LIMIT, _POWER_LIMIT - 1).to(value.type)
+        square = minimum(square * square, _MAX_POWER)
+    return clamp(power, -_MAX_POWER, _MAX_POWER - 1).to(value.type)
 
 
 def _sum_of_all(call: Call, builder: Builder) -> tuple[Value, ...]:

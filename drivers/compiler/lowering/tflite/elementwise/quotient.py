@@ -19,7 +19,7 @@ _EXPONENT_OF_HALF = 126
 #: Bits of a reciprocal's shift.
 _SHIFT_BITS = 5
 #: Smaller exponents shift everything out.
-_LOWEST_EXPONENT = -32
+_MIN_EXPONENT = -32
 
 
 def _reciprocals(call: Call) -> Array:
@@ -53,7 +53,7 @@ def quantized_quotient(call: Call, builder: Builder) -> tuple[Value, ...]:
         headroom = 31 - _bits(dividend ^ (dividend >> 31))
         product = (dividend.to(Scalar.INT64) << headroom.to(Scalar.INT64)) * (inverse >> _SHIFT_BITS)
         unscaled = minimum((product + (1 << 30)) >> 31, (1 << 31) - 1)
-        shift = maximum(exponent - (over_unit + headroom), _LOWEST_EXPONENT)
+        shift = maximum(exponent - (over_unit + headroom), _MIN_EXPONENT)
         result = fixed_point(unscaled, constant(mantissa, Scalar.INT32), shift)
         return saturate(result + output.zero_point, output, call.activation)
 

@@ -35,8 +35,8 @@ def bit_length(value: Expression) -> Expression:
 
 
 def _softmax(call: Call, builder: Builder) -> tuple[Value, ...]:
-    is_short = call.operand("input").type is OperandType.TENSOR_QUANT16_SYMM
-    return _softmax16(call, builder) if is_short else lower_softmax(call, builder)
+    is_int16 = call.operand("input").type is OperandType.TENSOR_QUANT16_SYMM
+    return _softmax16(call, builder) if is_int16 else lower_softmax(call, builder)
 
 
 def _centred(value: Expression) -> Expression:
