@@ -16,14 +16,14 @@ from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import ANY_RANK, Form, Parameter, row, tensor
 
 
-class _Anything(frozenset[OperandType]):
+class _AllTypesExceptModel(frozenset[OperandType]):
     """All operand types except MODEL, including those of vendor extensions."""
 
     def __contains__(self, kind: object) -> bool:
         return kind is not OperandType.MODEL
 
 
-_ANY = _Anything(frozenset(OperandType) - {OperandType.MODEL})
+_ANY_TYPE = _AllTypesExceptModel(frozenset(OperandType) - {OperandType.MODEL})
 _LEVEL = FeatureLevel.LEVEL_4
 
 
@@ -33,7 +33,7 @@ def _graph(name: str) -> Parameter:
 
 def _values(name: str) -> Parameter:
     """Returns a parameter for any number of operands of any type and rank."""
-    return Parameter(name=name, types=_ANY, ranks=ANY_RANK, optional=True, variadic=True)
+    return Parameter(name=name, types=_ANY_TYPE, ranks=ANY_RANK, optional=True, variadic=True)
 
 
 def _inputs(call: Call) -> tuple[Operand, ...]:

@@ -137,35 +137,35 @@ class Table:
         (offset,) = UINT16.unpack_from(self._file.data, entry)
         if offset == 0:
             return 0
-        place: int = self._position + offset
-        if offset < 4 or place + size_bytes > self._end:
+        position: int = self._position + offset
+        if offset < 4 or position + size_bytes > self._end:
             raise BadData(f"field {field} of the table at byte {self._position} lies outside the table")
-        return place
+        return position
 
     def _follow(self, field: int) -> int:
         """Returns the position of the object that a field refers to; 0 if it is absent."""
-        place = self._find(field, 4)
-        return self._file.follow(place) if place else 0
+        position = self._find(field, 4)
+        return self._file.follow(position) if position else 0
 
     def integer(self, field: int, kind: NumberFormat, default: int = 0) -> int:
         """Reads an integer or boolean field."""
-        place = self._find(field, kind.size)
-        return int(kind.unpack_from(self._file.data, place)[0]) if place else default
+        position = self._find(field, kind.size)
+        return int(kind.unpack_from(self._file.data, position)[0]) if position else default
 
     def real(self, field: int, default: float = 0.0) -> float:
         """Reads a float32 field."""
-        place = self._find(field, 4)
-        return float(FLOAT32.unpack_from(self._file.data, place)[0]) if place else default
+        position = self._find(field, 4)
+        return float(FLOAT32.unpack_from(self._file.data, position)[0]) if position else default
 
     def table(self, field: int) -> "Table | None":
         """Reads the table that the field refers to; None if it is absent."""
-        place = self._follow(field)
-        return Table(self._file, place) if place else None
+        position = self._follow(field)
+        return Table(self._file, position) if position else None
 
     def tables(self, field: int) -> "TableVector":
         """Reads the field's vector of tables; empty if it is absent."""
-        place = self._follow(field)
-        start, count = self._file.vector(place, 4) if place else (0, 0)
+        position = self._follow(field)
+        start, count = self._file.vector(position, 4) if position else (0, 0)
         return TableVector(self._file, start, count)
 
     def integers(self, field: int, kind: NumberFormat = INT32) -> tuple[int, ...]:
@@ -177,10 +177,10 @@ class Table:
         return self._numbers(field, FLOAT32)
 
     def _numbers(self, field: int, kind: NumberFormat) -> tuple[Any, ...]:
-        place = self._follow(field)
-        if not place:
+        position = self._follow(field)
+        if not position:
             return ()
-        start, count = self._file.vector(place, kind.size)
+        start, count = self._file.vector(position, kind.size)
         self._file.spend_bytes(count * kind.size)
         return struct.unpack_from(f"<{count}{kind.format[-1]}", self._file.data, start)
 
@@ -189,8 +189,8 @@ class Table:
 
         None if it is absent.
         """
-        place = self._follow(field)
-        return self._file.vector(place, 1) if place else None
+        position = self._follow(field)
+        return self._file.vector(position, 1) if position else None
 
     def string(self, field: int) -> str | None:
         """Reads the field's text; None if it is absent."""

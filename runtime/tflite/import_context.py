@@ -23,7 +23,7 @@ class ImportContext(Protocol):
         """Returns the value of a constant; None for any other operand."""
         ...
 
-    def stored(self, operand: Operand, value: Array) -> Operand:
+    def constant_operand(self, operand: Operand, value: Array) -> Operand:
         """Returns a constant with that value, otherwise like `operand`."""
         ...
 

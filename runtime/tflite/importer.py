@@ -92,7 +92,7 @@ class Importer:
         self._initialised: set[int] = set()
         #: Variables that an operator of the model may change.
         self._changing: frozenset[VariableKey] = frozenset()
-        self._lowered = 0
+        self._legalized = 0
 
     @property
     def pools(self) -> tuple[Memory, ...]:
@@ -109,18 +109,18 @@ class Importer:
         meaning = tensor.quantization() if is_dequantized(tensor, operand.type) else None
         key = tensor.data, tensor.type, tensor.shape, meaning
         if key not in self._unpacked:
-            self._unpacked[key] = self._keep(self._unpacking.unpack(tensor, operand.type))
+            self._unpacked[key] = self._add_pool(self._unpacking.unpack(tensor, operand.type))
         return replace(operand, location=self._unpacked[key])
 
-    def stored(self, operand: Operand, value: Array) -> Operand:
+    def constant_operand(self, operand: Operand, value: Array) -> Operand:
         """Returns a constant with that value, otherwise like `operand`."""
         operand = replace(operand, dimensions=value.shape, value=b"", location=None)
         if value.size == 0:
             return replace(operand, lifetime=Lifetime.CONSTANT_COPY)
-        location = self._keep(array_to_store(value, operand.type))
+        location = self._add_pool(array_to_store(value, operand.type))
         return replace(operand, lifetime=Lifetime.CONSTANT_POOL, location=location)
 
-    def _keep(self, stored: Array) -> Location:
+    def _add_pool(self, stored: Array) -> Location:
         """Adds a pool with the bytes; returns their location."""
         pools = self._constants.pools
         self._constants = replace(self._constants, pools=(*pools, HostMemory(np.ascontiguousarray(stored))))
@@ -177,7 +177,7 @@ class Importer:
             made = handle_key(operator)
             if made is not None and operator.outputs:
                 handles[operator.outputs[0]] = made
-                self._learn_table(made, operator)
+                self._record_table_types(made, operator)
             elif operator.code in TABLE_OPERATORS:
                 found.append(table_effects(operator, keys))
             elif operator.code in (BuiltinOperator.READ_VARIABLE, BuiltinOperator.ASSIGN_VARIABLE):
@@ -209,7 +209,7 @@ class Importer:
         places = operator.inputs[1:] if assigns else operator.outputs
         if key is None or not places or places[0] < 0:
             return Effects()
-        self._learn(key, source.tensors[places[0]])
+        self._record_type(key, source.tensors[places[0]])
         return Effects(touched=(key,), assigned=frozenset((key,) if assigns else ()))
 
     def _scan_tensors(self, source: TfliteSubgraph, operator: Operator) -> Effects:
@@ -221,7 +221,7 @@ class Importer:
         for index in operator.inputs:
             if index >= 0 and source.tensors[index].is_variable and index not in source.inputs:
                 tensor, key = source.tensors[index], tensor_key(source.index, index)
-                self._learn(key, tensor)
+                self._record_type(key, tensor)
                 if key not in self._initial and key in self._types:
                     self._initial[key] = self._initial_value(tensor, self._types[key])
                 keys.append(key)
@@ -246,7 +246,7 @@ class Importer:
         # One element broadcast to the whole shape: only a compilation allocates memory for it.
         return np.broadcast_to(operand.type.dtype.type(number), tensor.shape)
 
-    def _learn(self, key: VariableKey, tensor: Tensor) -> None:
+    def _record_type(self, key: VariableKey, tensor: Tensor) -> None:
         if key not in self._types:
             try:
                 plain = replace(tensor, data=None, is_variable=False)
@@ -254,7 +254,7 @@ class Importer:
             except UnsupportedFeature:
                 return  # Converting the operator reports the problem.
 
-    def _learn_table(self, handle: VariableKey, operator: Operator) -> None:
+    def _record_table_types(self, handle: VariableKey, operator: Operator) -> None:
         """Records the types of a hash table from the first operator that creates a handle of it."""
         for key, (operand, value) in empty_table(handle, operator).items():
             self._types.setdefault(key, operand)
@@ -282,7 +282,9 @@ class Importer:
         return self._constant_variables[key]
 
     def _constant_of(self, key: VariableKey) -> Operand:
-        return self.stored(replace(self.variable_type(key), name=shown_key(key)), self._initial[key])
+        return self.constant_operand(
+            replace(self.variable_type(key), name=shown_key(key)), self._initial[key]
+        )
 
     def _initialise(self, index: int) -> None:
         """Runs a subgraph of CALL_ONCE, once."""
@@ -295,7 +297,7 @@ class Importer:
         if source.inputs or source.outputs:
             raise BadData(f"subgraph {index} initialises variables; it must have no inputs and no outputs")
         try:
-            graph = self._lower(SubgraphBuilder(source, (), (), self), source)
+            graph = self._legalize(SubgraphBuilder(source, (), (), self), source)
             if leaving:
                 model = Model(main=graph.finish(leaving), pools=self.pools)
                 values = (np.array(value, order="C") for value in evaluate(model))
@@ -337,7 +339,7 @@ class Importer:
                 graph.add_variable(key, replace(self._types[key], dimensions=shape, name=shown_key(key)))
             result = None
             try:
-                result = self._lower(graph, source).finish(keys)
+                result = self._legalize(graph, source).finish(keys)
             except UnsupportedFeature as error:
                 if not self.problems:
                     self.problems.append(f"outputs: {error}")
@@ -409,19 +411,19 @@ class Importer:
                 graph.add_input(tensor, given)
         for variable, operand in arguments.variables:
             graph.add_variable(variable, operand)
-        result = self._lower(graph, source).finish(arguments.leaving)
+        result = self._legalize(graph, source).finish(arguments.leaving)
         self.referenced.append(result)
         return len(self.referenced) - 1
 
-    def _lower(self, graph: SubgraphBuilder, source: TfliteSubgraph) -> SubgraphBuilder:
+    def _legalize(self, graph: SubgraphBuilder, source: TfliteSubgraph) -> SubgraphBuilder:
         """Runs the rules of all operators.
 
         Raises:
             UnsupportedFeature: for one or more operators, as listed in `problems`.
         """
-        self._lowered += len(source.operators)
-        if self._lowered > _MAX_LEGALIZED or len(source.operators) > MAX_OPERATIONS:
-            raise BadData(f"{self._lowered} operators; at most {MAX_OPERATIONS} are supported")
+        self._legalized += len(source.operators)
+        if self._legalized > _MAX_LEGALIZED or len(source.operators) > MAX_OPERATIONS:
+            raise BadData(f"{self._legalized} operators; at most {MAX_OPERATIONS} are supported")
         before = len(self.problems)
         for operator in source.operators:
             graph.enter(operator)

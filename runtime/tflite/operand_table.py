@@ -68,7 +68,7 @@ class OperandTable:
         except OverflowError:
             raise UnsupportedFeature(f"{value:g} is too large for {scalar.name}") from None
 
-    def stored(self, value: int, *, like: int) -> int:
+    def quantized_scalar(self, value: int, *, like: int) -> int:
         """Returns a constant of rank 0 with that quantised value, otherwise like `like`."""
         operand = self._operands[like]
         return self._add(

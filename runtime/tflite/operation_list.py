@@ -104,7 +104,7 @@ class OperationList(OperandTable):
 
     def constant_like(self, operand: Operand, value: Array) -> int:
         """Adds a constant with that value, otherwise like `operand`, in a separate memory."""
-        return self._add(self.importer.stored(operand, value))
+        return self._add(self.importer.constant_operand(operand, value))
 
     def _evaluate(self, operation: Operation) -> bool:
         """Folds an operation that computes lengths or indexes from constants.

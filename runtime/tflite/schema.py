@@ -268,7 +268,7 @@ class TfliteFile:
         """Reads the subgraph at `index`; `scope` is a prefix for messages about its operators."""
         _check_index(index, len(self._subgraphs), "an operator or a signature", "subgraph")
         table = self._subgraphs[index]
-        tensors = tuple(self._tensor(place, t) for place, t in enumerate(table.tables(0)))
+        tensors = tuple(self._tensor(number, t) for number, t in enumerate(table.tables(0)))
         inputs, outputs = table.integers(1), table.integers(2)
         for indexes, what in ((inputs, "input"), (outputs, "output")):
             for position, tensor in enumerate(indexes):

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 def _enumeration(name: str) -> Any:
     package = find_spec("tflite")
-    places = [] if package is None else package.submodule_search_locations or []
-    for place in places:
-        spec = spec_from_file_location(f"{__name__}.{name}", Path(place) / f"{name}.py")
+    folders = [] if package is None else package.submodule_search_locations or []
+    for folder in folders:
+        spec = spec_from_file_location(f"{__name__}.{name}", Path(folder) / f"{name}.py")
         if spec is not None and spec.loader is not None:
             module = module_from_spec(spec)
             spec.loader.exec_module(module)

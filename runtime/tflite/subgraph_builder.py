@@ -216,7 +216,7 @@ class SubgraphBuilder(OperationList):
             self._tensors[index] = source
         lifetime = Lifetime.SUBGRAPH_OUTPUT if index in self._fetched else Lifetime.TEMPORARY_VARIABLE
         self._operands[index] = to_operand(source, None, lifetime)
-        self._expected[index] = self._believed_dimensions(source)
+        self._expected[index] = self._dimensions_in_file(source)
         return index
 
     def emit(self, operation_type: OperationType, inputs: Sequence[int], outputs: Sequence[int]) -> None:
@@ -236,7 +236,7 @@ class SubgraphBuilder(OperationList):
         elif any(length not in (0, other) for length, other in zip(said, found, strict=True)):
             self._lengths_hold = False
 
-    def _believed_dimensions(self, tensor: Tensor) -> Dimensions:
+    def _dimensions_in_file(self, tensor: Tensor) -> Dimensions:
         """Returns the shape of a result according to the file, unless the file was wrong before."""
         said = expected_dimensions(tensor) if self._ranks_hold else None
         return said if said is None or self._lengths_hold else (0,) * len(said)
@@ -330,9 +330,9 @@ class SubgraphBuilder(OperationList):
 
         Its bytes are reinterpreted if the types differ.
         """
-        self._variables[key] = self._stored_as(index, self.importer.variable_type(key))
+        self._variables[key] = self._reinterpreted(index, self.importer.variable_type(key))
 
-    def _stored_as(self, index: int, like: Operand) -> int:
+    def _reinterpreted(self, index: int, like: Operand) -> int:
         """Returns the operand, reinterpreted if necessary as stored in `like`."""
         operand = self._operands[index]
         if _storage(operand) == _storage(like):
@@ -348,7 +348,7 @@ class SubgraphBuilder(OperationList):
         """Makes the operator's output the current value of a variable."""
         tensor = self._tensors[operator.outputs[0]]
         like = to_operand(tensor, None, Lifetime.TEMPORARY_VARIABLE)
-        self._aliases[tensor.index] = self._stored_as(self.variable(key), like)
+        self._aliases[tensor.index] = self._reinterpreted(self.variable(key), like)
 
     def next_state(self, operator: Operator, position: int) -> int:
         """Creates the operand for the new value of a variable that the operator reads.
@@ -398,19 +398,19 @@ class SubgraphBuilder(OperationList):
         used = {*inputs, *outputs}
         for operation in self._operations:
             used.update(operation.inputs, operation.outputs)
-        place = {old: new for new, old in enumerate(sorted(used))}
+        renumbered = {old: new for new, old in enumerate(sorted(used))}
         return Subgraph(
-            operands=tuple(self._operands[index] for index in place),
+            operands=tuple(self._operands[index] for index in renumbered),
             operations=tuple(
                 replace(
                     operation,
-                    inputs=tuple(place[index] for index in operation.inputs),
-                    outputs=tuple(place[index] for index in operation.outputs),
+                    inputs=tuple(renumbered[index] for index in operation.inputs),
+                    outputs=tuple(renumbered[index] for index in operation.outputs),
                 )
                 for operation in self._operations
             ),
-            inputs=tuple(place[index] for index in inputs),
-            outputs=tuple(place[index] for index in outputs),
+            inputs=tuple(renumbered[index] for index in inputs),
+            outputs=tuple(renumbered[index] for index in outputs),
         )
 
     def _output(self, index: int, others: Sequence[int]) -> int:

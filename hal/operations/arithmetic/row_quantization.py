@@ -16,10 +16,10 @@ def quantize_rows(rows: Array, *, asymmetric: bool) -> tuple[Array, Array, Array
 
     Args:
         rows: float32, (n, length).
-        asymmetric: whether rows get a zero point; 0 always has a stored value of its own.
+        asymmetric: whether rows get a zero point; 0 always has a quantized_values value of its own.
 
     Returns:
-        The stored values (int8), scales (float32, (n,)) and zero points (int64, (n,)).
+        The quantized_values values (int8), scales (float32, (n,)) and zero points (int64, (n,)).
     """
     low = np.fmin.reduce(rows, axis=1, initial=0).astype(np.float64)
     high = np.fmax.reduce(rows, axis=1, initial=0).astype(np.float64)
@@ -27,18 +27,20 @@ def quantize_rows(rows: Array, *, asymmetric: bool) -> tuple[Array, Array, Array
         if asymmetric:
             scales, zero_points = _ranges(low, high)
             inverse = np.float32(1) / scales
-            stored = rows * inverse[:, np.newaxis] + zero_points.astype(np.float32)[:, np.newaxis]
+            quantized_values = rows * inverse[:, np.newaxis] + zero_points.astype(np.float32)[:, np.newaxis]
             least = _LOW
         else:
             largest = np.maximum(-low, high).astype(np.float32)
             is_zero = largest == 0
             scales = np.where(is_zero, np.float32(1), largest / np.float32(_MAX_SYMMETRIC))
             zero_points = np.zeros(len(rows), np.int64)
-            stored = rows * np.where(is_zero, 0, np.float32(_MAX_SYMMETRIC) / largest)[:, np.newaxis]
+            quantized_values = (
+                rows * np.where(is_zero, 0, np.float32(_MAX_SYMMETRIC) / largest)[:, np.newaxis]
+            )
             least = -_MAX_SYMMETRIC
-        stored = np.clip(round_away(stored.astype(np.float64)), least, _HIGH)
+        quantized_values = np.clip(round_away(quantized_values.astype(np.float64)), least, _HIGH)
     # What is not a number has no place in a range; 0 is as good as any.
-    return np.nan_to_num(stored).astype(np.int8), scales, zero_points
+    return np.nan_to_num(quantized_values).astype(np.int8), scales, zero_points
 
 
 def _ranges(low: Array, high: Array) -> tuple[Array, Array]:

@@ -7,7 +7,7 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import Requantization
-from neurald.hal.operations.arithmetic.quantized import stored_limits
+from neurald.hal.operations.arithmetic.quantized import quantized_limits
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import Form, row, scalar, tensor
@@ -54,7 +54,7 @@ def _reference(call: Call) -> tuple[Array, ...]:
             return (product.astype(output.type.dtype),)
     result = np.empty(shape, output.type.dtype)
     if result.size:
-        low, high = stored_limits(output)
+        low, high = quantized_limits(output)
         scale = call.operand("input1").scale * call.operand("input2").scale / output.scale
         requantize = Requantization(
             multipliers=np.array([scale]),

@@ -16,7 +16,7 @@ from neurald.hal.errors import BadData
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import Requantization, Rounding
-from neurald.hal.operations.arithmetic.quantized import activate, stored_limits
+from neurald.hal.operations.arithmetic.quantized import activate, quantized_limits
 from neurald.hal.operations.convolution.windowing import (
     DILATIONS,
     EXPLICIT_PADDING,
@@ -195,7 +195,7 @@ def weights(call: Call, summed: tuple[int, ...], largest: int) -> Array:
     if not is_quantized(filter_):
         return values
     values -= np.float32(filter_.zero_point)
-    low, high = stored_limits(filter_)
+    low, high = quantized_limits(filter_)
     terms = math.prod(values.shape[axis] for axis in summed)
     # The bound from the types is checked first, because it costs nothing.
     bound = largest * terms * max(high - filter_.zero_point, filter_.zero_point - low)
@@ -221,7 +221,7 @@ def output_writer(
     bias = call.array("bias") if call.has("bias") else np.zeros(call.shape("filter")[0], np.int32)
     activation = call.activation
     if is_quantized(output):
-        low, high = stored_limits(output, activation)
+        low, high = quantized_limits(output, activation)
         return Requantization(
             multipliers=_product_scales(call) / output.scale,
             bias=bias if zero_offset is None else bias + zero_offset,

@@ -92,10 +92,10 @@ def suppress_softly(
     pending = np.arange(len(scores))
     kept: list[int] = []
     while pending.size and (limit is None or len(kept) < limit):
-        place = int(np.argmax(scores[pending]))
-        best = int(pending[place])
+        position = int(np.argmax(scores[pending]))
+        best = int(pending[position])
         kept.append(best)
-        pending = np.delete(pending, place)
+        pending = np.delete(pending, position)
         with np.errstate(all="ignore"):
             scores[pending] *= decay(overlaps(boxes[best], boxes[pending]))
         pending = pending[~(scores[pending] < lowest)]

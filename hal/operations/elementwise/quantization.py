@@ -40,8 +40,8 @@ def _dequantize(call: Call) -> tuple[Array, ...]:
 
 
 _QUANTIZE_ROWS = tuple(
-    row(level, T=real, U=stored)
-    for level, stored in (
+    row(level, T=real, U=quantized)
+    for level, quantized in (
         (FeatureLevel.LEVEL_3, OperandType.TENSOR_QUANT8_ASYMM),
         (FeatureLevel.LEVEL_4, OperandType.TENSOR_QUANT8_ASYMM_SIGNED),
     )
@@ -52,8 +52,8 @@ _DEQUANTIZE_ROWS = (
     row(FeatureLevel.LEVEL_1, T=OperandType.TENSOR_QUANT8_ASYMM, U=OperandType.TENSOR_FLOAT32),
     row(FeatureLevel.LEVEL_3, T=OperandType.TENSOR_QUANT8_ASYMM, U=OperandType.TENSOR_FLOAT16),
     *(
-        row(level, T=stored, U=real)
-        for level, stored in (
+        row(level, T=quantized, U=real)
+        for level, quantized in (
             (FeatureLevel.LEVEL_3, OperandType.TENSOR_QUANT8_SYMM),
             (FeatureLevel.LEVEL_3, OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL),
             (FeatureLevel.LEVEL_4, OperandType.TENSOR_QUANT8_ASYMM_SIGNED),

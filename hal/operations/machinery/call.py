@@ -134,7 +134,7 @@ class Call:
             if self._operands[index].type.is_tensor and not low <= len(shape) <= high:
                 ranks = f"rank {low}" if low == high else f"a rank from {low} to {high}"
                 raise BadData(
-                    f"{self.place(index)} ({name} of {self.binding.type.name}) has rank {len(shape)}; {ranks} is expected"
+                    f"{self.operand_label(index)} ({name} of {self.binding.type.name}) has rank {len(shape)}; {ranks} is expected"
                 )
             shapes.append(shape)
         return tuple(shapes)
@@ -251,12 +251,12 @@ class Call:
             raise UnknownValue("a graph")
         return self._runner
 
-    def place(self, index: int) -> str:
-        """Returns the name of the operand with that index for messages."""
+    def operand_label(self, index: int) -> str:
+        """Returns a name for the operand with that index, for messages."""
         return operand_name(self._operands, index)
 
     def name(self, name: str) -> str:
         """Returns the name of an argument for messages."""
         if name in self.binding.inputs or name in self.binding.outputs:
-            return f"{self.place(self.index(name))} ({name} of {self.binding.type.name})"
+            return f"{self.operand_label(self.index(name))} ({name} of {self.binding.type.name})"
         return f"{name} of {self.binding.type.name}"

@@ -82,12 +82,12 @@ class Definition:
         """
         shapes = self.shape(call)
         outputs = [
-            (name, call.place(index), operand.type)
+            (name, call.operand_label(index), operand.type)
             for name in call.binding.outputs
             for index, operand in zip(call.indexes(name), call.operands(name), strict=True)
         ]
-        for (name, place, kind), shape in zip(outputs, shapes, strict=True):
-            what = f"{place} ({name} of {self.type.name})"
+        for (name, label, kind), shape in zip(outputs, shapes, strict=True):
+            what = f"{label} ({name} of {self.type.name})"
             if len(shape) > MAX_RANK:
                 raise BadData(f"{what} would have rank {len(shape)}; at most {MAX_RANK} is allowed")
             # NumPy rejects a shape whose other dimensions are too large, even if one of them is 0.

@@ -19,7 +19,7 @@ MAX_RANK = 16
 #: The ranks of a tensor without restriction.
 ANY_RANK = (0, MAX_RANK)
 
-Scalar = int | float | bool
+ScalarValue = int | float | bool
 TypeRow = Mapping[str, OperandType]
 
 
@@ -41,7 +41,7 @@ class Parameter:
     types: str | frozenset[OperandType]
     ranks: tuple[int, int] = (1, MAX_RANK)
     optional: bool = False
-    default: Scalar | None = None
+    default: ScalarValue | None = None
     constant: bool = False
     level: FeatureLevel = FeatureLevel.LEVEL_1
     variadic: bool = False
@@ -80,7 +80,7 @@ def scalar(
     name: str,
     types: str | OperandType = OperandType.INT32,
     *,
-    default: Scalar | None = None,
+    default: ScalarValue | None = None,
     level: FeatureLevel = FeatureLevel.LEVEL_1,
     constant: bool = False,
 ) -> Parameter:

@@ -147,7 +147,7 @@ def _expect_lists(call: Call, level: int, parents: int, length: int) -> int:
     return len(indices)
 
 
-def leaf_places(call: Call) -> tuple[Array, ...]:
+def leaf_positions(call: Call) -> tuple[Array, ...]:
     """Returns the positions of the stored elements in the dense tensor.
 
     An index array per dimension.
@@ -161,24 +161,24 @@ def leaf_places(call: Call) -> tuple[Array, ...]:
     formats = _formats(call, levels)
     # The position of each node in the dense tensor. Levels inside of a block refine the block
     # position.
-    places = [np.zeros(1, np.int64) for _ in shape]
+    positions = [np.zeros(1, np.int64) for _ in shape]
     for level, (dimension, length) in enumerate(levels):
-        parents = len(places[0])
+        parents = len(positions[0])
         if formats[level] == _DENSE:
             children = np.full(parents, length)
             indices = np.tile(np.arange(length), parents)
         else:
             children = np.diff(call.array(f"segments_{level}"))
             indices = call.array(f"indices_{level}")
-        places = [np.repeat(place, children) for place in places]
-        places[dimension] = places[dimension] * length + indices
-    return tuple(places)
+        positions = [np.repeat(axis_positions, children) for axis_positions in positions]
+        positions[dimension] = positions[dimension] * length + indices
+    return tuple(positions)
 
 
 def _reference(call: Call) -> tuple[Array, ...]:
     output = call.operand("output")
     dense = np.full(_shape(call)[0], output.zero_point, output.type.dtype)
-    dense[leaf_places(call)] = call.array("input")
+    dense[leaf_positions(call)] = call.array("input")
     return (dense,)
 
 

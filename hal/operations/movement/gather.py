@@ -31,7 +31,7 @@ class Projection(IntEnum):
     SPARSE = 3
 
 
-def _places(call: Call, name: str, length: int) -> Array:
+def _checked_indexes(call: Call, name: str, length: int) -> Array:
     """Returns indexes into an axis of that length.
 
     Raises:
@@ -40,7 +40,9 @@ def _places(call: Call, name: str, length: int) -> Array:
     indexes = call.array(name)
     outside = (indexes < 0) | (indexes >= length)
     if outside.any():
-        position = tuple(int(place) for place in np.unravel_index(np.argmax(outside), outside.shape))
+        position = tuple(
+            int(coordinate) for coordinate in np.unravel_index(np.argmax(outside), outside.shape)
+        )
         raise BadData(
             f"{call.name(name)} has {indexes[position]} at {list(position)}; indexes from 0 to {length - 1} are expected"
         )
@@ -50,7 +52,7 @@ def _places(call: Call, name: str, length: int) -> Array:
 def _take(call: Call, name: str, axis: int) -> Array:
     """Takes the elements of `values` at the indexes along an axis."""
     values = call.array("values")
-    return np.take(values, _places(call, name, values.shape[axis]), axis=axis)
+    return np.take(values, _checked_indexes(call, name, values.shape[axis]), axis=axis)
 
 
 def gather_axis(call: Call) -> int:
@@ -59,7 +61,7 @@ def gather_axis(call: Call) -> int:
 
 
 def _gather_check(call: Call) -> None:
-    _places(call, "indices", call.shape("values")[gather_axis(call)])
+    _checked_indexes(call, "indices", call.shape("values")[gather_axis(call)])
 
 
 def _gather_shape(call: Call) -> tuple[Shape, ...]:
@@ -72,7 +74,7 @@ def _gather_reference(call: Call) -> tuple[Array, ...]:
 
 
 def _embedding_check(call: Call) -> None:
-    _places(call, "lookups", call.shape("values")[0])
+    _checked_indexes(call, "lookups", call.shape("values")[0])
 
 
 def _embedding_shape(call: Call) -> tuple[Shape, ...]:
@@ -106,11 +108,11 @@ def _hashtable_reference(call: Call) -> tuple[Array, ...]:
     lookups, keys, values = (call.array(name) for name in ("lookups", "keys", "values"))
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
-    places = np.searchsorted(ordered, lookups)
-    hits = places < len(keys)
-    hits[hits] = ordered[places[hits]] == lookups[hits]
+    slots = np.searchsorted(ordered, lookups)
+    hits = slots < len(keys)
+    hits[hits] = ordered[slots[hits]] == lookups[hits]
     result = np.zeros((len(lookups), *values.shape[1:]), values.dtype)
-    result[hits] = values[order[places[hits]]]
+    result[hits] = values[order[slots[hits]]]
     return result, hits.astype(np.uint8)
 
 

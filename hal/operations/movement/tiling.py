@@ -68,7 +68,7 @@ def pack_axis(call: Call) -> int:
         if shape != first:
             index = call.indexes("inputs")[position]
             raise BadData(
-                f"{call.place(index)} (inputs[{position}] of PACK) has shape {list(shape)}; "
+                f"{call.operand_label(index)} (inputs[{position}] of PACK) has shape {list(shape)}; "
                 f"that of inputs[0], {list(first)}, is expected"
             )
     if call.binding.type is OperationType.PACK:

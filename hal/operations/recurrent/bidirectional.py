@@ -14,7 +14,13 @@ from neurald.hal.model.types import FeatureLevel
 from neurald.hal.operations.arithmetic.quantized import real
 from neurald.hal.operations.machinery.call import Array, Call, Shape, UnknownValue
 from neurald.hal.operations.machinery.signature import Form, Parameter, tensor
-from neurald.hal.operations.recurrent.recurrent import all_or_none, expect_shape, is_given, stored, swap_batch
+from neurald.hal.operations.recurrent.recurrent import (
+    all_or_none,
+    cast_results,
+    expect_shape,
+    is_given,
+    swap_batch,
+)
 
 #: The auxiliary input. If it is omitted, models declare it with any rank.
 AUXILIARY = tensor("aux_input", rank=(1, 3), optional=True)
@@ -121,7 +127,7 @@ def store_outputs(call: Call, forward: Array, backward: Array, states: Sequence[
     time_major = call.scalar("time_major")
     results = [swap_batch(output, time_major=time_major) for output in both]
     results += states if has_states(call) else ()
-    return stored(call, *results)
+    return cast_results(call, *results)
 
 
 def is_merged(call: Call) -> bool:

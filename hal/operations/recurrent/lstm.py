@@ -31,6 +31,7 @@ from neurald.hal.operations.recurrent.recurrent import (
     CellActivation,
     Linear,
     all_or_none,
+    cast_results,
     cell_activation,
     expect_elements,
     expect_omitted,
@@ -40,7 +41,6 @@ from neurald.hal.operations.recurrent.recurrent import (
     known_cell_activation,
     linear_map,
     linear_rows,
-    stored,
     time_steps,
 )
 
@@ -365,7 +365,7 @@ def _reference(call: Call) -> tuple[Array, ...]:
         read_cell(call), sequence, real(call, "output_state_in"), real(call, "cell_state_in")
     )
     scratch = np.zeros(_shape(call)[0], np.float32)
-    return stored(call, scratch, output, cell_state, output)
+    return cast_results(call, scratch, output, cell_state, output)
 
 
 def _form(level: FeatureLevel, *more: Parameter) -> Form:

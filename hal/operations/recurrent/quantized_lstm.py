@@ -137,7 +137,7 @@ def _read_gate(call: Call, gate: str) -> QuantizedGate:
     )
 
 
-def _stored_clip(call: Call, name: str, scale: float) -> int | None:
+def _quantized_clip(call: Call, name: str, scale: float) -> int | None:
     """Returns a clip as a quantised magnitude of at most 16 bits; None if it is missing or 0."""
     clip = call.scalar(name) if call.has(name) else 0.0
     if clip == 0:
@@ -162,12 +162,12 @@ def read_cell(call: Call) -> QuantizedLstmCell:
         hidden_zero_point=call.scalar("hidden_state_zero_point"),
         hidden_multiplier=_multiplier(UNIT_SCALE, UNIT_SCALE, hidden_scale),
         cell_bits=_cell_bits(call),
-        cell_clip=_stored_clip(call, "cell_clip", call.operand("cell_state_in").scale),
+        cell_clip=_quantized_clip(call, "cell_clip", call.operand("cell_state_in").scale),
     )
     if not is_given(call, "projection_weights"):
         return cell
     low, high = -128, 127
-    clip = _stored_clip(call, "projection_clip", output.scale)
+    clip = _quantized_clip(call, "projection_clip", output.scale)
     if clip is not None:
         low, high = max(low, output.zero_point - clip), min(high, output.zero_point + clip)
     return replace(

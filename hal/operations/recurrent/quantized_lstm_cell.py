@@ -191,8 +191,8 @@ def _project(cell: QuantizedLstmCell, hidden: Array) -> Array:
     centred = hidden.astype(np.float64) - cell.hidden_zero_point
     sums = _sums(centred, cell.projection.values) + cell.projection_bias
     outputs = _rescaled(sums, cell.projection.multiplier) + cell.output_zero_point
-    stored: Array = np.clip(outputs, *cell.output_limits)
-    return stored
+    results: Array = np.clip(outputs, *cell.output_limits)
+    return results
 
 
 def normalize_rows16(values: Array, norm: ScaledWeights, bias: Array, variance_guard: int) -> Array:
@@ -271,5 +271,5 @@ def run_quantized_16bit_lstm(
     state = saturate16(shift_right(admitted, 4) + kept)
     # The last function uses 3 integer bits of the state, because it is flat beyond.
     output = product16(sigmoid16(from_output), tanh16(saturate16(state << 1), 3))
-    stored = np.clip(shift_right(output, 8), -128, 127) + 128
-    return state.astype(np.int16), stored.astype(np.uint8)
+    results = np.clip(shift_right(output, 8), -128, 127) + 128
+    return state.astype(np.int16), results.astype(np.uint8)

@@ -33,10 +33,10 @@ from neurald.hal.operations.recurrent.lstm import (
     valid_clips,
 )
 from neurald.hal.operations.recurrent.recurrent import (
+    cast_results,
     expect_omitted,
     expect_shapes,
     known_cell_activation,
-    stored,
     swap_batch,
 )
 
@@ -63,7 +63,7 @@ def _reference(call: Call) -> tuple[Array, ...]:
     outputs, output_state, cell_state = run_lstm(
         read_cell(call), sequence, real(call, "output_state_in"), real(call, "cell_state_in")
     )
-    results = stored(call, swap_batch(outputs, time_major=time_major), output_state, cell_state)
+    results = cast_results(call, swap_batch(outputs, time_major=time_major), output_state, cell_state)
     return results[: len(call.binding.outputs)]
 
 

@@ -16,13 +16,13 @@ from neurald.hal.operations.recurrent.recurrent import (
     BASIC_ACTIVATIONS,
     CellActivation,
     Linear,
+    cast_results,
     cell_activation,
     expect_elements,
     expect_shapes,
     is_given,
     known_cell_activation,
     linear_map,
-    stored,
 )
 
 _FORM = Form(
@@ -117,7 +117,7 @@ def _reference(call: Call) -> tuple[Array, ...]:
         rank=call.scalar("rank"),
         activation=cell_activation(call, BASIC_ACTIVATIONS),
     )
-    return stored(call, state, output)
+    return cast_results(call, state, output)
 
 
 DEFINITIONS = (

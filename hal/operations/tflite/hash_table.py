@@ -58,10 +58,10 @@ def _imported(call: Call) -> tuple[Array, ...]:
     if call.array("is_filled").item():
         return call.array("table_keys"), call.array("table_values"), np.array(True)
     keys, values = call.array("keys").reshape(-1), call.array("values").reshape(-1)
-    places: dict[int | bytes, int] = {}
-    for place, key in enumerate(keys.tolist()):
-        places.setdefault(key, place)
-    chosen = np.fromiter(places.values(), np.intp, len(places))
+    first_indexes: dict[int | bytes, int] = {}
+    for index, key in enumerate(keys.tolist()):
+        first_indexes.setdefault(key, index)
+    chosen = np.fromiter(first_indexes.values(), np.intp, len(first_indexes))
     return keys[chosen], values[chosen], np.array(True)
 
 

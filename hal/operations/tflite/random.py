@@ -141,8 +141,8 @@ def _multinomial(call: Call) -> tuple[Array, ...]:
             )
         weights = np.where(finite, np.exp(np.where(finite, logits, -np.inf) - logits[finite].max()), 0)
         bounds = np.add.accumulate(weights)
-        places = np.searchsorted(bounds, points[index] * bounds[-1], side="right")
-        result[index] = np.minimum(places, np.flatnonzero(weights)[-1])
+        chosen = np.searchsorted(bounds, points[index] * bounds[-1], side="right")
+        result[index] = np.minimum(chosen, np.flatnonzero(weights)[-1])
     return (result,)
 
 

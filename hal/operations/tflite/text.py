@@ -65,7 +65,7 @@ def _grams(call: Call) -> Array:
                     f"{call.name('input')} has too many sequences of {size} of its {len(words)} words"
                 )
             if sequence:
-                found.append(b" ".join(words[place] for place in sequence))
+                found.append(b" ".join(words[index] for index in sequence))
                 size_bytes += len(found[-1])
     result = np.empty(len(found), object)
     result[:] = found

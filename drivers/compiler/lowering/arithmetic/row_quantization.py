@@ -39,12 +39,12 @@ class QuantizedRows:
     """Rows of floats, quantised separately.
 
     Attributes:
-        stored: INT8, of the floats' shape. A row is everything at one index of the first dimension.
+        values: INT8, of the floats' shape. A row is everything at one index of the first dimension.
         scales: FLOAT32, (rows,).
         zero_points: INT32, (rows,); None if all are 0.
     """
 
-    stored: Value
+    values: Value
     scales: Value
     zero_points: Value | None
 
@@ -80,15 +80,15 @@ def quantize_rows(
         position = tuple(index - before for index, before in zip(at, befores, strict=True))
         value = load(values, position, inside(position, values.shape))
         if zero_points is None:
-            stored = value * _symmetric_inverse(limits, row)
+            scaled = value * _symmetric_inverse(limits, row)
         else:
             zero = load(zero_points, (row,)).to(Scalar.FLOAT32)
-            stored = value * (1.0 / load(scales, (row,))) + zero
-        rounded = apply(Op.ROUND_AWAY, stored)
+            scaled = value * (1.0 / load(scales, (row,))) + zero
+        rounded = apply(Op.ROUND_AWAY, scaled)
         # NaN converts to the integer 0.
         return clamp(rounded, float(_LOW if asymmetric else -_HIGH), float(_HIGH)).to(Scalar.INT8)
 
-    return QuantizedRows(stored=builder.compute(tuple(lengths), body), scales=scales, zero_points=zero_points)
+    return QuantizedRows(values=builder.compute(tuple(lengths), body), scales=scales, zero_points=zero_points)
 
 
 def _limits(builder: Builder, values: Value) -> Value:
@@ -191,5 +191,5 @@ def _totals(builder: Builder, weights: Value, channels: int, type: Scalar) -> Va
 
 def products(builder: Builder, rows: QuantizedRows, weights: Value) -> Value:
     """Multiplies rows (rows, elements) by weights (units, elements); centred (rows, units)."""
-    sums = builder.matrix_product(rows.stored, weights, type=sum_type(weights.shape[1]))
+    sums = builder.matrix_product(rows.values, weights, type=sum_type(weights.shape[1]))
     return centred(builder, sums, rows, weights, 0)

@@ -35,7 +35,7 @@ def pointwise(
         call: the operation.
         builder: of the operation.
         names: of the inputs, which broadcast against each other.
-        function: computes the stored output element from stored input elements.
+        function: computes the output element as stored from input elements as stored.
         requirements: of the same elements.
     """
     return (compute_of([builder.value(call, name) for name in names], builder, function, requirements),)
@@ -95,7 +95,7 @@ def table_of(
         builder: of the operation.
         name: of an 8-bit or 16-bit input.
         function: element-wise in that input; it may only use known values of the others.
-        lowest: smaller stored values are replaced by this one.
+        lowest: smaller quantised values are replaced by this one.
 
     Returns:
         The function from an element of the input to its result.
@@ -106,7 +106,7 @@ def table_of(
     if lowest is not None:
         every = np.maximum(every, lowest)
     table = builder.constant(function(call.replaced(name, every.astype(dtype))))
-    return lambda stored: load(table, (stored.to(Scalar.INDEX) - int(limits.min),))
+    return lambda value: load(table, (value.to(Scalar.INDEX) - int(limits.min),))
 
 
 def by_table(call: Call, builder: Builder) -> tuple[Value, ...]:

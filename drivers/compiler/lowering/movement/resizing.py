@@ -16,13 +16,13 @@ from neurald.drivers.compiler.lowering.arithmetic.quantized import Array
 from neurald.drivers.compiler.lowering.machinery.layout import from_nhwc, to_nhwc
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
-from neurald.hal.operations.arithmetic.quantized import stored_limits
-from neurald.hal.operations.convolution.windowing import is_nchw
+from neurald.hal.operations.arithmetic.quantized import quantized_limits
 from neurald.hal.operations.machinery.call import Call
-from neurald.hal.operations.movement.resizing import nearest_places, neighbours, output_size
+from neurald.hal.operations.machinery.layout import is_nchw
+from neurald.hal.operations.movement.resizing import nearest_indexes, neighbours, output_size
 
 #: For each index along an axis: the elements before and after, and the weight of the latter.
-Places = tuple[Array, Array, Array]
+AxisInterpolation = tuple[Array, Array, Array]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ def place_of(builder: Builder, positions: Array, length: int, at: Expression) ->
     return load(builder.constant(positions.astype(np.int32)), (at,)).to(Scalar.INDEX)
 
 
-def neighbours_of(builder: Builder, positions: Places, length: int, at: Expression) -> Neighbours:
+def neighbours_of(builder: Builder, positions: AxisInterpolation, length: int, at: Expression) -> Neighbours:
     """Returns the neighbours at an output index, on an axis of this length."""
     lower, upper, weight = positions
     return Neighbours(
@@ -77,7 +77,7 @@ def lower_nearest(call: Call, builder: Builder) -> tuple[Value, ...]:
     source = to_nhwc(builder, builder.value(call, "input"), is_nchw(call))
     batches, height, width, channels = source.shape
     size = output_size(call)
-    rows, columns = nearest_places(call, height, size[0]), nearest_places(call, width, size[1])
+    rows, columns = nearest_indexes(call, height, size[0]), nearest_indexes(call, width, size[1])
 
     def body(n: Expression, y: Expression, x: Expression, c: Expression) -> Expression:
         return load(source, (n, place_of(builder, rows, height, y), place_of(builder, columns, width, x), c))
@@ -104,7 +104,7 @@ def lower_bilinear(call: Call, builder: Builder) -> tuple[Value, ...]:
         )
         if not is_quantized(output):
             return value.to(source.type)
-        low, high = map(float, stored_limits(output))
+        low, high = map(float, quantized_limits(output))
         return clamp(apply(Op.ROUND_AWAY, value), low, high).to(source.type)
 
     result = builder.compute((batches, *size, channels), body)

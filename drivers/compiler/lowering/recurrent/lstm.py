@@ -21,7 +21,7 @@ from neurald.drivers.compiler.lowering.recurrent.recurrent import (
     floats,
     linear,
     of_sequence,
-    stored,
+    to_output,
 )
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
@@ -29,14 +29,14 @@ from neurald.hal.operations.recurrent.lstm import GATES, LSTM_ACTIVATIONS, NORM_
 from neurald.hal.operations.recurrent.recurrent import cell_activation, is_given, time_steps
 
 #: Pre-activation of a gate at (row, unit).
-Sum = Callable[[Expression, Expression], Expression]
+GateSum = Callable[[Expression, Expression], Expression]
 #: An element of a vector operand as FLOAT32.
-Vector = Callable[[Expression], Expression]
+VectorElement = Callable[[Expression], Expression]
 #: Product of a gate's weights at (row, unit).
-Product = Callable[[str, Expression, Expression], Expression]
+GateProduct = Callable[[str, Expression, Expression], Expression]
 
 
-class LstmCell:
+class LstmCellBuilder:
     """Builds a float LSTM cell, one time step after another. All values are FLOAT32.
 
     Args:
@@ -89,7 +89,7 @@ class LstmCell:
     def _product(self, kind: str, sequence: Value) -> Value:
         return linear(self._call, self._builder, self._names(kind), all_rows(self._builder, sequence))
 
-    def _vector(self, name: str) -> Vector | None:
+    def _vector(self, name: str) -> VectorElement | None:
         full = f"{self._prefix}{name}"
         if not is_given(self._call, full):
             return None
@@ -126,7 +126,7 @@ class LstmCell:
 
         return self._project(builder.compute(state.shape, hidden)), following
 
-    def _sums(self, gates: Sequence[str], product: Product, state: Value) -> Mapping[str, Sum]:
+    def _sums(self, gates: Sequence[str], product: GateProduct, state: Value) -> Mapping[str, GateSum]:
         """Returns the pre-activations of gates that read this cell state."""
         sums = {gate: self._peeping(gate, product, state) for gate in gates}
         norms = {gate: norm for gate in gates if (norm := self._vector(f"{gate}_layer_norm_weights"))}
@@ -135,7 +135,7 @@ class LstmCell:
             for gate, total in (self._normalized(sums, norms) if norms else sums).items()
         }
 
-    def _peeping(self, gate: str, product: Product, state: Value) -> Sum:
+    def _peeping(self, gate: str, product: GateProduct, state: Value) -> GateSum:
         peephole = self._vector(f"cell_to_{gate}_weights")
 
         def total(row: Expression, unit: Expression) -> Expression:
@@ -144,11 +144,13 @@ class LstmCell:
 
         return total
 
-    def _biased(self, gate: str, total: Sum) -> Sum:
+    def _biased(self, gate: str, total: GateSum) -> GateSum:
         bias = self._vector(f"{gate}_gate_bias")
         return total if bias is None else lambda row, unit: total(row, unit) + bias(unit)
 
-    def _normalized(self, sums: Mapping[str, Sum], norms: Mapping[str, Vector]) -> Mapping[str, Sum]:
+    def _normalized(
+        self, sums: Mapping[str, GateSum], norms: Mapping[str, VectorElement]
+    ) -> Mapping[str, GateSum]:
         """Returns the layer-normalised, weighted pre-activations of all gates in one go."""
         builder, units = self._builder, self._units
 
@@ -174,7 +176,7 @@ class LstmCell:
 
         variances = over_row(lambda *at: centred(*at) * centred(*at))
 
-        def normalized(which: Expression, norm: Vector) -> Sum:
+        def normalized(which: Expression, norm: VectorElement) -> GateSum:
             def total(row: Expression, unit: Expression) -> Expression:
                 deviation = apply(Op.SQRT, load(variances, (row, which)) + NORM_EPSILON)
                 return norm(unit) * (centred(row, which, unit) / deviation)
@@ -201,14 +203,14 @@ class LstmCell:
 def lower_step(call: Call, builder: Builder) -> tuple[Value, ...]:
     """Lowers one step. The scratch buffer is an unused output, filled with zeros."""
     source = floats(builder, builder.value(call, "input"))
-    cell = LstmCell(call, builder, builder.reshape(source, (1, *source.shape)))
+    cell = LstmCellBuilder(call, builder, builder.reshape(source, (1, *source.shape)))
     _, output, state = cell.run()
     kind = Scalar.of(call.operand("output").type.dtype)
     units, _ = call.shape("input_to_output_weights")
     width = units * (3 if is_coupled(call) else 4)
     scratch = builder.constant(np.zeros((source.shape[0], width), kind.dtype))
-    result = stored(builder, call, "output", output)
-    return scratch, result, stored(builder, call, "cell_state_out", state), result
+    result = to_output(builder, call, "output", output)
+    return scratch, result, to_output(builder, call, "cell_state_out", state), result
 
 
 LOWERINGS: Lowerings = {OperationType.LSTM: lower_step}

@@ -48,7 +48,7 @@ _MAX_INT16 = (1 << 15) - 1
 _MAX_PRODUCT = 1 << 15
 
 #: A 16-bit number as INT64 at (row, unit).
-Sum = Callable[[Expression, Expression], Expression]
+GateSum = Callable[[Expression, Expression], Expression]
 
 
 def run_quantized_lstm(
@@ -65,7 +65,7 @@ def run_quantized_lstm(
     Returns:
         The outputs, INT8 of shape (time, batch, outputs), and the last output and cell states.
     """
-    run = _Run(builder, cell, sequence)
+    run = _QuantizedLstmBuilder(builder, cell, sequence)
     outputs = []
     for step in range(sequence.shape[0]):
         output_state, cell_state = run.step(step, output_state, cell_state)
@@ -73,7 +73,7 @@ def run_quantized_lstm(
     return of_sequence(builder, outputs, output_state), output_state, cell_state
 
 
-class _Run:
+class _QuantizedLstmBuilder:
     def __init__(self, builder: Builder, cell: QuantizedLstmCell, sequence: Value) -> None:
         self._builder, self._cell = builder, cell
         self._batch = sequence.shape[1]
@@ -95,7 +95,7 @@ class _Run:
         builder, cell = self._builder, self._cell
         recurrent = _product(builder, output_state, self._weights, cell.output_zero_point)
 
-        def gate_sum(name: str, state: Value) -> Sum:
+        def gate_sum(name: str, state: Value) -> GateSum:
             return self._sum(name, step * self._batch, recurrent, state)
 
         sums = {name: gate_sum(name, cell_state) for name in self._gates if name != "output"}
@@ -120,7 +120,7 @@ class _Run:
 
         return self._project(builder.compute(cell_state.shape, hidden)), following
 
-    def _sum(self, name: str, first_row: int, recurrent: Value, state: Value) -> Sum:
+    def _sum(self, name: str, first_row: int, recurrent: Value, state: Value) -> GateSum:
         """Returns a gate's pre-activation with 3 integer bits; each added term saturates."""
         gate, bias = self._gates[name], self._biases[name]
         peephole = None if gate.peephole is None else self._builder.constant(gate.peephole.values)
@@ -148,7 +148,7 @@ class _Run:
         index = row * self._units + unit
         return load(weights, (index % width,), index < self._batch * width).to(Scalar.INT64)
 
-    def _normalized(self, plain: Sum, gate: QuantizedGate, norm: ScaledWeights, bias: Value) -> Sum:
+    def _normalized(self, plain: GateSum, gate: QuantizedGate, norm: ScaledWeights, bias: Value) -> GateSum:
         """Applies layer normalisation; see `normalize_rows16`."""
         builder, units = self._builder, self._units
         sums = builder.compute((self._batch, units), plain)

@@ -70,13 +70,13 @@ def linear(call: Call, builder: Builder, names: Sequence[str], rows: Value) -> V
     operands = [call.operand(name) for name in names]
     if not is_quantized(operands[0]):
         return builder.matrix_product(rows, joined(builder, [floats(builder, each) for each in weights]))
-    stored = quantize_rows(builder, rows, asymmetric=bool(call.scalar("asymmetric")))
-    sums = products(builder, stored, joined(builder, weights))
+    quantized = quantize_rows(builder, rows, asymmetric=bool(call.scalar("asymmetric")))
+    sums = products(builder, quantized, joined(builder, weights))
     units = [value.shape[0] for value in weights]
     steps = builder.constant(np.repeat(np.array([each.scale for each in operands], np.float32), units))
 
     def body(row: Expression, unit: Expression) -> Expression:
-        scale = load(stored.scales, (row,)) * load(steps, (unit,))
+        scale = load(quantized.scales, (row,)) * load(steps, (unit,))
         return load(sums, (row, unit)).to(Scalar.FLOAT32) * scale
 
     return builder.compute(sums.shape, body)
@@ -118,20 +118,20 @@ def of_sequence(builder: Builder, outputs: Sequence[Value], empty: Value) -> Val
     return builder.constant(np.zeros((0, *empty.shape), empty.type.dtype))
 
 
-def stored(builder: Builder, call: Call, name: str, value: Value) -> Value:
-    """Converts FLOAT32 to the stored form of an output."""
+def to_output(builder: Builder, call: Call, name: str, value: Value) -> Value:
+    """Converts FLOAT32 to the type of an output."""
     operand = call.operand(name)
     if value.type is Scalar.of(operand.type.dtype):
         return value
     return builder.compute(value.shape, lambda *at: store(load(value, at), operand))
 
 
-def stored_sequence(
+def to_output_sequence(
     builder: Builder, call: Call, name: str, sequence: Value, *, is_time_major: bool
 ) -> Value:
     """Converts a sequence (time, batch, elements) to an output's layout and type."""
     if is_time_major:
-        return stored(builder, call, name, sequence)
+        return to_output(builder, call, name, sequence)
     time, batch, size = sequence.shape
     operand = call.operand(name)
     return builder.compute((batch, time, size), lambda b, t, e: store(load(sequence, (t, b, e)), operand))

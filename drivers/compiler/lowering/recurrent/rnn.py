@@ -12,9 +12,9 @@ from neurald.drivers.compiler.lowering.recurrent.recurrent import (
     floats,
     linear,
     of_sequence,
-    stored,
-    stored_sequence,
     time_major,
+    to_output,
+    to_output_sequence,
 )
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
@@ -66,7 +66,7 @@ def lower_step(call: Call, builder: Builder) -> tuple[Value, ...]:
     """Lowers one step of a cell; its weights may be quantised to 8 bits."""
     source = floats(builder, builder.value(call, "input"))
     _, state = _run(call, builder, builder.reshape(source, (1, *source.shape)))
-    result = stored(builder, call, "output", state)
+    result = to_output(builder, call, "output", state)
     return result, result
 
 
@@ -75,9 +75,9 @@ def lower_sequence(call: Call, builder: Builder) -> tuple[Value, ...]:
     is_time_major = bool(call.scalar("time_major"))
     sequence = time_major(builder, builder.value(call, "input"), is_time_major=is_time_major)
     outputs, state = _run(call, builder, sequence)
-    results = [stored_sequence(builder, call, "output", outputs, is_time_major=is_time_major)]
+    results = [to_output_sequence(builder, call, "output", outputs, is_time_major=is_time_major)]
     if "hidden_state_out" in call.binding.outputs:
-        results.append(stored(builder, call, "hidden_state_out", state))
+        results.append(to_output(builder, call, "hidden_state_out", state))
     return tuple(results)
 
 

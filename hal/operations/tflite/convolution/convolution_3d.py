@@ -70,10 +70,10 @@ def window_positions(call: Call, image: Shape, kernel: Shape) -> tuple[Shape, Sh
 def _taps(call: Call, image: Shape, kernel: Shape, positions: Shape, heads: Shape) -> Iterator[_Tap]:
     """Yields all window elements that cover any part of the image."""
     strides, dilations = steps(call, "stride"), steps(call, "dilation")
-    for place in product(*map(range, kernel)):
+    for tap_index in product(*map(range, kernel)):
         of: list[slice] = []
         to: list[slice] = []
-        for axis, tap in enumerate(place):
+        for axis, tap in enumerate(tap_index):
             stride, offset = strides[axis], tap * dilations[axis] - heads[axis]
             first = max(0, -(offset // stride))
             last = min(positions[axis], (image[axis] - 1 - offset) // stride + 1)
@@ -81,8 +81,8 @@ def _taps(call: Call, image: Shape, kernel: Shape, positions: Shape, heads: Shap
                 begin = first * stride + offset
                 of.append(slice(begin, begin + (last - first - 1) * stride + 1, stride))
                 to.append(slice(first, last))
-        if len(to) == len(place):
-            yield place, tuple(of), tuple(to)
+        if len(to) == len(tap_index):
+            yield tap_index, tuple(of), tuple(to)
 
 
 def _shape(call: Call) -> tuple[Shape, ...]:
@@ -115,8 +115,8 @@ def _reference(call: Call) -> tuple[Array, ...]:
     image, kernel = values.shape[1:4], filter_.shape[:3]
     sums = np.zeros(shape, np.float32)
     with np.errstate(over="ignore", invalid="ignore"):
-        for place, of, to in _taps(call, image, kernel, *window_positions(call, image, kernel)):
-            sums[:, *to] += values[:, *of] @ filter_[place]
+        for tap_index, of, to in _taps(call, image, kernel, *window_positions(call, image, kernel)):
+            sums[:, *to] += values[:, *of] @ filter_[tap_index]
     return _finish(call, sums)
 
 
@@ -150,8 +150,8 @@ def _transpose_reference(call: Call) -> tuple[Array, ...]:
     kernel, volume = filter_.shape[:3], shape[1:4]
     sums = np.zeros(shape, np.float32)
     with np.errstate(over="ignore", invalid="ignore"):
-        for place, of, to in _taps(call, volume, kernel, *window_positions(call, volume, kernel)):
-            sums[:, *of] += values[:, *to] @ filter_[place].T
+        for tap_index, of, to in _taps(call, volume, kernel, *window_positions(call, volume, kernel)):
+            sums[:, *of] += values[:, *to] @ filter_[tap_index].T
     return _finish(call, sums)
 
 

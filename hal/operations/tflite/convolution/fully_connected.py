@@ -115,11 +115,11 @@ def _hybrid(call: Call, output: Array) -> None:
     if call.has("block_scales"):
         _blockwise(call, output)
         return
-    matrix = hybrid.stored_weights(call, (1,))
+    matrix = hybrid.raw_weights(call, (1,))
     asymmetric = bool(call.scalar("asymmetric"))
     rows = call.array("input").reshape(len(output), matrix.shape[1])
-    stored, scales, zero_points = quantize_rows(rows, asymmetric=asymmetric)
-    sums = stored.astype(matrix.dtype) @ matrix.T
+    quantized_values, scales, zero_points = quantize_rows(rows, asymmetric=asymmetric)
+    sums = quantized_values.astype(matrix.dtype) @ matrix.T
     sums -= np.outer(zero_points, matrix.sum(axis=1, dtype=np.float64)).astype(matrix.dtype)
     hybrid.float_writer(call, scales[:, np.newaxis])(sums, output)
 
@@ -130,8 +130,10 @@ def _blockwise(call: Call, output: Array) -> None:
     (units, blocks), depth = scales.shape, call.shape("filter")[1]
     matrix = call.array("filter").reshape(units, blocks, depth // blocks).astype(np.float64)
     rows = call.array("input").reshape(len(output), depth)
-    stored, row_scales, zero_points = quantize_rows(rows, asymmetric=bool(call.scalar("asymmetric")))
-    centred = (stored - zero_points[:, np.newaxis]).reshape(len(rows), blocks, depth // blocks)
+    quantized_values, row_scales, zero_points = quantize_rows(
+        rows, asymmetric=bool(call.scalar("asymmetric"))
+    )
+    centred = (quantized_values - zero_points[:, np.newaxis]).reshape(len(rows), blocks, depth // blocks)
     with np.errstate(over="ignore", invalid="ignore"):
         total = np.zeros(output.shape, np.float32)
         for block in range(blocks):

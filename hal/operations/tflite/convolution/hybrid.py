@@ -30,7 +30,7 @@ def is_hybrid(call: Call, values: str = "input", weights: str = "filter") -> boo
     return is_quantized(call.operand(weights)) and not is_quantized(call.operand(values))
 
 
-def stored_weights(call: Call, summed: Sequence[int], name: str = "filter") -> Array:
+def raw_weights(call: Call, summed: Sequence[int], name: str = "filter") -> Array:
     """Returns the raw weights in a float type in which sums along the axes `summed` are exact."""
     values = call.array(name)
     terms = math.prod(values.shape[axis] for axis in summed)

@@ -7,7 +7,7 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import Requantization, Rounding
-from neurald.hal.operations.arithmetic.quantized import stored_limits
+from neurald.hal.operations.arithmetic.quantized import quantized_limits
 from neurald.hal.operations.arithmetic.row_quantization import quantize_rows
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
@@ -89,8 +89,8 @@ def _hybrid(call: Call) -> Array:
     values = values.swapaxes(-1, -2) if call.scalar("adjoint1") else values
     matrix = (matrix.swapaxes(-1, -2) if call.scalar("adjoint2") else matrix).astype(np.float64)
     rows = np.ascontiguousarray(values).reshape(int(np.prod(values.shape[:-1])), values.shape[-1])
-    stored, scales, zero_points = quantize_rows(rows, asymmetric=bool(call.scalar("asymmetric")))
-    centred = (stored.astype(np.float64) - zero_points[:, np.newaxis]).reshape(values.shape)
+    quantized_values, scales, zero_points = quantize_rows(rows, asymmetric=bool(call.scalar("asymmetric")))
+    centred = (quantized_values.astype(np.float64) - zero_points[:, np.newaxis]).reshape(values.shape)
     row_scales = scales.reshape(*values.shape[:-1], 1)
     product = (centred @ matrix).astype(np.float32)
     result: Array = product * row_scales * hybrid.weight_scales(call.operand("input2"))
@@ -108,7 +108,7 @@ def _reference(call: Call) -> tuple[Array, ...]:
         return (product.astype(output.type.dtype),)
     result = np.empty(shape, output.type.dtype)
     if result.size:
-        low, high = stored_limits(output)
+        low, high = quantized_limits(output)
         is_int16 = output.type is OperandType.TENSOR_QUANT16_SYMM
         scale = call.operand("input1").scale * call.operand("input2").scale / output.scale
         requantize = Requantization(

@@ -19,13 +19,13 @@ from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import Form, Parameter, row, scalar, tensor
 
 _SCALES = ("scale_y", "scale_x", "scale_height", "scale_width")
-_STORED = frozenset((OperandType.TENSOR_FLOAT32, OperandType.TENSOR_QUANT8_ASYMM))
+_INPUT_TYPES = frozenset((OperandType.TENSOR_FLOAT32, OperandType.TENSOR_QUANT8_ASYMM))
 
 _FORM = Form(
     inputs=(
-        Parameter(name="boxes", types=_STORED, ranks=(3, 3)),
-        Parameter(name="scores", types=_STORED, ranks=(3, 3)),
-        Parameter(name="anchors", types=_STORED, ranks=(2, 2)),
+        Parameter(name="boxes", types=_INPUT_TYPES, ranks=(3, 3)),
+        Parameter(name="scores", types=_INPUT_TYPES, ranks=(3, 3)),
+        Parameter(name="anchors", types=_INPUT_TYPES, ranks=(2, 2)),
         scalar("detections"),
         scalar("classes_per_detection"),
         scalar("detections_per_class"),
@@ -127,14 +127,14 @@ def _reference(call: Call) -> tuple[Array, ...]:
     scores, boxes = real(call, "scores")[0][:, -call.scalar("classes") :], _boxes(call)
     if call.scalar("per_class"):
         anchors, classes = _by_class(call, boxes, scores)
-        places = np.arange(len(anchors))
+        slots = np.arange(len(anchors))
     else:
         anchors, classes = _by_anchor(call, boxes, scores)
         width = call.scalar("classes_per_detection")
-        places = np.arange(len(anchors))[:, np.newaxis] * width + np.arange(anchors.shape[1])
-    boxes_out[0, places] = boxes[anchors]
-    classes_out[0, places] = classes
-    scores_out[0, places] = scores[anchors, classes]
+        slots = np.arange(len(anchors))[:, np.newaxis] * width + np.arange(anchors.shape[1])
+    boxes_out[0, slots] = boxes[anchors]
+    classes_out[0, slots] = classes
+    scores_out[0, slots] = scores[anchors, classes]
     count_out[0] = len(anchors)
     return boxes_out, classes_out, scores_out, count_out
 

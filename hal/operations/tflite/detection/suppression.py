@@ -154,7 +154,7 @@ def _reference(call: Call) -> tuple[Array, ...]:
     scores, lowest = call.array("scores"), call.scalar("score_threshold")
     # Most boxes are not candidates.
     candidates = np.flatnonzero(scores > np.float32(lowest))
-    places, found = choose(
+    kept, found = choose(
         _corners(call.array("boxes")[candidates]),
         scores[candidates],
         call.scalar("iou_threshold"),
@@ -163,7 +163,7 @@ def _reference(call: Call) -> tuple[Array, ...]:
         call.scalar("sigma") if is_soft else 0.0,
     )
     left = (_filled(found, limit, np.float32),) if is_soft else ()
-    return _filled(candidates[places], limit, np.int32), *left, np.array(len(places), np.int32)
+    return _filled(candidates[kept], limit, np.int32), *left, np.array(len(kept), np.int32)
 
 
 def _definition(

@@ -19,7 +19,7 @@ from neurald.hal.operations.machinery.signature import ANY_RANK, Form, Row, row,
 from neurald.hal.operations.tflite.machinery.tables import (
     FLOATS,
     QUANT8,
-    STORED,
+    QUANTIZED_TYPES,
     binary_form,
     binary_shape,
     typed_rows,
@@ -351,9 +351,13 @@ DEFINITIONS = (
         typed_rows(*_PLAIN, *QUANT8),
     ),
     _definition(
-        OperationType.TFLITE_FLOOR_DIV, _floor_quotient, typed_rows(*_PLAIN, *STORED, zero_points16=True)
+        OperationType.TFLITE_FLOOR_DIV,
+        _floor_quotient,
+        typed_rows(*_PLAIN, *QUANTIZED_TYPES, zero_points16=True),
     ),
-    _definition(OperationType.TFLITE_FLOOR_MOD, _remainder, typed_rows(*_PLAIN, *STORED, zero_points16=True)),
+    _definition(
+        OperationType.TFLITE_FLOOR_MOD, _remainder, typed_rows(*_PLAIN, *QUANTIZED_TYPES, zero_points16=True)
+    ),
     _definition(
         OperationType.TFLITE_POW,
         _power,

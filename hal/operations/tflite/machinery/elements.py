@@ -131,7 +131,7 @@ def lengths(call: Call, name: str) -> Shape:
     return shape
 
 
-def places(call: Call, name: str, length: int) -> Array:
+def checked_indexes(call: Call, name: str, length: int) -> Array:
     """Returns indexes below that length, as int64.
 
     Raises:

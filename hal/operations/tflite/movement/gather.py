@@ -14,10 +14,10 @@ from neurald.hal.operations.movement import gather
 from neurald.hal.operations.tflite.machinery.elements import (
     ELEMENTS_AND_STRINGS,
     SHORT_INDEXES,
+    checked_indexes,
     element_rows,
     indexes,
     moved,
-    places,
 )
 
 _GATHER = next(d for d in gather.DEFINITIONS if d.type is OperationType.GATHER)
@@ -52,7 +52,7 @@ def _gather_shape(call: Call) -> tuple[Shape, ...]:
 def _gather(call: Call) -> tuple[Array, ...]:
     axis, batches = axis_and_batches(call)
     values = call.array("values")
-    picked = places(call, "indices", values.shape[axis])
+    picked = checked_indexes(call, "indices", values.shape[axis])
     if not batches:
         # A single selected string is not an array.
         return (np.asarray(np.take(values, picked, axis=axis), values.dtype),)

@@ -19,8 +19,8 @@ def _diagonal(call: Call) -> tuple[Array, ...]:
     """Puts the elements of the last axis on the diagonal of a square matrix of zeros."""
     values = call.array("diagonal")
     result = np.zeros(_diagonal_shape(call)[0], values.dtype)
-    places = np.arange(values.shape[-1])
-    result[..., places, places] = values
+    diagonal = np.arange(values.shape[-1])
+    result[..., diagonal, diagonal] = values
     return (result,)
 
 
@@ -36,8 +36,8 @@ def _set_shape(call: Call) -> tuple[Shape, ...]:
 
 def _set(call: Call) -> tuple[Array, ...]:
     values, result = call.array("diagonal"), call.array("input").copy()
-    places = np.arange(values.shape[-1])
-    result[..., places, places] = values
+    diagonal = np.arange(values.shape[-1])
+    result[..., diagonal, diagonal] = values
     return (result,)
 
 

@@ -54,7 +54,7 @@ def _dense_shape(call: Call) -> tuple[Shape, ...]:
     return (shape,)
 
 
-def dense_places(call: Call) -> Array:
+def dense_positions(call: Call) -> Array:
     """Returns the position of each value in the flattened output.
 
     Raises:
@@ -68,13 +68,13 @@ def dense_places(call: Call) -> Array:
     if ((tuples < 0) | (tuples >= np.array(shape, np.int64))).any():
         raise BadData(f"{call.name('indices')} has an index outside of the output, {list(shape)}")
     weights = np.cumprod((1, *shape[:0:-1]), dtype=np.int64)[::-1][: len(shape)]
-    places: Array = (tuples * weights).sum(axis=1)
-    return places
+    positions: Array = (tuples * weights).sum(axis=1)
+    return positions
 
 
 def _dense(call: Call) -> tuple[Array, ...]:
     result = np.full(_dense_shape(call)[0], call.array("default"))
-    result.reshape(-1)[dense_places(call)] = call.array("values")
+    result.reshape(-1)[dense_positions(call)] = call.array("values")
     return (result,)
 
 

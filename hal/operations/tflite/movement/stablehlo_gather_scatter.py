@@ -113,7 +113,7 @@ def _gather(call: Call) -> tuple[Array, ...]:
         return (np.empty(shape, values.dtype),)
     found = values[tuple(_where(starts, sizes))] if values.ndim else np.full(len(starts), values)
     offsets = different_axes(call, "offsets", len(shape))
-    rest = [place for place in range(len(shape)) if place not in offsets]
+    rest = [axis for axis in range(len(shape)) if axis not in offsets]
     result = np.moveaxis(found.reshape(*batches, *kept), range(len(shape)), [*rest, *sorted(offsets)])
     return (np.ascontiguousarray(result),)
 
@@ -157,7 +157,7 @@ def scattered_updates(call: Call) -> Array:
     return slices
 
 
-def scattered_places(call: Call) -> Array:
+def scattered_positions(call: Call) -> Array:
     """Returns the flattened input position of each of `scattered_updates`; -1 if out of range.
 
     Raises:
@@ -170,18 +170,18 @@ def scattered_places(call: Call) -> Array:
     starts = _starts(call, axis, mapped, len(shape))
     where = np.zeros((len(starts), *sizes), np.int64)
     fits = np.ones(where.shape, bool)
-    for places, length in zip(_where(starts, sizes), shape, strict=True):
-        fits &= (places >= 0) & (places < length)
-        where = where * length + places
+    for positions, length in zip(_where(starts, sizes), shape, strict=True):
+        fits &= (positions >= 0) & (positions < length)
+        where = where * length + positions
     return np.where(fits, where, -1).reshape(len(starts), math.prod(sizes))
 
 
 def _scatter(call: Call) -> tuple[Array, ...]:
     """Applies the updates; elements out of range are ignored."""
-    result, places = call.array("input").copy(), scattered_places(call)
-    fits = places >= 0
+    result, positions = call.array("input").copy(), scattered_positions(call)
+    fits = positions >= 0
     elements = result.reshape(-1)
-    _UPDATES[call.scalar("update")](elements, (places[fits],), scattered_updates(call)[fits])
+    _UPDATES[call.scalar("update")](elements, (positions[fits],), scattered_updates(call)[fits])
     return (elements.reshape(result.shape),)
 
 

@@ -194,7 +194,7 @@ def _gate(call: Call, gate: str) -> QuantizedGate:
     )
 
 
-def _stored_clip(call: Call, name: str, of: str, largest: int) -> int | None:
+def _quantized_clip(call: Call, name: str, of: str, largest: int) -> int | None:
     """Returns a clip as a quantised magnitude; None if it is missing or less than one step."""
     with np.errstate(all="ignore"):
         steps = np.float32(call.scalar(name)) / np.float32(call.operand(of).scale)
@@ -215,13 +215,13 @@ def read_cell(call: Call) -> QuantizedLstmCell:
         hidden_zero_point=call.scalar("hidden_state_zero_point"),
         hidden_multiplier=_factor(UNIT_SCALE, UNIT_SCALE, hidden_scale),
         cell_bits=_cell_bits(call),
-        cell_clip=_stored_clip(call, "cell_clip", "cell_state_in", (1 << 15) - 1),
+        cell_clip=_quantized_clip(call, "cell_clip", "cell_state_in", (1 << 15) - 1),
     )
     if not is_given(call, "projection_weights"):
         return cell
     bias = call.array("projection_bias").astype(np.int64) if is_given(call, "projection_bias") else 0
     # The raw value is clipped, as if the zero point were 0.
-    clip = _stored_clip(call, "projection_clip", "output", (1 << 7) - 1)
+    clip = _quantized_clip(call, "projection_clip", "output", (1 << 7) - 1)
     return replace(
         cell,
         # LiteRT subtracts it before a projection and adds it inside: equivalent except for

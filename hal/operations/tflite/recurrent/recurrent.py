@@ -42,11 +42,11 @@ def _hybrid(definition: Definition) -> Definition:
 
 
 def _with_weights(form: Form) -> Form:
-    inputs = tuple(_stored(parameter) for parameter in form.inputs)
+    inputs = tuple(_quantized_weights(parameter) for parameter in form.inputs)
     return replace(form, inputs=(*inputs, scalar("asymmetric", OperandType.BOOL)))
 
 
-def _stored(parameter: Parameter) -> Parameter:
+def _quantized_weights(parameter: Parameter) -> Parameter:
     """Changes weights of inputs and states to 8 bits."""
     is_weights = "weights" in parameter.name and "norm" not in parameter.name
     return replace(parameter, types="W") if is_weights else parameter

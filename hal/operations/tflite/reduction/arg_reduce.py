@@ -106,8 +106,8 @@ def _unique_shapes(call: Call) -> tuple[Shape, ...]:
 
 
 def _unique(call: Call) -> tuple[Array, ...]:
-    values, places = call.once(_distinct)
-    return values, places.astype(call.operand("places").type.dtype)
+    values, indices = call.once(_distinct)
+    return values, indices.astype(call.operand("indices").type.dtype)
 
 
 DEFINITIONS = (
@@ -146,7 +146,7 @@ DEFINITIONS = (
         forms=(
             Form(
                 inputs=(tensor("input", rank=1),),
-                outputs=(tensor("output", rank=1), Parameter(name="places", types=INDEXES, ranks=(1, 1))),
+                outputs=(tensor("output", rank=1), Parameter(name="indices", types=INDEXES, ranks=(1, 1))),
             ),
         ),
         rows=element_rows(_ORDERED),

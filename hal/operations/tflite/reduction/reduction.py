@@ -94,13 +94,13 @@ def _sums(rows: Array, operand: Operand) -> Array:
     return np.asarray(np.clip(total, *_INT32))
 
 
-def _mean_of_stored(rows: Array, operand: Operand, output: Operand) -> Array:
+def _quantized_mean(rows: Array, operand: Operand, output: Operand) -> Array:
     if not len(rows):
         return np.zeros(rows.shape[1], output.type.dtype)
     return quantized_mean(_sums(rows, operand), len(rows), operand, output)
 
 
-def _sum_of_stored(rows: Array, operand: Operand, output: Operand) -> Array:
+def _quantized_sum(rows: Array, operand: Operand, output: Operand) -> Array:
     scale, bias = sum_line(len(rows), operand, output)
     total = np.clip(rows.sum(axis=0, dtype=np.int64), *_INT32)
     with np.errstate(all="ignore"):
@@ -115,7 +115,7 @@ def sum_line(count: int, operand: Operand, output: Operand) -> tuple[np.float32,
         return scale, np.float32(np.nan_to_num(np.float32(-operand.zero_point) * scale * np.float32(count)))
 
 
-def _product_of_stored(rows: Array, operand: Operand, output: Operand) -> Array:
+def _quantized_product(rows: Array, operand: Operand, output: Operand) -> Array:
     """Multiplies quantised values and rescales at each step, to avoid overflow."""
     count = len(rows)
     if not count:
@@ -213,20 +213,20 @@ DEFINITIONS = (
     _definition(
         OperationType.TFLITE_MEAN,
         OperationType.MEAN,
-        _reduction(_mean, _mean_of_stored),
+        _reduction(_mean, _quantized_mean),
         _NUMBER_ROWS,
         keep_dims=OperandType.INT32,
     ),
     _definition(
         OperationType.TFLITE_SUM,
         OperationType.REDUCE_SUM,
-        _reduction(_reduce(np.add), _sum_of_stored),
+        _reduction(_reduce(np.add), _quantized_sum),
         _NUMBER_OR_TRUTH_ROWS,
     ),
     _definition(
         OperationType.TFLITE_REDUCE_PROD,
         OperationType.REDUCE_PROD,
-        _reduction(_reduce(np.multiply), _product_of_stored),
+        _reduction(_reduce(np.multiply), _quantized_product),
         _NUMBER_OR_TRUTH_ROWS,
     ),
     _definition(

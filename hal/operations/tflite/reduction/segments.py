@@ -73,11 +73,11 @@ def _gather(
     def reference(call: Call) -> tuple[Array, ...]:
         values, segments, (shape,) = call.array("input"), call.array("segments"), shape_of(call)
         result = np.full(shape, start(values), values.dtype)
-        places = segments.reshape(-1)
-        rows = values.reshape(places.size, *shape[1:])
-        counted = places >= 0
+        numbers = segments.reshape(-1)
+        rows = values.reshape(numbers.size, *shape[1:])
+        counted = numbers >= 0
         with np.errstate(all="ignore"):
-            function.at(result, places[counted], rows[counted])
+            function.at(result, numbers[counted], rows[counted])
         return (result,)
 
     return reference

@@ -61,13 +61,13 @@ def fully_connected(graph: SubgraphBuilder, operator: Operator, options: Options
     )
     kernel, dimensions = graph.operand(weights).dimensions, graph.operand(source).dimensions
     is_open = kernel is None or not all(kernel) or dimensions is None
-    is_stored = is_quantized(graph.operand(weights))
-    if not graph.has(operator, 2) and (is_stored or is_open):
+    quantized = is_quantized(graph.operand(weights))
+    if not graph.has(operator, 2) and (quantized or is_open):
         bias = graph.omitted(OperandType.TENSOR_FLOAT32)
     else:
         bias = convert_bias(graph, operator, source, weights, 0)
     inputs, result = (source, weights, bias), graph.output(operator)
-    if is_stored or is_open or len(kernel or ()) != 2:
+    if quantized or is_open or len(kernel or ()) != 2:
         flags = [options["keep_num_dims"], options["asymmetric_quantize_inputs"]]
         if weights_format == _SHUFFLED:
             flags.append(True)

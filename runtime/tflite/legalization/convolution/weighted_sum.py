@@ -42,16 +42,16 @@ def convert_bias(
 ) -> int:
     """Returns the bias with the scale that Android NN requires; zeros if TFLite omits it."""
     operand, kernel = graph.operand(source), graph.operand(weights)
-    is_stored = is_quantized(operand)
-    scale = operand.scale * kernel.scale if is_stored else 0.0
+    quantized = is_quantized(operand)
+    scale = operand.scale * kernel.scale if quantized else 0.0
     if graph.has(operator, position):
         bias = graph.flat(convert_weights(graph, source, graph.input(operator, position)))
-        is_scaled = is_stored and graph.operand(bias).type is OperandType.TENSOR_INT32
+        is_scaled = quantized and graph.operand(bias).type is OperandType.TENSOR_INT32
         return graph.bias(bias, scale) if is_scaled else bias
     if not kernel.dimensions or len(kernel.dimensions) <= channel_axis or not kernel.dimensions[channel_axis]:
         raise UnsupportedFeature(
             f"without a bias the number of channels must be known; the weights have {kernel.dimensions}"
         )
-    bias_type = _BIASES.get(operand.type, OperandType.TENSOR_INT32) if is_stored else operand.type
+    bias_type = _BIASES.get(operand.type, OperandType.TENSOR_INT32) if quantized else operand.type
     scale = scale if bias_type is OperandType.TENSOR_INT32 else 0.0
     return graph.zeros(bias_type, kernel.dimensions[channel_axis], scale)

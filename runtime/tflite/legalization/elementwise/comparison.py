@@ -16,17 +16,17 @@ from neurald.runtime.tflite.schema_enums import BuiltinOperator
 from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 
-def compare(operation_type: OperationType, of_stored: OperationType) -> LegalizationRule:
+def compare(operation_type: OperationType, quantized_type: OperationType) -> LegalizationRule:
     """Builds the rule for a comparison; on quantised values it differs from Android NN's."""
 
     def rule(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
-        is_stored = is_quantized(graph.operand(graph.input(operator, 0)))
-        operation(of_stored if is_stored else operation_type)(graph, operator, options)
+        quantized = is_quantized(graph.operand(graph.input(operator, 0)))
+        operation(quantized_type if quantized else operation_type)(graph, operator, options)
 
     return rule
 
 
-def choose(operation_type: OperationType, of_scales: OperationType) -> LegalizationRule:
+def choose(operation_type: OperationType, scaled_type: OperationType) -> LegalizationRule:
     """Builds the rule for a choice of one of two values.
 
     Android NN's operation rescales them to one scale, while TFLite takes the quantised values
@@ -37,7 +37,7 @@ def choose(operation_type: OperationType, of_scales: OperationType) -> Legalizat
         inputs = tuple(graph.input(operator, position) for position in range(len(operator.inputs)))
         result = graph.output(operator, typed_as=len(inputs) - 1)
         is_same = _have_one_scale(graph, (*inputs[-2:], result))
-        graph.emit(operation_type if is_same else of_scales, inputs, (result,))
+        graph.emit(operation_type if is_same else scaled_type, inputs, (result,))
 
     return rule
 
@@ -54,8 +54,8 @@ def select_v2(graph: SubgraphBuilder, operator: Operator, options: Options) -> N
     choose(plain, OperationType.TFLITE_SELECT_V2)(graph, operator, options)
 
 
-def _compared(operation_type: OperationType, of_stored: OperationType) -> Legalization:
-    return Legalization(rule=compare(operation_type, of_stored), inputs=(2, 2))
+def _compared(operation_type: OperationType, quantized_type: OperationType) -> Legalization:
+    return Legalization(rule=compare(operation_type, quantized_type), inputs=(2, 2))
 
 
 LEGALIZATIONS: dict[int, Legalization] = {

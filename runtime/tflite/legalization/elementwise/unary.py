@@ -11,8 +11,8 @@ from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 def reciprocal_root(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
     """RSQRT. TFLite has its own arithmetic on quantised values."""
-    is_stored = is_quantized(graph.operand(graph.input(operator)))
-    unary(OperationType.TFLITE_RSQRT if is_stored else OperationType.RSQRT)(graph, operator, options)
+    quantized = is_quantized(graph.operand(graph.input(operator)))
+    unary(OperationType.TFLITE_RSQRT if quantized else OperationType.RSQRT)(graph, operator, options)
 
 
 LEGALIZATIONS: dict[int, Legalization] = {

@@ -90,8 +90,8 @@ def emit_limited(
     target = graph.temporary(result)
     graph.emit(operation_type, inputs, (target,))
     above = graph.temporary(result)
-    graph.emit(OperationType.MAXIMUM, (target, graph.stored(limits[0], like=result)), (above,))
-    graph.emit(OperationType.MINIMUM, (above, graph.stored(limits[1], like=result)), (result,))
+    graph.emit(OperationType.MAXIMUM, (target, graph.quantized_scalar(limits[0], like=result)), (above,))
+    graph.emit(OperationType.MINIMUM, (above, graph.quantized_scalar(limits[1], like=result)), (result,))
 
 
 def short_vector(graph: SubgraphBuilder, index: int, what: str) -> int:

@@ -15,7 +15,7 @@ from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 _REALS = (OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16)
 
 
-_STORED = (OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNED)
+_QUANT8 = (OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNED)
 
 
 def _paddings(graph: SubgraphBuilder, operator: Operator) -> int:
@@ -43,7 +43,7 @@ def _scalar(graph: SubgraphBuilder, index: int) -> int | None:
         return None
     if operand_type in _REALS:
         return graph.real(float(value.item()), like=index)
-    return graph.int32(int(value.item())) if operand_type in _STORED else None
+    return graph.int32(int(value.item())) if operand_type in _QUANT8 else None
 
 
 def pad_v2(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:

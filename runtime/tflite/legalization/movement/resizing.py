@@ -24,13 +24,13 @@ def resize(operation_type: OperationType, wider: OperationType, *, needs_layout:
     """
 
     def rule(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
-        source, place = graph.input(operator, 0), graph.input(operator, 1)
-        size, result = graph.value(place), graph.output(operator)
+        source, size_operand = graph.input(operator, 0), graph.input(operator, 1)
+        size, result = graph.value(size_operand), graph.output(operator)
         flags = options["align_corners"], options["half_pixel_centers"]
         is_known = size is not None and size.shape == (2,) and size.dtype.kind == "i"
         if size is None or not is_known or (is_quantized(graph.operand(source)) and not needs_layout):
             given = (graph.boolean(value=bool(flag)) for flag in flags)
-            graph.emit(wider, (source, place, *given), (result,))
+            graph.emit(wider, (source, size_operand, *given), (result,))
             return
         height, width = (int(length) for length in size)
         tail: list[int] = []

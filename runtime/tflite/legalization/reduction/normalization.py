@@ -19,8 +19,8 @@ def local_response_normalization(graph: SubgraphBuilder, operator: Operator, opt
 
 def l2_normalization(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
     """L2_NORMALIZATION along the last axis. TFLite has its own arithmetic on quantised values."""
-    is_stored = is_quantized(graph.operand(graph.input(operator)))
-    operation_type = OperationType.TFLITE_L2_NORMALIZATION if is_stored else OperationType.L2_NORMALIZATION
+    quantized = is_quantized(graph.operand(graph.input(operator)))
+    operation_type = OperationType.TFLITE_L2_NORMALIZATION if quantized else OperationType.L2_NORMALIZATION
     unary(operation_type)(graph, operator, options)
 
 

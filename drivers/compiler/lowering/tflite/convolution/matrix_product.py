@@ -38,7 +38,7 @@ def _hybrid(call: Call, builder: Builder) -> Value:
     )
     kind = sum_type(depth)
     sums = builder.matrix_product(
-        builder.reshape(rows.stored, left.shape), right, type=kind, right_transposed=not is_transposed
+        builder.reshape(rows.values, left.shape), right, type=kind, right_transposed=not is_transposed
     )
     scales = builder.reshape(rows.scales, tuple(outer))
     zero_points = None if rows.zero_points is None else builder.reshape(rows.zero_points, tuple(outer))

@@ -11,7 +11,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import rescale, saturate
 from neurald.drivers.compiler.lowering.elementwise.arithmetic import (
-    Quantized,
+    QuantizedBinary,
     floor_divide,
     lower_broadcast,
     quantized_product,
@@ -35,7 +35,7 @@ _MAX_POWER = 1 << 31
 _POWER_BITS = 6
 
 
-def _sum(sign: int) -> Quantized:
+def _sum(sign: int) -> QuantizedBinary:
     general = quantized_sum(sign)
 
     def compute(call: Call, first: Expression, second: Expression) -> Expression:

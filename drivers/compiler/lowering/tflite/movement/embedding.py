@@ -23,16 +23,16 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.operations.tflite.movement.embedding import (
     FLOATS,
-    STORED_TABLES,
+    QUANTIZED_TABLES,
     Combiner,
     known_combiner,
-    sparse_places,
+    lookup_rows,
 )
 
 
 def _embedding_lookup(call: Call, builder: Builder) -> tuple[Value, ...]:
     values, table, output = builder.value(call, "values"), call.operand("values"), call.operand("output")
-    if table.type not in STORED_TABLES or output.type not in FLOATS:
+    if table.type not in QUANTIZED_TABLES or output.type not in FLOATS:
         return (gathered(call, builder, "lookups", 0),)
     quant, kind = table.channel_quant, Scalar.of(output.type.dtype)
     scales = None if quant is None else builder.constant(np.array(quant.scales, np.float32))
@@ -74,7 +74,7 @@ def _lookup_sparse(call: Call, builder: Builder) -> tuple[Value, ...]:
     values, weights = builder.value(call, "values"), builder.value(call, "weights")
     depth = len(shape) - len(values.shape) + 1
     lengths = shape[:depth]
-    indexes = sparse_places(call, lengths)
+    indexes = lookup_rows(call, lengths)
     if combiner is not Combiner.SUM and _comes_again(indexes):
         raise Unsupported(f"{combiner.name} of lookups that are not grouped by destination is not supported")
     rows, arrivals_at = _checked_rows(call, builder), known_arrivals(builder, indexes, math.prod(lengths))

@@ -26,10 +26,10 @@ from neurald.drivers.compiler.lowering.movement.indexing import (
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.tflite.movement.gather import positions
-from neurald.hal.operations.tflite.movement.scatter import dense_places, one_hot_axis
+from neurald.hal.operations.tflite.movement.scatter import dense_positions, one_hot_axis
 
 
-def _flat_places(call: Call, builder: Builder, indices: Value, lengths: Shape) -> Value:
+def _linear_offsets(call: Call, builder: Builder, indices: Value, lengths: Shape) -> Value:
     """Returns linear offsets for rows of indices, with the requirement that they are in range.
 
     Args:
@@ -69,7 +69,7 @@ def _scatter_nd(call: Call, builder: Builder) -> tuple[Value, ...]:
         where = positions(call, "indices", shape).reshape(-1)
         arrivals_at = known_arrivals(builder, where, math.prod(lengths))
     else:
-        indexes = _flat_places(call, builder, builder.reshape(indices, (count, depth)), lengths)
+        indexes = _linear_offsets(call, builder, builder.reshape(indices, (count, depth)), lengths)
         arrivals_at = compared_arrivals(indexes, math.prod(shape))
 
     def body(*at: Expression) -> Expression:
@@ -89,10 +89,10 @@ def _sparse_to_dense(call: Call, builder: Builder) -> tuple[Value, ...]:
         return (builder.compute(shape, lambda *_: default),)
     arrivals_at: ArrivalsAt
     if indices.constant is not None:
-        arrivals_at = known_arrivals(builder, dense_places(call), math.prod(shape))
+        arrivals_at = known_arrivals(builder, dense_positions(call), math.prod(shape))
     else:
         rows = builder.reshape(indices, (count, len(shape)))
-        indexes = _flat_places(call, builder, rows, shape)
+        indexes = _linear_offsets(call, builder, rows, shape)
         arrivals_at = compared_arrivals(indexes, math.prod(shape))
 
     def body(*at: Expression) -> Expression:

@@ -32,18 +32,18 @@ from neurald.hal.operations.tflite.movement.stablehlo_gather_scatter import (
     different_axes,
     index_shape,
     scatter_parts,
-    scattered_places,
+    scattered_positions,
     slice_sizes,
 )
 
 #: Combines the old element with an update.
-Function = Callable[[Expression, Expression], Expression]
+_Combine = Callable[[Expression, Expression], Expression]
 #: The updates that reach a destination, and the index of an update within the slices by its number.
 Updates = tuple[Arrivals, Callable[[Expression], tuple[Expression, ...]]]
 UpdatesAt = Callable[[Sequence[Expression]], Updates]
 
 #: STABLEHLO_SCATTER's combinations, by number; 0 replaces elements.
-_UPDATES: dict[int, tuple[ReductionOp, Function]] = {
+_UPDATES: dict[int, tuple[ReductionOp, _Combine]] = {
     1: (ReductionOp.SUM, lambda old, new: old | new if new.type is Scalar.BOOL else old + new),
     2: (ReductionOp.PRODUCT, lambda old, new: old & new if new.type is Scalar.BOOL else old * new),
     3: (ReductionOp.MINIMUM, lambda old, new: old & new if new.type is Scalar.BOOL else minimum(old, new)),
@@ -130,7 +130,7 @@ def _scatter(call: Call, builder: Builder) -> tuple[Value, ...]:
     if count == 1 or builder.value(call, "indices").constant is None:
         updates_at = _compared(call, builder, count)
     else:
-        arrivals_at = known_arrivals(builder, scattered_places(call).reshape(-1), source.count)
+        arrivals_at = known_arrivals(builder, scattered_positions(call).reshape(-1), source.count)
 
         def updates_at(at: Sequence[Expression]) -> Updates:
             return arrivals_at(linearize(at, source.shape)), lambda number: delinearize(number, slices.shape)

@@ -33,7 +33,7 @@ from neurald.drivers.compiler.lowering.movement.indexing import output_shapes
 from neurald.drivers.compiler.lowering.reduction.reduction import lower_mean
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
-from neurald.hal.operations.arithmetic.quantized import stored_limits
+from neurald.hal.operations.arithmetic.quantized import quantized_limits
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.tflite.reduction.reduction import (
     cumulative_axis,
@@ -119,9 +119,9 @@ def _sum(call: Call, builder: Builder) -> tuple[Value, ...]:
         return _reduction(ReductionOp.SUM)(call, builder)
 
     scale, bias = (float(number) for number in sum_line(count_along(source.shape, axes), operand, output))
-    low, high = (limit - output.zero_point for limit in stored_limits(output))
+    low, high = (limit - output.zero_point for limit in quantized_limits(output))
 
-    def stored(total: Expression) -> Expression:
+    def requantized(total: Expression) -> Expression:
         # TFLite sums in 32 bits.
         limited = clamp(total, *_INT32).to(Scalar.FLOAT32)
         steps = clamp(apply(Op.ROUND_AWAY, limited * scale + bias), float(low), float(high))
@@ -134,7 +134,7 @@ def _sum(call: Call, builder: Builder) -> tuple[Value, ...]:
             axes,
             ReductionOp.SUM,
             element=lambda value: value.to(Scalar.INT64),
-            finish=stored,
+            finish=requantized,
             shape=output_shapes(call)[0],
         ),
     )
