@@ -113,7 +113,7 @@ def _up_to_64(keys: Array) -> _Words:
 
 
 @dataclass(slots=True)
-class _State:
+class _HashState:
     """The hash state between blocks of long keys."""
 
     x: _Words
@@ -148,7 +148,7 @@ def _half_piece(half: Array, first: _Words, second: _Words) -> _Pair:
 def _long(keys: Array) -> _Words:
     count, length = keys.shape
     nothing = np.zeros(count, np.uint64)
-    state = _State(
+    state = _HashState(
         x=_constant(81 * _K2) + _word(keys, 0),
         y=nothing + _constant(81 * _K1 + 113),
         z=_mix(_constant((81 * _K1 + 113) * _K2 + 113)) * _constant(_K2),

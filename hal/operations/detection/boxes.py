@@ -14,7 +14,7 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import QUANTIZED, is_quantized
 from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.quantized import real, store
-from neurald.hal.operations.detection.suppression import Decay, suppress_softly
+from neurald.hal.operations.detection.suppression import Decay, soft_suppress
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Check, Definition
 from neurald.hal.operations.machinery.rules import data_rows
@@ -231,7 +231,7 @@ def _select_in_image(call: Call, boxes: Array, rows: slice, limit: int | None) -
     found: list[tuple[Array, Array, Array]] = []
     for index in range(1, scores.shape[1]):
         candidates = np.flatnonzero(scores[:, index] > threshold)
-        kept, lowered = suppress_softly(
+        kept, lowered = soft_suppress(
             boxes[rows][candidates, index], scores[candidates, index], decay, lowest, limit
         )
         found.append((candidates[kept] + rows.start, np.full(len(kept), index), lowered))

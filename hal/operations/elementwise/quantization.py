@@ -13,8 +13,8 @@ from neurald.hal.operations.machinery.signature import MAX_RANK, Form, row, tens
 _FLOATS = (OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16)
 
 
-def _form(highest_rank: int) -> Form:
-    ranks = (0, highest_rank)
+def _form(max_rank: int) -> Form:
+    ranks = (0, max_rank)
     return Form(inputs=(tensor("input", "T", rank=ranks),), outputs=(tensor("output", "U", rank=ranks),))
 
 

@@ -14,8 +14,8 @@ from neurald.hal.operations.machinery.rules import data_rows, shape_of_input
 from neurald.hal.operations.machinery.signature import MAX_RANK, Form, Parameter, Row, scalar, tensor
 
 
-def _form(highest_rank: int = MAX_RANK, *extra: Parameter) -> Form:
-    ranks = (0, highest_rank)
+def _form(max_rank: int = MAX_RANK, *extra: Parameter) -> Form:
+    ranks = (0, max_rank)
     return Form(inputs=(tensor("input", rank=ranks), *extra), outputs=(tensor("output", rank=ranks),))
 
 

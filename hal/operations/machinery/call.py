@@ -17,7 +17,7 @@ from neurald.hal.operations.machinery.signature import Binding, Parameter
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Shape = tuple[int, ...]
-Result = TypeVar("Result")
+RuleResult = TypeVar("RuleResult")
 
 
 class GraphRunner(Protocol):
@@ -81,11 +81,11 @@ class Call:
         self._defaults: Mapping[str, Parameter] = {p.name: p for p in binding.form.inputs}
         self._once: dict[Callable[[Call], Any], Any] = {}
 
-    def once(self, rule: Callable[["Call"], Result]) -> Result:
+    def once(self, rule: Callable[["Call"], RuleResult]) -> RuleResult:
         """Evaluates `rule` once and caches the result, for shapes that depend on results."""
         if rule not in self._once:
             self._once[rule] = rule(self)
-        result: Result = self._once[rule]
+        result: RuleResult = self._once[rule]
         return result
 
     def has(self, name: str) -> bool:

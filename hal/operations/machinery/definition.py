@@ -66,7 +66,7 @@ class Definition:
         Raises:
             BadData: a rule is violated; the message names operand and rule.
         """
-        for rule in (_symmetric16, _numbers_of_enums, *self.checks):
+        for rule in (_symmetric16, _valid_enums, *self.checks):
             try:
                 rule(call)
             except UnknownValue:
@@ -110,7 +110,7 @@ def _symmetric16(call: Call) -> None:
                 )
 
 
-def _numbers_of_enums(call: Call) -> None:
+def _valid_enums(call: Call) -> None:
     """Checks that the numbers of activation and padding scheme, if present, are valid."""
     if "activation" in call.binding.inputs:
         _ = call.activation

@@ -273,9 +273,11 @@ def _mismatch(
         if operand.type not in parameter.allowed(types):
             expected = frozenset[OperandType]().union(*(parameter.allowed(r.types) for r in rows))
             if operand.type in expected:
-                together = f"it does not go with the other operands, {_words(parameter.allowed(types))} does"
+                together = (
+                    f"it does not go with the other operands, {_type_names(parameter.allowed(types))} does"
+                )
             else:
-                together = f"{_words(expected)} is expected"
+                together = f"{_type_names(expected)} is expected"
             return matched, f"{where} has type {operand.type.name}; {together}"
         low, high = parameter.ranks
         if operand.type.is_tensor and operand.dimensions is not None:
@@ -317,7 +319,7 @@ def _by_name(pairs: Sequence[tuple[Parameter, int]]) -> dict[str, tuple[int, ...
     return {name: tuple(indexes) for name, indexes in found.items()}
 
 
-def _words(types: frozenset[OperandType]) -> str:
+def _type_names(types: frozenset[OperandType]) -> str:
     return " or ".join(t.name for t in sorted(types))
 
 

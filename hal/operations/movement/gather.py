@@ -85,7 +85,7 @@ def _embedding_reference(call: Call) -> tuple[Array, ...]:
     return (_take(call, "lookups", 0),)
 
 
-def _hits_are_numbers(call: Call) -> None:
+def _check_hits_scale(call: Call) -> None:
     """Checks that the output of hits has scale 1 and zero point 0: it holds plain integers."""
     hits = call.operand("hits")
     if (hits.scale, hits.zero_point) != (1.0, 0):
@@ -248,7 +248,7 @@ DEFINITIONS = (
             row(FeatureLevel.LEVEL_1, T=OperandType.TENSOR_INT32),
             row(FeatureLevel.LEVEL_1, T=OperandType.TENSOR_QUANT8_ASYMM),
         ),
-        checks=(same_scale("values"), _hits_are_numbers),
+        checks=(same_scale("values"), _check_hits_scale),
         shape=_hashtable_shape,
         reference=_hashtable_reference,
     ),

@@ -34,8 +34,8 @@ _VALUE_ROWS = tuple(
 _MIRROR_ROWS = data_rows(FeatureLevel.LEVEL_7, quant8=FeatureLevel.LEVEL_7, int32=FeatureLevel.LEVEL_7)
 
 
-def _form(highest_rank: int, *more: Parameter) -> Form:
-    ranks = (1, highest_rank)
+def _form(max_rank: int, *more: Parameter) -> Form:
+    ranks = (1, max_rank)
     return Form(
         inputs=(tensor("input", rank=ranks), tensor("paddings", OperandType.TENSOR_INT32, rank=2), *more),
         outputs=(tensor("output", rank=ranks),),

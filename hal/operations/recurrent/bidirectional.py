@@ -40,7 +40,7 @@ def bidirectional_forms(inputs: Sequence[Parameter], states: Sequence[str]) -> t
     )
 
 
-def merged_as_declared(call: Call) -> None:
+def check_merge_outputs(call: Call) -> None:
     """Checks that the number of outputs agrees with `merge_outputs`."""
     merged = bool(call.scalar("merge_outputs"))
     if merged != is_merged(call):

@@ -244,11 +244,11 @@ def consistent_cell(prefix: str = "") -> tuple[Check, ...]:
 
     def peephole(call: Call) -> None:
         gates = [f"{prefix}cell_to_{gate}_weights" for gate in ("forget", "output", "input")]
-        _gates_of_one_kind(call, prefix, gates, "the peephole optimisation")
+        _all_or_no_gates(call, prefix, gates, "the peephole optimisation")
 
     def normalization(call: Call) -> None:
         gates = [f"{prefix}{gate}_layer_norm_weights" for gate in ("forget", "cell", "output", "input")]
-        _gates_of_one_kind(call, prefix, gates, "layer normalisation")
+        _all_or_no_gates(call, prefix, gates, "layer normalisation")
 
     def projection(call: Call) -> None:
         if not is_given(call, f"{prefix}projection_weights"):
@@ -257,7 +257,7 @@ def consistent_cell(prefix: str = "") -> tuple[Check, ...]:
     return input_gate, peephole, normalization, projection
 
 
-def _gates_of_one_kind(call: Call, prefix: str, names: Sequence[str], purpose: str) -> None:
+def _all_or_no_gates(call: Call, prefix: str, names: Sequence[str], purpose: str) -> None:
     """Checks that all or no gates have weights of a kind.
 
     A coupled input gate, last in `names`, has none.

@@ -12,8 +12,8 @@ from neurald.hal.operations.recurrent.bidirectional import (
     auxiliary_size,
     backward_size,
     bidirectional_forms,
+    check_merge_outputs,
     expect_linking,
-    merged_as_declared,
     output_shapes,
     sequences,
     store_outputs,
@@ -167,7 +167,7 @@ DEFINITIONS = (
         checks=(
             known_cell_activation(LSTM_ACTIVATIONS),
             valid_clips,
-            merged_as_declared,
+            check_merge_outputs,
             *consistent_cell("fw_"),
             *consistent_cell("bw_"),
             _consistent_linking,

@@ -1,7 +1,6 @@
 """Helpers for quantised operands: conversion, tables and changes of scale."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -20,8 +19,6 @@ from neurald.hal.operations.arithmetic.fixed_point import (
 )
 from neurald.hal.operations.arithmetic.quantized import quantized_limits
 from neurald.hal.operations.machinery.call import Call
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Largest exponent of a multiplier with a single rounding.
 _MAX_EXPONENT_ONCE = 15

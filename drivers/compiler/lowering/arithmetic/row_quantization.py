@@ -98,7 +98,7 @@ def _limits(builder: Builder, values: Value) -> Value:
     """
 
     def body(row: Expression, side: Expression) -> Expression:
-        return _reach(values, row, lambda number: select(side.equals(0), -number, number))
+        return _max_over_row(values, row, lambda number: select(side.equals(0), -number, number))
 
     return builder.compute((values.shape[0], 2), body)
 
@@ -106,11 +106,11 @@ def _limits(builder: Builder, values: Value) -> Value:
 def _magnitudes(builder: Builder, values: Value) -> Value:
     """Returns (rows,): the largest magnitude of each row."""
     return builder.compute(
-        (values.shape[0],), lambda row: _reach(values, row, lambda number: apply(Op.ABSOLUTE, number))
+        (values.shape[0],), lambda row: _max_over_row(values, row, lambda number: apply(Op.ABSOLUTE, number))
     )
 
 
-def _reach(values: Value, row: Expression, signed: Callable[[Expression], Expression]) -> Expression:
+def _max_over_row(values: Value, row: Expression, signed: Callable[[Expression], Expression]) -> Expression:
     """Returns the maximum over a row of `signed(number)`, at least 0."""
     axes = tuple(axis(length, f"r{dimension}") for dimension, length in enumerate(values.shape[1:]))
     value = load(values, (row, *axes))

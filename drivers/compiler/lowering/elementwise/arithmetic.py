@@ -8,7 +8,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import activate, rescale, saturate
 from neurald.drivers.compiler.lowering.elementwise.pointwise import (
-    TWO,
+    BINARY_INPUTS,
     Function,
     Requirements,
     pointwise,
@@ -47,7 +47,7 @@ def lower_broadcast(
             return _activate(function(widen(one), widen(other)), call.activation).to(one.type)
 
         is_whole = not is_quantized(output) and output.type.dtype.kind in "iu"
-        return pointwise(call, builder, TWO, element, requirements if is_whole else None)
+        return pointwise(call, builder, BINARY_INPUTS, element, requirements if is_whole else None)
 
     return lower
 

@@ -8,18 +8,17 @@ from neurald.drivers.compiler.ir.builder import Builder, broadcast
 from neurald.drivers.compiler.ir.expression import Expression, load
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.compiler.lowering.arithmetic.quantized import Array
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
 from neurald.hal.operations import DEFINITIONS
-from neurald.hal.operations.machinery.call import Call
+from neurald.hal.operations.machinery.call import Array, Call
 
 #: Computes an expression from one element of each input.
 Function = Callable[..., Expression]
 #: Returns conditions and their error messages for one element of each input.
 Requirements = Callable[..., Sequence[tuple[Expression, str]]]
 
-ONE = ("input",)
-TWO = ("input1", "input2")
+UNARY_INPUTS = ("input",)
+BINARY_INPUTS = ("input1", "input2")
 
 
 def pointwise(
@@ -56,8 +55,8 @@ def compute_of(
     )
 
 
-def lower(
-    function: Function, names: Sequence[str] = ONE, requirements: Requirements | None = None
+def lower_pointwise(
+    function: Function, names: Sequence[str] = UNARY_INPUTS, requirements: Requirements | None = None
 ) -> Lowering:
     """Returns the lowering of a function of unquantised numbers. FLOAT16 is computed in FLOAT32."""
 
@@ -111,4 +110,4 @@ def table_of(
 
 def by_table(call: Call, builder: Builder) -> tuple[Value, ...]:
     """Lowers an operation on one 8-bit or 16-bit input by a table of the reference's results."""
-    return pointwise(call, builder, ONE, table_of(call, builder))
+    return pointwise(call, builder, UNARY_INPUTS, table_of(call, builder))

@@ -15,6 +15,7 @@ from neurald.drivers.compiler.ir.expression import Axis, Expression, axis, index
 from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.compiler.lowering.machinery.reduced_axes import BOOL_REDUCTIONS
 from neurald.hal.operations.machinery.call import Array
 
 #: Limit on comparisons, which take about as long as a large convolution.
@@ -22,13 +23,6 @@ _MAX_COMPARISONS = 1 << 30
 #: Limit on table entries.
 _MAX_TABLE_ENTRIES = 1 << 24
 
-#: The reduction of BOOLs that corresponds to a reduction of numbers.
-_TRUTHS = {
-    ReductionOp.SUM: ReductionOp.ANY,
-    ReductionOp.MAXIMUM: ReductionOp.ANY,
-    ReductionOp.PRODUCT: ReductionOp.ALL,
-    ReductionOp.MINIMUM: ReductionOp.ALL,
-}
 #: Wider types in which narrow elements are reduced.
 _WIDER = {
     Scalar.FLOAT16: Scalar.FLOAT32,
@@ -40,7 +34,7 @@ _WIDER = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arrivals:
+class ScatterSources:
     """The elements that are scattered to one destination.
 
     Attributes:
@@ -55,11 +49,11 @@ class Arrivals:
 
 
 #: Returns the elements scattered to a destination.
-ArrivalsAt = Callable[[Expression], Arrivals]
+SourcesAt = Callable[[Expression], ScatterSources]
 
 
-def known_arrivals(builder: Builder, where: Array, destinations: int) -> ArrivalsAt:
-    """Builds arrivals from known destinations.
+def known_sources(builder: Builder, where: Array, destinations: int) -> SourcesAt:
+    """Builds sources from known destinations.
 
     Args:
         builder: of the operation.
@@ -82,16 +76,16 @@ def known_arrivals(builder: Builder, where: Array, destinations: int) -> Arrival
     table[where[order], np.arange(len(order)) - firsts[where[order]]] = order
     numbers = builder.constant(table)
 
-    def at(destination: Expression) -> Arrivals:
+    def at(destination: Expression) -> ScatterSources:
         axes = (axis(most, "n"),) if most > 1 else ()
         number = load(numbers, (destination, axes[0] if axes else index(0))).to(Scalar.INDEX)
-        return Arrivals(axes=axes, number=number, holds=number >= 0)
+        return ScatterSources(axes=axes, number=number, holds=number >= 0)
 
     return at
 
 
-def compared_arrivals(where: Value, work: int) -> ArrivalsAt:
-    """Builds arrivals from destinations that are only known at execution.
+def compared_sources(where: Value, work: int) -> SourcesAt:
+    """Builds sources from destinations that are only known at execution.
 
     Args:
         where: destination of each element, in order.
@@ -103,18 +97,18 @@ def compared_arrivals(where: Value, work: int) -> ArrivalsAt:
     (count,) = where.shape
     require_few_comparisons(count, work)
 
-    def at(destination: Expression) -> Arrivals:
-        return all_arrivals(count, lambda number: load(where, (number,)).to(Scalar.INDEX).equals(destination))
+    def at(destination: Expression) -> ScatterSources:
+        return all_sources(count, lambda number: load(where, (number,)).to(Scalar.INDEX).equals(destination))
 
     return at
 
 
-def all_arrivals(count: int, holds: Callable[[Expression], Expression]) -> Arrivals:
-    """Builds arrivals from a predicate over `count` elements."""
+def all_sources(count: int, holds: Callable[[Expression], Expression]) -> ScatterSources:
+    """Builds sources from a predicate over `count` elements."""
     if count == 1:
-        return Arrivals(axes=(), number=index(0), holds=holds(index(0)))
+        return ScatterSources(axes=(), number=index(0), holds=holds(index(0)))
     along = axis(count, "n")
-    return Arrivals(axes=(along,), number=along, holds=holds(along))
+    return ScatterSources(axes=(along,), number=along, holds=holds(along))
 
 
 def require_few_comparisons(count: int, work: int) -> None:
@@ -125,20 +119,20 @@ def require_few_comparisons(count: int, work: int) -> None:
         )
 
 
-def last_arrival(arrivals: Arrivals) -> Expression:
+def last_source(sources: ScatterSources) -> Expression:
     """Returns the INT32 number of the last element scattered to the destination, or -1."""
-    number = select(arrivals.holds, arrivals.number.to(Scalar.INT32), -1)
-    return reduce(ReductionOp.MAXIMUM, arrivals.axes, number)
+    number = select(sources.holds, sources.number.to(Scalar.INT32), -1)
+    return reduce(ReductionOp.MAXIMUM, sources.axes, number)
 
 
-def combine_arrivals(reduction: ReductionOp, arrivals: Arrivals, value: Expression) -> Expression:
+def combine_sources(reduction: ReductionOp, sources: ScatterSources, value: Expression) -> Expression:
     """Reduces the elements scattered to a destination.
 
     Args:
         reduction: combines them.
-        arrivals: the elements.
+        sources: the elements.
         value: the element of that number, or the identity if it is not scattered there.
     """
     if value.type is Scalar.BOOL:
-        return reduce(_TRUTHS[reduction], arrivals.axes, value)
-    return reduce(reduction, arrivals.axes, value.to(_WIDER.get(value.type, value.type))).to(value.type)
+        return reduce(BOOL_REDUCTIONS[reduction], sources.axes, value)
+    return reduce(reduction, sources.axes, value.to(_WIDER.get(value.type, value.type))).to(value.type)

@@ -16,10 +16,10 @@ from neurald.hal.operations.movement.gather import gather_axis
 #: Computes an element of the result from an index into the values.
 Read = Callable[[Sequence[Expression]], Expression]
 #: Elements per index from which on the indices are checked in a kernel of their own.
-_MANY = 8
+_MIN_ELEMENTS_PER_CHECK = 8
 
 
-def are_inside(indices: Value, length: int) -> bool:
+def are_in_range(indices: Value, length: int) -> bool:
     """Returns True if the indices are known and in range."""
     known = indices.constant
     return known is not None and not ((known < 0) | (known >= length)).any()
@@ -49,8 +49,12 @@ def gathered(
     length = values.shape[along]
     end = along + len(indices.shape) - batches
     message = f"{call.name(name)}: indexes from 0 to {length - 1} are expected"
-    is_safe = are_inside(indices, length)
-    if not is_safe and length and values.count >= _MANY * length * math.prod(values.shape[:batches]):
+    is_safe = are_in_range(indices, length)
+    if (
+        not is_safe
+        and length
+        and values.count >= _MIN_ELEMENTS_PER_CHECK * length * math.prod(values.shape[:batches])
+    ):
         indices, is_safe = _inside(builder, indices, length, message), True
 
     def number(at: Sequence[Expression]) -> Expression:

@@ -126,7 +126,7 @@ def split(builder: Builder, source: Value, axis: int, lengths: Sequence[int]) ->
     return tuple(results)
 
 
-def joined(builder: Builder, parts: Sequence[Value], axis: int = 0) -> Value:
+def concatenated(builder: Builder, parts: Sequence[Value], axis: int = 0) -> Value:
     """Concatenates values along an axis; constants are concatenated at compile time."""
     # Empty values are never read.
     some = [part for part in parts if part.shape[axis]] or parts[:1]
@@ -137,7 +137,7 @@ def joined(builder: Builder, parts: Sequence[Value], axis: int = 0) -> Value:
         return builder.constant(np.concatenate(arrays, axis=axis))
     if len(some) > _MAX_CONCATENATED:
         groups = [some[start : start + _MAX_CONCATENATED] for start in range(0, len(some), _MAX_CONCATENATED)]
-        return joined(builder, [joined(builder, group, axis) for group in groups], axis)
+        return concatenated(builder, [concatenated(builder, group, axis) for group in groups], axis)
     first, total = some[0], sum(part.shape[axis] for part in some)
 
     def body(*at: Expression) -> Expression:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.compiler.lowering.movement.indexing import joined
+from neurald.drivers.compiler.lowering.movement.indexing import concatenated
 from neurald.drivers.compiler.lowering.recurrent.recurrent import time_major, to_output, to_output_sequence
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.recurrent.bidirectional import has_states, is_merged
@@ -26,12 +26,12 @@ def sequences(call: Call, builder: Builder, auxiliary_weights: str) -> tuple[Val
     return forward, auxiliary, None
 
 
-def outputs_of_both(
+def bidirectional_outputs(
     call: Call, builder: Builder, outputs: tuple[Value, Value], states: Sequence[Value]
 ) -> tuple[Value, ...]:
     """Returns all outputs, from time-major FLOAT32 sequences and the last states of both cells."""
     names = list(call.binding.outputs)
-    both = (joined(builder, outputs, 2),) if is_merged(call) else outputs
+    both = (concatenated(builder, outputs, 2),) if is_merged(call) else outputs
     is_time_major = bool(call.scalar("time_major"))
     results = [
         to_output_sequence(builder, call, name, output, is_time_major=is_time_major)

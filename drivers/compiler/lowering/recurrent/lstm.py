@@ -20,7 +20,7 @@ from neurald.drivers.compiler.lowering.recurrent.recurrent import (
     clipped,
     floats,
     linear,
-    of_sequence,
+    stack_outputs,
     to_output,
 )
 from neurald.hal.model.operation_type import OperationType
@@ -81,7 +81,7 @@ class LstmCellBuilder:
         for step in time_steps(self._steps, backward=backward):
             output, state = self._step(step, output, state)
             outputs[step] = output
-        return of_sequence(self._builder, outputs, output), output, state
+        return stack_outputs(self._builder, outputs, output), output, state
 
     def _names(self, kind: str) -> list[str]:
         return [f"{self._prefix}{kind}_{gate}_weights" for gate in self._gates]
@@ -108,8 +108,10 @@ class LstmCellBuilder:
                 total = total + load(each, (row + step * self._batch, column))
             return total
 
-        peeps = is_given(self._call, f"{self._prefix}cell_to_output_weights")
-        sums = self._sums([gate for gate in self._gates if gate != "output" or not peeps], product, state)
+        has_peephole = is_given(self._call, f"{self._prefix}cell_to_output_weights")
+        sums = self._sums(
+            [gate for gate in self._gates if gate != "output" or not has_peephole], product, state
+        )
 
         def next_state(row: Expression, unit: Expression) -> Expression:
             forget = apply(Op.LOGISTIC, sums["forget"](row, unit))
@@ -118,7 +120,7 @@ class LstmCellBuilder:
             return clipped(forget * load(state, (row, unit)) + admit * candidate, self._cell_clip)
 
         following = builder.compute(state.shape, next_state)
-        emitted = (self._sums(["output"], product, following) if peeps else sums)["output"]
+        emitted = (self._sums(["output"], product, following) if has_peephole else sums)["output"]
 
         def hidden(row: Expression, unit: Expression) -> Expression:
             emit = apply(Op.LOGISTIC, emitted(row, unit))
@@ -128,14 +130,14 @@ class LstmCellBuilder:
 
     def _sums(self, gates: Sequence[str], product: GateProduct, state: Value) -> Mapping[str, GateSum]:
         """Returns the pre-activations of gates that read this cell state."""
-        sums = {gate: self._peeping(gate, product, state) for gate in gates}
+        sums = {gate: self._with_peephole(gate, product, state) for gate in gates}
         norms = {gate: norm for gate in gates if (norm := self._vector(f"{gate}_layer_norm_weights"))}
         return {
             gate: self._biased(gate, total)
             for gate, total in (self._normalized(sums, norms) if norms else sums).items()
         }
 
-    def _peeping(self, gate: str, product: GateProduct, state: Value) -> GateSum:
+    def _with_peephole(self, gate: str, product: GateProduct, state: Value) -> GateSum:
         peephole = self._vector(f"cell_to_{gate}_weights")
 
         def total(row: Expression, unit: Expression) -> Expression:

@@ -30,8 +30,8 @@ from neurald.drivers.compiler.lowering.arithmetic.gemmlowp import (
     wide,
 )
 from neurald.drivers.compiler.lowering.arithmetic.quantized import fixed_point, requantized
-from neurald.drivers.compiler.lowering.movement.indexing import joined
-from neurald.drivers.compiler.lowering.recurrent.recurrent import all_rows, of_sequence
+from neurald.drivers.compiler.lowering.movement.indexing import concatenated
+from neurald.drivers.compiler.lowering.recurrent.recurrent import all_rows, stack_outputs
 from neurald.hal.operations.arithmetic.fixed_point import Rounding, quantize_multiplier
 from neurald.hal.operations.machinery.call import Array
 from neurald.hal.operations.recurrent.quantized_lstm_cell import (
@@ -70,7 +70,7 @@ def run_quantized_lstm(
     for step in range(sequence.shape[0]):
         output_state, cell_state = run.step(step, output_state, cell_state)
         outputs.append(output_state)
-    return of_sequence(builder, outputs, output_state), output_state, cell_state
+    return stack_outputs(builder, outputs, output_state), output_state, cell_state
 
 
 class _QuantizedLstmBuilder:
@@ -134,14 +134,16 @@ class _QuantizedLstmBuilder:
             again = load(recurrent, (row, column)).to(Scalar.INT64)
             total = saturate16(total + scaled(again, gate.recurrent.multiplier))
             if gate.peephole is not None and peephole is not None:
-                seen = self._seen(peephole, gate.peephole_width, row, unit)
+                seen = self._peephole_term(peephole, gate.peephole_width, row, unit)
                 seen = seen * load(state, (row, unit)).to(Scalar.INT64)
                 total = saturate16(total + scaled(seen, gate.peephole.multiplier))
             return total
 
         return plain if gate.norm is None else self._normalized(plain, gate, gate.norm, bias)
 
-    def _seen(self, weights: Value, width: int | None, row: Expression, unit: Expression) -> Expression:
+    def _peephole_term(
+        self, weights: Value, width: int | None, row: Expression, unit: Expression
+    ) -> Expression:
         """Returns the peephole's weight for a cell state; see `QuantizedGate.peephole_width`."""
         if width is None:
             return load(weights, (unit,)).to(Scalar.INT64)
@@ -241,7 +243,7 @@ def run_quantized_16bit_lstm(
         The next cell state and the output.
     """
     units = cell_state.shape[1]
-    rows = joined(builder, [source, output_state], 1)
+    rows = concatenated(builder, [source, output_state], 1)
     kind = Scalar.INT32 if 2 * _MAX_PRODUCT * rows.shape[1] < 1 << 31 else Scalar.INT64
     products = builder.matrix_product(rows, weights, type=kind, left_zero=128, right_zero=weights_zero)
     mantissa, exponent = (constant(part, Scalar.INT32) for part in quantize_multiplier(multiplier))

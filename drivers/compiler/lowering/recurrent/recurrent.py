@@ -15,7 +15,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import activate, store
 from neurald.drivers.compiler.lowering.arithmetic.row_quantization import products, quantize_rows
-from neurald.drivers.compiler.lowering.movement.indexing import joined
+from neurald.drivers.compiler.lowering.movement.indexing import concatenated
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FusedActivation
 from neurald.hal.operations.machinery.call import Call
@@ -69,9 +69,11 @@ def linear(call: Call, builder: Builder, names: Sequence[str], rows: Value) -> V
     weights = [builder.value(call, name) for name in names]
     operands = [call.operand(name) for name in names]
     if not is_quantized(operands[0]):
-        return builder.matrix_product(rows, joined(builder, [floats(builder, each) for each in weights]))
+        return builder.matrix_product(
+            rows, concatenated(builder, [floats(builder, each) for each in weights])
+        )
     quantized = quantize_rows(builder, rows, asymmetric=bool(call.scalar("asymmetric")))
-    sums = products(builder, quantized, joined(builder, weights))
+    sums = products(builder, quantized, concatenated(builder, weights))
     units = [value.shape[0] for value in weights]
     steps = builder.constant(np.repeat(np.array([each.scale for each in operands], np.float32), units))
 
@@ -108,13 +110,13 @@ def all_rows(builder: Builder, sequence: Value) -> Value:
     return builder.reshape(sequence, (time * batch, size))
 
 
-def of_sequence(builder: Builder, outputs: Sequence[Value], empty: Value) -> Value:
+def stack_outputs(builder: Builder, outputs: Sequence[Value], empty: Value) -> Value:
     """Stacks the outputs of all steps to (time, batch, elements).
 
     Without steps, the element count is that of `empty`, a state.
     """
     if outputs:
-        return joined(builder, [builder.reshape(output, (1, *output.shape)) for output in outputs])
+        return concatenated(builder, [builder.reshape(output, (1, *output.shape)) for output in outputs])
     return builder.constant(np.zeros((0, *empty.shape), empty.type.dtype))
 
 

@@ -4,14 +4,14 @@ from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, load
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.machinery.table import Lowerings
-from neurald.drivers.compiler.lowering.recurrent.bidirectional import outputs_of_both, sequences
+from neurald.drivers.compiler.lowering.recurrent.bidirectional import bidirectional_outputs, sequences
 from neurald.drivers.compiler.lowering.recurrent.recurrent import (
     activate_cell,
     all_rows,
     element,
     floats,
     linear,
-    of_sequence,
+    stack_outputs,
     time_major,
     to_output,
     to_output_sequence,
@@ -59,7 +59,7 @@ def _run(
             return activate_cell(total, activation)
 
         state = outputs[step] = builder.compute(state.shape, body)
-    return of_sequence(builder, outputs, state), state
+    return stack_outputs(builder, outputs, state), state
 
 
 def lower_step(call: Call, builder: Builder) -> tuple[Value, ...]:
@@ -86,7 +86,7 @@ def lower_bidirectional(call: Call, builder: Builder) -> tuple[Value, ...]:
     forward, backward, auxiliary = sequences(call, builder, "fw_aux_weights")
     outputs, state = _run(call, builder, forward, prefix="fw_", auxiliary=auxiliary)
     others, other = _run(call, builder, backward, prefix="bw_", auxiliary=auxiliary, backward=True)
-    return outputs_of_both(call, builder, (outputs, others), (state, other))
+    return bidirectional_outputs(call, builder, (outputs, others), (state, other))
 
 
 LOWERINGS: Lowerings = {

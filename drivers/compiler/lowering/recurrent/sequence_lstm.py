@@ -3,7 +3,7 @@
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.machinery.table import Lowerings
-from neurald.drivers.compiler.lowering.recurrent.bidirectional import outputs_of_both, sequences
+from neurald.drivers.compiler.lowering.recurrent.bidirectional import bidirectional_outputs, sequences
 from neurald.drivers.compiler.lowering.recurrent.lstm import LstmCellBuilder
 from neurald.drivers.compiler.lowering.recurrent.recurrent import time_major, to_output, to_output_sequence
 from neurald.hal.model.operation_type import OperationType
@@ -27,7 +27,7 @@ def lower_bidirectional(call: Call, builder: Builder) -> tuple[Value, ...]:
     output, *states = LstmCellBuilder(call, builder, forward, prefix="fw_", auxiliary=auxiliary).run()
     cell = LstmCellBuilder(call, builder, backward, prefix="bw_", auxiliary=auxiliary)
     other, *last = cell.run(backward=True)
-    return outputs_of_both(call, builder, (output, other), (*states, *last))
+    return bidirectional_outputs(call, builder, (output, other), (*states, *last))
 
 
 LOWERINGS: Lowerings = {

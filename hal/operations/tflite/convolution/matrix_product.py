@@ -34,13 +34,13 @@ _TYPES = (
 )
 
 
-def _turned(shape: Shape, is_adjoint: bool) -> Shape:
+def _adjoint_shape(shape: Shape, is_adjoint: bool) -> Shape:
     return (*shape[:-2], shape[-1], shape[-2]) if is_adjoint else shape
 
 
 def _shape(call: Call) -> tuple[Shape, ...]:
-    first = _turned(call.shape("input1"), call.scalar("adjoint1"))
-    second = _turned(call.shape("input2"), call.scalar("adjoint2"))
+    first = _adjoint_shape(call.shape("input1"), call.scalar("adjoint1"))
+    second = _adjoint_shape(call.shape("input2"), call.scalar("adjoint2"))
     try:
         batches = np.broadcast_shapes(first[:-2], second[:-2])
     except ValueError:

@@ -13,7 +13,7 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.quantized import real
 from neurald.hal.operations.detection.boxes import expect_shape, positive
-from neurald.hal.operations.detection.suppression import keep_apart, overlaps
+from neurald.hal.operations.detection.suppression import overlaps, select_compatible
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import Form, Parameter, row, scalar, tensor
@@ -89,7 +89,9 @@ def _suppress(call: Call, boxes: Array, scores: Array, limit: int) -> Array:
     candidates = np.flatnonzero(scores >= np.float32(call.scalar("score_threshold")))
     order = candidates[np.argsort(-scores[candidates], kind="stable")]
     threshold = np.float32(call.scalar("iou_threshold"))
-    return keep_apart(order, limit, lambda best, others: ~(_overlaps(boxes[best], boxes[others]) > threshold))
+    return select_compatible(
+        order, limit, lambda best, others: ~(_overlaps(boxes[best], boxes[others]) > threshold)
+    )
 
 
 def _overlaps(box: Array, others: Array) -> Array:

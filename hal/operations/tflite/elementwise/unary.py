@@ -24,7 +24,7 @@ from neurald.hal.operations.tflite.machinery.tables import (
 )
 
 _SIGNED = (OperandType.TENSOR_QUANT8_ASYMM_SIGNED, OperandType.TENSOR_QUANT16_SYMM)
-_WHOLE = (OperandType.TENSOR_INT32, OperandType.TENSOR_INT64)
+_INTEGERS = (OperandType.TENSOR_INT32, OperandType.TENSOR_INT64)
 _FLOAT64 = OperandType.TENSOR_FLOAT64
 
 #: Additional bits of an inverse root, so that it is an integer.
@@ -146,7 +146,7 @@ DEFINITIONS = (
     _definition(
         OperationType.TFLITE_ABS,
         np.abs,
-        typed_rows(*FLOATS, *_WHOLE, *_SIGNED),
+        typed_rows(*FLOATS, *_INTEGERS, *_SIGNED),
         quantized=_absolute,
         widens=OperationType.ABS,
     ),
@@ -170,7 +170,7 @@ DEFINITIONS = (
     _definition(
         OperationType.TFLITE_NEG,
         np.negative,
-        typed_rows(*FLOATS, *_WHOLE, *QUANTIZED_TYPES, zero_points16=True),
+        typed_rows(*FLOATS, *_INTEGERS, *QUANTIZED_TYPES, zero_points16=True),
         widens=OperationType.NEG,
     ),
     _definition(OperationType.TFLITE_ROUND, np.rint, _REAL_ROWS),

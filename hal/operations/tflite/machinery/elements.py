@@ -64,7 +64,7 @@ def number(name: str) -> Parameter:
     return Parameter(name=name, types=SHORT_INDEXES | {OperandType.INT32}, ranks=ANY_RANK)
 
 
-def moved(
+def extend_movement(
     definition: Definition,
     operation_type: OperationType,
     *,

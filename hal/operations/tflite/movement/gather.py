@@ -16,8 +16,8 @@ from neurald.hal.operations.tflite.machinery.elements import (
     SHORT_INDEXES,
     checked_indexes,
     element_rows,
+    extend_movement,
     indexes,
-    moved,
 )
 
 _GATHER = next(d for d in gather.DEFINITIONS if d.type is OperationType.GATHER)
@@ -109,11 +109,11 @@ def positions(call: Call, name: str, shape: Shape) -> Array:
     return result
 
 
-_FORM = moved(_GATHER, OperationType.TFLITE_GATHER).forms[0]
+_FORM = extend_movement(_GATHER, OperationType.TFLITE_GATHER).forms[0]
 
 DEFINITIONS = (
     replace(
-        moved(
+        extend_movement(
             _GATHER,
             OperationType.TFLITE_GATHER,
             types=ELEMENTS_AND_STRINGS,

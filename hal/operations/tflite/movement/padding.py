@@ -10,7 +10,12 @@ from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import ANY_RANK, Form, tensor
 from neurald.hal.operations.movement import padding
-from neurald.hal.operations.tflite.machinery.elements import SHORT_INDEXES, element_rows, indexes, moved
+from neurald.hal.operations.tflite.machinery.elements import (
+    SHORT_INDEXES,
+    element_rows,
+    extend_movement,
+    indexes,
+)
 
 _ANDROID = {definition.type: definition for definition in padding.DEFINITIONS}
 
@@ -96,8 +101,8 @@ def _stablehlo_pad(call: Call) -> tuple[Array, ...]:
 
 
 DEFINITIONS = (
-    moved(_ANDROID[OperationType.PAD], OperationType.TFLITE_PAD),
-    moved(_ANDROID[OperationType.MIRROR_PAD], OperationType.TFLITE_MIRROR_PAD),
+    extend_movement(_ANDROID[OperationType.PAD], OperationType.TFLITE_PAD),
+    extend_movement(_ANDROID[OperationType.MIRROR_PAD], OperationType.TFLITE_MIRROR_PAD),
     Definition(
         type=OperationType.TFLITE_PADV2,
         forms=(

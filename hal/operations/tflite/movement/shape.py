@@ -15,7 +15,7 @@ from neurald.hal.operations.tflite.machinery.elements import (
     ELEMENTS_AND_STRINGS,
     INDEXES,
     element_rows,
-    moved,
+    extend_movement,
 )
 
 _ANDROID = {
@@ -95,26 +95,26 @@ def _transpose_reference(call: Call) -> tuple[Array, ...]:
 
 DEFINITIONS = (
     *(
-        moved(_ANDROID[android], extension, types=ELEMENTS_AND_STRINGS)
+        extend_movement(_ANDROID[android], extension, types=ELEMENTS_AND_STRINGS)
         for android, extension in (
             (OperationType.RESHAPE, OperationType.TFLITE_RESHAPE),
             (OperationType.EXPAND_DIMS, OperationType.TFLITE_EXPAND_DIMS),
         )
     ),
     *(
-        moved(_ANDROID[android], extension)
+        extend_movement(_ANDROID[android], extension)
         for android, extension in (
             (OperationType.CONCATENATION, OperationType.TFLITE_CONCATENATION),
             (OperationType.PACK, OperationType.TFLITE_PACK),
         )
     ),
-    moved(
+    extend_movement(
         _ANDROID[OperationType.TRANSPOSE],
         OperationType.TFLITE_TRANSPOSE,
         shape=_transpose_shape,
         reference=_transpose_reference,
     ),
-    moved(
+    extend_movement(
         _ANDROID[OperationType.SQUEEZE],
         OperationType.TFLITE_SQUEEZE,
         types=ELEMENTS_AND_STRINGS,

@@ -14,8 +14,8 @@ from neurald.hal.operations.movement import slicing
 from neurald.hal.operations.tflite.machinery.elements import (
     ELEMENTS_AND_STRINGS,
     element_rows,
+    extend_movement,
     indexes,
-    moved,
     number,
 )
 
@@ -181,8 +181,8 @@ def _update(call: Call) -> tuple[Array, ...]:
 
 
 DEFINITIONS = (
-    moved(_ANDROID[OperationType.SLICE], OperationType.TFLITE_SLICE, types=ELEMENTS_AND_STRINGS),
-    moved(_ANDROID[OperationType.SPLIT], OperationType.TFLITE_SPLIT),
+    extend_movement(_ANDROID[OperationType.SLICE], OperationType.TFLITE_SLICE, types=ELEMENTS_AND_STRINGS),
+    extend_movement(_ANDROID[OperationType.SPLIT], OperationType.TFLITE_SPLIT),
     Definition(
         type=OperationType.TFLITE_SPLIT_V,
         forms=(

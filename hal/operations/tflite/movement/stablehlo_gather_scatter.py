@@ -28,7 +28,7 @@ _UPDATES: dict[int, Callable[[Array, tuple[Array, ...], Array], None]] = {
 _ORDERED = tuple(kind for kind in ELEMENTS if kind is not OperandType.TENSOR_COMPLEX64)
 
 
-def different_axes(call: Call, name: str, rank: int) -> list[int]:
+def distinct_axes(call: Call, name: str, rank: int) -> list[int]:
     """Returns a list of distinct axes below that rank."""
     (count,) = call.shape(name)
     axes: list[int] = integers(call, name, (count,)).tolist()
@@ -82,10 +82,10 @@ def slice_sizes(call: Call) -> Shape:
 
 def _gathered_shape(call: Call) -> tuple[Shape, ...]:
     rank, sizes = len(call.shape("input")), slice_sizes(call)
-    collapsed, mapped = different_axes(call, "collapsed", rank), different_axes(call, "mapped", rank)
+    collapsed, mapped = distinct_axes(call, "collapsed", rank), distinct_axes(call, "mapped", rank)
     batches, _ = index_shape(call, len(mapped))
     kept = [size for axis, size in enumerate(sizes) if axis not in collapsed]
-    offsets = different_axes(call, "offsets", len(batches) + len(kept))
+    offsets = distinct_axes(call, "offsets", len(batches) + len(kept))
     if any(sizes[axis] != 1 for axis in collapsed) or len(offsets) != len(kept):
         raise BadData(
             f"{call.name('collapsed')} is {collapsed}; axes where sizes {list(sizes)} are 1, and {len(kept)} "
@@ -102,8 +102,8 @@ def _gather(call: Call) -> tuple[Array, ...]:
     values, sizes = call.array("input"), slice_sizes(call)
     (shape,) = _gathered_shape(call)
     collapsed, mapped = (
-        different_axes(call, "collapsed", values.ndim),
-        different_axes(call, "mapped", values.ndim),
+        distinct_axes(call, "collapsed", values.ndim),
+        distinct_axes(call, "mapped", values.ndim),
     )
     batches, axis = index_shape(call, len(mapped))
     limits = np.array(values.shape, np.int64) - np.array(sizes, np.int64)
@@ -112,7 +112,7 @@ def _gather(call: Call) -> tuple[Array, ...]:
     if 0 in shape:
         return (np.empty(shape, values.dtype),)
     found = values[tuple(_where(starts, sizes))] if values.ndim else np.full(len(starts), values)
-    offsets = different_axes(call, "offsets", len(shape))
+    offsets = distinct_axes(call, "offsets", len(shape))
     rest = [axis for axis in range(len(shape)) if axis not in offsets]
     result = np.moveaxis(found.reshape(*batches, *kept), range(len(shape)), [*rest, *sorted(offsets)])
     return (np.ascontiguousarray(result),)
@@ -121,10 +121,10 @@ def _gather(call: Call) -> tuple[Array, ...]:
 def scatter_parts(call: Call) -> tuple[list[int], list[int], list[int], int]:
     """Returns the updates' window axes, the input's inserted and indexed axes, the index axis."""
     shape, updates = call.shape("input"), call.shape("updates")
-    window = sorted(different_axes(call, "window", len(updates)))
+    window = sorted(distinct_axes(call, "window", len(updates)))
     inserted, mapped = (
-        different_axes(call, "inserted", len(shape)),
-        different_axes(call, "mapped", len(shape)),
+        distinct_axes(call, "inserted", len(shape)),
+        distinct_axes(call, "mapped", len(shape)),
     )
     batches, axis = index_shape(call, len(mapped))
     sliced = [length for dimension, length in enumerate(shape) if dimension not in inserted]

@@ -57,7 +57,7 @@ def with_basic_cell(definition: Definition) -> Definition:
         definition,
         forms=(*definition.forms, _FORM),
         rows=(*definition.rows, _ROW),
-        checks=(*(_of_the_full_cell(check) for check in definition.checks), _scales),
+        checks=(*(_if_full_cell(check) for check in definition.checks), _scales),
         shape=shape,
         reference=reference,
     )
@@ -68,7 +68,7 @@ def is_basic(call: Call) -> bool:
     return "weights" in call.binding.inputs
 
 
-def _of_the_full_cell(check: Check) -> Check:
+def _if_full_cell(check: Check) -> Check:
     def checked(call: Call) -> None:
         if not is_basic(call):
             check(call)

@@ -85,7 +85,7 @@ def with_integers(definition: Definition) -> Definition:
         definition,
         forms=(*definition.forms, _FORM),
         rows=(*definition.rows, _ROW),
-        checks=(*definition.checks, *map(_of_integers, (_scales, _inner_scales))),
+        checks=(*definition.checks, *map(_if_integer, (_scales, _inner_scales))),
         shape=shape,
         reference=reference,
     )
@@ -96,7 +96,7 @@ def is_integer(call: Call) -> bool:
     return is_quantized(call.operand("input"))
 
 
-def _of_integers(check: Callable[[Call], None]) -> Check:
+def _if_integer(check: Callable[[Call], None]) -> Check:
     def checked(call: Call) -> None:
         if is_integer(call):
             check(call)
@@ -153,7 +153,7 @@ def _batch_axis(call: Call, axes: int) -> int:
     return 1 if axes > 1 and call.scalar("time_major") else 0
 
 
-def _runs_rows_alone(call: Call) -> bool:
+def _runs_rows_separately(call: Call) -> bool:
     """Returns True if LiteRT runs the cell separately for each row of the batch."""
     return len(call.shape("input")) > 2 and not call.scalar("time_major")
 
@@ -186,7 +186,7 @@ def _gate(call: Call, gate: str) -> QuantizedGate:
         recurrent=weights(f"recurrent_to_{gate}_weights", call.operand("output_state_in").scale),
         bias=call.array(f"{gate}_gate_bias").astype(np.int64),
         peephole=seen,
-        peephole_width=None if _runs_rows_alone(call) else outputs,
+        peephole_width=None if _runs_rows_separately(call) else outputs,
         norm=ScaledWeights(values=call.array(norm), multiplier=quantize_multiplier(float(norm_scale)))
         if normalizes
         else None,

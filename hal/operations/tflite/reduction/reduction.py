@@ -22,8 +22,8 @@ from neurald.hal.operations.reduction.reduction import quantized_mean
 from neurald.hal.operations.tflite.machinery.tables import FLOATS, QUANT8, highest, lowest, typed_rows
 
 _INT16 = OperandType.TENSOR_QUANT16_SYMM
-_WHOLE = (OperandType.TENSOR_INT32, OperandType.TENSOR_INT64)
-_NUMBERS = (*FLOATS, *_WHOLE, *QUANT8, _INT16)
+_INTEGERS = (OperandType.TENSOR_INT32, OperandType.TENSOR_INT64)
+_NUMBERS = (*FLOATS, *_INTEGERS, *QUANT8, _INT16)
 
 _INT32 = -1 << 31, (1 << 31) - 1
 #: Bits of the multipliers that rescale products of quantised values.
@@ -101,14 +101,14 @@ def _quantized_mean(rows: Array, operand: Operand, output: Operand) -> Array:
 
 
 def _quantized_sum(rows: Array, operand: Operand, output: Operand) -> Array:
-    scale, bias = sum_line(len(rows), operand, output)
+    scale, bias = sum_scaling(len(rows), operand, output)
     total = np.clip(rows.sum(axis=0, dtype=np.int64), *_INT32)
     with np.errstate(all="ignore"):
         real = np.nan_to_num(total.astype(np.float32) * scale + bias)
     return saturate(round_away(real.astype(np.float64)) + output.zero_point, output)
 
 
-def sum_line(count: int, operand: Operand, output: Operand) -> tuple[np.float32, np.float32]:
+def sum_scaling(count: int, operand: Operand, output: Operand) -> tuple[np.float32, np.float32]:
     """Returns LiteRT's float32 factor and offset from a sum of `count` values to output steps."""
     scale = np.float32(single_ratio(operand.scale, 1, output.scale))
     with np.errstate(all="ignore"):
@@ -149,12 +149,12 @@ def _rescaled(values: Array, multiplier: int, right: int) -> Array:
 def _reduce(function: np.ufunc, start: Callable[[Array], float] | None = None) -> Callable[..., Array]:
     """Returns a reduction with `start` as its identity, or with the function's own."""
 
-    def fold(values: Array, axes: tuple[int, ...]) -> Array:
+    def reduce(values: Array, axes: tuple[int, ...]) -> Array:
         if start is None:
             return np.asarray(function.reduce(values, axis=axes, dtype=values.dtype))
         return np.asarray(function.reduce(values, axis=axes, initial=start(values)))
 
-    return fold
+    return reduce
 
 
 def _cumulative_shape(call: Call) -> tuple[Shape, ...]:
@@ -266,7 +266,7 @@ DEFINITIONS = (
                 outputs=(tensor("output"),),
             ),
         ),
-        rows=typed_rows(*FLOATS, *_WHOLE),
+        rows=typed_rows(*FLOATS, *_INTEGERS),
         shape=_cumulative_shape,
         reference=_cumulative,
     ),

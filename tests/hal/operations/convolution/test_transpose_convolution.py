@@ -75,9 +75,9 @@ def expected(case: Case, stride: tuple[int, int], heads: tuple[int, int], size: 
 
 def inputs(case: Case, padding: tuple[Given, ...], stride: tuple[int, int], nchw: bool) -> list[Given]:
     operand, values = case.values.operand, value_of(case.values)
-    moved = np.moveaxis(values, 3, 1) if nchw else values
+    extend_movement = np.moveaxis(values, 3, 1) if nchw else values
     return [
-        given(operand.type, moved, operand.scale, operand.zero_point),
+        given(operand.type, extend_movement, operand.scale, operand.zero_point),
         case.filter,
         case.bias,
         *padding,

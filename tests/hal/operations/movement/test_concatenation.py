@@ -43,9 +43,9 @@ def test_places_every_element(
     start = 0
     for array in arrays:
         for index in np.ndindex(array.shape):
-            moved = list(index)
-            moved[axis] += start
-            assert result[tuple(moved)] == array[index]
+            extend_movement = list(index)
+            extend_movement[axis] += start
+            assert result[tuple(extend_movement)] == array[index]
         start += array.shape[axis]
     assert result.shape[axis] == sum(lengths)
 

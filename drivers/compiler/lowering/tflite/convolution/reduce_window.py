@@ -6,8 +6,8 @@ from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.elementwise.pointwise import widen
+from neurald.drivers.compiler.lowering.machinery.reduced_axes import BOOL_REDUCTIONS
 from neurald.drivers.compiler.lowering.movement.indexing import only_element, output_shapes
-from neurald.drivers.compiler.lowering.tflite.reduction.reduction import TRUTHS
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.tflite.convolution.reduce_window import Reduction, window_numbers
@@ -39,7 +39,7 @@ def _reduce(call: Call, builder: Builder) -> tuple[Value, ...]:
     source, initial = builder.value(call, "input"), only_element(builder.value(call, "initial"))
     sizes, strides, dilations = (window_numbers(call, name) for name in ("window", "strides", "dilations"))
     how = _REDUCTIONS[Reduction(call.scalar("function"))]
-    how = TRUTHS.get(how, how) if source.type is Scalar.BOOL else how
+    how = BOOL_REDUCTIONS.get(how, how) if source.type is Scalar.BOOL else how
 
     def element(value: Expression) -> Expression:
         return value.to(Scalar.BOOL) if how in (ReductionOp.ALL, ReductionOp.ANY) else widen(value)

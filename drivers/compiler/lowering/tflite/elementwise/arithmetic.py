@@ -19,7 +19,13 @@ from neurald.drivers.compiler.lowering.elementwise.arithmetic import (
     remainder,
     safe_divisor,
 )
-from neurald.drivers.compiler.lowering.elementwise.pointwise import TWO, compute_of, lower, pointwise, widen
+from neurald.drivers.compiler.lowering.elementwise.pointwise import (
+    BINARY_INPUTS,
+    compute_of,
+    lower_pointwise,
+    pointwise,
+    widen,
+)
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
 from neurald.drivers.compiler.lowering.tflite.elementwise.quotient import quantized_quotient
 from neurald.hal.model.operation_type import OperationType
@@ -76,10 +82,10 @@ def _product(call: Call, builder: Builder) -> tuple[Value, ...]:
         rounded = (fraction + (1 << 7) + (fraction >> 31)) >> 8
         return saturate(rounded + output.zero_point, output, call.activation)
 
-    return pointwise(call, builder, TWO, element)
+    return pointwise(call, builder, BINARY_INPUTS, element)
 
 
-def _not_zero(_: Expression, divisor: Expression) -> Conditions:
+def _nonzero_divisor(_: Expression, divisor: Expression) -> Conditions:
     return ((widen(divisor).differs(0), "the divisor has a 0, by which nothing can be divided"),)
 
 
@@ -91,7 +97,7 @@ def _divide(first: Expression, second: Expression) -> Expression:
     return select(second.equals(-1), -first, quotient)
 
 
-_QUOTIENT = lower_broadcast(_divide, requirements=_not_zero)
+_QUOTIENT = lower_broadcast(_divide, requirements=_nonzero_divisor)
 
 
 def _quotient(call: Call, builder: Builder) -> tuple[Value, ...]:
@@ -99,7 +105,7 @@ def _quotient(call: Call, builder: Builder) -> tuple[Value, ...]:
 
 
 def _squared_difference(call: Call, builder: Builder) -> tuple[Value, ...]:
-    one, other, output = (call.operand(name) for name in (*TWO, "output"))
+    one, other, output = (call.operand(name) for name in (*BINARY_INPUTS, "output"))
 
     def plain(first: Expression, second: Expression) -> Expression:
         difference = widen(first) - widen(second)
@@ -117,7 +123,7 @@ def _squared_difference(call: Call, builder: Builder) -> tuple[Value, ...]:
         scale = largest * largest / ((1 << 2 * DIFFERENCE_SHIFT) * output.scale)
         return saturate(rescale(difference * difference, scale) + output.zero_point, output)
 
-    return pointwise(call, builder, TWO, quantized if is_quantized(output) else plain)
+    return pointwise(call, builder, BINARY_INPUTS, quantized if is_quantized(output) else plain)
 
 
 def _floor_quotient(first: Expression, second: Expression) -> Expression:
@@ -132,13 +138,15 @@ def _floor_quotient(first: Expression, second: Expression) -> Expression:
 
 def _remainder(call: Call, builder: Builder) -> tuple[Value, ...]:
     is_float = call.operand("output").type.dtype.kind == "f"
-    return lower(remainder, TWO, None if is_float else _not_zero)(call, builder)
+    return lower_pointwise(remainder, BINARY_INPUTS, None if is_float else _nonzero_divisor)(call, builder)
 
 
 def _power(call: Call, builder: Builder) -> tuple[Value, ...]:
     if call.operand("output").type.dtype.kind == "f":
-        return lower(lambda value, exponent: apply(Op.POWER, value, exponent), TWO)(call, builder)
-    return pointwise(call, builder, TWO, _whole_power, _not_negative)
+        return lower_pointwise(lambda value, exponent: apply(Op.POWER, value, exponent), BINARY_INPUTS)(
+            call, builder
+        )
+    return pointwise(call, builder, BINARY_INPUTS, _whole_power, _not_negative)
 
 
 def _not_negative(_: Expression, exponent: Expression) -> Conditions:
@@ -174,9 +182,9 @@ LOWERINGS: dict[OperationType, Lowering] = {
     OperationType.TFLITE_MUL: _product,
     OperationType.TFLITE_DIV: _quotient,
     OperationType.TFLITE_SQUARED_DIFFERENCE: _squared_difference,
-    OperationType.TFLITE_FLOOR_DIV: lower(_floor_quotient, TWO, _not_zero),
+    OperationType.TFLITE_FLOOR_DIV: lower_pointwise(_floor_quotient, BINARY_INPUTS, _nonzero_divisor),
     OperationType.TFLITE_FLOOR_MOD: _remainder,
     OperationType.TFLITE_POW: _power,
-    OperationType.TFLITE_ATAN2: lower(lambda y, x: apply(Op.ATAN2, y, x), TWO),
+    OperationType.TFLITE_ATAN2: lower_pointwise(lambda y, x: apply(Op.ATAN2, y, x), BINARY_INPUTS),
     OperationType.TFLITE_ADD_N: _sum_of_all,
 }

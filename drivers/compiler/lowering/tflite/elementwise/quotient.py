@@ -7,10 +7,10 @@ from neurald.drivers.compiler.ir.expression import Expression, apply, constant, 
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.compiler.lowering.arithmetic.quantized import Array, fixed_point, saturate
-from neurald.drivers.compiler.lowering.elementwise.pointwise import TWO, pointwise, table_of
+from neurald.drivers.compiler.lowering.arithmetic.quantized import fixed_point, saturate
+from neurald.drivers.compiler.lowering.elementwise.pointwise import BINARY_INPUTS, pointwise, table_of
 from neurald.hal.operations.arithmetic.fixed_point import quantize_multiplier
-from neurald.hal.operations.machinery.call import Call
+from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.operations.tflite.elementwise.arithmetic import reciprocal
 
 #: Mantissa bits of a FLOAT32, and the biased exponent of numbers from 0.5 to 1.
@@ -40,7 +40,7 @@ def _bits(value: Expression) -> Expression:
 
 def quantized_quotient(call: Call, builder: Builder) -> tuple[Value, ...]:
     """Lowers DIV; see `neurald.hal.operations.tflite.elementwise.arithmetic`."""
-    one, two, output = (call.operand(name) for name in (*TWO, "output"))
+    one, two, output = (call.operand(name) for name in (*BINARY_INPUTS, "output"))
     scale = np.float32(one.scale) / (np.float32(two.scale) * np.float32(output.scale))
     mantissa, exponent = quantize_multiplier(float(scale))
     reciprocals = table_of(call, builder, "input2", _reciprocals)
@@ -61,4 +61,4 @@ def quantized_quotient(call: Call, builder: Builder) -> tuple[Value, ...]:
         is_divisor = second.to(Scalar.INT32).differs(two.zero_point)
         return ((is_divisor, "the divisor has a 0, by which nothing can be divided"),)
 
-    return pointwise(call, builder, TWO, element, requirements)
+    return pointwise(call, builder, BINARY_INPUTS, element, requirements)

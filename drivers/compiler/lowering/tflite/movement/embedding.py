@@ -12,12 +12,12 @@ from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.machinery.scatter_sources import (
-    Arrivals,
-    combine_arrivals,
-    known_arrivals,
-    last_arrival,
+    ScatterSources,
+    combine_sources,
+    known_sources,
+    last_source,
 )
-from neurald.drivers.compiler.lowering.movement.gather import are_inside, gathered
+from neurald.drivers.compiler.lowering.movement.gather import are_in_range, gathered
 from neurald.drivers.compiler.lowering.movement.indexing import bounded_index, element, output_shapes
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Array, Call
@@ -47,7 +47,7 @@ def _embedding_lookup(call: Call, builder: Builder) -> tuple[Value, ...]:
 def _checked_rows(call: Call, builder: Builder) -> Value:
     """Returns the lookups as INT32, with the requirement that they are rows of the table."""
     lookups, length = builder.value(call, "lookups"), call.shape("values")[0]
-    if are_inside(lookups, length):
+    if are_in_range(lookups, length):
         return lookups
 
     def row(at: Expression) -> tuple[Expression, Expression]:
@@ -77,19 +77,19 @@ def _lookup_sparse(call: Call, builder: Builder) -> tuple[Value, ...]:
     indexes = lookup_rows(call, lengths)
     if combiner is not Combiner.SUM and _comes_again(indexes):
         raise Unsupported(f"{combiner.name} of lookups that are not grouped by destination is not supported")
-    rows, arrivals_at = _checked_rows(call, builder), known_arrivals(builder, indexes, math.prod(lengths))
+    rows, sources_at = _checked_rows(call, builder), known_sources(builder, indexes, math.prod(lengths))
 
-    def total(of: Callable[[Arrivals], Expression], at: Sequence[Expression]) -> Expression:
-        arrivals = arrivals_at(linearize(at[:depth], lengths))
-        return combine_arrivals(ReductionOp.SUM, arrivals, of(arrivals))
+    def total(of: Callable[[ScatterSources], Expression], at: Sequence[Expression]) -> Expression:
+        sources = sources_at(linearize(at[:depth], lengths))
+        return combine_sources(ReductionOp.SUM, sources, of(sources))
 
-    def weight(arrivals: Arrivals) -> Expression:
-        return load(weights, (arrivals.number,), arrivals.holds)
+    def weight(sources: ScatterSources) -> Expression:
+        return load(weights, (sources.number,), sources.holds)
 
     def body(*at: Expression) -> Expression:
-        def weighted(arrivals: Arrivals) -> Expression:
-            row = load(rows, (arrivals.number,), arrivals.holds).to(Scalar.INDEX)
-            return weight(arrivals) * load(values, (row, *at[depth:]), arrivals.holds)
+        def weighted(sources: ScatterSources) -> Expression:
+            row = load(rows, (sources.number,), sources.holds).to(Scalar.INDEX)
+            return weight(sources) * load(values, (row, *at[depth:]), sources.holds)
 
         result = total(weighted, at)
         if combiner is Combiner.SUM:
@@ -97,9 +97,9 @@ def _lookup_sparse(call: Call, builder: Builder) -> tuple[Value, ...]:
         if combiner is Combiner.MEAN:
             divisor = total(weight, at)
         else:
-            divisor = apply(Op.SQRT, total(lambda arrivals: weight(arrivals) * weight(arrivals), at))
+            divisor = apply(Op.SQRT, total(lambda sources: weight(sources) * weight(sources), at))
         # Destinations without lookups are 0.
-        last = last_arrival(arrivals_at(linearize(at[:depth], lengths)))
+        last = last_source(sources_at(linearize(at[:depth], lengths)))
         return select(last >= 0, result / divisor, 0)
 
     return (builder.compute(shape, body),)

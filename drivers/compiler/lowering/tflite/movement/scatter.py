@@ -10,11 +10,11 @@ from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.drivers.compiler.lowering.machinery.scatter_sources import (
-    ArrivalsAt,
-    combine_arrivals,
-    compared_arrivals,
-    known_arrivals,
-    last_arrival,
+    SourcesAt,
+    combine_sources,
+    compared_sources,
+    known_sources,
+    last_source,
 )
 from neurald.drivers.compiler.lowering.movement.indexing import (
     as_index,
@@ -64,18 +64,18 @@ def _scatter_nd(call: Call, builder: Builder) -> tuple[Value, ...]:
         zero = constant(0, updates.type)
         return (builder.compute(shape, lambda *_: zero),)
     rows = builder.reshape(updates, (count, *shape[depth:]))
-    arrivals_at: ArrivalsAt
+    sources_at: SourcesAt
     if indices.constant is not None:
         where = positions(call, "indices", shape).reshape(-1)
-        arrivals_at = known_arrivals(builder, where, math.prod(lengths))
+        sources_at = known_sources(builder, where, math.prod(lengths))
     else:
         indexes = _linear_offsets(call, builder, builder.reshape(indices, (count, depth)), lengths)
-        arrivals_at = compared_arrivals(indexes, math.prod(shape))
+        sources_at = compared_sources(indexes, math.prod(shape))
 
     def body(*at: Expression) -> Expression:
-        arrivals = arrivals_at(linearize(at[:depth], lengths))
-        update = load(rows, (arrivals.number, *at[depth:]), arrivals.holds)
-        return combine_arrivals(ReductionOp.SUM, arrivals, update)
+        sources = sources_at(linearize(at[:depth], lengths))
+        update = load(rows, (sources.number, *at[depth:]), sources.holds)
+        return combine_sources(ReductionOp.SUM, sources, update)
 
     return (builder.compute(shape, body),)
 
@@ -87,16 +87,16 @@ def _sparse_to_dense(call: Call, builder: Builder) -> tuple[Value, ...]:
     count = indices.shape[0] if indices.shape else 1
     if not count:
         return (builder.compute(shape, lambda *_: default),)
-    arrivals_at: ArrivalsAt
+    sources_at: SourcesAt
     if indices.constant is not None:
-        arrivals_at = known_arrivals(builder, dense_positions(call), math.prod(shape))
+        sources_at = known_sources(builder, dense_positions(call), math.prod(shape))
     else:
         rows = builder.reshape(indices, (count, len(shape)))
         indexes = _linear_offsets(call, builder, rows, shape)
-        arrivals_at = compared_arrivals(indexes, math.prod(shape))
+        sources_at = compared_sources(indexes, math.prod(shape))
 
     def body(*at: Expression) -> Expression:
-        last = last_arrival(arrivals_at(linearize(at, shape))).to(Scalar.INDEX)
+        last = last_source(sources_at(linearize(at, shape))).to(Scalar.INDEX)
         return load(values, (last,) if values.shape else (), last >= 0, default)
 
     return (builder.compute(shape, body),)

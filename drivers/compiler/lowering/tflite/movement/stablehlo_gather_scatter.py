@@ -18,18 +18,18 @@ from neurald.drivers.compiler.ir.op import ReductionOp, reduction_identity
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.drivers.compiler.lowering.machinery.scatter_sources import (
-    Arrivals,
-    all_arrivals,
-    combine_arrivals,
-    known_arrivals,
-    last_arrival,
+    ScatterSources,
+    all_sources,
+    combine_sources,
+    known_sources,
+    last_source,
     require_few_comparisons,
 )
 from neurald.drivers.compiler.lowering.movement.indexing import as_index, element, output_shapes
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.tflite.movement.stablehlo_gather_scatter import (
-    different_axes,
+    distinct_axes,
     index_shape,
     scatter_parts,
     scattered_positions,
@@ -39,7 +39,7 @@ from neurald.hal.operations.tflite.movement.stablehlo_gather_scatter import (
 #: Combines the old element with an update.
 _Combine = Callable[[Expression, Expression], Expression]
 #: The updates that reach a destination, and the index of an update within the slices by its number.
-Updates = tuple[Arrivals, Callable[[Expression], tuple[Expression, ...]]]
+Updates = tuple[ScatterSources, Callable[[Expression], tuple[Expression, ...]]]
 UpdatesAt = Callable[[Sequence[Expression]], Updates]
 
 #: STABLEHLO_SCATTER's combinations, by number; 0 replaces elements.
@@ -62,8 +62,8 @@ def _gather(call: Call, builder: Builder) -> tuple[Value, ...]:
     """Lowers STABLEHLO_GATHER. Slices are clamped to the input."""
     values, indices = builder.value(call, "input"), builder.value(call, "indices")
     sizes, (shape,) = slice_sizes(call), output_shapes(call)
-    collapsed, mapped = (different_axes(call, name, len(sizes)) for name in ("collapsed", "mapped"))
-    offsets = sorted(different_axes(call, "offsets", len(shape)))
+    collapsed, mapped = (distinct_axes(call, name, len(sizes)) for name in ("collapsed", "mapped"))
+    offsets = sorted(distinct_axes(call, "offsets", len(shape)))
     _, axis = index_shape(call, len(mapped))
 
     def body(*at: Expression) -> Expression:
@@ -115,8 +115,8 @@ def _compared(call: Call, builder: Builder, count: int) -> UpdatesAt:
         return indexes
 
     def updates_at(at: Sequence[Expression]) -> Updates:
-        arrivals = all_arrivals(count, lambda row: inside(offsets(at, row), sizes))
-        return arrivals, lambda row: (row, linearize(offsets(at, row), sizes))
+        sources = all_sources(count, lambda row: inside(offsets(at, row), sizes))
+        return sources, lambda row: (row, linearize(offsets(at, row), sizes))
 
     return updates_at
 
@@ -130,26 +130,26 @@ def _scatter(call: Call, builder: Builder) -> tuple[Value, ...]:
     if count == 1 or builder.value(call, "indices").constant is None:
         updates_at = _compared(call, builder, count)
     else:
-        arrivals_at = known_arrivals(builder, scattered_positions(call).reshape(-1), source.count)
+        sources_at = known_sources(builder, scattered_positions(call).reshape(-1), source.count)
 
         def updates_at(at: Sequence[Expression]) -> Updates:
-            return arrivals_at(linearize(at, source.shape)), lambda number: delinearize(number, slices.shape)
+            return sources_at(linearize(at, source.shape)), lambda number: delinearize(number, slices.shape)
 
     update = call.scalar("update")
 
     def replaced(*at: Expression) -> Expression:
-        arrivals, coordinate = updates_at(at)
-        number, holds = arrivals.number, arrivals.holds
-        if arrivals.axes:
-            last = last_arrival(arrivals).to(Scalar.INDEX)
+        sources, coordinate = updates_at(at)
+        number, holds = sources.number, sources.holds
+        if sources.axes:
+            last = last_source(sources).to(Scalar.INDEX)
             number, holds = maximum(last, 0), last >= 0
         return load(slices, coordinate(number), holds, load(source, at))
 
     def combined(*at: Expression) -> Expression:
-        (arrivals, coordinate), (reduction, function) = updates_at(at), _UPDATES[update]
+        (sources, coordinate), (reduction, function) = updates_at(at), _UPDATES[update]
         neutral = constant(reduction_identity(reduction, source.type), source.type)
-        new = combine_arrivals(
-            reduction, arrivals, load(slices, coordinate(arrivals.number), arrivals.holds, neutral)
+        new = combine_sources(
+            reduction, sources, load(slices, coordinate(sources.number), sources.holds, neutral)
         )
         return function(load(source, at), new)
 

@@ -22,6 +22,7 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import saturate
 from neurald.drivers.compiler.lowering.elementwise.pointwise import widen
 from neurald.drivers.compiler.lowering.machinery.reduced_axes import (
+    BOOL_REDUCTIONS,
     along,
     count_along,
     filled,
@@ -39,20 +40,12 @@ from neurald.hal.operations.tflite.reduction.reduction import (
     cumulative_axis,
     product_multiplier,
     reduced_axes,
-    sum_line,
+    sum_scaling,
 )
 
 _INT32 = -1 << 31, (1 << 31) - 1
 #: Products of quantised values are rescaled at each step, so each step adds expressions.
 _MAX_PRODUCT_TERMS = 64
-
-#: The reduction of BOOLs that corresponds to a reduction of numbers.
-TRUTHS = {
-    ReductionOp.SUM: ReductionOp.ANY,
-    ReductionOp.MAXIMUM: ReductionOp.ANY,
-    ReductionOp.PRODUCT: ReductionOp.ALL,
-    ReductionOp.MINIMUM: ReductionOp.ALL,
-}
 
 
 def _mean(call: Call, builder: Builder) -> tuple[Value, ...]:
@@ -92,7 +85,7 @@ def _reduction(how: ReductionOp) -> Lowering:
                 builder,
                 source,
                 reduced_axes(call),
-                TRUTHS.get(how, how) if source.type is Scalar.BOOL else how,
+                BOOL_REDUCTIONS.get(how, how) if source.type is Scalar.BOOL else how,
                 element=widen,
                 finish=finish,
                 shape=output_shapes(call)[0],
@@ -118,7 +111,7 @@ def _sum(call: Call, builder: Builder) -> tuple[Value, ...]:
     if not is_quantized(output):
         return _reduction(ReductionOp.SUM)(call, builder)
 
-    scale, bias = (float(number) for number in sum_line(count_along(source.shape, axes), operand, output))
+    scale, bias = (float(number) for number in sum_scaling(count_along(source.shape, axes), operand, output))
     low, high = (limit - output.zero_point for limit in quantized_limits(output))
 
     def requantized(total: Expression) -> Expression:
