@@ -1,9 +1,7 @@
-"""The operations.
+"""Defines all operations: signature, checks, shape rule and NumPy reference of each.
 
-One file per family, each operation with signature, checks, shape rule and reference.
-
-`DEFINITIONS` is the table of all operations. A family is imported when one of its operations is
-looked up, since a model uses few.
+A family of operations is one file. `DEFINITIONS` is the table of all operations. A family is
+imported when one of its operations is looked up, since a model uses few.
 """
 
 from collections.abc import Mapping

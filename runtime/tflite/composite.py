@@ -45,7 +45,7 @@ def expand_composites(
 
 def _decomposition(operator: Operator) -> int:
     if operator.options2 is None or operator.options2_type != BuiltinOptions2.StableHLOCompositeOptions:
-        raise BadData(f"{operator} does not say which subgraph it stands for")
+        raise BadData(f"{operator} does not name the subgraph of its decomposition")
     return operator.options2.integer(1, INT32)
 
 
@@ -125,7 +125,7 @@ class _Caller:
         found = self._mapped_tensor(mapped, inner, index)
         if found == OMITTED:
             raise BadData(
-                f"{composite}: its decomposition needs an input that is left out, {inner.tensors[index]}"
+                f"{composite}: its decomposition needs an input that is omitted, {inner.tensors[index]}"
             )
         return found
 

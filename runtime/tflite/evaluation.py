@@ -17,8 +17,8 @@ def evaluate(model: Model) -> list[Array]:
     """Evaluates a model without inputs on the NumPy references; returns its outputs.
 
     Raises:
-        UnsupportedFeature: an operation fails, the values are too large, or a shape or value does not
-            follow from constants.
+        UnsupportedFeature: an operation fails, the values are too large, or a shape or value does
+            not follow from constants.
     """
     graph = model.main
     values: dict[int, Array] = {}

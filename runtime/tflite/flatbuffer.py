@@ -92,7 +92,9 @@ class Flatbuffer:
         """Charges bytes that are about to be read to the budget."""
         self._bytes_left -= size_bytes
         if self._bytes_left < 0:
-            raise BadData("the file refers to the same bytes too often, or has too many")
+            raise BadData(
+                "the file has too many bytes of vectors and strings, or refers to the same ones too often"
+            )
 
     def spend_table(self) -> None:
         """Charges a table that is about to be read to the budget."""
@@ -120,9 +122,16 @@ class Table:
             raise BadData(f"the table at byte {position} has its vtable at byte {vtable}, outside the file")
         vtable_size, size = _VTABLE_HEADER.unpack_from(file.data, vtable)
         if vtable_size < 4 or vtable_size % 2 or vtable + vtable_size > file.size:
-            raise BadData(f"the vtable at byte {vtable} has {vtable_size} bytes, which cannot be")
+            raise BadData(
+                f"the vtable at byte {vtable} has {vtable_size} bytes; an even size of at least 4, inside "
+                "the "
+                f"file's {file.size} bytes, is expected"
+            )
         if size < 4 or position + size > file.size:
-            raise BadData(f"the table at byte {position} has {size} bytes, which cannot be")
+            raise BadData(
+                f"the table at byte {position} has {size} bytes; at least 4, inside the file's {file.size} "
+                "bytes, are expected"
+            )
         self._file = file
         self._position = position
         self._end = position + size

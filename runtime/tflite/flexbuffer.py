@@ -42,10 +42,10 @@ class FlexMap:
     def __init__(self, data: bytes) -> None:
         self._data = data
         if len(data) < 3:
-            raise BadData(f"options of {len(data)} bytes are no map")
+            raise BadData(f"options of {len(data)} bytes are not a map")
         width, packed = data[-1], data[-2]
         if width not in (1, 2, 4, 8) or packed >> 2 != _MAP:
-            raise BadData(f"options of kind {packed >> 2} and width {width} are no map")
+            raise BadData(f"options of kind {packed >> 2} and width {width} are not a map")
         position = self._follow(len(data) - 2 - width, width)
         self._values = self._read(position, 1 << (packed & 3))
 

@@ -131,7 +131,8 @@ class Tensor:
             return None
         if kind != _NO_DETAILS:
             raise BadData(
-                f"{self} has quantisation details of kind {kind}; {_NO_DETAILS} (none) or {_BLOCKWISE_DETAILS} "
+                f"{self} has quantisation details of kind {kind}; {_NO_DETAILS} (none) or "
+                f"{_BLOCKWISE_DETAILS} "
                 "(by blocks) is expected"
             )
         scales, zero_points, dimension = table.reals(2), table.integers(3, INT64), table.integer(6, INT32)
@@ -158,7 +159,7 @@ class Tensor:
             return None
         details = table.table(5)
         if details is None or details.integer(2, INT32) < 1:
-            raise BadData(f"{self} is quantised by blocks, but the file does not say how long they are")
+            raise BadData(f"{self} is quantised by blocks, but the file does not give their length")
         scales = details.integer(0, INT32) if self.block_scales is None else self.block_scales
         return BlockQuantization(scales=scales, length=details.integer(2, INT32))
 
@@ -331,7 +332,8 @@ class TfliteFile:
                 return None
             if offset + length > self._size:
                 raise BadData(
-                    f"{what}: its {length} bytes at offset {offset} do not lie inside the file's {self._size} bytes"
+                    f"{what}: its {length} bytes at offset {offset} do not lie inside the file's "
+                    f"{self._size} bytes"
                 )
             data = offset, length
         return data if data[1] else None

@@ -143,11 +143,12 @@ class SubgraphBuilder(OperationList):
             UnsupportedFeature: the input is omitted, or no operand can represent it.
         """
         if not self.has(operator, position):
-            raise UnsupportedFeature(f"input {position} is left out")
+            raise UnsupportedFeature(f"input {position} is omitted")
         index = operator.inputs[position]
         if self._tensors[index].blocks() is not None:
             raise UnsupportedFeature(
-                f"{self._tensors[index]} is quantised by blocks; only the weights of FULLY_CONNECTED and the table of "
+                f"{self._tensors[index]} is quantised by blocks; only the weights of FULLY_CONNECTED and "
+                "the table of "
                 "EMBEDDING_LOOKUP may be"
             )
         return self._read(index)
@@ -162,8 +163,8 @@ class SubgraphBuilder(OperationList):
                 blocks of a row).
 
         Raises:
-            UnsupportedFeature: it is not a constant matrix of 4 or 2 bits, or its scales are not FLOAT16
-                constants.
+            UnsupportedFeature: it is not a constant matrix of 4 or 2 bits, or its scales are not
+                FLOAT16 constants.
             BadData: blocks, scales and matrix are inconsistent.
         """
         index = operator.inputs[position] if self.has(operator, position) else OMITTED
@@ -178,7 +179,8 @@ class SubgraphBuilder(OperationList):
         scales = self._tensors[blocks.scales]
         if tensor.type not in BLOCKWISE_TYPES or tensor.data is None or len(tensor.shape) != 2:
             raise UnsupportedFeature(
-                f"{tensor} of type {tensor.type_name} and shape {list(tensor.shape)} is quantised by blocks; a "
+                f"{tensor} of type {tensor.type_name} and shape {list(tensor.shape)} is quantised by "
+                "blocks; a "
                 "constant of INT4 or INT2 and rank 2 is expected"
             )
         if scales.type != TensorType.FLOAT16 or scales.data is None:
@@ -188,7 +190,8 @@ class SubgraphBuilder(OperationList):
         rows, length = tensor.shape
         if length % blocks.length or math.prod(scales.shape) * blocks.length != rows * length:
             raise BadData(
-                f"{tensor} of shape {list(tensor.shape)} has scales of shape {list(scales.shape)}; one for each block "
+                f"{tensor} of shape {list(tensor.shape)} has scales of shape {list(scales.shape)}; one for "
+                "each block "
                 f"of {blocks.length} is expected"
             )
         found, shape = self._read(blocks.scales), (rows, length // blocks.length)
@@ -264,7 +267,7 @@ class SubgraphBuilder(OperationList):
         tensor = self._tensors[index]
         quantization = tensor.quantization()
         if quantization is None or len(quantization.scales) != 1:
-            raise UnsupportedFeature(f"{tensor} has not exactly one scale")
+            raise UnsupportedFeature(f"{tensor} does not have exactly one scale")
         return quantization.scales[0], quantization.zero_points[0]
 
     def limits(self, operator: Operator, position: int = 0) -> tuple[int, int] | None:
@@ -385,7 +388,8 @@ class SubgraphBuilder(OperationList):
 
         Raises:
             BadData: an output is never written.
-            UnsupportedFeature: an output that is an input, a constant or another output cannot be copied.
+            UnsupportedFeature: an output that is an input, a constant or another output cannot be
+                copied.
         """
         outputs: list[int] = []
         for position, tensor in enumerate(self._outputs):

@@ -65,8 +65,8 @@ class Unpacking:
         """Unpacks a constant to the format of an operand of that type.
 
         Raises:
-            UnsupportedFeature: all unpacked constants together would be too large, or the sparse type is
-                not supported.
+            UnsupportedFeature: all unpacked constants together would be too large, or the sparse
+                type is not supported.
             BadData: the number of bytes is wrong, or its description in the file is invalid.
         """
         if not is_packed(tensor, operand_type) or tensor.data is None:
@@ -75,7 +75,8 @@ class Unpacking:
         self._bytes_left -= math.prod(tensor.shape) * operand_type.dtype.itemsize
         if self._bytes_left < 0:
             raise UnsupportedFeature(
-                f"{tensor} of shape {list(tensor.shape)} is stored in {length} bytes; with it the file's constants become "
+                f"{tensor} of shape {list(tensor.shape)} is stored in {length} bytes; with it the file's "
+                "constants become "
                 f"more than {_MAX_EXPANSION} times as large as the file"
             )
         packed = np.frombuffer(self._data[offset : offset + length], np.uint8)
@@ -178,7 +179,8 @@ def _levels(
     if len(tables) != len(order) or len(order) != rank + len(block_map):
         raise BadData(
             f"{tensor} of shape {list(tensor.shape)} has {len(tables)} levels, an order of {len(order)} and "
-            f"{len(block_map)} blocks; a level and an entry in the order for each dimension and block are expected"
+            f"{len(block_map)} blocks; a level and an entry in the order for each dimension and block are "
+            "expected"
         )
     lengths = [table.integer(1, INT32) for table in tables]
     # Block lengths by dimension.

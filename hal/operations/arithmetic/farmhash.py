@@ -40,10 +40,7 @@ def fingerprint64(keys: Array) -> Array:
 
 
 def _word(keys: Array, offset: int, size: int = 8) -> _Words:
-    """Returns the little-endian number of `size` bytes at an offset.
-
-    A negative one counts from the end.
-    """
+    """Returns the little-endian number of `size` bytes at an offset, which may be from the end."""
     start = offset if offset >= 0 else keys.shape[1] + offset
     return np.ascontiguousarray(keys[:, start : start + size]).view(f"<u{size}")[:, 0].astype(np.uint64)
 

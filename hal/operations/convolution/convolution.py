@@ -47,7 +47,8 @@ def geometry(call: Call, *, grouped: bool = False) -> tuple[Window, Shape]:
         groups = depth // filter_depth
         if channels % groups:
             raise BadData(
-                f"{call.name('filter')} has {channels} output channels; a multiple of {groups}, the number of groups, "
+                f"{call.name('filter')} has {channels} output channels; a multiple of {groups}, the number "
+                "of groups, "
                 "is expected"
             )
     elif depth != filter_depth or depth < 1:

@@ -71,7 +71,8 @@ def geometry(call: Call) -> tuple[Window, Shape]:
         )
     if channels % groups:
         raise BadData(
-            f"{call.name('filter')} has {channels} output channels; a multiple of the {groups} groups is expected"
+            f"{call.name('filter')} has {channels} output channels; a multiple of the {groups} groups is "
+            "expected"
         )
     expect_scales(call, channels)
     expect_bias(call, channels)

@@ -25,7 +25,8 @@ def _shape(call: Call) -> tuple[Shape, ...]:
     first, second = (_matrix_shape(call, *names) for names in _FACTORS)
     if first[:-2] != second[:-2] or first[-1] != second[-2]:
         raise BadData(
-            f"{call.binding.type.name} cannot multiply matrices of shapes {list(first)} and {list(second)}; equal "
+            f"{call.binding.type.name} cannot multiply matrices of shapes {list(first)} and "
+            f"{list(second)}; equal "
             "batches, and as many columns as the other has rows, are expected"
         )
     return ((*first[:-1], second[-1]),)
@@ -34,7 +35,7 @@ def _shape(call: Call) -> tuple[Shape, ...]:
 def _factor(call: Call, name: str, adjoint: str) -> Array:
     """Returns an input without its zero point.
 
-    Float64 if quantised (for exact sums), otherwise float32 or integer.
+    It is float64 if quantised (for exact sums), otherwise float32 or integer.
     """
     values, operand = call.array(name), call.operand(name)
     if is_quantized(operand):

@@ -117,8 +117,8 @@ def _axis(call: Call, axis: int, size: int, extent: int, target: int | None) -> 
         head, tail = call.scalar_in(before, 0), call.scalar(after)
         if span - head - tail < 1:
             raise BadData(
-                f"{name}: padding {head} and {tail} leaves nothing of an output of {along} {span} "
-                "without padding"
+                f"{name}: padding {head} and {tail} removes the whole output, whose {along} without "
+                f"padding is {span}"
             )
         return stride, (head, tail), span - head - tail
     is_same = call.padding_scheme is PaddingScheme.SAME
@@ -126,8 +126,8 @@ def _axis(call: Call, axis: int, size: int, extent: int, target: int | None) -> 
     shortest, longest = (span - extent + 1, size * stride) if is_same else (span, span + stride - 1)
     if not shortest <= target <= longest:
         raise BadData(
-            f"{call.name('output_shape')} has {along} {target}; from {shortest} to {longest} is what an input "
-            f"of {along} {size} gives"
+            f"{call.name('output_shape')} has {along} {target}; {shortest} to {longest} is expected for an "
+            f"input of {along} {size}"
         )
     head = max(0, span - target) // 2 if is_same else 0
     return stride, (head, span - target - head), target

@@ -1,6 +1,4 @@
-"""Common parts of operations that sum inputs times weights.
-
-Types, scale rules, exact sums, requantisation.
+"""Types, scale rules, exact sums and requantisation of operations that sum inputs times weights.
 
 Their inputs are named `input`, `filter`, `bias` and `activation`. Quantised sums are computed in
 floating point, in a type that represents them exactly, because floating-point matrix products are
@@ -133,7 +131,8 @@ def channel_scales(dimension: int) -> Check:
             raise BadData(f"{call.name('filter')} has no scales; one for each channel is expected")
         if quant.dimension != dimension:
             raise BadData(
-                f"{call.name('filter')} has its channels along dimension {quant.dimension}; {dimension} is expected"
+                f"{call.name('filter')} has its channels along dimension {quant.dimension}; {dimension} is "
+                "expected"
             )
         expect_scales(call, call.shape("filter")[dimension])
 
@@ -171,7 +170,7 @@ def expect_bias(call: Call, channels: int) -> None:
 def signed(call: Call) -> tuple[Array, int]:
     """Returns the input and its zero point.
 
-    8-bit inputs as int8, with magnitudes up to `MAX_SIGNED_MAGNITUDE`.
+    8-bit inputs are converted to int8, whose magnitudes are at most `MAX_SIGNED_MAGNITUDE`.
     """
     values, operand = call.array("input"), call.operand("input")
     if operand.type is OperandType.TENSOR_QUANT8_ASYMM:

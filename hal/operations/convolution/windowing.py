@@ -60,8 +60,8 @@ class Window:
             start, stop: the range of output positions to examine.
 
         Returns:
-            The positions, relative to `start`, and the image elements: slices of equal length, possibly
-            empty.
+            The positions, relative to `start`, and the image elements: slices of equal length,
+            possibly empty.
         """
         stride = self.stride[axis]
         offset = tap * self.dilation[axis] - self.padding[axis][0]
@@ -112,7 +112,7 @@ def _axis(call: Call, axis: int, size: int, kernel: int) -> tuple[int, int, Pair
 
 
 def _implicit_padding(scheme: PaddingScheme, size: int, extent: int, stride: int) -> Pair:
-    """Returns the padding at both ends: 0 for VALID, enough for ceil(size / stride) positions for SAME.
+    """Returns the padding at both ends: 0 for VALID, for ceil(size / stride) positions for SAME.
 
     If the total is odd, the end gets one element more.
     """
@@ -127,8 +127,8 @@ def blocks(positions: Shape, limit: int) -> Iterator[tuple[slice, slice, slice]]
     """Splits positions (images, height, width) into blocks.
 
     Yields:
-        The ranges of each block, of at most `limit` positions: a part of a row, rows of an image, or
-        whole images.
+        The ranges of each block, of at most `limit` positions: a part of a row, rows of an image,
+        or whole images.
     """
     _, height, width = positions
     steps = (

@@ -96,7 +96,8 @@ def expect_boxes(call: Call, name: str, boxes: Array) -> None:
     wrong = np.flatnonzero(~(boxes[:, :2] <= boxes[:, 2:]).all(axis=1))
     if wrong.size:
         raise BadData(
-            f"{call.name(name)}: box {wrong[0]} is {boxes[wrong[0]].tolist()}; [x1, y1, x2, y2] with x1 <= x2 "
+            f"{call.name(name)}: box {wrong[0]} is {boxes[wrong[0]].tolist()}; [x1, y1, x2, y2] with x1 <= "
+            "x2 "
             "and y1 <= y2 is expected"
         )
 
@@ -169,9 +170,10 @@ def _transform(call: Call) -> tuple[Array, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Selection:
-    """Selected boxes in order.
+    """Selected boxes, in order of selection.
 
-    `rows` and `classes` of the boxes, their scores, and their number.
+    Attributes:
+        rows, classes, scores: of each box.
     """
 
     rows: Array
@@ -205,7 +207,8 @@ def _select(call: Call) -> _Selection:
     rois, classes = call.shape("scores")
     if classes < 2:
         raise BadData(
-            f"{call.name('scores')} has {classes} classes; at least 2, the background being the first, are expected"
+            f"{call.name('scores')} has {classes} classes; at least 2, the background being the first, are "
+            "expected"
         )
     expect_shape(call, "boxes", (rois, 4 * classes), "four coordinates for each score")
     expect_shape(call, "images", (rois,), "one image for each row of scores")

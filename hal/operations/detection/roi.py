@@ -112,7 +112,8 @@ def _boxes_on_map(call: Call, height: int, width: int) -> Array:
     wrong = np.flatnonzero(~inside.all(axis=1))
     if wrong.size:
         raise BadData(
-            f"{call.name('boxes')}: box {wrong[0]} is {boxes[wrong[0]].tolist()}; one inside the image, whose "
+            f"{call.name('boxes')}: box {wrong[0]} is {boxes[wrong[0]].tolist()}; one inside the image, "
+            "whose "
             f"map has height {height} and width {width}, is expected"
         )
     return scaled
@@ -198,7 +199,7 @@ def _align(call: Call, image: Array, box: Array) -> Array:
 def _bins(start: np.float32, stop: np.float32, count: int, length: int) -> list[slice]:
     """Returns the elements of each of `count` outputs along an axis.
 
-    Possibly none at the end of the image.
+    Outputs at the end of the image may have no elements.
     """
     first, last = round_away(np.array((start, stop), np.float64)).astype(np.int64).tolist()
     step = np.float32(last - first + 1) / np.float32(count)

@@ -57,7 +57,7 @@ def select_compatible(order: Array, limit: int | None, is_compatible: Callable[[
     Args:
         order: indexes, in order of preference.
         limit: maximum number to keep; None for all.
-        is_compatible: returns which of some indexes are compatible with a kept one.
+        is_compatible: returns which indexes are compatible with a kept one.
     """
     kept: list[int] = []
     begin, length = 0, len(order) if limit is None else _FIRST_BLOCK
@@ -88,7 +88,6 @@ def soft_suppress(
     Returns:
         Indexes of the kept boxes in the order of selection (among equal scores, lower indexes
             first), and their lowered scores.
-        scores, lowered.
     """
     scores = scores.astype(np.float32)
     pending = np.arange(len(scores))

@@ -35,7 +35,7 @@ def _broadcasting(
 ) -> Definition:
     """Defines an operation on two tensors with broadcasting.
 
-    `widens`: it computes floats in float32.
+    If it `widens`, floats are computed in float32.
     """
 
     def shape(call: Call) -> tuple[Shape, ...]:

@@ -134,7 +134,8 @@ class Call:
             if self._operands[index].type.is_tensor and not low <= len(shape) <= high:
                 ranks = f"rank {low}" if low == high else f"a rank from {low} to {high}"
                 raise BadData(
-                    f"{self.operand_label(index)} ({name} of {self.binding.type.name}) has rank {len(shape)}; {ranks} is expected"
+                    f"{self.operand_label(index)} ({name} of {self.binding.type.name}) has rank "
+                    f"{len(shape)}; {ranks} is expected"
                 )
             shapes.append(shape)
         return tuple(shapes)
@@ -207,7 +208,8 @@ class Call:
             return FusedActivation(value)
         except ValueError:
             raise BadData(
-                f"{self.name('activation')} is {value}; 0 (NONE), 1 (RELU), 2 (RELU1) or 3 (RELU6) is expected"
+                f"{self.name('activation')} is {value}; 0 (NONE), 1 (RELU), 2 (RELU1) or 3 (RELU6) is "
+                "expected"
             ) from None
 
     @property

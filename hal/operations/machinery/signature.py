@@ -273,12 +273,11 @@ def _mismatch(
         if operand.type not in parameter.allowed(types):
             expected = frozenset[OperandType]().union(*(parameter.allowed(r.types) for r in rows))
             if operand.type in expected:
-                together = (
-                    f"it does not go with the other operands, {_type_names(parameter.allowed(types))} does"
-                )
+                fitting = _type_names(parameter.allowed(types))
+                wanted = f"{fitting} is expected with the types of the other operands"
             else:
-                together = f"{_type_names(expected)} is expected"
-            return matched, f"{where} has type {operand.type.name}; {together}"
+                wanted = f"{_type_names(expected)} is expected"
+            return matched, f"{where} has type {operand.type.name}; {wanted}"
         low, high = parameter.ranks
         if operand.type.is_tensor and operand.dimensions is not None:
             rank = len(operand.dimensions)

@@ -74,8 +74,8 @@ def _levels(call: Call) -> list[tuple[int, int]]:
         )
     if not 1 <= rank <= MAX_RANK:
         raise BadData(
-            f"{call.name('block_map')} has {len(block_map)} of the {len(order)} dimensions; so many that from 1 to "
-            f"{MAX_RANK} remain are expected"
+            f"{call.name('block_map')} has {len(block_map)} of the {len(order)} dimensions; 1 to {MAX_RANK} "
+            "dimensions that are not blocks are expected"
         )
     if sorted(order[:rank]) != list(range(rank)) or sorted(order[rank:]) != list(range(rank, len(order))):
         raise BadData(
@@ -110,7 +110,8 @@ def _formats(call: Call, levels: list[tuple[int, int]]) -> list[int]:
     formats = _numbers(call, "formats")
     if len(formats) != len(levels) or not set(formats) <= {_DENSE, _SPARSE}:
         raise BadData(
-            f"{call.name('formats')} is {formats}; {len(levels)} numbers, 0 (dense) or 1 (sparse), are expected"
+            f"{call.name('formats')} is {formats}; {len(levels)} numbers, 0 (dense) or 1 (sparse), are "
+            "expected"
         )
     nodes = 1
     for level, (_, length) in enumerate(levels):
@@ -120,7 +121,8 @@ def _formats(call: Call, levels: list[tuple[int, int]]) -> list[int]:
             nodes = _expect_lists(call, level, nodes, length)
     if call.shape("input") != (nodes,):
         raise BadData(
-            f"{call.name('input')} has {call.shape('input')[0]} elements; {nodes}, as many as the levels have "
+            f"{call.name('input')} has {call.shape('input')[0]} elements; {nodes}, as many as the levels "
+            "have "
             "leaves, are expected"
         )
     return formats
@@ -142,15 +144,14 @@ def _expect_lists(call: Call, level: int, parents: int, length: int) -> int:
     wrong = np.flatnonzero((indices < 0) | (indices >= length))
     if wrong.size:
         raise BadData(
-            f"{call.name(names[1])}: element {wrong[0]} is {indices[wrong[0]]}; from 0 to {length - 1} is expected"
+            f"{call.name(names[1])}: element {wrong[0]} is {indices[wrong[0]]}; from 0 to {length - 1} is "
+            "expected"
         )
     return len(indices)
 
 
 def leaf_positions(call: Call) -> tuple[Array, ...]:
-    """Returns the positions of the stored elements in the dense tensor.
-
-    An index array per dimension.
+    """Returns the positions of the stored elements in the dense tensor, one array per dimension.
 
     Raises:
         BadData: the tree is invalid, or does not fit the elements.

@@ -1,7 +1,4 @@
-"""GATHER, EMBEDDING_LOOKUP, HASHTABLE_LOOKUP, LSH_PROJECTION.
-
-Rows by index or key, and hashes of rows.
-"""
+"""GATHER, EMBEDDING_LOOKUP, HASHTABLE_LOOKUP, LSH_PROJECTION: rows by index or key, and hashes."""
 
 import math
 from enum import IntEnum
@@ -44,7 +41,8 @@ def _checked_indexes(call: Call, name: str, length: int) -> Array:
             int(coordinate) for coordinate in np.unravel_index(np.argmax(outside), outside.shape)
         )
         raise BadData(
-            f"{call.name(name)} has {indexes[position]} at {list(position)}; indexes from 0 to {length - 1} are expected"
+            f"{call.name(name)} has {indexes[position]} at {list(position)}; indexes from 0 to "
+            f"{length - 1} are expected"
         )
     return indexes
 
@@ -90,7 +88,8 @@ def _check_hits_scale(call: Call) -> None:
     hits = call.operand("hits")
     if (hits.scale, hits.zero_point) != (1.0, 0):
         raise BadData(
-            f"{call.name('hits')} has scale {hits.scale:g} and zero point {hits.zero_point}; 1 and 0 are expected"
+            f"{call.name('hits')} has scale {hits.scale:g} and zero point {hits.zero_point}; 1 and 0 are "
+            "expected"
         )
 
 
@@ -146,10 +145,7 @@ def _projection_shape(call: Call) -> tuple[Shape, ...]:
 
 
 def _bits(call: Call) -> Array:
-    """Returns one bit per seed.
-
-    Whether the weighted sum of the hashes of all input rows is positive.
-    """
+    """Returns a bit per seed: 1 if the weighted sum of the hashes of all input rows is positive."""
     values, seeds = call.array("input"), call.array("hash").astype("<f4").reshape(-1, 1)
     count, size = len(values), math.prod(values.shape[1:])
     rows = np.ascontiguousarray(values).reshape(count, size).view(np.uint8)

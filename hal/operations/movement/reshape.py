@@ -49,7 +49,8 @@ def _squeeze(call: Call) -> tuple[Shape, ...]:
         for axis in axes:
             if shape[axis] != 1:
                 raise BadData(
-                    f"{call.name('axes')}: axis {axis} of {list(shape)} has length {shape[axis]}; 1 is expected"
+                    f"{call.name('axes')}: axis {axis} of {list(shape)} has length {shape[axis]}; 1 is "
+                    "expected"
                 )
     else:
         axes = tuple(axis for axis, length in enumerate(shape) if length == 1)

@@ -25,7 +25,8 @@ def transposed_axes(call: Call, *, from_end: bool = False) -> tuple[int, ...]:
     if not call.has("permutation"):
         if len(shape) != 2:
             raise BadData(
-                f"{call.name('input')} has rank {len(shape)}; rank 2 is expected where the permutation is omitted"
+                f"{call.name('input')} has rank {len(shape)}; rank 2 is expected where the permutation is "
+                "omitted"
             )
         return 1, 0
     axes = tuple(integers(call, "permutation", (len(shape),)).tolist())
@@ -33,7 +34,8 @@ def transposed_axes(call: Call, *, from_end: bool = False) -> tuple[int, ...]:
         axes = tuple(axis + len(shape) if axis < 0 else axis for axis in axes)
     if sorted(axes) != list(range(len(shape))):
         raise BadData(
-            f"{call.name('permutation')} is {list(axes)}; every axis from 0 to {len(shape) - 1} is expected once"
+            f"{call.name('permutation')} is {list(axes)}; every axis from 0 to {len(shape) - 1} is "
+            "expected once"
         )
     return axes
 

@@ -27,10 +27,7 @@ AUXILIARY = tensor("aux_input", rank=(1, 3), optional=True)
 
 
 def bidirectional_forms(inputs: Sequence[Parameter], states: Sequence[str]) -> tuple[Form, ...]:
-    """Returns the forms.
-
-    Separate or merged outputs of both cells, without and with their final states.
-    """
+    """Returns the forms with separate or merged outputs, without and with final states."""
     apart = (tensor("fw_output", rank=3), tensor("bw_output", rank=3))
     last = tuple(tensor(name, rank=2) for name in states)
     return tuple(

@@ -57,7 +57,8 @@ class LstmGate:
     """The parameters of one gate; arrays are float32 of shape (units,).
 
     Attributes:
-        inputs, recurrent, auxiliary: linear maps of the input, the output state and the auxiliary input.
+        inputs, recurrent, auxiliary: linear maps of the input, the output state and the auxiliary
+            input.
         peephole: weights of the cell state.
         norm: weights of layer normalisation.
     """

@@ -206,10 +206,7 @@ BIASES_16BIT = tuple(f"{gate}_gate_bias" for gate in GATES)
 
 
 def _scales_16bit(call: Call) -> None:
-    """Checks scales.
-
-    Fixed for inputs, outputs and states, equal for all weights, products for biases.
-    """
+    """Checks scales: fixed for inputs, outputs, states; equal for weights; products for biases."""
     for name in ("input", "output_state_in", "output"):
         _expect_scale(call, name, 1 / 128, 128)
     weights = call.operand(WEIGHTS_16BIT[0])
@@ -240,11 +237,9 @@ def _shape_16bit(call: Call) -> tuple[Shape, ...]:
 def _reference_16bit(call: Call) -> tuple[Array, ...]:
     """Runs one step.
 
-    Android concatenates weights as (recurrent, input), but values as (input, output).
-
-    So the first columns are multiplied by the input, regardless of the operand names, as the
-    conformance tests require. A client that splits one of TFLite's matrices in that order gets
-    TFLite's results.
+    Android concatenates weights as (recurrent, input), but values as (input, output). So the input
+    is multiplied by the first columns, regardless of the operand names, as the conformance tests
+    require. A client that splits one of TFLite's matrices in that order gets TFLite's results.
     """
     rows = [
         np.concatenate(

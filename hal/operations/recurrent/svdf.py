@@ -1,7 +1,4 @@
-"""SVDF.
-
-A layer over recent inputs whose weights are factored into feature filters and time filters.
-"""
+"""SVDF: a layer over recent inputs whose weights are factored into feature and time filters."""
 
 import numpy as np
 
@@ -49,9 +46,7 @@ def run_svdf(
     rank: int,
     activation: CellActivation,
 ) -> tuple[Array, Array]:
-    """Computes one step.
-
-    Stores the features of an input in a memory, and weights its content by age.
+    """Computes one step: stores an input's features in a memory, and weights its content by age.
 
     Args:
         features: linear map from an input to one value per filter.

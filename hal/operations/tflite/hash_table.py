@@ -38,7 +38,8 @@ def _check_table(call: Call) -> None:
     keys, values = call.shape("table_keys"), call.shape("table_values")
     if keys != values:
         raise BadData(
-            f"{call.name('table_values')} has shape {list(values)}; that of table_keys, {list(keys)}, is expected"
+            f"{call.name('table_values')} has shape {list(values)}; that of table_keys, {list(keys)}, is "
+            "expected"
         )
 
 
@@ -80,7 +81,10 @@ def _check_filled(call: Call) -> None:
 
 def _check_default(call: Call) -> None:
     if 0 in call.shape("default"):
-        raise BadData(f"{call.name('default')} has shape {list(call.shape('default'))}; an element is needed")
+        raise BadData(
+            f"{call.name('default')} has shape {list(call.shape('default'))}; at least one element is "
+            "expected"
+        )
 
 
 def _found_shape(call: Call) -> tuple[Shape, ...]:

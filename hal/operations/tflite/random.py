@@ -119,9 +119,7 @@ def _multinomial_shape(call: Call) -> tuple[Shape, ...]:
 
 
 def _multinomial(call: Call) -> tuple[Array, ...]:
-    """Draws classes by unscaled log-probabilities.
-
-    Classes whose logits are not finite are never drawn.
+    """Draws classes by unscaled log-probabilities; classes with infinite logits or NaN never occur.
 
     Raises:
         BadData: a row has no finite logit.
@@ -155,10 +153,7 @@ def _bits_shapes(call: Call) -> tuple[Shape, ...]:
 
 
 def _bits(call: Call) -> tuple[Array, ...]:
-    """Generates bits.
-
-    The state is key, counter, and upper half of the counter (the key if missing).
-    """
+    """Generates bits; the state is key, counter and its upper half, by default the key."""
     _, shape = _bits_shapes(call)
     state = call.array("state")
     dtype = call.operand("output").type.dtype

@@ -1,7 +1,7 @@
 """Legalization of TFLite's builtin operators: one rule per operator, one file per family.
 
-`LEGALIZATIONS` is the table of all rules. A family is imported when one of its operators is looked up,
-since a model uses few.
+`LEGALIZATIONS` is the table of all rules. A family is imported when one of its operators is looked
+up, since a model uses few.
 """
 
 from collections.abc import Mapping

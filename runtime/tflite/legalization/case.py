@@ -101,7 +101,7 @@ def case(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
     if len({len(effect.outputs) for effect in effects}) > 1:
         raise UnsupportedFeature("its subgraphs have different numbers of outputs")
     if any(effect.outputs != effects[0].outputs for effect in effects):
-        raise UnsupportedFeature("its subgraphs give handles of different resources")
+        raise UnsupportedFeature("its subgraphs return handles of different resources")
     caller = Caller(graph, operator, merge_effects(effects), skipped)
     branches = [caller.call(subgraph, caller.assigned) for subgraph in subgraphs]
     dimensions = [results_of(graph, branch) for branch in branches]

@@ -136,7 +136,7 @@ def if_(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
     branches = options["then_subgraph"], options["else_subgraph"]
     effects = [importer.effects(branch, handles) for branch in branches]
     if effects[0].outputs != effects[1].outputs:
-        raise UnsupportedFeature("its subgraphs give handles of different resources")
+        raise UnsupportedFeature("its subgraphs return handles of different resources")
     caller = Caller(graph, operator, merge_effects(effects), 1)
     then, otherwise = (caller.call(branch, caller.assigned) for branch in branches)
     pairs = zip(results_of(graph, then), results_of(graph, otherwise), strict=False)
@@ -159,7 +159,7 @@ def while_(graph: SubgraphBuilder, operator: Operator, options: Options) -> None
     if effects[0].assigned:
         raise UnsupportedFeature(f"subgraph {condition}, its condition, assigns variables")
     if effects[1].outputs != handles:
-        raise UnsupportedFeature(f"subgraph {body}, its body, gives other handles than it is given")
+        raise UnsupportedFeature(f"subgraph {body}, its body, returns other handles than it receives")
     caller = Caller(graph, operator, merge_effects(effects), 0)
     given = caller.dimensions()
     carried = sum(key is None for key in handles) + len(caller.assigned)

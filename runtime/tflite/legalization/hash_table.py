@@ -1,4 +1,7 @@
-"""Hash tables; see `neurald.runtime.tflite.hash_table`. HASHTABLE_LOOKUP searches a list of keys."""
+"""HASHTABLE and the operators on it, and HASHTABLE_LOOKUP in a list of keys.
+
+`neurald.runtime.tflite.hash_table` describes the tables.
+"""
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.runtime.tflite.hash_table import table_parts, table_types
@@ -17,7 +20,8 @@ def make(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
     handle(graph, operator, options)
     if table_types(operator) is None:
         raise UnsupportedFeature(
-            f"it has keys of type {options['key_dtype']} and values of type {options['value_dtype']}; INT64 and STRING, "
+            f"it has keys of type {options['key_dtype']} and values of type {options['value_dtype']}; "
+            "INT64 and STRING, "
             f"or STRING and INT64, are expected"
         )
 
@@ -25,7 +29,7 @@ def make(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
 def _parts(graph: SubgraphBuilder, operator: Operator) -> tuple[VariableKey, ...]:
     parts = table_parts(graph.handle(operator))
     if not parts:
-        raise UnsupportedFeature("input 0 is a handle of something else than a hash table")
+        raise UnsupportedFeature("input 0 is a handle of something other than a hash table")
     return parts
 
 

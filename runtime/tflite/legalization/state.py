@@ -18,7 +18,7 @@ def handle(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
     """VAR_HANDLE: creates a handle."""
     key = handle_key(operator)
     if key is None:
-        raise UnsupportedFeature("it does not say which resource it is about")
+        raise UnsupportedFeature("it does not name its resource")
     graph.handles[operator.outputs[0]] = key
 
 

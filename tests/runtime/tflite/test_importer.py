@@ -233,7 +233,7 @@ def test_composites_that_do_not_fit(path: Path) -> None:
     with pytest.raises(BadData, match="part of its own decomposition"):
         load_tflite(file.write(path))
     main.operators[0].options = None
-    with pytest.raises(BadData, match="does not say which subgraph"):
+    with pytest.raises(BadData, match="does not name the subgraph"):
         load_tflite(file.write(path))
 
 

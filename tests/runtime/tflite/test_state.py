@@ -196,7 +196,7 @@ def test_an_input_that_is_not_a_handle(path: Path) -> None:
     main.inputs, main.outputs = (x,), (y,)
     with pytest.raises(BadData, match="input 0 is not a handle") as caught:
         load_tflite(file.write(path))
-    assert "operator 1 VAR_HANDLE: it does not say which" in str(caught.value)
+    assert "operator 1 VAR_HANDLE: it does not name its resource" in str(caught.value)
 
 
 def test_an_initialising_subgraph_that_cannot_run(path: Path) -> None:

@@ -115,7 +115,8 @@ def require_few_comparisons(count: int, work: int) -> None:
     """Raises Unsupported if comparing `count` indices for `work` result elements takes too long."""
     if count * work > _MAX_COMPARISONS:
         raise Unsupported(
-            f"scattering by {count} indices unknown before execution into {work} elements takes too many comparisons"
+            f"scattering by {count} indices unknown before execution into {work} elements takes too many "
+            "comparisons"
         )
 
 

@@ -1,4 +1,4 @@
-"""CONV_2D (including grouped), DEPTHWISE_CONV_2D, TRANSPOSE_CONV with TFLite's types.
+"""CONV_2D (including grouped), DEPTHWISE_CONV_2D and TRANSPOSE_CONV with TFLite's types.
 
 In addition to Android's types they accept 16-bit activations, and float activations with 8-bit
 weights.

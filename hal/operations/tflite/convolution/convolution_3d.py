@@ -59,7 +59,8 @@ def window_positions(call: Call, image: Shape, kernel: Shape) -> tuple[Shape, Sh
     for axis, size, taps, extent, stride in zip(_AXES, image, kernel, extents, strides, strict=True):
         if size < 1 or taps < 1 or (extent > size and not is_same):
             raise BadData(
-                f"{call.binding.type.name}: a window of {axis} {extent} does not fit on an image of {axis} {size}"
+                f"{call.binding.type.name}: a window of {axis} {extent} does not fit on an image of {axis} "
+                f"{size}"
             )
         count = -(-size // stride) if is_same else (size - extent) // stride + 1
         counts.append(count)
@@ -133,7 +134,8 @@ def _transpose_shape(call: Call) -> tuple[Shape, ...]:
     shape: Shape = tuple(int(length) for length in call.array("output_shape"))
     if (shape[0], shape[4]) != (batches, channels):
         raise BadData(
-            f"{call.name('output_shape')} is {list(shape)}; {batches} volumes of {channels} channels are expected"
+            f"{call.name('output_shape')} is {list(shape)}; {batches} volumes of {channels} channels are "
+            "expected"
         )
     positions, _ = window_positions(call, shape[1:4], tuple(kernel))
     if positions != tuple(image):

@@ -75,7 +75,8 @@ def _shape(call: Call) -> tuple[Shape, ...]:
     if call.scalar("keep_dimensions"):
         if depth < 1 or shape[-1:] != (depth,):
             raise BadData(
-                f"{call.name('input')} has shape {list(shape)}; a last dimension of {depth}, the row length of "
+                f"{call.name('input')} has shape {list(shape)}; a last dimension of {depth}, the row "
+                "length of "
                 f"{call.name('filter')}, is expected"
             )
         return ((*shape[:-1], units),)
@@ -89,16 +90,14 @@ def _shape(call: Call) -> tuple[Shape, ...]:
 
 
 def _blocks_fit(call: Call) -> None:
-    """Checks block scales.
-
-    8-bit weights with a single scale, and equal whole blocks in each row.
-    """
+    """Checks that block scales have 8-bit weights with one scale, and rows of equal blocks."""
     if not call.has("block_scales"):
         return
     filter_ = call.operand("filter")
     if not hybrid.is_hybrid(call) or filter_.type is not OperandType.TENSOR_QUANT8_ASYMM_SIGNED:
         raise BadData(
-            f"{call.name('block_scales')}: scales of blocks go with an input of TENSOR_FLOAT32 and a filter of "
+            f"{call.name('block_scales')}: scales of blocks go with an input of TENSOR_FLOAT32 and a "
+            "filter of "
             f"TENSOR_QUANT8_ASYMM_SIGNED; they are {call.operand('input').type.name} and {filter_.type.name}"
         )
     if filter_.zero_point:

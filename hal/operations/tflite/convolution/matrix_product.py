@@ -47,7 +47,8 @@ def _shape(call: Call) -> tuple[Shape, ...]:
         batches = None
     if batches is None or first[-1] != second[-2]:
         raise BadData(
-            f"{call.binding.type.name} cannot multiply matrices of shapes {list(first)} and {list(second)}; batches "
+            f"{call.binding.type.name} cannot multiply matrices of shapes {list(first)} and "
+            f"{list(second)}; batches "
             "that broadcast, and as many columns as the other has rows, are expected"
         )
     return ((*batches, first[-2], second[-1]),)
@@ -62,7 +63,8 @@ def _columns_have_scales(call: Call) -> None:
     quant = operand.channel_quant
     if quant is None or quant.dimension != expected or len(quant.scales) != shape[expected]:
         raise BadData(
-            f"{call.name('input2')} of shape {list(shape)} needs a scale for each index of dimension {expected}, the "
+            f"{call.name('input2')} of shape {list(shape)} needs a scale for each index of dimension "
+            f"{expected}, the "
             "columns of the product"
         )
 
@@ -70,9 +72,8 @@ def _columns_have_scales(call: Call) -> None:
 def _factor(call: Call, name: str, adjoint: str) -> Array:
     """Returns a matrix without its zero point.
 
-    Float64 if quantised (for exact sums), else float32 or integer.
-
-    TFLite ignores zero points if the output is the plain sums.
+    It is float64 if quantised (for exact sums), otherwise float32 or integer. TFLite ignores zero
+    points if the output is the plain sums.
     """
     values, operand = call.array(name), call.operand(name)
     if is_quantized(operand):

@@ -64,7 +64,8 @@ def _shape(call: Call) -> tuple[Shape, ...]:
     classes = call.scalar("classes")
     if columns - classes not in (0, 1):
         raise BadData(
-            f"{call.name('scores')} has {columns} classes; {classes}, or one more for the background, are expected"
+            f"{call.name('scores')} has {columns} classes; {classes}, or one more for the background, are "
+            "expected"
         )
     count = call.scalar("detections") * call.scalar("classes_per_detection")
     return (1, count, 4), (1, count), (1, count), (1,)
@@ -82,10 +83,7 @@ def _boxes(call: Call) -> Array:
 
 
 def _suppress(call: Call, boxes: Array, scores: Array, limit: int) -> Array:
-    """Returns the kept anchors, best first.
-
-    None overlaps a better one by more than the threshold.
-    """
+    """Returns the anchors, best first, that overlap no better one by more than the threshold."""
     candidates = np.flatnonzero(scores >= np.float32(call.scalar("score_threshold")))
     order = candidates[np.argsort(-scores[candidates], kind="stable")]
     threshold = np.float32(call.scalar("iou_threshold"))

@@ -70,10 +70,7 @@ def _arithmetic(
 
 
 def _product(call: Call) -> tuple[Array, ...]:
-    """Computes products.
-
-    Int16 inputs with 8-bit outputs are fractions of 2^15, regardless of scales.
-    """
+    """Computes products; int16 inputs with 8-bit outputs are fractions of 2^15, for any scales."""
     output = call.operand("output")
     if call.operand("input1").type is not _INT16 or output.type is _INT16:
         return _PRODUCT(call)
@@ -88,7 +85,8 @@ def _same_shapes(call: Call) -> None:
     first, second = call.shape("input1"), call.shape("input2")
     if first != second:
         raise BadData(
-            f"{call.name('input2')} has shape {list(second)}; {list(first)} is expected where int16 gives 8 bits"
+            f"{call.name('input2')} has shape {list(second)}; {list(first)} is expected where int16 gives "
+            "8 bits"
         )
 
 
@@ -111,9 +109,11 @@ def sum_shifts(call: Call) -> tuple[int, int] | None:
 def _power_of_two_scales(call: Call) -> None:
     shifts = sum_shifts(call)
     if shifts is not None and (min(shifts) < 0 or 0 not in shifts):
+        largest = max(call.operand(name).scale for name in ("input1", "input2"))
         raise BadData(
-            f"{call.name('output')} has scale {call.operand('output').scale:g}; that of one input, "
-            "and none less than that of the other, is expected"
+            f"{call.name('output')} has scale {call.operand('output').scale:g}; the larger scale of the "
+            "inputs, "
+            f"{largest:g}, is expected"
         )
 
 
@@ -150,7 +150,7 @@ def _nonzero_divisor(call: Call) -> Array:
     divisor, operand = call.array("input2"), call.operand("input2")
     zero = operand.zero_point if call.binding.type is OperationType.TFLITE_DIV else 0
     if (divisor == zero).any():
-        raise BadData(f"{call.name('input2')} has a 0, by which nothing can be divided")
+        raise BadData(f"{call.name('input2')} contains 0; non-zero divisors are expected")
     return divisor
 
 
@@ -199,10 +199,7 @@ def _product32(first: Array, second: Array | int) -> Array:
 
 
 def reciprocal(values: Array) -> tuple[Array, Array]:
-    """Computes 1 / values by Newton-Raphson.
-
-    Fractions of 2^31, and right shifts to apply to them.
-    """
+    """Computes 1 / values by Newton-Raphson: fractions of 2^31, and right shifts to apply."""
     bits = _bits(values)
     one = (1 << 31) - 1
     half = ((values << (32 - bits)) - (1 << 31) + one + 1) >> 1
@@ -262,7 +259,9 @@ def _power(call: Call) -> tuple[Array, ...]:
                 np.asarray(np.power(_widen_float16(values), _widen_float16(exponents))).astype(values.dtype),
             )
         if (exponents < 0).any():
-            raise BadData(f"{call.name('input2')} has {exponents.min()}; no whole exponent may be negative")
+            raise BadData(
+                f"{call.name('input2')} has {exponents.min()}; integer exponents of at least 0 are expected"
+            )
         result = np.power(values.astype(np.float64), exponents.astype(np.float64))
     limits = np.iinfo(values.dtype)
     return (np.asarray(np.clip(result, limits.min, limits.max)).astype(values.dtype),)

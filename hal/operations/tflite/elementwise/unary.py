@@ -58,7 +58,9 @@ def _not_negative(values: Array, operand: Operand) -> Array:
     """
     differences = values.astype(np.int64) - operand.zero_point
     if (differences < 0).any():
-        raise BadData(f"a root of {differences.min() * operand.scale:g} is asked for")
+        raise BadData(
+            f"the square root of {differences.min() * operand.scale:g} is undefined; at least 0 is expected"
+        )
     return differences
 
 

@@ -1,7 +1,4 @@
-"""Common parts of operations that only move elements.
-
-All types are accepted, raw values are copied.
-"""
+"""Common parts of operations that only move elements: they accept all types and copy raw values."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -34,7 +34,8 @@ def _rows(call: Call, name: str) -> Array:
     wrong = np.flatnonzero((numbers < 0) | (numbers >= length))
     if wrong.size:
         raise BadData(
-            f"{call.name(name)} has {numbers[wrong[0]]} at {wrong[0]}; indexes from 0 to {length - 1} are expected"
+            f"{call.name(name)} has {numbers[wrong[0]]} at {wrong[0]}; indexes from 0 to {length - 1} are "
+            "expected"
         )
     return numbers
 
@@ -78,8 +79,10 @@ def _lists_agree(call: Call) -> None:
     rows, (rank,) = call.shape("indices"), call.shape("dense_shape")
     if rows != (count, rank) or call.shape("weights") != (count,) or rank < 1:
         raise BadData(
-            f"{call.binding.type.name}: {count} lookups have indices of shape {list(rows)} for a dense shape of "
-            f"{rank} lengths, and weights of shape {list(call.shape('weights'))}; {[count, rank]} and {[count]} are "
+            f"{call.binding.type.name}: {count} lookups have indices of shape {list(rows)} for a dense "
+            "shape of "
+            f"{rank} lengths, and weights of shape {list(call.shape('weights'))}; {[count, rank]} and "
+            f"{[count]} are "
             "expected"
         )
 
@@ -122,7 +125,8 @@ def lookup_rows(call: Call, lengths: Shape) -> Array:
     wrong = np.flatnonzero(((indices < 0) | (indices >= np.array(lengths, np.int64))).any(axis=1))
     if wrong.size:
         raise BadData(
-            f"{call.name('indices')} has {indices[wrong[0]].tolist()} at {wrong[0]}; indexes below {list(lengths)} are "
+            f"{call.name('indices')} has {indices[wrong[0]].tolist()} at {wrong[0]}; indexes below "
+            f"{list(lengths)} are "
             "expected"
         )
     rows = np.zeros(len(indices), np.int64)

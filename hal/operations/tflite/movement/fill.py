@@ -1,4 +1,4 @@
-"""RANGE, FILL, ZEROS_LIKE: generated tensors."""
+"""RANGE, FILL, ZEROS_LIKE: tensors filled with a sequence or a value."""
 
 import math
 
@@ -25,7 +25,7 @@ def _range_shape(call: Call) -> tuple[Shape, ...]:
     start, limit, delta = (call.array(name) for name in ("start", "limit", "delta"))
     first, last, step = start.item(), limit.item(), delta.item()
     if step == 0 or (first > last and step > 0) or (first < last and step < 0):
-        raise BadData(f"{call.name('delta')} is {step}; it leads nowhere from {first} to {last}")
+        raise BadData(f"{call.name('delta')} is {step}; a step that leads from {first} to {last} is expected")
     if start.dtype.kind == "i":
         return ((-(-abs(last - first) // abs(step)),),)
     with np.errstate(all="ignore"):

@@ -70,14 +70,12 @@ def _gather(call: Call) -> tuple[Array, ...]:
 
 
 def _gather_nd_shape(call: Call) -> tuple[Shape, ...]:
-    """Infers the shape.
-
-    The last axis of the indices has one index for each of the first axes of the values.
-    """
+    """Infers the shape; the last axis of the indices holds indexes of the values' first axes."""
     values, (*picked, depth) = call.shape("values"), call.shape("indices")
     if depth > len(values):
         raise BadData(
-            f"{call.name('indices')} has {depth} numbers for each index; values {list(values)} have rank {len(values)}"
+            f"{call.name('indices')} has {depth} numbers for each index; values {list(values)} have rank "
+            f"{len(values)}"
         )
     return ((*picked, *values[depth:]),)
 

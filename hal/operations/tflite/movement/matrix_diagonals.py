@@ -29,7 +29,8 @@ def _set_shape(call: Call) -> tuple[Shape, ...]:
     expected = (*shape[:-2], min(shape[-2:]))
     if diagonal != expected:
         raise BadData(
-            f"{call.name('diagonal')} has shape {list(diagonal)}; {list(expected)} is expected for input {list(shape)}"
+            f"{call.name('diagonal')} has shape {list(diagonal)}; {list(expected)} is expected for input "
+            f"{list(shape)}"
         )
     return (shape,)
 

@@ -13,15 +13,13 @@ from neurald.hal.operations.tflite.movement.gather import positions
 
 
 def _scatter_shape(call: Call) -> tuple[Shape, ...]:
-    """Infers the shape.
-
-    The last axis of the indices has one index for each of the first axes of the output.
-    """
+    """Infers the shape; the last axis of the indices holds indexes of the output's first axes."""
     shape, (*picked, depth) = lengths(call, "shape"), call.shape("indices")
     updates = call.shape("updates")
     if depth > len(shape) or updates != (*picked, *shape[depth:]):
         raise BadData(
-            f"{call.name('updates')} has shape {list(updates)}; {[*picked, *shape[depth:]]} is expected for indices "
+            f"{call.name('updates')} has shape {list(updates)}; {[*picked, *shape[depth:]]} is expected "
+            "for indices "
             f"{[*picked, depth]} into {list(shape)}"
         )
     return (shape,)
@@ -44,12 +42,14 @@ def _dense_shape(call: Call) -> tuple[Shape, ...]:
     depth = picked[1] if len(picked) == 2 else 1
     if depth != len(shape):
         raise BadData(
-            f"{call.name('indices')} has {depth} numbers for each index; the output {list(shape)} has rank {len(shape)}"
+            f"{call.name('indices')} has {depth} numbers for each index; the output {list(shape)} has rank "
+            f"{len(shape)}"
         )
     count = picked[0] if picked else 1
     if call.shape("values") not in ((), (count,)):
         raise BadData(
-            f"{call.name('values')} has shape {list(call.shape('values'))}; one value, or {[count]}, is expected"
+            f"{call.name('values')} has shape {list(call.shape('values'))}; one value, or {[count]}, is "
+            "expected"
         )
     return (shape,)
 

@@ -1,4 +1,4 @@
-"""Reshaping, joining, splitting, and shape queries."""
+"""RESHAPE, SQUEEZE, EXPAND_DIMS, CONCATENATION, PACK, UNPACK, TRANSPOSE, SHAPE and RANK."""
 
 import numpy as np
 
@@ -26,10 +26,7 @@ _ANDROID = {
 
 
 def _squeeze_shape(call: Call) -> tuple[Shape, ...]:
-    """Infers the shape without dimensions of length 1: all, or those of the listed axes.
-
-    Rank 0 is possible.
-    """
+    """Removes all dimensions of length 1, or those of the listed axes; the rank may become 0."""
     shape = call.shape("input")
     if not call.has("axes"):
         return (tuple(length for length in shape if length != 1),)

@@ -105,9 +105,8 @@ def _range(
 ) -> slice:
     """Returns the range of one axis.
 
-    Negative begins and ends count from the end, and both are clamped.
-
-    For a removed axis it is exactly one element, regardless of the end.
+    Negative begins and ends count from the end, and both are clamped. For a removed axis it is
+    exactly one element, regardless of the end.
     """
     begin, end, stride = given
     if stride == 0:
@@ -119,7 +118,7 @@ def _range(
     if is_single:
         if not 0 <= begin < length:
             raise BadData(
-                f"{call.name('begin')} is {given[0]} for an axis of length {length} that goes; "
+                f"{call.name('begin')} is {given[0]} for a removed axis of length {length}; "
                 f"the index of an element is expected"
             )
         return slice(begin, begin + 1)

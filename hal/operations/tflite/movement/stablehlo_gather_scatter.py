@@ -135,7 +135,8 @@ def scatter_parts(call: Call) -> tuple[list[int], list[int], list[int], int]:
         or any(updates[dimension] > length for dimension, length in zip(window, sliced, strict=True))
     ):
         raise BadData(
-            f"{call.name('updates')} has shape {list(updates)} with axes {window} inside of slices; that does not go "
+            f"{call.name('updates')} has shape {list(updates)} with axes {window} inside of slices; that "
+            "does not go "
             f"with input {list(shape)} and indices {list(call.shape('indices'))}"
         )
     return window, inserted, mapped, axis

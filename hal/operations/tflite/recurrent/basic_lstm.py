@@ -87,10 +87,7 @@ def _scales(call: Call) -> None:
 
 
 def _shape(call: Call) -> tuple[Shape, ...]:
-    """Infers the shapes.
-
-    Weights have a row per unit and gate, and a column per input and previous output.
-    """
+    """Infers shapes; weights have a row per unit and gate, a column per input and old output."""
     (batch, elements), state = call.shape("input"), call.shape("output_state_in")
     units = state[1]
     expected = {

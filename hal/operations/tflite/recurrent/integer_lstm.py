@@ -123,7 +123,7 @@ def _scales(call: Call) -> None:
         if (before.scale, before.zero_point) != (after.scale, after.zero_point):
             raise BadData(
                 f"{call.name(f'{name}_out')} has scale {after.scale:g} and zero point {after.zero_point}; "
-                f"those of the state that comes in, {before.scale:g} and {before.zero_point}, are expected"
+                f"those of the input state, {before.scale:g} and {before.zero_point}, are expected"
             )
 
 

@@ -1,6 +1,4 @@
-"""Floating-point recurrent cells with 8-bit weights.
-
-Their inputs are quantised at run time, row by row.
+"""Floating-point recurrent cells with 8-bit weights, whose inputs are quantised row by row.
 
 The LSTM cell also exists as an integer cell, for a sequence
 (`neurald.hal.operations.tflite.recurrent.integer_lstm`) and for one step

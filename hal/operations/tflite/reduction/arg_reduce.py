@@ -64,10 +64,7 @@ def _top_shapes(call: Call) -> tuple[Shape, ...]:
 
 
 def _top(call: Call) -> tuple[Array, ...]:
-    """Selects along the last axis, largest first.
-
-    Equal elements are in ascending order of their indexes.
-    """
+    """Selects along the last axis, largest first; of equal elements the lower index comes first."""
     values, k = call.array("input"), int(call.scalar("k"))
     length = values.shape[-1]
     # Sorted from the end with a stable sort, and read from the end.

@@ -1,6 +1,6 @@
-"""TFLite's reductions over a set of axes.
+"""Reductions over a set of axes as in TFLite: with more types, output scales, and rank 0.
 
-More types and ranks, own output scales, results of rank 0.
+CUMSUM is defined here too.
 """
 
 import math

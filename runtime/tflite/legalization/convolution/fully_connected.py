@@ -111,7 +111,8 @@ def _unshuffled(graph: SubgraphBuilder, source: int, weights: int) -> int:
         or operand.type is not OperandType.TENSOR_QUANT8_ASYMM
     ):
         raise UnsupportedFeature(
-            f"shuffled weights of type {operand.type.name} and shape {list(operand.dimensions or ())}; constants of "
+            f"shuffled weights of type {operand.type.name} and shape {list(operand.dimensions or ())}; "
+            "constants of "
             f"TENSOR_QUANT8_ASYMM whose lengths are multiples of {_BLOCK[0]} and {_BLOCK[1]} are expected"
         )
     if graph.operand(source).zero_point != _SHUFFLED_ZERO_POINT:

@@ -20,9 +20,7 @@ def _emit_whole(
 ) -> None:
     """Emits an operation on INT16 without a scale: integers that wrap around."""
     if activation:
-        raise UnsupportedFeature(
-            f"the fused activation {activation} of whole numbers of 16 bits is not supported"
-        )
+        raise UnsupportedFeature(f"the fused activation {activation} of 16-bit integers is not supported")
     wide = Operand(type=OperandType.TENSOR_INT32, dimensions=None)
     inputs = []
     for position in range(2):

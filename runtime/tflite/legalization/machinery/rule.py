@@ -1,8 +1,8 @@
 """Legalization rules and the helpers that they share.
 
 A rule reads an operator's inputs and options and emits operations. The definition of an operation
-decides whether it accepts the operands; a rule raises UnsupportedFeature only for conditions that the
-definition cannot check.
+decides whether it accepts the operands; a rule raises UnsupportedFeature only for conditions that
+the definition cannot check.
 """
 
 from collections.abc import Callable, Sequence

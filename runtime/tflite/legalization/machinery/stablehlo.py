@@ -74,7 +74,8 @@ def body_reduction(graph: SubgraphBuilder, index: int) -> Reduction | None:
     if reduction is None or activation:
         fused = f" with fused activation {activation}" if activation else ""
         raise UnsupportedFeature(
-            f"subgraph {index} has {operators[0].name}{fused}; a sum, product, smallest, largest, all or any of two is "
+            f"subgraph {index} has {operators[0].name}{fused}; a sum, product, minimum, maximum, all or "
+            "any of two is "
             "expected"
         )
     return reduction

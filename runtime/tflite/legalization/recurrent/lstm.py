@@ -97,7 +97,8 @@ def basic_lstm(graph: SubgraphBuilder, operator: Operator, options: Options) -> 
     """
     if len(operator.inputs) != 5 or len(operator.outputs) != 4:
         raise UnsupportedFeature(
-            f"it has {len(operator.inputs)} inputs and {len(operator.outputs)} outputs; the basic cell has 5 and 4"
+            f"it has {len(operator.inputs)} inputs and {len(operator.outputs)} outputs; the basic cell has "
+            "5 and 4"
         )
     values, last, weights, bias, cell = (graph.input(operator, position) for position in range(5))
     if graph.operand(values).type is not OperandType.TENSOR_FLOAT32:

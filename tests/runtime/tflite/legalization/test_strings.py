@@ -298,7 +298,7 @@ def test_a_handle_that_is_not_of_a_table_is_refused(path: Path) -> None:
         path,
         "READ_VARIABLE: input 0 is a handle of a hash table",
         "ASSIGN_VARIABLE: input 0 is a handle of a hash table",
-        "operator 5 HASHTABLE_SIZE: input 0 is a handle of something else",
+        "operator 5 HASHTABLE_SIZE: input 0 is a handle of something other",
         "operator 6 HASHTABLE_SIZE: input 0 is not a handle",
     )
 

@@ -86,7 +86,7 @@ def _product(call: Call, builder: Builder) -> tuple[Value, ...]:
 
 
 def _nonzero_divisor(_: Expression, divisor: Expression) -> Conditions:
-    return ((widen(divisor).differs(0), "the divisor has a 0, by which nothing can be divided"),)
+    return ((widen(divisor).differs(0), "a divisor is 0; non-zero divisors are expected"),)
 
 
 def _divide(first: Expression, second: Expression) -> Expression:
@@ -150,7 +150,7 @@ def _power(call: Call, builder: Builder) -> tuple[Value, ...]:
 
 
 def _not_negative(_: Expression, exponent: Expression) -> Conditions:
-    return ((exponent >= 0, "no whole exponent may be negative"),)
+    return ((exponent >= 0, "an integer exponent is negative; at least 0 is expected"),)
 
 
 def _whole_power(value: Expression, exponent: Expression) -> Expression:

@@ -59,6 +59,6 @@ def quantized_quotient(call: Call, builder: Builder) -> tuple[Value, ...]:
 
     def requirements(_: Expression, second: Expression) -> tuple[tuple[Expression, str], ...]:
         is_divisor = second.to(Scalar.INT32).differs(two.zero_point)
-        return ((is_divisor, "the divisor has a 0, by which nothing can be divided"),)
+        return ((is_divisor, "a divisor is 0; non-zero divisors are expected"),)
 
     return pointwise(call, builder, BINARY_INPUTS, element, requirements)

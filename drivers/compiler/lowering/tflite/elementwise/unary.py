@@ -28,7 +28,9 @@ def _of_positive(op: Op) -> Lowering:
         zero_point = call.operand("input").zero_point
 
         def requirements(value: Expression) -> tuple[tuple[Expression, str], ...]:
-            return ((value.to(Scalar.INT32) >= zero_point, "a root of a negative number is asked for"),)
+            return (
+                (value.to(Scalar.INT32) >= zero_point, "the square root of a negative number is undefined"),
+            )
 
         return pointwise(
             call, builder, UNARY_INPUTS, table_of(call, builder, lowest=zero_point), requirements

@@ -44,8 +44,8 @@ def test_range_of_reals_adds_up() -> None:
 
 @sweep("kind", [INT32, FLOAT32])
 @sweep("numbers", [(1, 2, 0), (2, 1, 1), (1, 2, -1)])
-def test_ranges_that_lead_nowhere(kind: OperandType, numbers: tuple[int, int, int]) -> None:
-    with pytest.raises(BadData, match="leads nowhere"):
+def test_a_step_in_the_wrong_direction(kind: OperandType, numbers: tuple[int, int, int]) -> None:
+    with pytest.raises(BadData, match="a step that leads from"):
         evaluate(OperationType.TFLITE_RANGE, [given(kind, number) for number in numbers], wanted(kind))
 
 
