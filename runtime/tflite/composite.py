@@ -121,7 +121,7 @@ class _Caller:
     def _mapped_required(
         self, mapped: dict[int, int], inner: TfliteSubgraph, index: int, composite: Operator
     ) -> int:
-        """Like `_mapped_tensor`, for a tensor that must not be omitted."""
+        """Returns the caller's tensor like `_mapped_tensor`; the tensor must not be omitted."""
         found = self._mapped_tensor(mapped, inner, index)
         if found == OMITTED:
             raise BadData(

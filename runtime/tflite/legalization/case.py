@@ -87,7 +87,7 @@ class _Choice:
 
 
 def case(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
-    """Runs the subgraph selected by the first input; the last one if the index is out of range."""
+    """Legalizes STABLEHLO_CASE: runs the subgraph at an index, by default the last one."""
     importer, handles = graph.importer, handles_of(graph, operator, 1)
     subgraphs, skipped = called_subgraphs(operator)
     if not subgraphs:

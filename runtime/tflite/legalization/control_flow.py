@@ -1,7 +1,7 @@
-"""Operators that run other subgraphs: IF, WHILE.
+"""IF and WHILE, which run other subgraphs.
 
-The variables that the subgraphs access are additional values of the operation; resource handles are
-not.
+The variables that the subgraphs access are additional values of the operation. Resource handles are
+not passed.
 """
 
 from collections.abc import Sequence
@@ -131,7 +131,7 @@ def results_of(graph: SubgraphBuilder, referenced: int) -> list[Dimensions]:
 
 
 def if_(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
-    """IF: runs one of two subgraphs."""
+    """Legalizes IF: runs one of two subgraphs."""
     importer, handles = graph.importer, handles_of(graph, operator, 1)
     branches = options["then_subgraph"], options["else_subgraph"]
     effects = [importer.effects(branch, handles) for branch in branches]
@@ -148,7 +148,7 @@ def if_(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
 
 
 def while_(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
-    """WHILE: runs a subgraph as long as another one returns true.
+    """Legalizes WHILE: runs a subgraph as long as another one returns true.
 
     Shapes of values may change between iterations: the graphs are converted for dimensions that
     cover all of them.

@@ -1,4 +1,4 @@
-"""Custom operators, by name."""
+"""Custom operators, which are identified by name."""
 
 from neurald.runtime.tflite.legalization.detection import detection
 from neurald.runtime.tflite.legalization.machinery.rule import Legalization

@@ -16,7 +16,7 @@ from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 
 def make(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
-    """HASHTABLE: creates a handle."""
+    """Legalizes HASHTABLE: creates a handle."""
     handle(graph, operator, options)
     if table_types(operator) is None:
         raise UnsupportedFeature(
@@ -34,7 +34,7 @@ def _parts(graph: SubgraphBuilder, operator: Operator) -> tuple[VariableKey, ...
 
 
 def import_(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
-    """HASHTABLE_IMPORT: sets the keys and values of a table, unless it is already filled."""
+    """Legalizes HASHTABLE_IMPORT: sets the keys and values of a table, unless it is filled."""
     parts = _parts(graph, operator)
     inputs = [*map(graph.variable, parts), graph.input(operator, 1), graph.input(operator, 2)]
     results = [graph.value_like(graph.importer.variable_type(part)) for part in parts]
@@ -44,7 +44,7 @@ def import_(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
 
 
 def find(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
-    """HASHTABLE_FIND: looks up a value for each key."""
+    """Legalizes HASHTABLE_FIND: looks up a value for each key."""
     table = map(graph.variable, _parts(graph, operator))
     keys, default = graph.input(operator, 1), graph.input(operator, 2)
     result = graph.expect(graph.output(operator), graph.operand(keys).dimensions)
@@ -52,13 +52,13 @@ def find(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
 
 
 def size(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
-    """HASHTABLE_SIZE: returns the number of different keys."""
+    """Legalizes HASHTABLE_SIZE: returns the number of different keys."""
     keys = graph.variable(_parts(graph, operator)[0])
     graph.emit(OperationType.TFLITE_HASHTABLE_SIZE, (keys,), (graph.output(operator),))
 
 
 def hashtable_lookup(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
-    """HASHTABLE_LOOKUP: returns rows of values, and whether each key was found."""
+    """Legalizes HASHTABLE_LOOKUP: returns rows of values, and whether each key was found."""
     inputs = [graph.input(operator, position) for position in range(3)]
     results = graph.output(operator, 0, typed_as=2), graph.output(operator, 1)
     graph.emit(OperationType.HASHTABLE_LOOKUP, inputs, results)

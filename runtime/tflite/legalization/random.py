@@ -1,4 +1,4 @@
-"""Random numbers."""
+"""RANDOM_UNIFORM, RANDOM_STANDARD_NORMAL, MULTINOMIAL and STABLEHLO_RNG_BIT_GENERATOR."""
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.signature import MAX_RANK
@@ -34,14 +34,14 @@ def random_numbers(operation_type: OperationType) -> LegalizationRule:
 
 
 def multinomial(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
-    """MULTINOMIAL: the number of samples per row is an input."""
+    """Legalizes MULTINOMIAL: the number of samples per row is an input."""
     samples = whole(graph, graph.input(operator, 1))
     inputs = graph.input(operator, 0), samples, _seeds(graph, options)
     graph.emit(OperationType.TFLITE_MULTINOMIAL, inputs, (graph.output(operator),))
 
 
 def bit_generator(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
-    """STABLEHLO_RNG_BIT_GENERATOR: the file states the shape of the second output."""
+    """Legalizes STABLEHLO_RNG_BIT_GENERATOR: the file states the shape of the second output."""
     options = stablehlo_options(operator, BuiltinOptions2.StablehloRngBitGeneratorOptions)
     shape, algorithm = graph.shape_in_file(operator, 1), graph.int32(options.integer(0, INT8))
     if len(shape) > MAX_RANK:

@@ -15,7 +15,7 @@ from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 
 def handle(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
-    """VAR_HANDLE: creates a handle."""
+    """Legalizes VAR_HANDLE: creates a handle."""
     key = handle_key(operator)
     if key is None:
         raise UnsupportedFeature("it does not name its resource")
@@ -30,17 +30,17 @@ def _variable(graph: SubgraphBuilder, operator: Operator) -> VariableKey:
 
 
 def read(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
-    """READ_VARIABLE: the current value, unaffected by later assignments."""
+    """Legalizes READ_VARIABLE: the current value, unaffected by later assignments."""
     graph.read_variable(operator, _variable(graph, operator))
 
 
 def assign(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
-    """ASSIGN_VARIABLE: sets the value for the following operators."""
+    """Legalizes ASSIGN_VARIABLE: sets the value for the following operators."""
     graph.set_variable(_variable(graph, operator), graph.input(operator, 1))
 
 
 def call_once(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
-    """CALL_ONCE. Its effect was evaluated before any graph is converted."""
+    """Legalizes CALL_ONCE. Its effect was evaluated before any graph is converted."""
 
 
 LEGALIZATIONS: dict[int, Legalization] = {

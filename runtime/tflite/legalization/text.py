@@ -1,4 +1,4 @@
-"""Operators on strings."""
+"""SKIP_GRAM: splits strings into word sequences."""
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.runtime.tflite.legalization.machinery.rule import Legalization
@@ -9,7 +9,7 @@ from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 
 def skip_gram(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
-    """SKIP_GRAM: one string per sequence of words."""
+    """Legalizes SKIP_GRAM: one string per sequence of words."""
     inputs = (
         graph.input(operator),
         graph.int32(options["ngram_size"]),

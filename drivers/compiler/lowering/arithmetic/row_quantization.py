@@ -92,9 +92,9 @@ def quantize_rows(
 
 
 def _limits(builder: Builder, values: Value) -> Value:
-    """Returns (rows, 2).
+    """Returns the magnitudes of each row's minimum, at most 0, and maximum, at least 0: (rows, 2).
 
-    The magnitudes of each row's minimum below 0 and maximum above; NaN is ignored.
+    NaN is ignored.
     """
 
     def body(row: Expression, side: Expression) -> Expression:

@@ -47,9 +47,9 @@ class _AxisConvolution:
         return -(-self.extent // self.stride)
 
     def tap(self, seen: Expression, phase: Expression) -> Expression:
-        """Returns the weight at an index in the convolution's window.
+        """Returns the index of the weight at `seen` in the convolution's window.
 
-        May exceed the operation's window.
+        It may exceed the operation's window.
         """
         return (self.taps - 1 - seen) * self.stride + phase
 

@@ -87,7 +87,7 @@ def table_of(
     function: Callable[[Call], Array] = reference,
     lowest: int | None = None,
 ) -> Function:
-    """Returns a lookup of a function's results for every value that an input may store.
+    """Returns a lookup of a function's results for every quantised value of an input.
 
     Args:
         call: the operation.

@@ -40,7 +40,7 @@ class ScatterSources:
     Attributes:
         axes: to reduce over; empty if there is at most one element.
         number: index of an element, in the given order.
-        holds: BOOL: is this element scattered to the destination?
+        holds: BOOL, true if the element is scattered to the destination.
     """
 
     axes: tuple[Axis, ...]
@@ -63,8 +63,8 @@ def known_sources(builder: Builder, where: Array, destinations: int) -> SourcesA
     Raises:
         Unsupported: the table is too large.
     """
-    comes = np.flatnonzero(where >= 0)
-    order = comes[np.argsort(where[comes], kind="stable")]
+    scattered = np.flatnonzero(where >= 0)
+    order = scattered[np.argsort(where[scattered], kind="stable")]
     counts = np.bincount(where[order], minlength=destinations)
     most = max(1, int(counts.max(initial=0)))
     if destinations * most > _MAX_TABLE_ENTRIES:

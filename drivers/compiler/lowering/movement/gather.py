@@ -15,7 +15,7 @@ from neurald.hal.operations.movement.gather import gather_axis
 
 #: Computes an element of the result from an index into the values.
 Read = Callable[[Sequence[Expression]], Expression]
-#: Elements per index from which on the indices are checked in a kernel of their own.
+#: Minimum number of elements per index for which a separate kernel checks the indices.
 _MIN_ELEMENTS_PER_CHECK = 8
 
 

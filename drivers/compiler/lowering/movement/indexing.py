@@ -1,7 +1,4 @@
-"""Helpers of lowerings that move elements.
-
-Slices, concatenation, padding and data-dependent indices.
-"""
+"""Slices, concatenation, padding and data-dependent indices, for lowerings that move elements."""
 
 from collections.abc import Iterator, Sequence
 
@@ -23,7 +20,7 @@ from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Call
 
-#: Larger concatenations are split into groups, because a kernel can read only so many values.
+#: Maximum number of values that a kernel concatenates; larger concatenations are split into groups.
 _MAX_CONCATENATED = 32
 _MAX_INT32 = 2**31 - 1
 
@@ -70,10 +67,7 @@ def as_index(number: Expression, low: int, high: int) -> Expression:
 
 
 def bounded_index(number: Expression, length: int) -> tuple[Expression, Expression]:
-    """Returns an integer clamped to an axis of this length (at least 1), and a BOOL.
-
-    Was it in range?
-    """
+    """Returns an integer clamped to an axis of a length of at least 1, and if it was in range."""
     coordinate = as_index(number, -1, length)
     return clamp(coordinate, 0, length - 1), (coordinate >= 0) & (coordinate < length)
 

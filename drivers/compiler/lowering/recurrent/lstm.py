@@ -153,7 +153,7 @@ class LstmCellBuilder:
     def _normalized(
         self, sums: Mapping[str, GateSum], norms: Mapping[str, VectorElement]
     ) -> Mapping[str, GateSum]:
-        """Returns the layer-normalised, weighted pre-activations of all gates in one go."""
+        """Returns the layer-normalised, weighted pre-activations of all gates."""
         builder, units = self._builder, self._units
 
         def of_any(row: Expression, which: Expression, unit: Expression) -> Expression:

@@ -74,6 +74,8 @@ def run_quantized_lstm(
 
 
 class _QuantizedLstmBuilder:
+    """Builds a quantised LSTM cell, one time step after another."""
+
     def __init__(self, builder: Builder, cell: QuantizedLstmCell, sequence: Value) -> None:
         self._builder, self._cell = builder, cell
         self._batch = sequence.shape[1]
@@ -231,7 +233,7 @@ def run_quantized_16bit_lstm(
     Args:
         builder: of the operation.
         weights: UINT8, (4 × units, elements + units): rows of the input, cell, forget and output
-        gates.
+            gates.
         weights_zero: zero point of the weights.
         bias: INT32, (4 × units,).
         multiplier: from the scale of the products to 2^-12.

@@ -16,7 +16,7 @@ from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 
 def conv_2d(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
-    """CONV_2D in NHWC; filters have the output channels first.
+    """Legalizes CONV_2D in NHWC; filters have the output channels first.
 
     Less filter depth means a grouped convolution.
     """
@@ -42,7 +42,7 @@ def conv_2d(graph: SubgraphBuilder, operator: Operator, options: Options) -> Non
 
 
 def depthwise_conv_2d(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
-    """DEPTHWISE_CONV_2D.
+    """Legalizes DEPTHWISE_CONV_2D.
 
     Like TFLite, takes the multiplier from the shapes if known, not from the option.
     """
@@ -71,7 +71,7 @@ def depthwise_conv_2d(graph: SubgraphBuilder, operator: Operator, options: Optio
 
 
 def transpose_conv(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
-    """TRANSPOSE_CONV. TFLite has the output's shape as the first input."""
+    """Legalizes TRANSPOSE_CONV. TFLite has the output's shape as the first input."""
     shape, weights, source = (graph.input(operator, position) for position in range(3))
     weights = convert_weights(graph, source, weights)
     inputs = (

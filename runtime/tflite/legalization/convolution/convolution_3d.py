@@ -1,4 +1,4 @@
-"""3-D convolutions."""
+"""CONV_3D and CONV_3D_TRANSPOSE."""
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType

@@ -38,7 +38,7 @@ _REAL = Operand(type=OperandType.TENSOR_FLOAT32, dimensions=None)
 
 
 def fully_connected(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
-    """FULLY_CONNECTED.
+    """Legalizes FULLY_CONNECTED.
 
     Android NN's takes at least rank 2, returns rank 2, and rounds quantised sums differently.
     """

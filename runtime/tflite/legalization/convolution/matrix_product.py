@@ -1,4 +1,4 @@
-"""Products of matrices."""
+"""BATCH_MATMUL."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 
 def batch_matmul(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
-    """BATCH_MATMUL. The flag for dynamic quantisation is passed only if it applies."""
+    """Legalizes BATCH_MATMUL. The flag for dynamic quantisation is passed only if it applies."""
     first, second = graph.input(operator, 0), graph.input(operator, 1)
     inputs = first, second, *(graph.boolean(value=bool(options[name])) for name in ("adj_x", "adj_y"))
     is_hybrid = is_quantized(graph.operand(second)) and not is_quantized(graph.operand(first))

@@ -1,4 +1,4 @@
-"""Pooling over image windows."""
+"""AVERAGE_POOL_2D, L2_POOL_2D and MAX_POOL_2D."""
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.runtime.tflite.legalization.machinery.rule import (

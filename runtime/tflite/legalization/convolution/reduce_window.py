@@ -17,7 +17,7 @@ from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 
 def reduce_window(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
-    """REDUCE_WINDOW: sizes, strides and dilations are inputs."""
+    """Legalizes REDUCE_WINDOW: sizes, strides and dilations are inputs."""
     options = stablehlo_options(operator, BuiltinOptions2.ReduceWindowOptions)
     inputs = [graph.input(operator, position) for position in range(5)]
     inputs.append(graph.int32(options.integer(0, INT32)))
@@ -25,7 +25,7 @@ def reduce_window(graph: SubgraphBuilder, operator: Operator, _: Options) -> Non
 
 
 def stablehlo_reduce_window(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
-    """STABLEHLO_REDUCE_WINDOW: dilates and pads the input with the initial value first."""
+    """Legalizes STABLEHLO_REDUCE_WINDOW: first dilates and pads with the initial value."""
     options = stablehlo_options(operator, BuiltinOptions2.StablehloReduceWindowOptions)
     sizes, strides, inner, dilations, padding = (option_list(options, field) for field in range(5))
     reduction = body_reduction(graph, options.integer(5, INT32))

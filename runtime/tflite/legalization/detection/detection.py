@@ -18,7 +18,7 @@ _DETECTIONS_PER_CLASS = 100
 
 
 def detection_postprocess(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
-    """TFLite_Detection_PostProcess; its options are a FlexBuffers map."""
+    """Legalizes TFLite_Detection_PostProcess; its options are a FlexBuffers map."""
     options = FlexMap(operator.custom_options)
     scores = graph.input(operator, 1)
     inputs = (

@@ -9,19 +9,19 @@ from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 
 def elu(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
-    """ELU; TFLite's alpha is 1."""
+    """Legalizes ELU; TFLite's alpha is 1."""
     source = graph.input(operator)
     graph.emit(OperationType.ELU, (source, graph.real(1.0, like=source)), (graph.output(operator),))
 
 
 def gelu(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
-    """GELU, exact (with the error function) or approximated with the hyperbolic tangent."""
+    """Legalizes GELU, with the error function or an approximation by the hyperbolic tangent."""
     inputs = graph.input(operator), graph.boolean(value=bool(options["approximate"]))
     graph.emit(OperationType.TFLITE_GELU, inputs, (graph.output(operator),))
 
 
 def leaky_relu(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
-    """LEAKY_RELU; the slope below 0 is an option."""
+    """Legalizes LEAKY_RELU; the slope below 0 is an option."""
     source = graph.input(operator)
     inputs = source, graph.real(options["alpha"], like=source)
     graph.emit(OperationType.TFLITE_LEAKY_RELU, inputs, (graph.output(operator),))

@@ -66,7 +66,7 @@ def addition(operation_type: OperationType, wider: OperationType) -> Legalizatio
 
 
 def product(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
-    """MUL, the only operator whose result has the type stated in the file."""
+    """Legalizes MUL, the only operator whose result has the type stated in the file."""
     inputs = graph.input(operator, 0), graph.input(operator, 1)
     if graph.is_whole16(operator):
         _emit_whole(graph, operator, OperationType.MUL, options["activation"])
@@ -75,7 +75,7 @@ def product(graph: SubgraphBuilder, operator: Operator, options: Options) -> Non
 
 
 def division(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
-    """DIV. TFLite's integer division truncates, while Android NN's rounds down."""
+    """Legalizes DIV. TFLite's integer division truncates, while Android NN's rounds down."""
     is_whole = graph.operand(graph.input(operator, 0)).type is OperandType.TENSOR_INT32
     arithmetic(OperationType.TFLITE_DIV if is_whole else OperationType.DIV)(graph, operator, options)
 

@@ -12,7 +12,7 @@ REALS = (OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16, OperandType.TEN
 
 
 def cast(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
-    """CAST. TFLite wraps integers that do not fit, while Android NN saturates them."""
+    """Legalizes CAST. TFLite wraps integers that do not fit, while Android NN saturates them."""
     source, result = graph.input(operator), graph.output(operator)
     kinds = (graph.operand(source).type, graph.operand(result).type)
     is_plain = any(kind in REALS for kind in kinds) or kinds[0] is kinds[1]

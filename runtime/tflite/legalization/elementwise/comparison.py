@@ -47,7 +47,7 @@ def _have_one_scale(graph: SubgraphBuilder, indexes: Sequence[int]) -> bool:
 
 
 def select_v2(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
-    """SELECT_V2, as SELECT if the shapes are known to be equal."""
+    """Legalizes SELECT_V2, as SELECT if the shapes are known to be equal."""
     shapes = [graph.operand(graph.input(operator, position)).dimensions for position in range(3)]
     is_plain = shapes[0] is not None and 0 not in shapes[0] and shapes.count(shapes[0]) == 3
     plain = OperationType.SELECT if is_plain else OperationType.TFLITE_SELECT_V2

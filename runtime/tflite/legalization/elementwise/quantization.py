@@ -12,13 +12,13 @@ from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 
 def dequantize(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
-    """DEQUANTIZE, which TFLite also uses to convert float16 weights to float32."""
+    """Legalizes DEQUANTIZE, which TFLite also uses to convert float16 weights to float32."""
     is_float = graph.operand(graph.input(operator)).type in REALS
     unary(OperationType.CAST if is_float else OperationType.DEQUANTIZE)(graph, operator, options)
 
 
 def quantize(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
-    """QUANTIZE. A 32-bit operand has no scale; that of the file becomes an argument."""
+    """Legalizes QUANTIZE. A 32-bit operand has no scale; that of the file becomes an argument."""
     source, result = graph.input(operator), graph.output(operator)
     wide: tuple[int, ...] = ()
     for index, tensor in ((source, operator.inputs[0]), (result, operator.outputs[0])):
@@ -29,7 +29,7 @@ def quantize(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
 
 
 def fake_quantize(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
-    """FAKE_QUANT: quantises numbers and converts them back."""
+    """Legalizes FAKE_QUANT: quantises numbers and converts them back."""
     if options["narrow_range"]:
         raise UnsupportedFeature("a narrow range is not supported")
     source = graph.input(operator)

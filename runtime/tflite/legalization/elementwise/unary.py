@@ -1,4 +1,4 @@
-"""Functions of one number."""
+"""Element-wise functions of one input, such as ABS, EXP and SQRT."""
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
@@ -10,7 +10,7 @@ from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 
 def reciprocal_root(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
-    """RSQRT. TFLite has its own arithmetic on quantised values."""
+    """Legalizes RSQRT. TFLite has its own arithmetic on quantised values."""
     quantized = is_quantized(graph.operand(graph.input(operator)))
     unary(OperationType.TFLITE_RSQRT if quantized else OperationType.RSQRT)(graph, operator, options)
 

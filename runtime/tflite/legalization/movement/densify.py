@@ -1,4 +1,4 @@
-"""Sparse tensors."""
+"""DENSIFY: sparse tensors."""
 
 from neurald.runtime.tflite.legalization.machinery.rule import Legalization
 from neurald.runtime.tflite.options import Options
@@ -8,7 +8,10 @@ from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 
 def densify(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
-    """DENSIFY. A sparse constant is expanded when it is read, so the operator is only an alias."""
+    """Legalizes DENSIFY.
+
+    A sparse constant is expanded when it is read, so the operator is only an alias.
+    """
     graph.alias(operator, graph.input(operator))
 
 

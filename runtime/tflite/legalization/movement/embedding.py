@@ -12,7 +12,7 @@ from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 
 def lookup(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
-    """EMBEDDING_LOOKUP. TFLite reads unsigned bytes as signed if the result is float."""
+    """Legalizes EMBEDDING_LOOKUP. TFLite reads unsigned bytes as signed if the result is float."""
     rows, blockwise = graph.input(operator, 0), graph.blockwise_input(operator, 1)
     if blockwise is not None:
         _lookup_blocks(graph, operator, rows, blockwise)
@@ -50,7 +50,7 @@ def _lookup_blocks(graph: SubgraphBuilder, operator: Operator, rows: int, blockw
 
 
 def lookup_sparse(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
-    """EMBEDDING_LOOKUP_SPARSE. The combiner is an option."""
+    """Legalizes EMBEDDING_LOOKUP_SPARSE. The combiner is an option."""
     inputs = (graph.input(operator, position) for position in range(5))
     combiner = graph.int32(options["combiner"])
     graph.emit(OperationType.TFLITE_EMBEDDING_LOOKUP_SPARSE, (*inputs, combiner), (graph.output(operator),))

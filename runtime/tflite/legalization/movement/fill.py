@@ -10,7 +10,7 @@ from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 
 def fill(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
-    """FILL. Android NN's operation takes a scalar."""
+    """Legalizes FILL. Android NN's operation takes a scalar."""
     shape, index, result = (
         narrow(graph, graph.input(operator, 0)),
         graph.input(operator, 1),

@@ -15,7 +15,7 @@ from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 
 def gather(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
-    """GATHER. Only TFLite's operation supports batch dimensions."""
+    """Legalizes GATHER. Only TFLite's operation supports batch dimensions."""
     values, indices = graph.input(operator, 0), graph.input(operator, 1)
     inputs = values, graph.int32(options["axis"]), indices
     if options["batch_dims"]:
@@ -31,7 +31,7 @@ _PROJECTIONS = {LSHProjectionType.SPARSE: Projection.SPARSE, LSHProjectionType.D
 
 
 def lsh_projection(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
-    """LSH_PROJECTION: hashes rows.
+    """Legalizes LSH_PROJECTION: hashes rows.
 
     The combination of bits is an option, and weights are optional.
     """

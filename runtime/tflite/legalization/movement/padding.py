@@ -28,7 +28,7 @@ def _paddings(graph: SubgraphBuilder, operator: Operator) -> int:
 
 
 def pad(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
-    """PAD with the quantised value of 0."""
+    """Legalizes PAD with the quantised value of 0."""
     inputs = graph.input(operator, 0), _paddings(graph, operator)
     graph.emit(OperationType.PAD, inputs, (graph.output(operator),))
 
@@ -47,7 +47,7 @@ def _scalar(graph: SubgraphBuilder, index: int) -> int | None:
 
 
 def pad_v2(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
-    """PADV2: the padding value is an input."""
+    """Legalizes PADV2: the padding value is an input."""
     source, value, result = graph.input(operator, 0), graph.input(operator, 2), graph.output(operator)
     paddings, scalar = _paddings(graph, operator), _scalar(graph, value)
     if scalar is not None:
@@ -61,7 +61,7 @@ def pad_v2(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
 
 
 def mirror_pad(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
-    """MIRROR_PAD; the modes have Android NN's numbers."""
+    """Legalizes MIRROR_PAD; the modes have Android NN's numbers."""
     inputs = graph.input(operator, 0), _paddings(graph, operator), graph.int32(options["mode"])
     graph.emit(OperationType.MIRROR_PAD, inputs, (graph.output(operator),))
 
@@ -75,7 +75,7 @@ def emit_stablehlo_pad(
 
 
 def stablehlo_pad(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
-    """STABLEHLO_PAD: before, after, and between elements."""
+    """Legalizes STABLEHLO_PAD: before, after, and between elements."""
     options = stablehlo_options(operator, BuiltinOptions2.StablehloPadOptions)
     paddings = [option_list(options, field) for field in range(3)]
     source, value = graph.input(operator, 0), graph.input(operator, 1)

@@ -1,4 +1,4 @@
-"""Resizing of images."""
+"""RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR."""
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized

@@ -9,7 +9,7 @@ from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 
 def reverse(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
-    """REVERSE_V2. Android NN's operation takes one axis that counts from the start."""
+    """Legalizes REVERSE_V2. Android NN's operation takes one axis that counts from the start."""
     source, axes = graph.input(operator, 0), narrow(graph, graph.input(operator, 1))
     value = graph.value(axes)
     is_plain = value is not None and value.shape == (1,) and value[0] >= 0
@@ -18,7 +18,7 @@ def reverse(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
 
 
 def reverse_sequence(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
-    """REVERSE_SEQUENCE: reverses each batch element up to its length."""
+    """Legalizes REVERSE_SEQUENCE: reverses each batch element up to its length."""
     axes = graph.int32(options["seq_dim"]), graph.int32(options["batch_dim"])
     inputs = graph.input(operator, 0), graph.input(operator, 1), *axes
     graph.emit(OperationType.TFLITE_REVERSE_SEQUENCE, inputs, (graph.output(operator),))

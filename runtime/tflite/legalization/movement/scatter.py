@@ -13,7 +13,7 @@ from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 
 def one_hot(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
-    """ONE_HOT: inputs are indices, depth, on value and off value."""
+    """Legalizes ONE_HOT: inputs are indices, depth, on value and off value."""
     indices, depth, on, off = (graph.input(operator, position) for position in range(4))
     inputs = indices, whole(graph, depth), on, off, graph.int32(options["axis"])
     graph.emit(OperationType.TFLITE_ONE_HOT, inputs, (graph.output(operator),))

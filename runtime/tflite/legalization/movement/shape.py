@@ -1,4 +1,4 @@
-"""Reshaping, joining, splitting, and shape queries."""
+"""RESHAPE, SQUEEZE, EXPAND_DIMS, CONCATENATION, PACK, UNPACK, TRANSPOSE, SHAPE and RANK."""
 
 import numpy as np
 
@@ -32,14 +32,14 @@ def _from_start(axis: int, dimensions: Dimensions, more: int) -> int:
     Args:
         axis: the axis.
         dimensions: of an input.
-        more: number of dimensions that the result has more.
+        more: number of additional dimensions of the result.
     """
     rank = 0 if dimensions is None else len(dimensions) + more
     return axis + rank if -rank <= axis < 0 else axis
 
 
 def concatenation(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
-    """CONCATENATION.
+    """Legalizes CONCATENATION.
 
     The axis may count from the end; an activation becomes a separate operation.
     """
@@ -55,7 +55,10 @@ def concatenation(graph: SubgraphBuilder, operator: Operator, options: Options) 
 
 
 def reshape(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
-    """RESHAPE. The shape is the second input if that is a list of int32, otherwise the option."""
+    """Legalizes RESHAPE.
+
+    The shape is the second input if that is a list of int32, otherwise the option.
+    """
     source = graph.input(operator, 0)
     if graph.has(operator, 1):
         shape = graph.input(operator, 1)
@@ -73,7 +76,7 @@ def reshape(graph: SubgraphBuilder, operator: Operator, options: Options) -> Non
 
 
 def squeeze(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
-    """SQUEEZE. No axes means all of length 1. In TFLite the result may have rank 0."""
+    """Legalizes SQUEEZE. No axes means all of length 1. In TFLite the result may have rank 0."""
     source, axes = graph.input(operator), options["squeeze_dims"]
     result, dimensions = graph.output(operator), graph.operand(source).dimensions
     if len(axes) > MAX_RANK:
@@ -90,27 +93,27 @@ def squeeze(graph: SubgraphBuilder, operator: Operator, options: Options) -> Non
 
 
 def expand_dims(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
-    """EXPAND_DIMS: the axis is an input."""
+    """Legalizes EXPAND_DIMS: the axis is an input."""
     inputs = graph.input(operator, 0), whole(graph, graph.input(operator, 1))
     graph.emit(OperationType.EXPAND_DIMS, inputs, (graph.output(operator),))
 
 
 def pack(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
-    """PACK. The axis may count from the end of the result's axes."""
+    """Legalizes PACK. The axis may count from the end of the result's axes."""
     inputs = [graph.input(operator, position) for position in range(len(operator.inputs))]
     axis = _from_start(options["axis"], graph.operand(inputs[0]).dimensions, 1)
     graph.emit(OperationType.PACK, (graph.int32(axis), *inputs), (graph.output(operator),))
 
 
 def unpack(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
-    """UNPACK: one result per index of the axis."""
+    """Legalizes UNPACK: one result per index of the axis."""
     inputs = graph.input(operator), graph.int32(options["axis"])
     results = [graph.output(operator, position) for position in range(len(operator.outputs))]
     graph.emit(OperationType.TFLITE_UNPACK, inputs, results)
 
 
 def shape(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
-    """SHAPE; a known shape becomes a constant."""
+    """Legalizes SHAPE; a known shape becomes a constant."""
     source, result = graph.input(operator), graph.output(operator)
     operand = graph.operand(source)
     if operand.dimensions is not None and operand.is_fully_specified:
@@ -120,7 +123,7 @@ def shape(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
 
 
 def rank(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
-    """RANK; nearly always a constant."""
+    """Legalizes RANK; a known rank becomes a constant."""
     source, result = graph.input(operator), graph.output(operator)
     dimensions = graph.operand(source).dimensions
     if dimensions is None:
@@ -130,7 +133,10 @@ def rank(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
 
 
 def transpose(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
-    """TRANSPOSE. The permutation is an input; only in TFLite its axes may count from the end."""
+    """Legalizes TRANSPOSE.
+
+    The permutation is an input; only in TFLite its axes may count from the end.
+    """
     inputs = graph.input(operator, 0), narrow(graph, graph.input(operator, 1))
     is_known = graph.value(inputs[1]) is not None
     operation_type = OperationType.TRANSPOSE if is_known else OperationType.TFLITE_TRANSPOSE

@@ -18,13 +18,13 @@ def _results(graph: SubgraphBuilder, operator: Operator, options: Options) -> li
 
 
 def slice_(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
-    """SLICE: a begin and a size for each axis."""
+    """Legalizes SLICE: a begin and a size for each axis."""
     lists = [narrow(graph, graph.input(operator, position)) for position in (1, 2)]
     graph.emit(OperationType.SLICE, (graph.input(operator, 0), *lists), (graph.output(operator),))
 
 
 def split(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
-    """SPLIT into equal parts; the axis is the first input."""
+    """Legalizes SPLIT into equal parts; the axis is the first input."""
     results = _results(graph, operator, options)
     axis = whole(graph, graph.input(operator, 0))
     inputs = graph.input(operator, 1), axis, graph.int32(len(results))
@@ -32,14 +32,14 @@ def split(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
 
 
 def split_v(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
-    """SPLIT_V into parts of given lengths."""
+    """Legalizes SPLIT_V into parts of given lengths."""
     results = _results(graph, operator, options)
     inputs = graph.input(operator, 0), graph.input(operator, 1), whole(graph, graph.input(operator, 2))
     graph.emit(OperationType.TFLITE_SPLIT_V, inputs, results)
 
 
 def strided_slice(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
-    """STRIDED_SLICE.
+    """Legalizes STRIDED_SLICE.
 
     Android NN's operation is used if there is a begin, end and stride per axis and all axes remain.
 

@@ -1,4 +1,4 @@
-"""Moves blocks of an image to its channels or to the batch, and back."""
+"""DEPTH_TO_SPACE, SPACE_TO_DEPTH, BATCH_TO_SPACE_ND and SPACE_TO_BATCH_ND."""
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.runtime.tflite.legalization.machinery.rule import Legalization, LegalizationRule
@@ -19,7 +19,7 @@ def by_size(operation_type: OperationType) -> LegalizationRule:
 
 
 def batch_to_space(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
-    """BATCH_TO_SPACE_ND. Android NN supports only images and no crops."""
+    """Legalizes BATCH_TO_SPACE_ND. Android NN supports only images and no crops."""
     source, block, crops = (graph.input(operator, position) for position in range(3))
     cut, dimensions, result = (
         graph.value(crops),
@@ -34,7 +34,7 @@ def batch_to_space(graph: SubgraphBuilder, operator: Operator, _: Options) -> No
 
 
 def space_to_batch(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
-    """SPACE_TO_BATCH_ND: blocks and paddings along one or two axes."""
+    """Legalizes SPACE_TO_BATCH_ND: blocks and paddings along one or two axes."""
     inputs = tuple(graph.input(operator, position) for position in range(3))
     graph.emit(OperationType.SPACE_TO_BATCH_ND, inputs, (graph.output(operator),))
 

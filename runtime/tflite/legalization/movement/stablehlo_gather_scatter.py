@@ -20,7 +20,7 @@ _UPDATES = {Reduction.ADD: 1, Reduction.MUL: 2, Reduction.MINIMUM: 3, Reduction.
 
 
 def gather(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
-    """STABLEHLO_GATHER; passes the dimension numbers on."""
+    """Legalizes STABLEHLO_GATHER; passes the dimension numbers on."""
     options = stablehlo_options(operator, BuiltinOptions2.StablehloGatherOptions)
     offsets, collapsed, mapped = (graph.vector(option_list(options, field)) for field in range(3))
     axis, sizes = graph.int32(options.integer(3, INT64)), graph.vector(option_list(options, 4))
@@ -30,7 +30,7 @@ def gather(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
 
 
 def scatter(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
-    """STABLEHLO_SCATTER; passes the dimension numbers on."""
+    """Legalizes STABLEHLO_SCATTER; passes the dimension numbers on."""
     options = stablehlo_options(operator, BuiltinOptions2.StablehloScatterOptions)
     reduction = body_reduction(graph, options.integer(6, INT32))
     if reduction is not None and reduction not in _UPDATES:

@@ -13,7 +13,7 @@ from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 
 def tile(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
-    """TILE: the repetitions along each axis are an input."""
+    """Legalizes TILE: the repetitions along each axis are an input."""
     inputs = graph.input(operator, 0), narrow(graph, graph.input(operator, 1))
     graph.emit(OperationType.TILE, inputs, (graph.output(operator),))
 

@@ -64,7 +64,10 @@ def emit_integer_lstm(
 
 
 def lstm(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
-    """LSTM: one step. There is a full cell, and a basic one with all weights in one matrix."""
+    """Legalizes LSTM: one step.
+
+    There is a full cell, and a basic one with all weights in one matrix.
+    """
     if options["kernel_type"] == LSTMKernelType.BASIC:
         basic_lstm(graph, operator, options)
         return

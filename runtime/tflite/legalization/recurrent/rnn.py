@@ -14,7 +14,7 @@ from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 
 def rnn(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
-    """RNN: one step of a basic cell."""
+    """Legalizes RNN: one step of a basic cell."""
     inputs = [graph.input(operator, position) for position in range(5)]
     state, result = graph.next_state(operator, 4), graph.output(operator)
     settings = (graph.int32(options["activation"]),)
@@ -22,7 +22,7 @@ def rnn(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
 
 
 def unidirectional_rnn(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
-    """UNIDIRECTIONAL_SEQUENCE_RNN: a basic cell over a sequence."""
+    """Legalizes UNIDIRECTIONAL_SEQUENCE_RNN: a basic cell over a sequence."""
     inputs = [graph.input(operator, position) for position in range(5)]
     state = graph.next_state(operator, 4)
     settings = graph.int32(options["activation"]), graph.int32(int(bool(options["time_major"])))
@@ -32,7 +32,7 @@ def unidirectional_rnn(graph: SubgraphBuilder, operator: Operator, options: Opti
 
 
 def bidirectional_rnn(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
-    """BIDIRECTIONAL_SEQUENCE_RNN: two basic cells with an optional auxiliary input."""
+    """Legalizes BIDIRECTIONAL_SEQUENCE_RNN: two basic cells with an optional auxiliary input."""
     inputs = optional_inputs(graph, operator, range(12))
     states = [graph.next_state(operator, position) for position in (4, 8)]
     merge = bool(options["merge_outputs"])

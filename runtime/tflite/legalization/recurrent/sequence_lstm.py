@@ -25,7 +25,7 @@ _BIDIRECTIONAL_STATES = range(35, 39)
 
 
 def unidirectional_lstm(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
-    """UNIDIRECTIONAL_SEQUENCE_LSTM has the arguments of Android's operation in the same order."""
+    """Legalizes UNIDIRECTIONAL_SEQUENCE_LSTM, whose arguments are in the order of Android's."""
     if options["diagonal_recurrent_tensors"]:
         raise UnsupportedFeature("recurrent weights that are diagonals are not supported")
     if is_quantized(graph.operand(graph.input(operator))):
@@ -49,7 +49,7 @@ def unidirectional_lstm(graph: SubgraphBuilder, operator: Operator, options: Opt
 
 
 def bidirectional_lstm(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
-    """BIDIRECTIONAL_SEQUENCE_LSTM: two cells with an optional auxiliary input.
+    """Legalizes BIDIRECTIONAL_SEQUENCE_LSTM: two cells with an optional auxiliary input.
 
     TFLite has no layer normalisation.
     """

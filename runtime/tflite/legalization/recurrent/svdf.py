@@ -10,7 +10,7 @@ from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 
 def svdf(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
-    """SVDF.
+    """Legalizes SVDF.
 
     TFLite shifts the state before a step, Android after it: the same, as both start with zeros.
     """

@@ -1,4 +1,4 @@
-"""Positions of elements: arg-reductions, top-k and searches."""
+"""ARG_MAX, ARG_MIN, TOPK_V2, UNIQUE and WHERE."""
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.runtime.tflite.legalization.machinery.rule import (
@@ -29,7 +29,10 @@ def extreme(android: OperationType, tflite: OperationType) -> LegalizationRule:
 
 
 def top_k(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
-    """TOPK_V2. Among equal elements TFLite prefers lower indexes, Android NN higher ones."""
+    """Legalizes TOPK_V2.
+
+    Among equal elements TFLite prefers lower indexes, Android NN higher ones.
+    """
     inputs = graph.input(operator, 0), whole(graph, graph.input(operator, 1))
     results = graph.output(operator, 0), graph.output(operator, 1)
     graph.emit(OperationType.TFLITE_TOPK_V2, inputs, results)

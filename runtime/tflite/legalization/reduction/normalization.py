@@ -10,7 +10,7 @@ from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 
 def local_response_normalization(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
-    """LOCAL_RESPONSE_NORMALIZATION along the last axis."""
+    """Legalizes LOCAL_RESPONSE_NORMALIZATION along the last axis."""
     source = graph.input(operator)
     factors = (graph.real(options[name], like=source) for name in ("bias", "alpha", "beta"))
     inputs = source, graph.int32(options["radius"]), *factors
@@ -18,7 +18,10 @@ def local_response_normalization(graph: SubgraphBuilder, operator: Operator, opt
 
 
 def l2_normalization(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
-    """L2_NORMALIZATION along the last axis. TFLite has its own arithmetic on quantised values."""
+    """Legalizes L2_NORMALIZATION along the last axis.
+
+    TFLite has its own arithmetic on quantised values.
+    """
     quantized = is_quantized(graph.operand(graph.input(operator)))
     operation_type = OperationType.TFLITE_L2_NORMALIZATION if quantized else OperationType.L2_NORMALIZATION
     unary(operation_type)(graph, operator, options)

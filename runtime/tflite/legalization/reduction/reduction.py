@@ -1,4 +1,4 @@
-"""Reductions along axes."""
+"""MEAN, SUM, REDUCE_ALL, _ANY, _MAX, _MIN and _PROD, and CUMSUM."""
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.runtime.tflite.legalization.machinery.rule import (
@@ -55,7 +55,7 @@ def reduction(operation_type: OperationType, to_any_rank: OperationType) -> Lega
 
 
 def cumulative_sum(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
-    """CUMSUM along one axis."""
+    """Legalizes CUMSUM along one axis."""
     flags = (graph.boolean(value=bool(options[name])) for name in ("exclusive", "reverse"))
     inputs = graph.input(operator, 0), graph.input(operator, 1), *flags
     graph.emit(OperationType.TFLITE_CUMSUM, inputs, (graph.output(operator),))

@@ -9,7 +9,7 @@ from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 
 def bucketize(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
-    """BUCKETIZE: the boundaries are options."""
+    """Legalizes BUCKETIZE: the boundaries are options."""
     inputs = graph.input(operator), graph.reals(options["boundaries"])
     graph.emit(OperationType.TFLITE_BUCKETIZE, inputs, (graph.output(operator),))
 

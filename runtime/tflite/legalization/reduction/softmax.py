@@ -9,14 +9,14 @@ from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 
 def softmax(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
-    """SOFTMAX along the last axis."""
+    """Legalizes SOFTMAX along the last axis."""
     source = graph.input(operator)
     inputs = source, graph.real(options["beta"], like=source)
     graph.emit(OperationType.SOFTMAX, inputs, (graph.output(operator),))
 
 
 def log_softmax(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
-    """LOG_SOFTMAX along the last axis."""
+    """Legalizes LOG_SOFTMAX along the last axis."""
     source = graph.input(operator)
     inputs = source, graph.real(1.0, like=source), graph.int32(-1)
     graph.emit(OperationType.LOG_SOFTMAX, inputs, (graph.output(operator),))

@@ -1,4 +1,4 @@
-"""Fourier transforms."""
+"""RFFT2D: the Fourier transform of real matrices."""
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.runtime.tflite.legalization.machinery.rule import Legalization, operation

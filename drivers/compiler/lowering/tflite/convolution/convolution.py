@@ -20,7 +20,9 @@ from neurald.hal.operations.tflite.convolution.hybrid import is_hybrid
 def _lower(planner: ContractionPlanner, asymmetric: Callable[[Call], bool]) -> Lowering:
     """Extends `lower_windows` to float images with quantised weights.
 
-    `asymmetric` decides if the images are quantised with zero points.
+    Args:
+        planner: plans the operation as a contraction.
+        asymmetric: decides whether a call's images are quantised with zero points.
     """
 
     def lower(call: Call, builder: Builder) -> tuple[Value, ...]:

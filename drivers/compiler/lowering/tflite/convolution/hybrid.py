@@ -30,10 +30,7 @@ from neurald.hal.operations.tflite.convolution.hybrid import weight_scales
 
 
 def finish(call: Call, builder: Builder, sums: Value, scales: Value) -> Value:
-    """Converts centred sums (rows, …, channels) with scales (rows,) to floats.
-
-    Adds bias and activation.
-    """
+    """Scales centred sums (rows, …, channels) by (rows,), and applies bias and activation."""
     bias = builder.value(call, "bias") if call.has("bias") else None
     steps = builder.constant(weight_scales(call.operand("filter")))
     is_single = steps.count == 1

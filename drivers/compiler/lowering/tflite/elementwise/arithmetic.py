@@ -68,10 +68,7 @@ _PRODUCT = lower_broadcast(lambda first, second: first * second, quantized_produ
 
 
 def _product(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """Lowers MUL.
-
-    INT16 inputs with an 8-bit output multiply as fractions of 2^15, for any scale.
-    """
+    """Lowers MUL; INT16 inputs with an 8-bit output are fractions of 2^15, for any scale."""
     output, int16 = call.operand("output"), OperandType.TENSOR_QUANT16_SYMM
     if call.operand("input1").type is not int16 or output.type is int16:
         return _PRODUCT(call, builder)

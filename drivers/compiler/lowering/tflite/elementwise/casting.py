@@ -42,10 +42,7 @@ def _target(call: Call) -> Scalar:
 
 
 def _cast(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """Lowers CAST: integers wrap, and NaN becomes the largest integer.
-
-    See the operation's `cast`.
-    """
+    """Lowers CAST as the reference's `cast`: integers wrap, and NaN becomes the largest integer."""
     target = _target(call)
 
     def function(value: Expression) -> Expression:

@@ -18,7 +18,7 @@ _FRACTION_BITS = 23
 _EXPONENT_OF_HALF = 126
 #: Bits of a reciprocal's shift.
 _SHIFT_BITS = 5
-#: Smaller exponents shift everything out.
+#: Smaller exponents shift out all bits.
 _MIN_EXPONENT = -32
 
 

@@ -59,23 +59,20 @@ def _checked_rows(call: Call, builder: Builder) -> Value:
     )
 
 
-def _comes_again(indexes: Array) -> bool:
-    """Returns True if a number occurs again after others."""
+def _is_split(indexes: Array) -> bool:
+    """Returns True if equal numbers are not all adjacent."""
     runs = indexes[np.flatnonzero(np.diff(indexes, prepend=-1))]
     return len(np.unique(runs)) < len(runs)
 
 
 def _lookup_sparse(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """Lowers EMBEDDING_LOOKUP_SPARSE.
-
-    Combines the weighted, consecutive rows of each destination.
-    """
+    """Lowers EMBEDDING_LOOKUP_SPARSE, which combines the weighted rows of each destination."""
     combiner, (shape,) = known_combiner(call), output_shapes(call)
     values, weights = builder.value(call, "values"), builder.value(call, "weights")
     depth = len(shape) - len(values.shape) + 1
     lengths = shape[:depth]
     indexes = lookup_rows(call, lengths)
-    if combiner is not Combiner.SUM and _comes_again(indexes):
+    if combiner is not Combiner.SUM and _is_split(indexes):
         raise Unsupported(f"{combiner.name} of lookups that are not grouped by destination is not supported")
     rows, sources_at = _checked_rows(call, builder), known_sources(builder, indexes, math.prod(lengths))
 

@@ -134,10 +134,7 @@ def _sum(call: Call, builder: Builder) -> tuple[Value, ...]:
 
 
 def _product(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """Lowers REDUCE_PROD.
-
-    Quantised products are rescaled at each step, in the order of elements.
-    """
+    """Lowers REDUCE_PROD; quantised products are rescaled at each step, in element order."""
     source, axes, operand = builder.value(call, "input"), reduced_axes(call), call.operand("input")
     output, shape = call.operand("output"), output_shapes(call)[0]
     if not is_quantized(output):
