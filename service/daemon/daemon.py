@@ -27,7 +27,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from neurald.hal.accounting.limits import Limits
-from neurald.hal.admission.streams import Streams
+from neurald.hal.admission.streams import StreamLimiter
 from neurald.hal.errors import BadData, BadState, ResourceExhaustedTransient, error_for
 from neurald.hal.process import machine
 from neurald.hal.process.garbage import Garbage
@@ -207,7 +207,7 @@ class _Reflection(reflection.ReflectionServicer):  # type: ignore[misc]
     Streams that stall are cut off.
     """
 
-    def __init__(self, streams: Streams) -> None:
+    def __init__(self, streams: StreamLimiter) -> None:
         super().__init__((SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME))
         self._streams = streams
 
@@ -251,7 +251,7 @@ def _add_health(server: DeviceServer, cleanup: contextlib.ExitStack) -> Health:
     cleanup.callback(servicer.close)
     health_pb2_grpc.add_HealthServicer_to_server(servicer, server.grpc)
     # A separate limit, so that they cannot use up the streams that memories need.
-    streams = Streams(most=_REFLECTIONS, patience_s=_REFLECTION_S, grace_s=_REFLECTION_GRACE_S)
+    streams = StreamLimiter(limit=_REFLECTIONS, patience_s=_REFLECTION_S, grace_s=_REFLECTION_GRACE_S)
     server.grpc.add_generic_rpc_handlers((_Reflection(streams).handlers(),))
     return servicer
 

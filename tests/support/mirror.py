@@ -1,21 +1,21 @@
-"""Which test file belongs to a source file: the one of the same name, or the one that a table names."""
+"""Maps source files to test files: the one of the same name, or the one in a table."""
 
 import ast
 from collections.abc import Mapping
 from pathlib import Path
 
-#: The folders of sources that `tests/` has a mirror of.
+#: The source folders that `tests/` mirrors.
 SOURCES = ("runtime", "hal", "drivers", "service")
 
 
 def mirror_of(source: str) -> str:
-    """The test file of its own that a source file has, or would have: both as paths in the repository."""
+    """Returns the path of the test file of the same name, whether it exists or not."""
     folder, _, name = source.rpartition("/")
     return f"tests/{folder}/test_{name}"
 
 
 def sources(root: Path) -> list[str]:
-    """The paths of all source files of a repository, without those that only import."""
+    """Returns the paths of all source files of a repository, without those that only import."""
     files = (path for folder in SOURCES for path in sorted((root / folder).rglob("*.py")))
     return [str(path.relative_to(root)) for path in files if _has_code(path)]
 
@@ -31,9 +31,10 @@ def _has_code(path: Path) -> bool:
     )
 
 
-#: The test file that covers a source file which has none of its own. Paths in the repository.
+#: The test file that covers a source file without a test file of the same name.
 COVERED_BY: Mapping[str, str] = {
-    "drivers/compiler/frontend/kept_variants.py": "tests/drivers/compiler/frontend/test_shape_specialization.py",
+    "drivers/compiler/frontend/variant_cache.py": "tests/drivers/compiler/frontend/test_shape_specialization.py",
+    "drivers/compiler/ir/expression_nodes.py": "tests/drivers/compiler/ir/test_expression.py",
     "drivers/compiler/ir/kernel_rewriting.py": "tests/drivers/cpu/schedule/test_axis_rewriting.py",
     "drivers/compiler/ir/op.py": "tests/drivers/compiler/analysis/test_interpreter.py",
     "drivers/compiler/ir/scalar.py": "tests/drivers/compiler/ir/test_expression.py",
@@ -71,8 +72,7 @@ COVERED_BY: Mapping[str, str] = {
     "drivers/compiler/lowering/tflite/reduction/normalization.py": "tests/drivers/compiler/lowering/reduction/test_normalization.py",
     "drivers/compiler/lowering/tflite/reduction/softmax.py": "tests/drivers/compiler/lowering/reduction/test_softmax.py",
     "drivers/compiler/passes/__init__.py": "tests/drivers/compiler/passes/test_passes.py",
-    "drivers/compiler/passes/replacing.py": "tests/drivers/compiler/passes/test_views.py",
-    "drivers/cpu/apart.py": "tests/drivers/cpu/test_device.py",
+    "drivers/compiler/passes/node_rewriting.py": "tests/drivers/compiler/passes/test_view_elimination.py",
     "drivers/cpu/artifact.py": "tests/drivers/cpu/test_variants.py",
     "drivers/cpu/compiler.py": "tests/drivers/cpu/test_compiled_models.py",
     "drivers/cpu/constant_folding.py": "tests/drivers/cpu/emit/test_reductions.py",
@@ -85,55 +85,56 @@ COVERED_BY: Mapping[str, str] = {
     "drivers/cpu/emit/math/rounding.py": "tests/drivers/cpu/emit/test_op_table.py",
     "drivers/cpu/emit/math/wide_floats.py": "tests/drivers/cpu/emit/math/test_vector_math.py",
     "drivers/cpu/emit/vector.py": "tests/drivers/cpu/emit/math/test_packed_bytes.py",
+    "drivers/cpu/isolated.py": "tests/drivers/cpu/test_device.py",
+    "drivers/cpu/kernels/common/addressing.py": "tests/drivers/cpu/kernels/common/test_accumulator_spill.py",
     "drivers/cpu/kernels/common/borders.py": "tests/drivers/cpu/kernels/gemm/test_float_kernels.py",
     "drivers/cpu/kernels/common/convolution.py": "tests/drivers/cpu/kernels/gemm/test_float_kernels.py",
-    "drivers/cpu/kernels/common/counters.py": "tests/drivers/cpu/kernels/common/test_kept_sums.py",
-    "drivers/cpu/kernels/common/flattened.py": "tests/drivers/cpu/kernels/common/test_start.py",
+    "drivers/cpu/kernels/common/flattened.py": "tests/drivers/cpu/kernels/common/test_bias.py",
     "drivers/cpu/kernels/common/function.py": "tests/drivers/cpu/kernels/gemm/test_float_kernels.py",
-    "drivers/cpu/kernels/common/lanes.py": "tests/drivers/cpu/kernels/row_wise/test_arg_max.py",
+    "drivers/cpu/kernels/common/horizontal.py": "tests/drivers/cpu/kernels/row_wise/test_arg_max.py",
     "drivers/cpu/kernels/common/matrix_product.py": "tests/drivers/cpu/kernels/gemm/test_float_kernels.py",
     "drivers/cpu/kernels/common/product.py": "tests/drivers/cpu/kernels/common/test_packing.py",
     "drivers/cpu/kernels/common/tile.py": "tests/drivers/cpu/kernels/common/test_packing.py",
+    "drivers/cpu/kernels/common/work_items.py": "tests/drivers/cpu/kernels/row_wise/test_rows.py",
     "drivers/cpu/kernels/gemm/depthwise.py": "tests/drivers/cpu/kernels/gemm/test_float_kernels.py",
     "drivers/cpu/kernels/gemm/gemm.py": "tests/drivers/cpu/kernels/gemm/test_float_kernels.py",
-    "drivers/cpu/kernels/gemm/staging.py": "tests/drivers/cpu/kernels/gemm/test_float_kernels.py",
-    "drivers/cpu/kernels/gemm/sums.py": "tests/drivers/cpu/kernels/common/test_kept_sums.py",
-    "drivers/cpu/kernels/gemm/weighted.py": "tests/drivers/cpu/kernels/gemm/test_float_kernels.py",
-    "drivers/cpu/kernels/int8/blocks.py": "tests/drivers/cpu/kernels/int8/test_products.py",
+    "drivers/cpu/kernels/gemm/micro_kernel.py": "tests/drivers/cpu/kernels/common/test_accumulator_spill.py",
+    "drivers/cpu/kernels/gemm/operand_packing.py": "tests/drivers/cpu/kernels/gemm/test_float_kernels.py",
+    "drivers/cpu/kernels/gemm/tiled_product.py": "tests/drivers/cpu/kernels/gemm/test_float_kernels.py",
+    "drivers/cpu/kernels/int8/depthwise_micro_kernel.py": "tests/drivers/cpu/kernels/int8/test_depthwise.py",
     "drivers/cpu/kernels/int8/depthwise_plan.py": "tests/drivers/cpu/kernels/int8/test_depthwise.py",
-    "drivers/cpu/kernels/int8/depthwise_sums.py": "tests/drivers/cpu/kernels/int8/test_depthwise.py",
+    "drivers/cpu/kernels/int8/element_packing.py": "tests/drivers/cpu/kernels/int8/test_tiled_product.py",
+    "drivers/cpu/kernels/int8/epilogue.py": "tests/drivers/cpu/kernels/int8/test_residual.py",
+    "drivers/cpu/kernels/int8/input_packing.py": "tests/drivers/cpu/kernels/int8/test_tiled_product.py",
     "drivers/cpu/kernels/int8/interleaving.py": "tests/drivers/cpu/kernels/int8/test_depthwise.py",
-    "drivers/cpu/kernels/int8/layout.py": "tests/drivers/cpu/kernels/int8/test_products.py",
-    "drivers/cpu/kernels/int8/packing.py": "tests/drivers/cpu/kernels/int8/test_products.py",
-    "drivers/cpu/kernels/int8/panels.py": "tests/drivers/cpu/kernels/int8/test_products.py",
-    "drivers/cpu/kernels/int8/plan.py": "tests/drivers/cpu/kernels/int8/test_products.py",
-    "drivers/cpu/kernels/int8/rescaling.py": "tests/drivers/cpu/kernels/int8/test_products.py",
-    "drivers/cpu/kernels/int8/results.py": "tests/drivers/cpu/kernels/int8/test_products.py",
-    "drivers/cpu/kernels/int8/rolling.py": "tests/drivers/cpu/kernels/int8/test_depthwise.py",
-    "drivers/cpu/kernels/int8/scheme.py": "tests/drivers/cpu/kernels/int8/test_products.py",
-    "drivers/cpu/kernels/int8/select.py": "tests/drivers/cpu/kernels/int8/test_products.py",
+    "drivers/cpu/kernels/int8/layout.py": "tests/drivers/cpu/kernels/int8/test_tiled_product.py",
+    "drivers/cpu/kernels/int8/micro_kernel.py": "tests/drivers/cpu/kernels/int8/test_tiled_product.py",
+    "drivers/cpu/kernels/int8/panels.py": "tests/drivers/cpu/kernels/int8/test_tiled_product.py",
+    "drivers/cpu/kernels/int8/plan.py": "tests/drivers/cpu/kernels/int8/test_tiled_product.py",
+    "drivers/cpu/kernels/int8/rescaling.py": "tests/drivers/cpu/kernels/int8/test_tiled_product.py",
+    "drivers/cpu/kernels/int8/results.py": "tests/drivers/cpu/kernels/int8/test_tiled_product.py",
+    "drivers/cpu/kernels/int8/rolling_rows.py": "tests/drivers/cpu/kernels/int8/test_depthwise.py",
+    "drivers/cpu/kernels/int8/scheme.py": "tests/drivers/cpu/kernels/int8/test_tiled_product.py",
+    "drivers/cpu/kernels/int8/select.py": "tests/drivers/cpu/kernels/int8/test_tiled_product.py",
     "drivers/cpu/kernels/int8/stores.py": "tests/drivers/cpu/kernels/int8/test_depthwise.py",
-    "drivers/cpu/kernels/int8/tail.py": "tests/drivers/cpu/kernels/int8/test_residual.py",
-    "drivers/cpu/kernels/int8/tile_sums.py": "tests/drivers/cpu/kernels/int8/test_products.py",
-    "drivers/cpu/kernels/int8/window_sums.py": "tests/drivers/cpu/kernels/int8/test_products.py",
+    "drivers/cpu/kernels/int8/window_sums.py": "tests/drivers/cpu/kernels/int8/test_tiled_product.py",
     "drivers/cpu/kernels/row_wise/sort_keys.py": "tests/drivers/cpu/kernels/row_wise/test_top_k.py",
     "drivers/cpu/kernels/select.py": "tests/drivers/cpu/kernels/gemm/test_float_kernels.py",
     "drivers/cpu/native/compile_helper.py": "tests/drivers/cpu/native/test_object_code.py",
-    "drivers/cpu/native/compile_queue.py": "tests/drivers/cpu/native/test_object_code.py",
     "drivers/cpu/native/image.py": "tests/drivers/cpu/native/test_elf_linker.py",
     "drivers/cpu/native/instance.py": "tests/drivers/cpu/native/test_native_model.py",
     "drivers/cpu/native/llvm.py": "tests/drivers/cpu/native/test_elf_linker.py",
     "drivers/cpu/native/object_worker.py": "tests/drivers/cpu/native/test_object_code.py",
     "drivers/cpu/native/step_program.py": "tests/drivers/cpu/native/test_thread_pool.py",
+    "drivers/cpu/native/unit_queue.py": "tests/drivers/cpu/native/test_object_code.py",
     "drivers/cpu/native_segment.py": "tests/drivers/cpu/test_parts.py",
     "drivers/cpu/preparation.py": "tests/drivers/cpu/test_compiled_models.py",
     "drivers/cpu/prepared_model.py": "tests/drivers/cpu/test_device.py",
     "drivers/cpu/schedule/vectorization.py": "tests/drivers/cpu/codegen/test_render.py",
     "drivers/cpu/target/executable.py": "tests/drivers/cpu/native/test_native_model.py",
-    "drivers/cpu/target/places.py": "tests/drivers/cpu/schedule/test_storage_order.py",
+    "drivers/cpu/target/offsets.py": "tests/drivers/cpu/schedule/test_storage_order.py",
     "drivers/cpu/target/routine.py": "tests/drivers/cpu/codegen/test_statements.py",
     "drivers/cpu/target/target.py": "tests/drivers/cpu/emit/test_instructions.py",
-    "drivers/opencl/codegen/template.py": "tests/drivers/opencl/kernels/epilogue/test_integer_epilogues.py",
     "drivers/opencl/kernels/depthwise.py": "tests/drivers/opencl/kernels/gemm/test_candidates.py",
     "drivers/opencl/kernels/epilogue/epilogue.py": "tests/drivers/opencl/kernels/epilogue/test_integer_epilogues.py",
     "drivers/opencl/kernels/epilogue/float_vector.py": "tests/drivers/opencl/kernels/epilogue/test_integer_epilogues.py",
@@ -144,17 +145,13 @@ COVERED_BY: Mapping[str, str] = {
     "drivers/opencl/kernels/fused/patch.py": "tests/drivers/opencl/kernels/fused/test_bottleneck.py",
     "drivers/opencl/kernels/fused/tensor_bottleneck_cut.py": "tests/drivers/opencl/kernels/fused/test_tensor_bottleneck.py",
     "drivers/opencl/kernels/fused/tensor_bottleneck_operands.py": "tests/drivers/opencl/kernels/fused/test_tensor_bottleneck.py",
-    "drivers/opencl/kernels/fused/tensor_bottleneck_text.py": "tests/drivers/opencl/kernels/fused/test_tensor_bottleneck.py",
     "drivers/opencl/kernels/gemm/accumulate.py": "tests/drivers/opencl/kernels/epilogue/test_integer_epilogues.py",
-    "drivers/opencl/kernels/gemm/async_copy.py": "tests/drivers/opencl/kernels/gemm/test_candidates.py",
     "drivers/opencl/kernels/gemm/cpu_tile.py": "tests/drivers/opencl/kernels/gemm/test_candidates.py",
     "drivers/opencl/kernels/gemm/gemm_view.py": "tests/drivers/opencl/kernels/gemm/test_candidates.py",
     "drivers/opencl/kernels/gemm/packing.py": "tests/drivers/opencl/kernels/gemm/test_candidates.py",
     "drivers/opencl/kernels/gemm/split_k.py": "tests/drivers/opencl/kernels/fused/test_bottleneck.py",
     "drivers/opencl/kernels/gemm/tensor_core.py": "tests/drivers/opencl/kernels/gemm/test_candidates.py",
-    "drivers/opencl/kernels/gemm/tensor_core_text.py": "tests/drivers/opencl/kernels/gemm/test_candidates.py",
     "drivers/opencl/kernels/gemm/tile.py": "tests/drivers/opencl/kernels/gemm/test_candidates.py",
-    "drivers/opencl/kernels/gemm/tile_text.py": "tests/drivers/opencl/kernels/gemm/test_candidates.py",
     "drivers/opencl/kernels/select.py": "tests/drivers/opencl/kernels/test_kernel_set.py",
     "drivers/opencl/platform/device_facts.py": "tests/drivers/opencl/platform/test_discovery.py",
     "drivers/opencl/platform/known_programs.py": "tests/drivers/opencl/runtime/test_program.py",
@@ -164,11 +161,11 @@ COVERED_BY: Mapping[str, str] = {
     "drivers/opencl/tuning/work.py": "tests/drivers/opencl/tuning/test_measuring.py",
     "drivers/sample/buffer.py": "tests/drivers/sample/test_device.py",
     "drivers/sample/extension.py": "tests/runtime/devices/test_extensions.py",
-    "drivers/sample/flavour.py": "tests/runtime/devices/test_extensions.py",
+    "drivers/sample/config.py": "tests/runtime/devices/test_extensions.py",
     "drivers/sample/prepared_model.py": "tests/drivers/sample/test_device.py",
-    "hal/accounting/lending.py": "tests/hal/accounting/test_returned_memory.py",
+    "hal/accounting/daemon_accounts.py": "tests/hal/accounting/test_returned_memory.py",
     "hal/admission/admission.py": "tests/hal/rpc/server/test_life.py",
-    "hal/admission/buffer_tracker.py": "tests/hal/rpc/client/test_buffer.py",
+    "hal/admission/session_buffers.py": "tests/hal/rpc/client/test_buffer.py",
     "hal/buffers/buffer_use.py": "tests/hal/buffers/test_tracked_buffer.py",
     "hal/buffers/host_copies.py": "tests/hal/buffers/test_tracked_buffer.py",
     "hal/cache/entry.py": "tests/hal/cache/test_store.py",
@@ -178,7 +175,9 @@ COVERED_BY: Mapping[str, str] = {
     "hal/compiling/job.py": "tests/hal/compiling/test_pool.py",
     "hal/device.py": "tests/hal/rpc/wire/test_model.py",
     "hal/execution/compiled_segment.py": "tests/drivers/cpu/test_parts.py",
+    "hal/execution/graph_operations.py": "tests/hal/execution/test_array_model.py",
     "hal/execution/in_process.py": "tests/runtime/execution/test_reusable_execution.py",
+    "hal/execution/reference_executor.py": "tests/hal/execution/test_array_model.py",
     "hal/execution/reference_graph.py": "tests/drivers/cpu/test_parts.py",
     "hal/execution/reference_model.py": "tests/drivers/cpu/test_parts.py",
     "hal/execution/reference_support.py": "tests/drivers/reference/test_device.py",

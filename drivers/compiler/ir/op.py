@@ -1,4 +1,4 @@
-"""Operations that expressions apply to numbers."""
+"""The operations of expressions, and the combiners of reductions."""
 
 from enum import Enum, auto
 
@@ -91,7 +91,7 @@ COMPARISONS = frozenset((Op.EQUAL, Op.NOT_EQUAL, Op.LESS, Op.LESS_EQUAL, Op.IS_N
 
 
 class ReductionOp(Enum):
-    """How a reduction combines elements. The order in which a sum adds floats is unspecified."""
+    """Combiner of a reduction. The order in which SUM adds floats is not specified."""
 
     SUM = auto()
     PRODUCT = auto()

@@ -15,8 +15,8 @@ from neurald.hal.accounting.account import charging
 from neurald.hal.accounting.limits import Limits
 from neurald.hal.admission.admission import Admission
 from neurald.hal.admission.admission_queue import with_queue_time
-from neurald.hal.admission.buffer_tracker import RequestedRole
 from neurald.hal.admission.session import RegisteredModel, Session, Sessions
+from neurald.hal.admission.session_buffers import RequestedRole
 from neurald.hal.buffers.buffer_use import buffers_in_use
 from neurald.hal.buffers.staging import output_types, stage
 from neurald.hal.cache.artifact_seal import check_seal, make_seal, named_tokens

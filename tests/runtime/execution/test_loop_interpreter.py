@@ -305,6 +305,28 @@ def test_if_in_while_in_if_over_two_devices(mode: str, reach: Reach) -> None:
         assert [output.tobytes() for output in outputs] == [each.tobytes() for each in expected]
 
 
+def factorial(limit: float) -> nd.Model:
+    """Creates (n, x) -> WHILE n < limit: n, x = n + 1, x * n."""
+    body = Graph()
+    counter, value = body.value(shape=(1,)), body.value()
+    results = [
+        body.binary(ADD, counter, body.constant([1]), body.value(shape=(1,))),
+        body.binary(MUL, value, counter, body.value()),
+    ]
+    return loop(below(limit, extra=1), body.finish([counter, value], results))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_step_reads_the_value_that_an_earlier_step_of_the_body_replaces(mode: str, reach: Reach) -> None:
+    adder = reach(only("adder", ADD))
+    compilation = compiled(factorial(6), cpu(), adder)
+    steps = program(compilation)
+    assert "cpu" in steps[steps.index(adder.name) :]
+    execution, outputs = bound(compilation, floats(1), floats(1, -2))
+    compute(execution, mode)
+    assert [output.tolist() for output in outputs] == [[6], [120, -240]]
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_nesting_with_failures_in_every_place(
     mode: str, reach: Reach, monkeypatch: pytest.MonkeyPatch, no_pauses: None

@@ -194,7 +194,7 @@ def test_an_input_that_is_not_a_handle(path: Path) -> None:
     main.operator("READ_VARIABLE", (x,), (y,), "ReadVariableOptions")
     main.operator("VAR_HANDLE", (), (main.tensor((), "RESOURCE"),))
     main.inputs, main.outputs = (x,), (y,)
-    with pytest.raises(BadData, match="input 0 is not a handle") as caught:
+    with pytest.raises(BadData, match="input 0 is not a handle that an operator has created") as caught:
         load_tflite(file.write(path))
     assert "operator 1 VAR_HANDLE: it does not name its resource" in str(caught.value)
 

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.cpu.kernels.common.window import Side
+from neurald.drivers.cpu.kernels.common.window import WindowDimension
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class BatchDimension:
     """A dimension of independent products with separate operands: groups, or batches of matrices.
 
     Attributes:
@@ -26,7 +26,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Operand:
+class WeightOperand:
     """Memory layout of the right operand.
 
     Attributes:
@@ -42,7 +42,7 @@ class Operand:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Product:
+class WindowedProduct:
     """output[part, image, row, column, channel] = Σ input[…] × weights[channel, term].
 
     The terms of a sum are ordered by window row, window column and depth.
@@ -50,7 +50,7 @@ class Product:
     Attributes:
         source: the input.
         weights: the other operand.
-        parts: see `Part`; the slowest first.
+        parts: see `BatchDimension`; the slowest first.
         images: per part.
         rows, columns: movement of the window.
         depth: summed elements per input pixel.
@@ -61,11 +61,11 @@ class Product:
     """
 
     source: Value
-    weights: Operand
-    parts: tuple[Part, ...]
+    weights: WeightOperand
+    batches: tuple[BatchDimension, ...]
     images: int
-    rows: Side
-    columns: Side
+    rows: WindowDimension
+    columns: WindowDimension
     depth: int
     channels: int
     image_bytes: int
@@ -83,7 +83,7 @@ class Product:
     @property
     def positions(self) -> int:
         """Number of results per channel of a part."""
-        return self.images * self.rows.places * self.columns.places
+        return self.images * self.rows.positions * self.columns.positions
 
     @property
     def is_contiguous(self) -> bool:
