@@ -1,4 +1,4 @@
-"""CompileHelper process that compiles: a Python that imports nothing but llvmlite."""
+"""Helper process that compiles: a Python that imports nothing but llvmlite."""
 
 import logging
 import os

@@ -43,18 +43,18 @@ class WeightOperand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowedProduct:
-    """output[part, image, row, column, channel] = Σ input[…] × weights[channel, term].
+    """output[batch, image, row, column, channel] = Σ input[…] × weights[channel, term].
 
     The terms of a sum are ordered by window row, window column and depth.
 
     Attributes:
         source: the input.
         weights: the other operand.
-        parts: see `BatchDimension`; the slowest first.
-        images: per part.
+        batches: see `BatchDimension`; the slowest dimension first.
+        images: per batch.
         rows, columns: movement of the window.
         depth: summed elements per input pixel.
-        channels: per part.
+        channels: per batch.
         image_bytes, row_bytes, pixel_bytes, element_bytes: strides of the input.
         type: of the input's elements.
         width: channels of the whole output, which is the stride of its positions.
@@ -82,7 +82,7 @@ class WindowedProduct:
 
     @property
     def positions(self) -> int:
-        """Number of results per channel of a part."""
+        """Number of results per channel of a batch."""
         return self.images * self.rows.positions * self.columns.positions
 
     @property

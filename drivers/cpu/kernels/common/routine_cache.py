@@ -30,7 +30,7 @@ def shared_routine(
         target: of the code.
         make: makes the routine.
     """
-    return cached_routine(_likeness(kernel, arguments, target), kernel, arguments, make)
+    return cached_routine(_cache_key(kernel, arguments, target), kernel, arguments, make)
 
 
 def cached_routine(
@@ -54,7 +54,7 @@ def cached_routine(
     return replace(known, arguments=tuple(arguments), operations=kernel.operations)
 
 
-def _likeness(kernel: Kernel, arguments: Sequence[Value], target: Target) -> Hashable | None:
+def _cache_key(kernel: Kernel, arguments: Sequence[Value], target: Target) -> Hashable | None:
     """Returns a key that is equal for equivalent kernels; None if the kernel cannot be cached."""
     numbers: dict[Expression, int] = {}
     positions = {value: position for position, value in enumerate(arguments)}

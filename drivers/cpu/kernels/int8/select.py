@@ -122,7 +122,7 @@ def _product(
         in_pairs=is_packed(plan, epilogue),
     )
     arguments = arguments_with(epilogue.kernel, (source, panels))
-    key = _likeness(plan, epilogue, arguments, zero=zeros[0], sums=bool(weights.sums))
+    key = _cache_key(plan, epilogue, arguments, zero=zeros[0], sums=bool(weights.sums))
     return cached_routine(
         key,
         kernel,
@@ -131,7 +131,7 @@ def _product(
     )
 
 
-def _likeness(
+def _cache_key(
     plan: ProductPlan, epilogue: QuantizedEpilogue, arguments: Sequence[Value], *, zero: int, sums: bool
 ) -> Hashable | None:
     """Returns a key of everything that a product's function depends on.

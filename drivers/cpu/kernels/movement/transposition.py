@@ -2,7 +2,7 @@
 
 The source is contiguous along another axis than the output's last.
 
-InputPacker of both axes are read by rows of 16 bytes, with as many elements as a block has rows. Rows of
+Blocks of both axes are read by rows of 16 bytes, with as many elements as a block has rows. Rows of
 several blocks share a register, and halves of registers are interleaved repeatedly. Each pass
 rotates the bits of an element's row and column by one, until they are swapped and registers
 hold neighbours in the output.

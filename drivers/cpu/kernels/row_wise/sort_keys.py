@@ -1,4 +1,4 @@
-"""TermOrder-preserving conversion of elements to signed integers, with NaN as the largest."""
+"""Order-preserving conversion of elements to signed integers, with NaN as the largest."""
 
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.emit.math.integers import is_signed

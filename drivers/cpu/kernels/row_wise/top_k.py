@@ -28,7 +28,7 @@ from neurald.drivers.cpu.target.target import Target
 
 #: Number of key registers compared at once.
 _REGISTERS = 4
-#: InputPacker per wanted element, and minimum number of elements per block.
+#: Blocks per wanted element, and minimum number of elements per block.
 _BLOCKS_EACH = 3
 _BLOCK_ELEMENTS = 4
 #: Results up to this number are ordered by counting.

@@ -7,7 +7,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.gemmlowp import saturate32
 from neurald.drivers.compiler.lowering.arithmetic.quantized import rescale, saturate
-from neurald.drivers.compiler.lowering.elementwise.pointwise import ONE, pointwise
+from neurald.drivers.compiler.lowering.elementwise.pointwise import UNARY_INPUTS, pointwise
 from neurald.drivers.compiler.lowering.elementwise.quantization import dequantize, quantize
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
@@ -29,7 +29,7 @@ def _quantize(call: Call, builder: Builder) -> tuple[Value, ...]:
             centred = saturate32(centred)
         return saturate(rescale(centred, scale / output_scale) + output_zero_point, output)
 
-    return pointwise(call, builder, ONE, requantized)
+    return pointwise(call, builder, UNARY_INPUTS, requantized)
 
 
 def _fake_quantize(call: Call, builder: Builder) -> tuple[Value, ...]:
@@ -40,7 +40,7 @@ def _fake_quantize(call: Call, builder: Builder) -> tuple[Value, ...]:
         steps = (clamp(value, lowest, highest) - lowest) * (1 / scale)
         return apply(Op.FLOOR, steps + 0.5) * scale + lowest
 
-    return pointwise(call, builder, ONE, function)
+    return pointwise(call, builder, UNARY_INPUTS, function)
 
 
 LOWERINGS = {

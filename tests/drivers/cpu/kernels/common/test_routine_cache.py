@@ -10,7 +10,7 @@ from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.expression import constant
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.cpu.kernels.common import likeness
+from neurald.drivers.cpu.kernels.common import routine_cache
 from neurald.drivers.cpu.kernels.select import routine_for
 from neurald.drivers.cpu.target.routine import Routine
 
@@ -26,7 +26,7 @@ def _routine(case: Case) -> Routine:
 
 @pytest.fixture(autouse=True)
 def _nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(likeness, "_cache", {})
+    monkeypatch.setattr(routine_cache, "_cache", {})
 
 
 @sweep("weights", WEIGHTS)
@@ -66,9 +66,9 @@ def test_all_else_does(weights: tuple[int, ...]) -> None:
 
 
 def test_few_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(likeness, "_CACHE_SIZE", 2)
+    monkeypatch.setattr(routine_cache, "_CACHE_SIZE", 2)
     cases = [windows((1, 6, width, 12), WEIGHTS[1], pad=1) for width in (5, 6, 7)]
     texts = [_routine(case).text for case in cases]
-    assert len(likeness._cache) == 2
+    assert len(routine_cache._cache) == 2
     assert _routine(cases[0]).text is not texts[0]
     assert _routine(cases[0]).text == texts[0]
