@@ -148,7 +148,7 @@ def _exceeds_int32(call: Call, sums: Value, bias: Value | None) -> bool:
         return True
     terms = math.prod(call.shape("filter")) // max(1, sums.shape[-1])
     reach = largest(call.operand("input")) * largest(call.operand("filter")) * terms
-    return reach + int(np.abs(bias.constant.astype(np.int64)).max(initial=0)) > _LARGEST_INT32
+    return reach + int(np.abs(bias.constant.astype(np.int64)).max(initial=0)) > _MAX_INT32
 
 
 def zeros(call: Call) -> Pair:
