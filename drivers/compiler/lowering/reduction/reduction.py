@@ -41,7 +41,7 @@ def lower_mean(call: Call, builder: Builder, axes: tuple[int, ...]) -> Value:
             constant(part, Scalar.INT32) for part in mean_multiplier(count, operand, output)
         )
 
-        def stored(total: Expression) -> Expression:
+        def requantized(total: Expression) -> Expression:
             return saturate(fixed_point(total, mantissa, exponent) + output.zero_point, output)
 
         return reduce_dimensions(
@@ -50,7 +50,7 @@ def lower_mean(call: Call, builder: Builder, axes: tuple[int, ...]) -> Value:
             axes,
             ReductionOp.SUM,
             element=difference(operand, count),
-            finish=stored,
+            finish=requantized,
             shape=shape,
         )
     return reduce_dimensions(

@@ -6,7 +6,7 @@ from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import rescale, saturate
-from neurald.drivers.compiler.lowering.elementwise.pointwise import ONE, pointwise
+from neurald.drivers.compiler.lowering.elementwise.pointwise import UNARY_INPUTS, pointwise
 from neurald.drivers.compiler.lowering.elementwise.quantization import dequantize, quantize
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
@@ -26,7 +26,7 @@ def _quantize(call: Call, builder: Builder) -> tuple[Value, ...]:
         rescaled = rescale(value.to(Scalar.INT64) - zero_point, scale / output_scale) + output_zero_point
         return saturate(rescaled, output)
 
-    return pointwise(call, builder, ONE, requantized)
+    return pointwise(call, builder, UNARY_INPUTS, requantized)
 
 
 def _fake_quantize(call: Call, builder: Builder) -> tuple[Value, ...]:
@@ -37,7 +37,7 @@ def _fake_quantize(call: Call, builder: Builder) -> tuple[Value, ...]:
         steps = (clamp(value, lowest, highest) - lowest) * (1 / scale)
         return apply(Op.FLOOR, steps + 0.5) * scale + lowest
 
-    return pointwise(call, builder, ONE, function)
+    return pointwise(call, builder, UNARY_INPUTS, function)
 
 
 LOWERINGS = {
