@@ -204,7 +204,7 @@ class CompilationBuilder:
 
         Raises:
             BadData: variables of the same name have different initial values, or names are not
-            unique.
+                unique.
             BadState: the compilation is finished.
             UnexpectedNull: `other` is None.
         """

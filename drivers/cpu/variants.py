@@ -31,7 +31,7 @@ Restore: TypeAlias = Callable[[Artifact], NativeModel]
 _PARTS = "parts"
 
 
-class CachedVariants:
+class CachingPreparation:
     """Prepares models, from the cache if possible.
 
     Args:

@@ -28,7 +28,7 @@ from neurald.hal.model.types import (
     byte_size,
 )
 from neurald.hal.operations.machinery.call import Call
-from neurald.hal.operations.machinery.signature import MAXIMUM_RANK, Binding
+from neurald.hal.operations.machinery.signature import MAX_RANK, Binding
 from neurald.hal.operations.vendor import definition_of
 from neurald.hal.validation.shape_inference import at_operation, bind_operations, declared_shape, infer_shapes
 
@@ -86,8 +86,8 @@ def validate_operand_type(operand: Operand, what: str, *, is_extended: bool = Fa
         if dimensions != ():
             raise BadData(f"{what}: {kind.name} is a scalar; it has no dimensions")
     elif dimensions is not None:
-        if len(dimensions) > MAXIMUM_RANK:
-            raise BadData(f"{what}: rank {len(dimensions)}; at most {MAXIMUM_RANK} is allowed")
+        if len(dimensions) > MAX_RANK:
+            raise BadData(f"{what}: rank {len(dimensions)}; at most {MAX_RANK} is allowed")
         if any(d < 0 or d > MAX_OPERAND_BYTES for d in dimensions):
             raise BadData(f"{what}: dimensions {list(dimensions)}; they must be from 0 to 2^32 - 1")
         if byte_size(kind, dimensions) > MAX_OPERAND_BYTES:
@@ -385,8 +385,8 @@ def _validate_order(graph: Subgraph) -> None:
             if written[index]:
                 lifetime = graph.operands[index].lifetime.name
                 raise BadData(
-                    f"{what}: {operand_name(graph.operands, index)} ({lifetime}) is written twice, or must not "
-                    "be written"
+                    f"{what}: {operand_name(graph.operands, index)} ({lifetime}) is written although it "
+                    "has a value, or twice"
                 )
             written[index] = True
     missing = [index for index, done in enumerate(written) if not done]

@@ -6,7 +6,7 @@ from neurald.drivers.compiler.ir.expression import Expression, axis, index
 from neurald.drivers.compiler.ir.graph import delinearize
 from neurald.drivers.compiler.ir.kernel import Kernel, element_count
 from neurald.drivers.compiler.ir.traversal import rewrite
-from neurald.drivers.cpu.target.places import stride_along
+from neurald.drivers.cpu.target.offsets import stride_along
 
 
 def pitch_of(kernel: Kernel) -> int:
