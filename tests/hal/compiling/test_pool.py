@@ -19,8 +19,8 @@ from support.waiting import wait_until
 
 from neurald.hal.accounting.limits import Limits
 from neurald.hal.admission.session import Session
+from neurald.hal.compiling import compile_admission
 from neurald.hal.compiling import pool as compile_pool
-from neurald.hal.compiling import queue
 from neurald.hal.compiling.pool import CompilePool
 from neurald.hal.device import Compiled, Device, ExecuteOptions, PrepareOptions
 from neurald.hal.errors import (
@@ -252,7 +252,7 @@ def test_users_take_turns(start: Start) -> None:
 def test_a_compilation_that_takes_long_does_not_keep_others_waiting(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(queue, "_LONG_S", 0.1)
+    monkeypatch.setattr(compile_admission, "_LONG_S", 0.1)
     pool = CompilePool(DRIVER, CompilingDevice(), Limits(compilers=1))
     try:
         bomb = start(pool, stuck := Session(Limits()), doing("spin"))
