@@ -70,7 +70,7 @@ def warm(
         Error: the model does not compile or does not run.
     """
 
-    def compiled() -> _Compiled:
+    def compiled() -> _CompiledRun:
         builder = CompilationBuilder(model, devices, threads)
         builder.set_preference(preference)
         builder.set_priority(priority)
@@ -82,7 +82,7 @@ def warm(
         started = time.perf_counter()
         if inputs is not None:
             compilation.run(*inputs)
-        return _Compiled(compilation=compilation, run_ms=(time.perf_counter() - started) * 1000)
+        return _CompiledRun(compilation=compilation, run_ms=(time.perf_counter() - started) * 1000)
 
     first = compiled()
     again = compiled() if _is_new(first, has_run=inputs is not None) else first
@@ -97,14 +97,14 @@ def warm(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Compiled:
+class _CompiledRun:
     """A compilation, and the duration of its first run if it was run."""
 
     compilation: Compilation
     run_ms: float
 
 
-def _is_new(compiled: _Compiled, *, has_run: bool) -> bool:
+def _is_new(compiled: _CompiledRun, *, has_run: bool) -> bool:
     """Returns True if this compilation added entries that the next one can load."""
     return any(
         report.cache is CacheOutcome.MISS and (report.is_stored or (has_run and report.is_later))
@@ -129,7 +129,11 @@ def _step(operations: int, report: PreparationReport, later: PreparationReport) 
 
 
 def _step_of_shapes(
-    operations: int, report: PreparationReport, later: PreparationReport, first: _Compiled, again: _Compiled
+    operations: int,
+    report: PreparationReport,
+    later: PreparationReport,
+    first: _CompiledRun,
+    again: _CompiledRun,
 ) -> WarmedStep:
     """Describes a step that was compiled for the shapes of a run."""
     if report.variants is None:

@@ -31,7 +31,7 @@ from neurald.runtime.partitioning.groups import StepGroup
 from neurald.runtime.partitioning.options import Partitioning, PartitioningMode
 from neurald.runtime.partitioning.partitioner import PartitionResult, partition
 from neurald.runtime.partitioning.placement import Candidate, Placement
-from neurald.runtime.plan.planner import Planned, make_plan
+from neurald.runtime.plan.planner import PlanningResult, make_plan
 from neurald.runtime.plan.preparer import Caching, Preparer
 from neurald.runtime.plan.report import CompilationReport
 
@@ -46,10 +46,10 @@ _SHAPE_CACHE_SIZE = 256
 
 #: Share of the compile timeout that may go to querying devices. Devices that have not answered by
 #: then are left out.
-_ASKING_SHARE = 0.5
+_MAX_QUERY_SHARE = 0.5
 
 #: How many times `run` enlarges the outputs of a model whose output shapes depend on its data.
-_GROWTH_LIMIT = 8
+_MAX_OUTPUT_GROWTHS = 8
 
 
 class CompilationBuilder:
@@ -231,11 +231,13 @@ class CompilationBuilder:
             attributes=self._attributes,
         )
         preparer = Preparer(options, Caching.by_default() if self._caches_by_default else self._caching)
-        asking_s = deadline_in(None if self._timeout_s is None else self._timeout_s * _ASKING_SHARE)
+        query_deadline_s = deadline_in(
+            None if self._timeout_s is None else self._timeout_s * _MAX_QUERY_SHARE
+        )
         chosen = self._devices
         if chosen is None:
-            chosen = devices() if asking_s is None else devices(asking_s)
-        candidates = find_candidates(self._model, chosen, self._partitioning.mode, asking_s)
+            chosen = devices() if query_deadline_s is None else devices(query_deadline_s)
+        candidates = find_candidates(self._model, chosen, self._partitioning.mode, query_deadline_s)
         result = partition(self._model, candidates, self._preference, self._partitioning)
         mode = self._partitioning.mode
         may_fall_back = self._devices is None and mode is not PartitioningMode.WITHOUT_FALLBACK
@@ -244,7 +246,7 @@ class CompilationBuilder:
         return Compilation(
             self._model,
             planned,
-            _Partitioned(candidates=candidates, result=result),
+            _PartitionedModel(candidates=candidates, result=result),
             Recovery(
                 self._model,
                 planned.plan.steps,
@@ -285,7 +287,7 @@ def require_one_device(explicit_devices: Sequence[Device] | None, what: str, whe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Partitioned:
+class _PartitionedModel:
     """A partitioned model: the devices that were considered, and the result."""
 
     candidates: tuple[Candidate, ...]
@@ -331,8 +333,8 @@ class Compilation:
     def __init__(
         self,
         model: Model,
-        planned: Planned,
-        partitioned: _Partitioned,
+        planned: PlanningResult,
+        partitioned: _PartitionedModel,
         recovery: Recovery,
         state: State,
         *,
@@ -460,7 +462,7 @@ class Compilation:
             for position, (array, index) in enumerate(zip(arrays, self.model.inputs, strict=True))
         ]
         shapes = list(self._output_shapes(tuple(None if a is None else a.shape for a in inputs)))
-        for _ in range(_GROWTH_LIMIT):
+        for _ in range(_MAX_OUTPUT_GROWTHS):
             outputs = [
                 np.empty([d or 1 for d in shape or ()] if shape is None or 0 in shape else shape, dtype)
                 for shape, dtype in zip(
@@ -484,16 +486,16 @@ class Compilation:
         raise OutputInsufficientSize("the outputs kept growing from run to run", shapes)
 
 
-_Shapes: TypeAlias = tuple[Dimensions, ...]
+_OutputShapes: TypeAlias = tuple[Dimensions, ...]
 
 
-def _output_shapes_of(model: Model) -> Callable[[tuple[tuple[int, ...] | None, ...]], _Shapes]:
+def _output_shapes_of(model: Model) -> Callable[[tuple[tuple[int, ...] | None, ...]], _OutputShapes]:
     """Returns a function that infers output shapes from input shapes, as far as possible."""
     graph = model.main
     bindings = bind_operations(graph)
 
     @lru_cache(maxsize=_SHAPE_CACHE_SIZE)
-    def output_shapes(inputs: tuple[tuple[int, ...] | None, ...]) -> _Shapes:
+    def output_shapes(inputs: tuple[tuple[int, ...] | None, ...]) -> _OutputShapes:
         given = {index: shape for index, shape in zip(model.inputs, inputs, strict=True) if shape is not None}
         shapes = infer_shapes(model, graph, bindings, given)
         return tuple(shapes.get(index, graph.operands[index].dimensions) for index in model.outputs)

@@ -13,7 +13,7 @@ from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Dimensions, Operand, value_size
 from neurald.hal.validation.request_rules import merge_dimensions
 from neurald.runtime.compilation import Compilation
-from neurald.runtime.devices.driver_faults import checked, faults_of
+from neurald.runtime.devices.driver_faults import checked, convert_driver_faults
 from neurald.runtime.execution.device_memory import DeviceMemory
 from neurald.runtime.plan.plan import CompoundBody, ExecutionPlan, IfStep, StepRole, WhileStep
 
@@ -220,7 +220,7 @@ def _host_memory(operand: Operand) -> Memory:
 def _allocated(device: Device, description: BufferDescription) -> Memory | None:
     """Allocates memory on a device; None if the device refuses."""
     try:
-        with faults_of(device.name):
+        with convert_driver_faults(device.name):
             return checked(device.allocate(description), Memory, device.name, "allocate()")
     except Error as error:
         _LOGGER.info("%s allocates no memory: %s", device.name, error)

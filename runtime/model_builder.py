@@ -41,7 +41,7 @@ from neurald.runtime.model.defaults import without_defaults
 from neurald.runtime.model.topological_order import execution_order
 
 #: Constants up to this size are copied immediately, larger ones when the model is finished.
-SMALL_CONSTANT_BYTES = 128
+MAX_IMMEDIATELY_COPIED_BYTES = 128
 
 
 class ModelBuilder:
@@ -168,7 +168,7 @@ class ModelBuilder:
             self._put(index, replace(operand, lifetime=Lifetime.NO_VALUE, value=b"", location=None))
             return
         array = self._as_stored(index, operand, value)
-        if array.nbytes <= SMALL_CONSTANT_BYTES:
+        if array.nbytes <= MAX_IMMEDIATELY_COPIED_BYTES:
             new = replace(operand, lifetime=Lifetime.CONSTANT_COPY, value=array.tobytes(), location=None)
             self._put(index, new)
         else:

@@ -20,12 +20,12 @@ _T = TypeVar("_T")
 
 #: A daemon whose failed connection attempt took longer than this is not retried for a while. One
 #: that refuses immediately costs nothing and may be back at any time.
-_WAITED_S = 0.5
+_SLOW_FAILURE_S = 0.5
 _FIRST_PAUSE_S = 1.0
-_LONGEST_PAUSE_S = 30.0
+_MAX_PAUSE_S = 30.0
 
 
-class Daemon:
+class DaemonConnection:
     """Connection state of the daemon at one address. Thread-safe.
 
     Args:
@@ -38,18 +38,18 @@ class Daemon:
         self._lock = forkable_lock()
         self._device: RemoteDevice | None = None
         self._pause_s = 0.0
-        self._ask_at = 0.0
+        self._retry_at = 0.0
 
     @property
-    def is_wanted(self) -> bool:
+    def is_in_use(self) -> bool:
         """True if the application has connected to it and not closed the device."""
         device = self._device
         return device is not None and not device.is_closed
 
     @property
-    def is_left_alone(self) -> bool:
+    def is_backing_off(self) -> bool:
         """True if the daemon recently did not answer and it is too early to retry."""
-        return time.monotonic() < self._ask_at
+        return time.monotonic() < self._retry_at
 
     def connect(self, deadline_s: float | None = None, token_file: Path | None = None) -> "RemoteDevice":
         """Returns the daemon's device: the same object until another device is served there.
@@ -72,11 +72,11 @@ class Daemon:
                 self._device = self._connected(deadline_s)
             except Error:
                 now = time.monotonic()
-                if now > started + _WAITED_S:
-                    self._pause_s = min(_LONGEST_PAUSE_S, max(_FIRST_PAUSE_S, self._pause_s * 2))
-                    self._ask_at = now + self._pause_s
+                if now > started + _SLOW_FAILURE_S:
+                    self._pause_s = min(_MAX_PAUSE_S, max(_FIRST_PAUSE_S, self._pause_s * 2))
+                    self._retry_at = now + self._pause_s
                 raise
-            self._pause_s = self._ask_at = 0.0
+            self._pause_s = self._retry_at = 0.0
             return self._device
 
     def _connected(self, deadline_s: float | None) -> "RemoteDevice":
@@ -97,10 +97,10 @@ class Daemon:
 
 
 _lock = forkable_lock()
-_daemons: dict[str, Daemon] = {}
+_daemons: dict[str, DaemonConnection] = {}
 
 
-def daemon_at(address: str) -> Daemon:
+def connection_to(address: str) -> DaemonConnection:
     """Returns the state of the daemon at an address, in any spelling.
 
     Raises:
@@ -108,16 +108,16 @@ def daemon_at(address: str) -> Daemon:
     """
     spelled = str(Address.parse(address))
     with _lock:
-        return _daemons.setdefault(spelled, Daemon(spelled))
+        return _daemons.setdefault(spelled, DaemonConnection(spelled))
 
 
-def wanted_addresses() -> tuple[str, ...]:
+def connected_addresses() -> tuple[str, ...]:
     """Returns the addresses of the connected daemons, including lost ones."""
     with _lock:
-        return tuple(daemon.address for daemon in _daemons.values() if daemon.is_wanted)
+        return tuple(daemon.address for daemon in _daemons.values() if daemon.is_in_use)
 
 
-def all_at_once(
+def run_concurrently(
     calls: Sequence[Callable[[], _T]], deadline_s: float | None = None
 ) -> list[_T | Error | None]:
     """Runs calls concurrently; returns their results or the errors that they raise.

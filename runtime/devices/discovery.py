@@ -17,8 +17,8 @@ from neurald.hal.errors import BadData, BadState, Error, UnexpectedNull
 from neurald.hal.extension_support import refused_operations
 from neurald.hal.model.numbering import positions_by_number
 from neurald.hal.model.types import Model
-from neurald.runtime.devices.daemons import all_at_once, daemon_at, wanted_addresses
-from neurald.runtime.devices.driver_faults import checked, faults_of, feature_level
+from neurald.runtime.devices.daemons import connected_addresses, connection_to, run_concurrently
+from neurald.runtime.devices.driver_faults import checked, convert_driver_faults, feature_level
 from neurald.runtime.devices.extensions import conflicts
 from neurald.runtime.model.feature_level_slice import slice_for
 
@@ -46,9 +46,9 @@ def devices(deadline_s: float | None = None) -> tuple[Device, ...]:
         deadline_s: when to stop waiting for answers, on the clock of `time.monotonic()`.
     """
     found = registry.running_daemons()
-    addresses = dict.fromkeys((*found, *wanted_addresses()))
-    asked = [daemon for daemon in map(daemon_at, addresses) if not daemon.is_left_alone]
-    answers = all_at_once([partial(daemon.connect, deadline_s) for daemon in asked], deadline_s)
+    addresses = dict.fromkeys((*found, *connected_addresses()))
+    asked = [daemon for daemon in map(connection_to, addresses) if not daemon.is_backing_off]
+    answers = run_concurrently([partial(daemon.connect, deadline_s) for daemon in asked], deadline_s)
     devices: dict[str, Device] = {cpu_device().name: cpu_device()}
     for daemon, answer in zip(asked, answers, strict=True):
         if answer is None:
@@ -83,7 +83,7 @@ def connect(address: str, *, token_file: str | PathLike[str] | None = None) -> "
         UnavailableDevice: it cannot be reached; the message says why.
     """
     path = None if token_file is None else file_path(token_file, "the token file").absolute()
-    return daemon_at(instance(address, str, "the address")).connect(token_file=path)
+    return connection_to(instance(address, str, "the address")).connect(token_file=path)
 
 
 def supported_operations(model: Model, devices: Sequence[Device]) -> dict[str, tuple[Verdict, ...]]:
@@ -103,12 +103,12 @@ def supported_operations(model: Model, devices: Sequence[Device]) -> dict[str, t
         raise UnexpectedNull("model is None")
     if not isinstance(model, Model):
         raise BadState(f"{type(model).__name__} is not a Model returned by ModelBuilder.finish()")
-    found = verdicts_as_run(model, devices)
+    found = verdicts_in_execution_order(model, devices)
     positions = positions_by_number(model.main).values()
     return {name: tuple(verdicts[position] for position in positions) for name, verdicts in found.items()}
 
 
-def verdicts_as_run(
+def verdicts_in_execution_order(
     model: Model, devices: Sequence[Device], deadline_s: float | None = None
 ) -> dict[str, tuple[Verdict, ...]]:
     """Like `supported_operations`, with verdicts in execution order.
@@ -128,7 +128,7 @@ def verdicts_as_run(
     check_devices(devices)
     disabled = conflicts(devices)
     remote = [device for device in devices if device.is_remote]
-    answers = all_at_once([partial(_verdicts, model, device, disabled) for device in remote], deadline_s)
+    answers = run_concurrently([partial(_verdicts, model, device, disabled) for device in remote], deadline_s)
     late = Verdict(ok=False, reason="it has not answered within the time that compiling may take")
     verdicts = {
         device.name: answer if isinstance(answer, tuple) else (late,) * len(model.main.operations)
@@ -160,7 +160,7 @@ def _verdicts(model: Model, device: Device, disabled: Mapping[str, str]) -> tupl
     """
     try:
         level = feature_level(device)
-        with faults_of(device.name):
+        with convert_driver_faults(device.name):
             refused = refused_operations(model, device, disabled)
     except Error as error:
         _LOGGER.warning("%s supports nothing: %s", device.name, error)
@@ -180,7 +180,7 @@ def _verdicts(model: Model, device: Device, disabled: Mapping[str, str]) -> tupl
 def _answers(model: Model, device: Device) -> tuple[Verdict, ...]:
     expected = len(model.main.operations)
     try:
-        with faults_of(device.name):
+        with convert_driver_faults(device.name):
             verdicts = tuple(
                 checked(verdict, Verdict, device.name, "supported_operations()")
                 for verdict in device.supported_operations(model)

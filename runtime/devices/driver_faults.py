@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
-class faults_of:  # noqa: N801 - reads as a function in `with faults_of(name):`
+class convert_driver_faults:  # noqa: N801 - reads as a function in `with faults_of(name):`
     """Context manager that converts exceptions of a driver other than `Error` to one.
 
     A MemoryError becomes OutOfMemory, any other Exception OpFailed.
@@ -92,14 +92,14 @@ def feature_level(device: Device) -> FeatureLevel:
     Raises:
         OpFailed: the driver returns none.
     """
-    with faults_of(device.name):
+    with convert_driver_faults(device.name):
         return FeatureLevel(device.feature_level)
 
 
 def is_cpu(device: Device) -> bool:
     """Returns True if a device reports to be a CPU; False if its driver fails."""
     try:
-        with faults_of(device.name):
+        with convert_driver_faults(device.name):
             return device.type is DeviceType.CPU
     except Error as error:
         logger.warning("%s", error)

@@ -29,14 +29,14 @@ from neurald.runtime.execution.string_output import StringOutput
 
 
 @dataclass(frozen=True, slots=True)
-class _Bound:
+class _BoundArgument:
     """An argument and its memory; None for the memory of an omitted input."""
 
     argument: Argument
     memory: Memory | None
 
 
-class Arguments:
+class ExecutionArguments:
     """Binds inputs and outputs of a model, each once. Not thread-safe.
 
     Args:
@@ -50,8 +50,8 @@ class Arguments:
         self._has_padding = False
         self._input_operands = [operands[index] for index in model.inputs]
         self._output_operands = [operands[index] for index in model.outputs]
-        self._inputs: dict[int, _Bound] = {}
-        self._outputs: dict[int, _Bound] = {}
+        self._inputs: dict[int, _BoundArgument] = {}
+        self._outputs: dict[int, _BoundArgument] = {}
         self._string_outputs: dict[int, StringOutput] = {}
 
     @property
@@ -90,7 +90,7 @@ class Arguments:
         operand = self._slot(self._inputs, self._input_operands, index, "input")
         what = f"input {index}"
         if array is None:
-            self._inputs[index] = _Bound(Argument(), None)
+            self._inputs[index] = _BoundArgument(Argument(), None)
             return
         memory = _array_memory(array, operand, what)
         shape = array.shape if operand.type.is_tensor else ()
@@ -98,7 +98,7 @@ class Arguments:
             shape = integers(dimensions, f"{what}: the shape")
         argument = self._padded(operand, Argument(pool=0, length=memory.size, dimensions=shape), what)
         validate_argument(argument, operand, (memory,), what, is_output=False)
-        self._inputs[index] = _Bound(argument, memory)
+        self._inputs[index] = _BoundArgument(argument, memory)
 
     def set_output(self, index: int, array: "np.ndarray[Any, Any]", dimensions: Dimensions = None) -> None:
         """Binds an array as an output, which is written in place.
@@ -148,13 +148,15 @@ class Arguments:
         offset, length, dimensions = _place_in(memory, offset, length, dimensions, f"input {index}")
         if isinstance(memory, DeviceMemory):
             role = Role(owner=self._owner, index=index, is_output=False)
-            self._inputs[index] = _Bound(memory.argument(role, operand, offset, length, dimensions), memory)
+            self._inputs[index] = _BoundArgument(
+                memory.argument(role, operand, offset, length, dimensions), memory
+            )
             return
         what = f"input {index}"
         argument = Argument(pool=0, offset=offset, length=length, dimensions=dimensions)
         argument = self._padded(operand, argument, what)
         validate_argument(argument, operand, (memory,), what, is_output=False)
-        self._inputs[index] = _Bound(argument, memory)
+        self._inputs[index] = _BoundArgument(argument, memory)
 
     def set_output_from_memory(
         self, index: int, memory: Memory, offset: int, length: int, dimensions: Dimensions = None
@@ -166,7 +168,9 @@ class Arguments:
         offset, length, dimensions = _place_in(memory, offset, length, dimensions, f"output {index}")
         if isinstance(memory, DeviceMemory):
             role = Role(owner=self._owner, index=index, is_output=True)
-            self._outputs[index] = _Bound(memory.argument(role, operand, offset, length, dimensions), memory)
+            self._outputs[index] = _BoundArgument(
+                memory.argument(role, operand, offset, length, dimensions), memory
+            )
             return
         argument = Argument(pool=0, offset=offset, length=length, dimensions=dimensions)
         self._bind_output(index, operand, memory, argument)
@@ -195,9 +199,11 @@ class Arguments:
     def _bind_output(self, index: int, operand: Operand, memory: Memory, argument: Argument) -> None:
         argument = self._padded(operand, argument, f"output {index}")
         validate_argument(argument, operand, (memory,), f"output {index}", is_output=True)
-        self._outputs[index] = _Bound(argument, memory)
+        self._outputs[index] = _BoundArgument(argument, memory)
 
-    def _slot(self, slots: dict[int, _Bound], operands: list[Operand], index: int, what: str) -> Operand:
+    def _slot(
+        self, slots: dict[int, _BoundArgument], operands: list[Operand], index: int, what: str
+    ) -> Operand:
         """Returns the operand of an unbound input or output; raises BadData or BadState."""
         if not 0 <= integer(index, f"the index of the {what}") < len(operands):
             raise BadData(f"there is no {what} {index}; the model has {len(operands)}")
@@ -220,10 +226,10 @@ class Arguments:
             missing = [str(position) for position in range(len(operands)) if position not in slots]
             if missing:
                 raise BadData(f"{what} {', '.join(missing)} is not bound")
-        self._require_outputs_apart()
+        self._require_disjoint_outputs()
         pools: dict[int, tuple[int, Memory]] = {}
 
-        def placed(bound: _Bound) -> Argument:
+        def placed(bound: _BoundArgument) -> Argument:
             if bound.memory is None:
                 return bound.argument
             pool, _ = pools.setdefault(id(bound.memory), (len(pools), bound.memory))
@@ -235,7 +241,7 @@ class Arguments:
             pools=tuple(memory for _, memory in pools.values()),
         )
 
-    def _require_outputs_apart(self) -> None:
+    def _require_disjoint_outputs(self) -> None:
         places = sorted(
             (*place, what == "output", f"{what} {index}")
             for what, slots in (("input", self._inputs), ("output", self._outputs))
@@ -249,10 +255,10 @@ class Arguments:
             if end > reached:
                 reached, reached_output, reached_by = end, is_output, what
 
-    def take_grown_strings(self) -> None:
+    def rebind_string_outputs(self) -> None:
         """Binds the current memory of the string outputs, after it has grown."""
         for index, output in self._string_outputs.items():
-            self._outputs[index] = _Bound(Argument(pool=0, length=output.memory.size), output.memory)
+            self._outputs[index] = _BoundArgument(Argument(pool=0, length=output.memory.size), output.memory)
 
     def require_specified_outputs(self) -> None:
         """Raises BadData unless the shape of every output is known before it is computed."""
@@ -266,7 +272,7 @@ class Arguments:
                 )
 
 
-def _place(bound: _Bound) -> tuple[int, int] | None:
+def _place(bound: _BoundArgument) -> tuple[int, int] | None:
     """Returns the start and end address of an argument's bytes.
 
     None if they are not in this process.

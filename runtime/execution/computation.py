@@ -20,7 +20,7 @@ from neurald.hal.errors import (
 from neurald.hal.model.types import Request
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.validation.request_rules import merge_dimensions
-from neurald.runtime.execution.arguments import Arguments
+from neurald.runtime.execution.arguments import ExecutionArguments
 from neurald.runtime.execution.burst import Burst
 from neurald.runtime.execution.compiled_model import CompiledModel
 from neurald.runtime.execution.device_memory import (
@@ -43,7 +43,7 @@ class Computation:
         arguments: all of them bound.
     """
 
-    def __init__(self, compilation: CompiledModel, arguments: Arguments) -> None:
+    def __init__(self, compilation: CompiledModel, arguments: ExecutionArguments) -> None:
         self._compilation = compilation
         self._arguments = arguments
         self._request = arguments.request()
@@ -86,7 +86,7 @@ class Computation:
             return result
         strings = self._arguments.string_outputs
         while grow_outputs(result, strings):
-            self._arguments.take_grown_strings()
+            self._arguments.rebind_string_outputs()
             self._request = self._arguments.request()
             result = self._run_once(options, burst)
         if result.is_sufficient:

@@ -35,7 +35,7 @@ from neurald.hal.model.types import Dimensions, Duration
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.deadline import deadline_in
-from neurald.runtime.execution.arguments import Arguments
+from neurald.runtime.execution.arguments import ExecutionArguments
 from neurald.runtime.execution.burst import Burst
 from neurald.runtime.execution.compiled_model import CompiledModel, require_compiled
 from neurald.runtime.execution.computation import Computation, insufficient
@@ -45,7 +45,7 @@ from neurald.runtime.execution.fenced import FencedResult, start_fenced
 _Limit = TypeVar("_Limit", Cancellation, ExecuteOptions)
 
 
-class _State(Enum):
+class _ExecutionState(Enum):
     PREPARATION = auto()
     COMPUTATION = auto()
     COMPLETED = auto()
@@ -66,7 +66,7 @@ class Execution:
     def __init__(self, compilation: CompiledModel, *, reusable: bool = False) -> None:
         require_compiled(compilation)
         self._compilation = compilation
-        self._arguments = Arguments(compilation.model, compilation)
+        self._arguments = ExecutionArguments(compilation.model, compilation)
         self._computation: Computation | None = None
         self._fast_path: Callable[[Cancellation], None] | None = None
         self._burst_fast_path: tuple[Burst, Callable[[ExecuteOptions], None]] | None = None
@@ -77,7 +77,7 @@ class Execution:
         self._attributes: tuple[AttributeValue, ...] = ()
         self._timeout_s: float | None = None
         self._loop_timeout_s = LOOP_TIMEOUT_DEFAULT_S
-        self._state = _State.PREPARATION
+        self._state = _ExecutionState.PREPARATION
         self._lock = forkable_lock()
         self._result: ExecutionResult | None = None
         self._after_fences: Timing | None = None
@@ -103,7 +103,7 @@ class Execution:
     def set_input(
         self, index: int, array: "np.ndarray[Any, Any] | None", dimensions: Dimensions = None
     ) -> None:
-        """Binds an array as an input; None omits an optional one. See `Arguments.set_input`.
+        """Binds an array as an input; None omits an optional one. See `ExecutionArguments.set_input`.
 
         Raises:
             BadData: there is no such input, or the array is not C-contiguous or has another type or
@@ -115,7 +115,7 @@ class Execution:
             self._arguments.set_input(index, array, dimensions)
 
     def set_output(self, index: int, array: "np.ndarray[Any, Any]", dimensions: Dimensions = None) -> None:
-        """Binds an array as an output, which is written in place. See `Arguments.set_output`.
+        """Binds an array as an output, which is written in place. See `ExecutionArguments.set_output`.
 
         Raises:
             BadData: there is no such output, or the array is read-only, not C-contiguous, or of
@@ -130,7 +130,7 @@ class Execution:
     def set_input_from_memory(
         self, index: int, memory: Memory, offset: int, length: int, dimensions: Dimensions = None
     ) -> None:
-        """Binds `length` bytes of `memory` at `offset` as an input. See `Arguments.set_input_from_memory`.
+        """Binds `length` bytes of `memory` at `offset` as an input. See `ExecutionArguments.set_input_from_memory`.
 
         Raises:
             BadData: there is no such input, the range is outside the memory, or its length is not
@@ -253,10 +253,10 @@ class Execution:
         """
         with self._lock:
             fast_path = self._fast_path
-            if fast_path is None or self._state is not _State.COMPLETED:
+            if fast_path is None or self._state is not _ExecutionState.COMPLETED:
                 return False
             cancellation = self._cancellation or self._next_cancellation()
-            self._state = _State.COMPUTATION
+            self._state = _ExecutionState.COMPUTATION
         return self._succeeded(fast_path, cancellation)
 
     def _succeeded(self, fast_path: Callable[[_Limit], None], limit: _Limit) -> bool:
@@ -274,17 +274,17 @@ class Execution:
             self._complete(None)
             raise
         # The result is that of the previous computation.
-        self._state = _State.COMPLETED
+        self._state = _ExecutionState.COMPLETED
         return True
 
     def _ran_burst_fast_path(self, burst: Burst) -> bool:
         """Like `_ran_fast_path`, through the burst of the last computation."""
         with self._lock:
             fast_path = self._burst_fast_path
-            if fast_path is None or fast_path[0] is not burst or self._state is not _State.COMPLETED:
+            if fast_path is None or fast_path[0] is not burst or self._state is not _ExecutionState.COMPLETED:
                 return False
             options = self._next_options()
-            self._state = _State.COMPUTATION
+            self._state = _ExecutionState.COMPUTATION
         return self._succeeded(fast_path[1], options)
 
     def _cache_fast_path(self, result: ExecutionResult, burst: Burst | None = None) -> None:
@@ -364,7 +364,7 @@ class Execution:
         Does nothing if the execution is not computing.
         """
         with self._lock:
-            if self._state is not _State.COMPUTATION:
+            if self._state is not _ExecutionState.COMPUTATION:
                 return
             # The next computation gets a new cancellation, so that a late signal cannot stop it.
             cancellation, self._cancellation = self._cancellation, None
@@ -373,16 +373,16 @@ class Execution:
 
     def _start(self, *, has_specified_outputs: bool = False) -> tuple[Computation, ExecuteOptions]:
         with self._lock:
-            if self._state is _State.COMPUTATION:
+            if self._state is _ExecutionState.COMPUTATION:
                 raise BadState("the execution is computing")
-            if self._state is _State.COMPLETED and not self._reusable:
+            if self._state is _ExecutionState.COMPLETED and not self._reusable:
                 raise BadState("the execution has computed, and it is not reusable")
             computation = self._computation or Computation(self._compilation, self._arguments)
             if has_specified_outputs:
                 self._arguments.require_specified_outputs()
             self._computation = computation
             options = self._next_options()
-            self._state = _State.COMPUTATION
+            self._state = _ExecutionState.COMPUTATION
             self._result = None
             return computation, options
 
@@ -426,7 +426,7 @@ class Execution:
             self._fast_path = self._burst_fast_path = None
             self._result = result
             self._after_fences = after_fences
-            self._state = _State.COMPLETED
+            self._state = _ExecutionState.COMPLETED
 
     def _complete_fenced(self, outcome: FencedResult | None) -> None:
         if outcome is None:
@@ -503,12 +503,12 @@ class Execution:
         return result
 
     def _completed(self) -> ExecutionResult:
-        if self._state is not _State.COMPLETED:
+        if self._state is not _ExecutionState.COMPLETED:
             raise BadState("the execution has not completed")
         if self._result is None:
             raise BadState("the execution failed")
         return self._result
 
     def _require_preparation(self) -> None:
-        if self._state is not _State.PREPARATION:
+        if self._state is not _ExecutionState.PREPARATION:
             raise BadState("the execution has started")

@@ -35,7 +35,7 @@ from neurald.hal.model.types import Model, Request
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.runtime.devices.discovery import cpu_device
-from neurald.runtime.devices.driver_faults import faults_of
+from neurald.runtime.devices.driver_faults import convert_driver_faults
 from neurald.runtime.execution.step_runner import checked_step_result
 from neurald.runtime.plan.plan import ExecutionStep
 from neurald.runtime.plan.preparer import Preparer
@@ -52,20 +52,20 @@ class RetryPolicy:
     """
 
     first_pause_s: float
-    longest_pause_s: float
+    max_pause_s: float
 
     def pause_s(self, failures: int) -> float:
         """Returns the pause after that many consecutive failures (at least 1), in seconds."""
-        return float(min(self.longest_pause_s, self.first_pause_s * 2.0 ** min(failures - 1, 30)))
+        return float(min(self.max_pause_s, self.first_pause_s * 2.0 ** min(failures - 1, 30)))
 
 
 #: A restarted daemon is back within a second, and testing for it costs one connection.
-UNREACHABLE = RetryPolicy(first_pause_s=0.05, longest_pause_s=2.0)
+UNREACHABLE_RETRY = RetryPolicy(first_pause_s=0.05, max_pause_s=2.0)
 #: A driver that dies repeatedly may do so because of this model, and each time takes the work of
 #: others with it.
-DEAD = RetryPolicy(first_pause_s=0.05, longest_pause_s=30.0)
+DEAD_RETRY = RetryPolicy(first_pause_s=0.05, max_pause_s=30.0)
 #: A device that fails in another way will most likely fail again.
-FAILING = RetryPolicy(first_pause_s=1.0, longest_pause_s=60.0)
+FAILING_RETRY = RetryPolicy(first_pause_s=1.0, max_pause_s=60.0)
 
 #: Number of requests whose last results are remembered as validated.
 _MAX_VALIDATED_RESULTS = 8
@@ -165,7 +165,7 @@ class RecoveringStep:
                     "%s failed, the CPU runs its step: %s", self._step.device.name, error.with_traceback(None)
                 )
             else:
-                self._worked()
+                self._record_success()
                 return result
         try:
             result = execute_on_host(self._cpu_model(), self._step.model.main, request, options)
@@ -185,7 +185,7 @@ class RecoveringStep:
         call: Callable[[PreparedModel], ExecutionResult] | None,
     ) -> ExecutionResult:
         """Executes on the device. A fault of an in-process driver counts as a failure."""
-        with faults_of(self._step.device.name):
+        with convert_driver_faults(self._step.device.name):
             return prepared.execute(request, options) if call is None else call(prepared)
 
     def _check(self, request: Request, result: ExecutionResult) -> None:
@@ -323,12 +323,12 @@ class RecoveringStep:
         self._reason = str(error)
         self._code = error.code
         if isinstance(error, Unreachable):
-            policy = UNREACHABLE
+            policy = UNREACHABLE_RETRY
         else:
-            policy = DEAD if isinstance(error, DeadObject) else FAILING
+            policy = DEAD_RETRY if isinstance(error, DeadObject) else FAILING_RETRY
         self._retry_at = time.monotonic() + policy.pause_s(self._failures)
 
-    def _worked(self) -> None:
+    def _record_success(self) -> None:
         if self._failures:
             with self._lock:
                 self._failures = 0

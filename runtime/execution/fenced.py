@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from neurald.hal.device import ExecuteOptions, ExecutionResult, FencedExecution, PreparedModel, Timing
 from neurald.hal.errors import Cancelled, Error, OpFailed, error_for
 from neurald.hal.sync.fence import Fence, wait_any
-from neurald.runtime.devices.driver_faults import checked, faults_of
+from neurald.runtime.devices.driver_faults import checked, convert_driver_faults
 from neurald.runtime.execution.compiled_model import CompiledModel
 from neurald.runtime.execution.computation import Computation, insufficient
 from neurald.runtime.execution.event import Event, start_thread
@@ -97,7 +97,7 @@ def start_fenced(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Launch:
+class _DeviceLaunch:
     """An execution that waits in a device."""
 
     computation: Computation
@@ -117,7 +117,7 @@ class _Launch:
             Error: a dependency failed, or the device did and no fallback is allowed.
         """
         try:
-            with faults_of(self.device):
+            with convert_driver_faults(self.device):
                 result = self.check(self.execution.result())
         except Error as error:
             if all(event.fence is not None and event.fence.is_signalled for event in dependencies):
@@ -133,7 +133,7 @@ class _Launch:
         if any(event.was_redone for event in dependencies):
             return None
         self.computation.require_shapes(result)
-        with faults_of(self.device):
+        with convert_driver_faults(self.device):
             after = checked(self.execution.timing_after_fences, Timing, self.device, "timing_after_fences")
         if options.measure:
             result = replace(result, step_durations=(fenced_duration(self.device, after),))
@@ -146,7 +146,7 @@ def _launch(
     dependencies: Sequence[Event],
     options: ExecuteOptions,
     after_fences_s: float | None,
-) -> _Launch | None:
+) -> _DeviceLaunch | None:
     """Starts the execution in the plan's device; None if that is not possible."""
     body = compilation.plan.body
     fences = [event.fence for event in dependencies if event.fence is not None]
@@ -159,14 +159,14 @@ def _launch(
     request = computation.request
     has_limit = options.deadline_s is not None or after_fences_s is not None
     try:
-        with faults_of(body.step.device.name):
+        with convert_driver_faults(body.step.device.name):
             execution = prepared_model.execute_fenced(request, fences, options, after_fences_s)
             fence = checked(execution.fence, Fence, body.step.device.name, "execute_fenced().fence")
     except Error as error:
         if not step.failed(error, prepared_model, has_limit=has_limit):
             raise
         return None
-    return _Launch(
+    return _DeviceLaunch(
         computation=computation,
         planned=body.step,
         step=step,

@@ -15,15 +15,15 @@ from neurald.hal.model.numbering import operand_number, operation_numbers, posit
 from neurald.hal.model.types import Model, Operand, OperandType, Subgraph, byte_size
 from neurald.runtime.explain.records import (
     INTERPRETER_NAME,
+    BoundaryOperand,
     DeviceShare,
+    DeviceTransfer,
     OperationExplanation,
     Refusal,
     Rejection,
     StepExplanation,
-    Transfer,
-    Value,
 )
-from neurald.runtime.model.boundary import boundaries, waits_for, writers
+from neurald.runtime.model.boundary import boundaries, writer_by_operand, written_inputs
 from neurald.runtime.model.branches import MAIN, graph_of, referenced_graphs
 from neurald.runtime.partitioning.groups import StepGroup
 from neurald.runtime.partitioning.limits import step_groups
@@ -46,7 +46,7 @@ class Explanation:
     shares: tuple[DeviceShare, ...]
     operations: tuple[OperationExplanation, ...]
     steps: tuple[StepExplanation, ...]
-    transfers: tuple[Transfer, ...]
+    transfers: tuple[DeviceTransfer, ...]
     notes: tuple[str, ...] = ()
 
     @property
@@ -135,7 +135,7 @@ def _operations(
     found = []
     for number in sorted(result.placements):
         graph = graph_of(model, number)
-        written_by = writers(graph)
+        written_by = writer_by_operand(graph)
         numbers = operation_numbers(graph)
         for position in positions_by_number(graph).values():
             placement = result.placements[number][position]
@@ -153,7 +153,9 @@ def _operations(
                         Rejection(device=names[n], reason=reason)
                         for n, reason in sorted(placement.rejected.items())
                     ),
-                    after=tuple(sorted({numbers[written_by[index]] for index in waits_for(graph, position)})),
+                    after=tuple(
+                        sorted({numbers[written_by[index]] for index in written_inputs(graph, position)})
+                    ),
                     branches=referenced_graphs(graph, operation) if is_interpreted else (),
                 )
             )
@@ -181,9 +183,9 @@ def _steps(model: Model, names: Sequence[str], steps: Sequence[StepGroup]) -> tu
     return tuple(found[number] for number in range(len(steps)))
 
 
-def _value(graph: Subgraph, index: int) -> Value:
+def _value(graph: Subgraph, index: int) -> BoundaryOperand:
     operand = graph.operands[index]
-    return Value(
+    return BoundaryOperand(
         operand=operand_number(graph.operands, index),
         name=operand.name,
         type=operand.type.name,
@@ -199,23 +201,23 @@ def _size(operand: Operand) -> int | None:
 
 def _transfers(
     model: Model, candidates: Sequence[Candidate], result: PartitionResult
-) -> tuple[Transfer, ...]:
+) -> tuple[DeviceTransfer, ...]:
     cpu = next((candidate.name for candidate in candidates if candidate.is_cpu), INTERPRETER_NAME)
 
     def where(device: int) -> str:
         return cpu if device == INTERPRETER else candidates[device].name
 
-    found: dict[tuple[int, int, str], Transfer] = {}
+    found: dict[tuple[int, int, str], DeviceTransfer] = {}
     for number in sorted(result.placements):
         graph = graph_of(model, number)
         placed = result.placements[number]
-        written_by = writers(graph)
+        written_by = writer_by_operand(graph)
         for position, placement in enumerate(placed):
             target = where(placement.device)
-            for index in sorted(waits_for(graph, position)):
+            for index in sorted(written_inputs(graph, position)):
                 source = where(placed[written_by[index]].device)
                 if source != target:
                     value = _value(graph, index)
-                    transfer = Transfer(graph=number, source=source, target=target, value=value)
+                    transfer = DeviceTransfer(graph=number, source=source, target=target, value=value)
                     found.setdefault((number, index, target), transfer)
     return tuple(found.values())

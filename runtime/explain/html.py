@@ -7,15 +7,15 @@ import html
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-from neurald.runtime.explain.graph_layout import layered
+from neurald.runtime.explain.graph_layout import layered_positions
 from neurald.runtime.explain.records import (
     INTERPRETER_NAME,
+    BoundaryOperand,
     DeviceShare,
+    DeviceTransfer,
     OperationExplanation,
     Refusal,
     StepExplanation,
-    Transfer,
-    Value,
 )
 from neurald.runtime.model.branches import MAIN
 
@@ -27,7 +27,7 @@ _NODE_WIDTH, _NODE_HEIGHT = 188, 34
 _COLUMN, _LAYER, _MARGIN = 204, 62, 12
 
 #: Number of characters that fit into a node.
-_LABEL_LENGTH = 27
+_MAX_LABEL_LENGTH = 27
 
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
@@ -78,7 +78,7 @@ class Explained(Protocol):
         ...
 
     @property
-    def transfers(self) -> Sequence[Transfer]:
+    def transfers(self) -> Sequence[DeviceTransfer]:
         """The transfers between devices."""
         ...
 
@@ -155,7 +155,7 @@ def _notes(notes: Sequence[str]) -> str:
 
 def _drawing(operations: Sequence[OperationExplanation], colours: Mapping[str, str]) -> str:
     """Draws one graph: a node per operation, an edge per dependency, red between devices."""
-    spots = layered([operation.after for operation in operations])
+    spots = layered_positions([operation.after for operation in operations])
     corners = [(_MARGIN + round(s.column * _COLUMN), _MARGIN + s.layer * _LAYER) for s in spots]
     width = max(x for x, _ in corners) + _NODE_WIDTH + _MARGIN
     height = max(y for _, y in corners) + _NODE_HEIGHT + _MARGIN
@@ -176,13 +176,13 @@ def _drawing(operations: Sequence[OperationExplanation], colours: Mapping[str, s
 
 def _node(operation: OperationExplanation, x: int, y: int, colour: str) -> str:
     label = f"{operation.operation} {operation.type}"
-    if len(label) > _LABEL_LENGTH:
-        label = label[: _LABEL_LENGTH - 1] + "…"
+    if len(label) > _MAX_LABEL_LENGTH:
+        label = label[: _MAX_LABEL_LENGTH - 1] + "…"
     if operation.branches:
         where = "interpreted: graphs " + ", ".join(map(str, operation.branches))
     else:
         where = f"{operation.device}, step {', '.join(map(str, operation.steps))}"
-        where = where if len(where) <= _LABEL_LENGTH else where[: _LABEL_LENGTH - 1] + "…"
+        where = where if len(where) <= _MAX_LABEL_LENGTH else where[: _MAX_LABEL_LENGTH - 1] + "…"
     tip = [f"{operation.label} -> {operation.device}: {operation.reason}"]
     tip += (f"not on {rejection.device}: {rejection.reason}" for rejection in operation.rejected)
     style = ' class="interpreted"' if operation.branches else ""
@@ -209,11 +209,11 @@ def _steps(explanation: Explained) -> str:
     return "<h2>Steps</h2>\n" + _table(columns, rows, ("step", "operations"))
 
 
-def _values(values: Sequence[Value]) -> str:
+def _values(values: Sequence[BoundaryOperand]) -> str:
     return "<br>".join(map(_value, values))
 
 
-def _value(value: Value) -> str:
+def _value(value: BoundaryOperand) -> str:
     shape = "rank unknown" if value.dimensions is None else f"{list(value.dimensions)}"
     size = "size unknown" if value.bytes is None else f"{value.bytes:,} bytes"
     name = f" {value.name!r}" if value.name else ""

@@ -51,7 +51,7 @@ class OperationExplanation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Value:
+class BoundaryOperand:
     """An operand at the boundary of a step.
 
     `bytes` is None if its size is unknown before the step runs.
@@ -75,18 +75,18 @@ class StepExplanation:
     graph: int
     device: str
     operations: tuple[int, ...]
-    inputs: tuple[Value, ...]
-    outputs: tuple[Value, ...]
+    inputs: tuple[BoundaryOperand, ...]
+    outputs: tuple[BoundaryOperand, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Transfer:
+class DeviceTransfer:
     """A value that one device writes and another reads, once for each reading device."""
 
     graph: int
     source: str
     target: str
-    value: Value
+    value: BoundaryOperand
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

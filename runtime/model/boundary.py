@@ -26,12 +26,12 @@ class Boundary:
     outputs: tuple[int, ...]
 
 
-def writers(graph: Subgraph) -> dict[int, int]:
+def writer_by_operand(graph: Subgraph) -> dict[int, int]:
     """Returns the operation that writes each operand."""
     return {index: position for position, o in enumerate(graph.operations) for index in o.outputs}
 
 
-def readers(graph: Subgraph) -> dict[int, list[int]]:
+def readers_by_operand(graph: Subgraph) -> dict[int, list[int]]:
     """Returns the operations that read each operand, each once."""
     found: dict[int, list[int]] = {}
     for position, operation in enumerate(graph.operations):
@@ -42,7 +42,7 @@ def readers(graph: Subgraph) -> dict[int, list[int]]:
 
 def boundaries(graph: Subgraph, steps: Iterable[Sequence[int]]) -> list[Boundary]:
     """Returns the boundary of each step, given the operations of each. Takes linear time."""
-    read_by = readers(graph)
+    read_by = readers_by_operand(graph)
     return [_boundary(graph, frozenset(operations), read_by) for operations in steps]
 
 
@@ -72,7 +72,7 @@ def _boundary(graph: Subgraph, operations: frozenset[int], read_by: dict[int, li
     )
 
 
-def waits_for(graph: Subgraph, operation: int) -> set[int]:
+def written_inputs(graph: Subgraph, operation: int) -> set[int]:
     """Returns the operands that must be written before an operation can run."""
     inputs = graph.operations[operation].inputs
     return {index for index in inputs if graph.operands[index].lifetime in _WRITTEN}

@@ -16,7 +16,7 @@ MAIN = 0
 #: Limit for the operations of interpreted control flow with every branch expanded: a plan holds the
 #: steps of a graph once for each operation that refers to it. `neurald.hal.validation.model_rules`
 #: limits the nesting depth.
-MAXIMUM_UNROLLED = 100_000
+MAX_UNROLLED_OPERATIONS = 100_000
 
 _INTERPRETABLE = (OperationType.IF, OperationType.WHILE)
 
@@ -45,7 +45,7 @@ class Nesting:
     Attributes:
         order: numbers of all graphs; a graph follows those that it refers to.
         unrolled: by graph number, how many operations it has with all inner graphs expanded;
-            saturates above `MAXIMUM_UNROLLED`, since each level may double it.
+            saturates above `MAX_UNROLLED_OPERATIONS`, since each level may double it.
     """
 
     def __init__(self, model: Model) -> None:
@@ -58,7 +58,7 @@ class Nesting:
         self.unrolled: dict[int, int] = {}
         for number in self.order:
             count = len(graph_of(model, number).operations) + sum(self.unrolled[n] for n in inner[number])
-            self.unrolled[number] = min(count, MAXIMUM_UNROLLED + 1)
+            self.unrolled[number] = min(count, MAX_UNROLLED_OPERATIONS + 1)
 
     def placed_graphs(self) -> tuple[int, ...]:
         """Returns the graphs to place operations of: the main graph and interpretable branches."""
@@ -76,9 +76,9 @@ class Nesting:
 
     def is_interpretable(self, number: int, operation: Operation) -> bool:
         """Returns True if an operation is control flow that the runtime can interpret."""
-        return is_control_flow(operation) and not self.why_not_interpreted(number, operation)
+        return is_control_flow(operation) and not self.reason_not_interpretable(number, operation)
 
-    def why_not_interpreted(self, number: int, operation: Operation) -> str:
+    def reason_not_interpretable(self, number: int, operation: Operation) -> str:
         """Returns why the runtime cannot interpret an IF or WHILE of a graph; empty if it can."""
         graph = graph_of(self._model, number)
         branches = referenced_graphs(graph, operation)
@@ -90,8 +90,8 @@ class Nesting:
             found = _of_unknown_size(inner, (*inner.inputs, *inner.outputs))
             if found is not None:
                 return f"{operand_name(inner.operands, found)} of graph {branch} has an unknown size"
-        if sum(self.unrolled[branch] for branch in branches) > MAXIMUM_UNROLLED:
-            return f"its branches have more than {MAXIMUM_UNROLLED} operations"
+        if sum(self.unrolled[branch] for branch in branches) > MAX_UNROLLED_OPERATIONS:
+            return f"its branches have more than {MAX_UNROLLED_OPERATIONS} operations"
         return ""
 
 

@@ -6,16 +6,16 @@ from neurald.hal.errors import BadData
 from neurald.hal.model.types import Model
 from neurald.runtime.partitioning.groups import Group, StepGroup, branch_groups
 from neurald.runtime.partitioning.options import Partitioning
-from neurald.runtime.partitioning.placement import INTERPRETER, Candidate, Place, Placement, describe
+from neurald.runtime.partitioning.placement import INTERPRETER, Candidate, OperationId, Placement, describe
 
 Placements = Mapping[int, tuple[Placement, ...]]
 
 #: Places and groups the operations of a model. The argument maps operations that the CPU device
 #: must run, if it can, to the reason.
-Split = Callable[[Mapping[Place, str]], tuple[Placements, tuple[Group, ...]]]
+Split = Callable[[Mapping[OperationId, str]], tuple[Placements, tuple[Group, ...]]]
 
 #: Returns True if the CPU device can run an operation.
-CanFallBack = Callable[[Place], bool]
+CanFallBack = Callable[[OperationId], bool]
 
 
 def step_groups(groups: Sequence[Group]) -> list[StepGroup]:
@@ -47,7 +47,7 @@ def split_within_limits(
             operation.
     """
     has_cpu = any(candidate.is_cpu for candidate in candidates)
-    demoted: dict[Place, str] = {}
+    demoted: dict[OperationId, str] = {}
     while True:
         placements, groups = split(demoted)
         steps = [step for step in dict.fromkeys(step_groups(groups)) if not candidates[step.device].is_cpu]

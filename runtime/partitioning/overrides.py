@@ -19,7 +19,7 @@ from neurald.hal.model.numbering import positions_by_number
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Model
 from neurald.runtime.model.branches import MAIN, Nesting, graph_of, referenced_graphs
-from neurald.runtime.partitioning.placement import Candidate, Place, describe
+from neurald.runtime.partitioning.placement import Candidate, OperationId, describe
 
 
 class OverrideKind(Enum):
@@ -150,7 +150,7 @@ def _override(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Overridden:
+class AppliedOverrides:
     """Candidates after applying rules.
 
     Attributes:
@@ -160,12 +160,12 @@ class Overridden:
     """
 
     candidates: tuple[Candidate, ...]
-    preferred: Mapping[Place, tuple[int, str]]
+    preferred: Mapping[OperationId, tuple[int, str]]
 
 
 def apply_overrides(
     model: Model, candidates: Sequence[Candidate], overrides: Sequence[Override], *, interpret: bool = True
-) -> Overridden:
+) -> AppliedOverrides:
     """Applies rules to candidates.
 
     Args:
@@ -179,15 +179,15 @@ def apply_overrides(
             problems.
     """
     if not overrides:
-        return Overridden(candidates=tuple(candidates), preferred={})
+        return AppliedOverrides(candidates=tuple(candidates), preferred={})
     rules = _Rules(model, candidates, overrides)
     excluded = rules.excluded()
-    _exclude_what_refers(model, candidates, excluded, interpret=interpret)
+    _exclude_enclosing_control_flow(model, candidates, excluded, interpret=interpret)
     changed = tuple(replace(c, excluded=places) for c, places in zip(candidates, excluded, strict=True))
     rules.check_pins(changed, interpret=interpret)
     preferred = {place: (device, str(rule)) for place, (device, rule) in rules.preferred.items()}
     preferred |= {place: (device, str(rule)) for place, (device, rule) in rules.pinned.items()}
-    return Overridden(candidates=changed, preferred=preferred)
+    return AppliedOverrides(candidates=changed, preferred=preferred)
 
 
 class _Rules:
@@ -201,9 +201,9 @@ class _Rules:
         self._model = model
         self._names = [candidate.name for candidate in candidates]
         self._problems: list[str] = []
-        self.pinned: dict[Place, tuple[int, Override]] = {}
-        self.preferred: dict[Place, tuple[int, Override]] = {}
-        self._forbidden: dict[Place, dict[int, Override]] = {}
+        self.pinned: dict[OperationId, tuple[int, Override]] = {}
+        self.preferred: dict[OperationId, tuple[int, Override]] = {}
+        self._forbidden: dict[OperationId, dict[int, Override]] = {}
         for rule in overrides:
             self._add(rule)
         for place, (device, rule) in self.pinned.items():
@@ -211,9 +211,9 @@ class _Rules:
                 self._conflict(place, rule, self._forbidden[place][device])
         self._raise_problems()
 
-    def excluded(self) -> list[dict[Place, str]]:
+    def excluded(self) -> list[dict[OperationId, str]]:
         """Returns for each candidate the operations that rules exclude, and why."""
-        found: list[dict[Place, str]] = [{} for _ in self._names]
+        found: list[dict[OperationId, str]] = [{} for _ in self._names]
         for place, rules in self._forbidden.items():
             for device, rule in rules.items():
                 found[device][place] = f"forbidden ({rule})"
@@ -253,7 +253,7 @@ class _Rules:
             if known[0] != device:
                 self._conflict(place, known[1], rule)
 
-    def _selected(self, rule: Override) -> Iterator[Place]:
+    def _selected(self, rule: Override) -> Iterator[OperationId]:
         main = self._model.main
         positions = positions_by_number(main)
         for number in rule.operations:
@@ -276,7 +276,7 @@ class _Rules:
         if rule.output and not found:
             self._problems.append(f"{rule}: no operation writes an operand of that name")
 
-    def _conflict(self, place: Place, first: Override, second: Override) -> None:
+    def _conflict(self, place: OperationId, first: Override, second: Override) -> None:
         self._problems.append(f"{describe(self._model, place)}: {first}, and {second}")
 
     def _raise_problems(self) -> None:
@@ -284,8 +284,12 @@ class _Rules:
             raise BadData(f"overrides cannot be kept: {'; '.join(dict.fromkeys(self._problems))}")
 
 
-def _exclude_what_refers(
-    model: Model, candidates: Sequence[Candidate], excluded: Sequence[dict[Place, str]], *, interpret: bool
+def _exclude_enclosing_control_flow(
+    model: Model,
+    candidates: Sequence[Candidate],
+    excluded: Sequence[dict[OperationId, str]],
+    *,
+    interpret: bool,
 ) -> None:
     """Excludes control flow from a device that may not run some operation inside of it."""
     nesting = Nesting(model)

@@ -14,14 +14,14 @@ from neurald.runtime.partitioning.options import ANDROID, TENGINE, Partitioning,
 from neurald.runtime.partitioning.overrides import apply_overrides
 from neurald.runtime.partitioning.placement import (
     Candidate,
-    Place,
+    OperationId,
     Placement,
-    Wishes,
+    PlacementConstraints,
     find_best_device_for_each_operation,
     no_device_error,
     unsupported_reasons,
 )
-from neurald.runtime.partitioning.policy_tengine import group_neighbours, place_by_cuts
+from neurald.runtime.partitioning.policy_tengine import group_consecutive_operations, place_operations
 
 _OFF = "partitioning is off"
 
@@ -36,7 +36,7 @@ class Policy:
         interprets: whether control flow on the CPU device may be interpreted.
     """
 
-    place: Callable[[Model, Sequence[Candidate], Preference, Wishes], Placements]
+    place: Callable[[Model, Sequence[Candidate], Preference, PlacementConstraints], Placements]
     group: Callable[[Model, Placements], tuple[Group, ...]]
     interprets: bool
 
@@ -47,7 +47,7 @@ POLICIES: Mapping[str, Policy] = {
         group=group_into_steps,
         interprets=True,
     ),
-    TENGINE: Policy(place=place_by_cuts, group=group_neighbours, interprets=False),
+    TENGINE: Policy(place=place_operations, group=group_consecutive_operations, interprets=False),
 }
 
 
@@ -103,12 +103,12 @@ def partition(
     nesting = Nesting(model)
     cpu = next((n for n, candidate in enumerate(candidates) if candidate.is_cpu), None)
 
-    def split(demoted: Mapping[Place, str]) -> tuple[Placements, tuple[Group, ...]]:
-        wishes = Wishes(preferred=overridden.preferred, demoted=demoted)
-        placements = policy.place(model, candidates, preference, wishes)
+    def split(demoted: Mapping[OperationId, str]) -> tuple[Placements, tuple[Group, ...]]:
+        constraints = PlacementConstraints(preferred=overridden.preferred, demoted=demoted)
+        placements = policy.place(model, candidates, preference, constraints)
         return placements, policy.group(model, placements)
 
-    def can_fall_back(place: Place) -> bool:
+    def can_fall_back(place: OperationId) -> bool:
         if cpu is None:
             return False
         if policy.interprets:
@@ -123,7 +123,7 @@ def partition(
 
 
 def _place_on_cpu(
-    model: Model, candidates: Sequence[Candidate], preference: Preference, wishes: Wishes
+    model: Model, candidates: Sequence[Candidate], preference: Preference, constraints: PlacementConstraints
 ) -> Placements:
     """Places everything on the CPU device; see `PartitioningMode.NONE`."""
     cpu = next((n for n, candidate in enumerate(candidates) if candidate.is_cpu), None)

@@ -23,7 +23,7 @@ from neurald.runtime.model.branches import MAIN, Nesting, graph_of, is_control_f
 INTERPRETER = -1
 
 #: An operation of any graph: graph number and position.
-Place = tuple[int, int]
+OperationId = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,9 +42,9 @@ class Candidate:
     verdicts: Mapping[int, Sequence[Verdict]]
     capabilities: Capabilities
     is_cpu: bool = False
-    excluded: Mapping[Place, str] = field(default_factory=lambda: MappingProxyType({}))
+    excluded: Mapping[OperationId, str] = field(default_factory=lambda: MappingProxyType({}))
 
-    def unsupported_reason(self, place: Place) -> str:
+    def unsupported_reason(self, place: OperationId) -> str:
         """Returns why it cannot run an operation; empty if it can."""
         if place in self.excluded:
             return self.excluded[place]
@@ -71,7 +71,7 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
+class PlacementConstraints:
     """Constraints on single operations besides verdicts and scores.
 
     Attributes:
@@ -79,15 +79,15 @@ class Wishes:
         demoted: operations that the CPU device must run, with the reason.
     """
 
-    preferred: Mapping[Place, tuple[int, str]] = field(default_factory=lambda: MappingProxyType({}))
-    demoted: Mapping[Place, str] = field(default_factory=lambda: MappingProxyType({}))
+    preferred: Mapping[OperationId, tuple[int, str]] = field(default_factory=lambda: MappingProxyType({}))
+    demoted: Mapping[OperationId, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
 def find_best_device_for_each_operation(
     model: Model,
     candidates: Sequence[Candidate],
     preference: Preference,
-    wishes: Wishes = Wishes(),
+    constraints: PlacementConstraints = PlacementConstraints(),
 ) -> Mapping[int, tuple[Placement, ...]]:
     """Places every operation of the main graph and of the graphs of interpreted control flow.
 
@@ -97,7 +97,7 @@ def find_best_device_for_each_operation(
     Raises:
         BadData: no device can run an operation; names the operation, the devices and their reasons.
     """
-    chooser = _Chooser(model, candidates, preference, wishes)
+    chooser = _DeviceChooser(model, candidates, preference, constraints)
     placements: dict[int, tuple[Placement, ...]] = {}
     pending = [MAIN]
     while pending:
@@ -112,14 +112,14 @@ def find_best_device_for_each_operation(
     return placements
 
 
-def describe(model: Model, place: Place) -> str:
+def describe(model: Model, place: OperationId) -> str:
     """Returns the name of an operation for messages."""
     number, position = place
     return operation_name(graph_of(model, number), position)
 
 
 def no_device_error(
-    model: Model, place: Place, candidates: Sequence[Candidate], reasons: Sequence[str]
+    model: Model, place: OperationId, candidates: Sequence[Candidate], reasons: Sequence[str]
 ) -> BadData:
     """Builds the error for an operation that no candidate can run."""
     listed = "; ".join(f"{c.name}: {reason}" for c, reason in zip(candidates, reasons, strict=True))
@@ -127,7 +127,7 @@ def no_device_error(
 
 
 def unsupported_reasons(
-    model: Model, nesting: Nesting, candidates: Sequence[Candidate], place: Place
+    model: Model, nesting: Nesting, candidates: Sequence[Candidate], place: OperationId
 ) -> tuple[str, ...]:
     """Returns for each candidate why it cannot run an operation by Android's rules.
 
@@ -137,7 +137,7 @@ def unsupported_reasons(
     operation = graph_of(model, number).operations[position]
     if not is_control_flow(operation):
         return tuple(candidate.unsupported_reason(place) for candidate in candidates)
-    obstacle = nesting.why_not_interpreted(number, operation)
+    obstacle = nesting.reason_not_interpretable(number, operation)
     if obstacle:
         only_cpu = f"{obstacle}, so only the CPU device may run it"
         return tuple(c.unsupported_reason(place) or ("" if c.is_cpu else only_cpu) for c in candidates)
@@ -145,7 +145,7 @@ def unsupported_reasons(
     return tuple(c.excluded.get(place, "") if c.is_cpu else c.unsupported_reason(place) for c in candidates)
 
 
-class Scores:
+class DeviceScores:
     """Scores of the operations of one model on one device.
 
     Scores of nested graphs are computed once.
@@ -194,17 +194,21 @@ class Scores:
         return performance.power_usage if self._low_power else performance.exec_time
 
 
-class _Chooser:
+class _DeviceChooser:
     def __init__(
-        self, model: Model, candidates: Sequence[Candidate], preference: Preference, wishes: Wishes
+        self,
+        model: Model,
+        candidates: Sequence[Candidate],
+        preference: Preference,
+        constraints: PlacementConstraints,
     ) -> None:
         self._model = model
         self._candidates = candidates
-        self._wishes = wishes
+        self._constraints = constraints
         self._nesting = Nesting(model)
-        self._scores = [Scores(model, self._nesting, c.capabilities, preference) for c in candidates]
+        self._scores = [DeviceScores(model, self._nesting, c.capabilities, preference) for c in candidates]
 
-    def place(self, place: Place) -> Placement:
+    def place(self, place: OperationId) -> Placement:
         number, position = place
         graph = graph_of(self._model, number)
         operation = graph.operations[position]
@@ -216,7 +220,7 @@ class _Chooser:
         scores = {n: self._scores[n].operation(graph, operation) for n in able}
         best = min(able, key=lambda n: (scores[n], not self._candidates[n].is_cpu, n))
         reason = self._score_reason(best, scores)
-        winner, wish = self._wish(place, able)
+        winner, wish = self._requested_device(place, able)
         if winner is not None:
             best, reason = winner, wish
         rejected = {
@@ -232,13 +236,13 @@ class _Chooser:
             )
         return Placement(device=best, reason=reason, rejected=rejected)
 
-    def _wish(self, place: Place, able: Sequence[int]) -> tuple[int | None, str]:
+    def _requested_device(self, place: OperationId, able: Sequence[int]) -> tuple[int | None, str]:
         """Returns the requested device, if it can run the operation, and the reason."""
-        if place in self._wishes.demoted:
+        if place in self._constraints.demoted:
             cpu = next((n for n in able if self._candidates[n].is_cpu), None)
-            return cpu, self._wishes.demoted[place]
-        if place in self._wishes.preferred:
-            device, rule = self._wishes.preferred[place]
+            return cpu, self._constraints.demoted[place]
+        if place in self._constraints.preferred:
+            device, rule = self._constraints.preferred[place]
             return (device if device in able else None), rule
         return None, ""
 

@@ -4,7 +4,7 @@ One device besides the CPU device, cut where it cannot run operations.
 
 The operations that the device cannot run are blocked. From last to first, the range from a blocked
 operation to the next one (or to the end) is examined: if too little work follows the blocked
-operation (fewer than `COMPLEXITY` operations, where a FULLY_CONNECTED counts as that many), the CPU
+operation (fewer than `MIN_COMPLEXITY` operations, where a FULLY_CONNECTED counts as that many), the CPU
 device runs the whole range, otherwise only the blocked operation. Everything before the first
 blocked operation goes to the device, however small it is. Neighbours on the same device form one
 step.
@@ -21,32 +21,40 @@ from collections.abc import Mapping, Sequence
 from neurald.hal.model.numbering import operation_number
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Model, Operation, Preference
-from neurald.runtime.model.boundary import boundaries, writers
+from neurald.runtime.model.boundary import boundaries, writer_by_operand
 from neurald.runtime.model.branches import MAIN, Nesting, graph_of
 from neurald.runtime.partitioning.groups import Group, StepGroup
-from neurald.runtime.partitioning.placement import Candidate, Placement, Scores, Wishes, no_device_error
+from neurald.runtime.partitioning.placement import (
+    Candidate,
+    DeviceScores,
+    Placement,
+    PlacementConstraints,
+    no_device_error,
+)
 
 _FULLY_CONNECTED = (OperationType.FULLY_CONNECTED, OperationType.TFLITE_FULLY_CONNECTED)
 
 #: A range with less work than this is not worth a transfer to the device.
-COMPLEXITY = 3
+MIN_COMPLEXITY = 3
 
 
-def place_by_cuts(
+def place_operations(
     model: Model,
     candidates: Sequence[Candidate],
     preference: Preference,
-    wishes: Wishes = Wishes(),  # noqa: B008 - immutable
+    constraints: PlacementConstraints = PlacementConstraints(),  # noqa: B008 - immutable
 ) -> Mapping[int, tuple[Placement, ...]]:
     """Places every operation of the main graph. Control flow is never interpreted.
 
     Raises:
         BadData: no device can run an operation; names the operation, the devices and their reasons.
     """
-    return {MAIN: _Cutter(model, candidates, preference, wishes).place()}
+    return {MAIN: _TengineChooser(model, candidates, preference, constraints).place()}
 
 
-def group_neighbours(model: Model, placements: Mapping[int, Sequence[Placement]]) -> tuple[Group, ...]:
+def group_consecutive_operations(
+    model: Model, placements: Mapping[int, Sequence[Placement]]
+) -> tuple[Group, ...]:
     """Groups neighbours on the same device into steps, in the order of the main graph."""
     runs: list[tuple[int, list[int]]] = []
     for position, placement in enumerate(placements[MAIN]):
@@ -59,7 +67,7 @@ def group_neighbours(model: Model, placements: Mapping[int, Sequence[Placement]]
     )
 
 
-def wait_counts(model: Model, steps: Sequence[StepGroup]) -> tuple[int, ...]:
+def awaited_operand_counts(model: Model, steps: Sequence[StepGroup]) -> tuple[int, ...]:
     """Returns for each step of a graph the number of its operands that other steps write.
 
     A step may start once that many of its operands have been written.
@@ -67,14 +75,14 @@ def wait_counts(model: Model, steps: Sequence[StepGroup]) -> tuple[int, ...]:
     if not steps:
         return ()
     graph = graph_of(model, steps[0].graph)
-    written = writers(graph).keys()
+    written = writer_by_operand(graph).keys()
     return tuple(
         sum(index in written for index in boundary.inputs)
         for boundary in boundaries(graph, [step.operations for step in steps])
     )
 
 
-def cut(operations: Sequence[Operation], blocked: Sequence[int]) -> list[range]:
+def ranges_for_cpu(operations: Sequence[Operation], blocked: Sequence[int]) -> list[range]:
     """Returns the ranges that the CPU device runs, last to first.
 
     Args:
@@ -84,26 +92,30 @@ def cut(operations: Sequence[Operation], blocked: Sequence[int]) -> list[range]:
     ranges = []
     end = len(operations)
     for position in reversed(blocked):
-        too_little = _complexity(operations[position + 1 : end]) < COMPLEXITY
+        too_little = _complexity(operations[position + 1 : end]) < MIN_COMPLEXITY
         ranges.append(range(position, end if too_little else position + 1))
         end = position
     return ranges
 
 
 def _complexity(operations: Sequence[Operation]) -> int:
-    return sum(COMPLEXITY if operation.type in _FULLY_CONNECTED else 1 for operation in operations)
+    return sum(MIN_COMPLEXITY if operation.type in _FULLY_CONNECTED else 1 for operation in operations)
 
 
-class _Cutter:
+class _TengineChooser:
     def __init__(
-        self, model: Model, candidates: Sequence[Candidate], preference: Preference, wishes: Wishes
+        self,
+        model: Model,
+        candidates: Sequence[Candidate],
+        preference: Preference,
+        constraints: PlacementConstraints,
     ) -> None:
         nesting = Nesting(model)
         self._model = model
         self._candidates = candidates
-        self._wishes = wishes
+        self._constraints = constraints
         self._operations = model.main.operations
-        self._scores = [Scores(model, nesting, c.capabilities, preference) for c in candidates]
+        self._scores = [DeviceScores(model, nesting, c.capabilities, preference) for c in candidates]
         #: By candidate, why it cannot run each operation.
         self._unsupported_reasons = [
             [candidate.unsupported_reason((MAIN, n)) for n in range(len(self._operations))]
@@ -123,21 +135,21 @@ class _Cutter:
         """Moves operations to the CPU device that the device could run, too."""
         can_fall_back = [not reason for reason in self._unsupported_reasons[cpu]]
         blocked = [position for position, (device, _) in enumerate(chosen) if device != self._device]
-        for covered in cut(self._operations, blocked):
+        for covered in ranges_for_cpu(self._operations, blocked):
             reason = (
                 f"too little for {self._name} follows operation {operation_number(self._model.main, covered[0])}, which {self._name} does not run: "
-                f"fewer than {COMPLEXITY} operations"
+                f"fewer than {MIN_COMPLEXITY} operations"
             )
             for position in covered[1:]:
-                if can_fall_back[position] and self._wish(position)[0] is None:
+                if can_fall_back[position] and self._requested_device(position)[0] is None:
                     chosen[position] = (cpu, reason)
-        for (_, position), reason in self._wishes.demoted.items():
+        for (_, position), reason in self._constraints.demoted.items():
             if can_fall_back[position]:
                 chosen[position] = (cpu, reason)
 
     def _preferred_device(self, position: int) -> tuple[int, str]:
         """Returns the device of an operation considered alone, and the reason."""
-        wished, rule = self._wish(position)
+        wished, rule = self._requested_device(position)
         if wished is not None:
             return wished, rule
         if not self._unsupported_reasons[self._device][position]:
@@ -151,8 +163,8 @@ class _Cutter:
         best = min(able, key=lambda n: (n != self._cpu, self._scores[n].operation(graph, operation), n))
         return best, f"{self._name} cannot run it"
 
-    def _wish(self, position: int) -> tuple[int | None, str]:
-        wished, rule = self._wishes.preferred.get((MAIN, position), (None, ""))
+    def _requested_device(self, position: int) -> tuple[int | None, str]:
+        wished, rule = self._constraints.preferred.get((MAIN, position), (None, ""))
         return (
             (wished, rule)
             if wished is not None and not self._unsupported_reasons[wished][position]

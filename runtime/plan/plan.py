@@ -127,7 +127,7 @@ PlanStep: TypeAlias = ExecutionStep | IfStep | WhileStep | GotoStep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Constant:
+class ConstantBytes:
     """Bytes of a model constant that a plan passes to a step as an input."""
 
     memory: Memory
@@ -136,7 +136,7 @@ class Constant:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Value:
+class PlanValue:
     """An operand that steps of a plan exchange, or share with the client.
 
     Attributes:
@@ -155,7 +155,7 @@ class Value:
     dimensions: Dimensions
     client_input: int | None = None
     client_output: int | None = None
-    constant: Constant | None = None
+    constant: ConstantBytes | None = None
     is_omitted: bool = False
     is_bound: bool = False
 
@@ -206,7 +206,7 @@ class CompoundBody:
     """
 
     program: tuple[PlanStep, ...]
-    values: tuple[Value, ...]
+    values: tuple[PlanValue, ...]
     arena: MemoryPlan
     shares_memory: bool
     shared: frozenset[int] = frozenset()

@@ -18,14 +18,14 @@ from neurald.hal.device import Device
 from neurald.hal.errors import BadData, Error, UnexpectedNull, error_for
 from neurald.hal.model.numbering import operation_name, operation_numbers
 from neurald.hal.model.types import Model
-from neurald.runtime.devices.discovery import cpu_device, verdicts_as_run
+from neurald.runtime.devices.discovery import cpu_device, verdicts_in_execution_order
 from neurald.runtime.model.boundary import Boundary, boundaries
 from neurald.runtime.model.branches import graph_of
 from neurald.runtime.model.step_model import StepModel, step_model
 from neurald.runtime.partitioning.groups import Group, StepGroup
 from neurald.runtime.partitioning.limits import step_groups
 from neurald.runtime.plan.plan import CompoundBody, ExecutionPlan, ExecutionStep, SimpleBody
-from neurald.runtime.plan.preparer import PreparationReport, Prepared, Preparer
+from neurald.runtime.plan.preparer import PreparationReport, PreparedStep, Preparer
 from neurald.runtime.plan.program_builder import build_program
 from neurald.runtime.plan.report import CompilationReport
 from neurald.runtime.plan.shared_values import values_to_share
@@ -34,7 +34,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
+class PlanningResult:
     """A plan and its report."""
 
     plan: ExecutionPlan
@@ -48,7 +48,7 @@ def make_plan(
     preparer: Preparer,
     *,
     may_fall_back: bool,
-) -> Planned:
+) -> PlanningResult:
     """Prepares every group's step on its device.
 
     Args:
@@ -72,7 +72,7 @@ def make_plan(
         was_that = len(groups) == 1 and isinstance(groups[0], StepGroup) and devices[groups[0].device] is cpu
         if not may_fall_back or was_that:
             raise
-        obstacle = _obstacle(cpu, model)
+        obstacle = _unsupported_reason(cpu, model)
         if obstacle:
             raise error_for(error.code, f"{error}; {cpu.name} cannot stand in: {obstacle}") from error
         reason = f"{planner.failing} could not prepare the model: {error}" if planner.failing else str(error)
@@ -81,12 +81,12 @@ def make_plan(
         return planner.simple_plan(cpu, fallback=reason)
 
 
-def _obstacle(device: Device, model: Model) -> str:
+def _unsupported_reason(device: Device, model: Model) -> str:
     """Returns why a device cannot run the whole model, by its first unsupported operation.
 
     Else "".
     """
-    for position, verdict in enumerate(verdicts_as_run(model, [device])[device.name]):
+    for position, verdict in enumerate(verdicts_in_execution_order(model, [device])[device.name]):
         if not verdict.ok:
             return f"{operation_name(model.main, position)}: {verdict.reason}"
     return ""
@@ -107,11 +107,11 @@ class _Planner:
         self._preparer = preparer
         self._leaves_out_unread = leaves_out_unread
         self._boundaries: dict[StepGroup, Boundary] = {}
-        self._made: dict[StepGroup, tuple[StepModel, Prepared]] = {}
+        self._made: dict[StepGroup, tuple[StepModel, PreparedStep]] = {}
         self._reports: list[PreparationReport] = []
         self.failing = ""
 
-    def plan(self, groups: Sequence[Group]) -> Planned:
+    def plan(self, groups: Sequence[Group]) -> PlanningResult:
         if len(groups) == 1 and isinstance(groups[0], StepGroup):
             everything = tuple(range(len(self._model.main.operations)))
             if groups[0].operations == everything:
@@ -129,7 +129,7 @@ class _Planner:
         )
         return self._planned(body)
 
-    def simple_plan(self, device: Device, fallback: str = "") -> Planned:
+    def simple_plan(self, device: Device, fallback: str = "") -> PlanningResult:
         """Plans a single step on one device: the application's own model, unchanged."""
         prepared = self._prepare(device, self._model)
         self._reports.append(prepared.report)
@@ -144,15 +144,15 @@ class _Planner:
         )
         return self._planned(SimpleBody(step=step), fallback)
 
-    def _prepare(self, device: Device, model: Model) -> Prepared:
+    def _prepare(self, device: Device, model: Model) -> PreparedStep:
         self.failing = device.name
         prepared = self._preparer.prepare(device, model)
         self.failing = ""
         return prepared
 
-    def _planned(self, body: SimpleBody | CompoundBody, fallback: str = "") -> Planned:
+    def _planned(self, body: SimpleBody | CompoundBody, fallback: str = "") -> PlanningResult:
         report = CompilationReport(steps=tuple(self._reports), fallback=fallback)
-        return Planned(plan=ExecutionPlan(self._model, body), report=report)
+        return PlanningResult(plan=ExecutionPlan(self._model, body), report=report)
 
     def _find_boundaries(self, groups: Sequence[Group]) -> None:
         by_graph: dict[int, dict[StepGroup, None]] = {}
@@ -188,7 +188,7 @@ class _Planner:
         self._made = {
             group: (part, outcome)
             for group, part, outcome in zip(wanted, parts, outcomes, strict=True)
-            if isinstance(outcome, Prepared)
+            if isinstance(outcome, PreparedStep)
         }
 
     def _make_step(self, group: StepGroup) -> ExecutionStep | None:

@@ -35,17 +35,17 @@ from neurald.hal.errors import (
 from neurald.hal.model.constants import seal_constants
 from neurald.hal.model.types import Model
 from neurald.hal.process.fork import forkable_lock
-from neurald.runtime.devices.driver_faults import checked, checked_executable, faults_of
+from neurald.runtime.devices.driver_faults import checked, checked_executable, convert_driver_faults
 
 logger = logging.getLogger(__name__)
 
 #: Maximum time to wait for another process that compiles the same model, in seconds.
-LOCK_WAIT_S = 120.0
+MAX_LOCK_WAIT_S = 120.0
 _NO_ARTIFACT = "the device gave no artifact"
 #: Reason of a miss if compilation is deferred, so that no lookup took place.
-COMPILED_LATER = "the shapes of its inputs are known to executions only; what is compiled for them is kept for each set of shapes"
+DEFERRED_COMPILATION = "the shapes of its inputs are known to executions only; what is compiled for them is kept for each set of shapes"
 #: Minimum share of the time until the deadline that is reserved for compiling.
-_COMPILE_SHARE = 0.5
+_MIN_COMPILE_SHARE = 0.5
 
 
 class CacheOutcome(Enum):
@@ -85,11 +85,11 @@ class PreparationReport:
     @property
     def is_later(self) -> bool:
         """True if compilation is deferred, because only executions have the shapes."""
-        return self.reason == COMPILED_LATER
+        return self.reason == DEFERRED_COMPILATION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
+class PreparedStep:
     """A prepared model and its report."""
 
     prepared_model: PreparedModel
@@ -123,7 +123,7 @@ class Preparer:
     """
 
     def __init__(
-        self, options: PrepareOptions, caching: Caching | None = None, *, lock_wait_s: float = LOCK_WAIT_S
+        self, options: PrepareOptions, caching: Caching | None = None, *, lock_wait_s: float = MAX_LOCK_WAIT_S
     ) -> None:
         self._options = options
         self._caching = caching
@@ -133,7 +133,7 @@ class Preparer:
         """Returns a preparer without deadline, for steps that are prepared again later."""
         return Preparer(replace(self._options, deadline_s=None), self._caching, lock_wait_s=self._lock_wait_s)
 
-    def prepare(self, device: Device, model: Model) -> Prepared:
+    def prepare(self, device: Device, model: Model) -> PreparedStep:
         """Has `device` prepare `model`.
 
         Raises:
@@ -149,7 +149,7 @@ class Preparer:
         if isinstance(preparation, str):
             prepared_model = _compiled(device, model, self._options)
             milliseconds = _since(started)
-            prepared = Prepared(
+            prepared = PreparedStep(
                 prepared_model=prepared_model,
                 report=PreparationReport(
                     device=device.name,
@@ -164,7 +164,9 @@ class Preparer:
         logger.debug("%s", prepared.report)
         return prepared
 
-    def prepare_all(self, wanted: Sequence[tuple[Device, Model]]) -> list[Prepared | BaseException | None]:
+    def prepare_all(
+        self, wanted: Sequence[tuple[Device, Model]]
+    ) -> list[PreparedStep | BaseException | None]:
         """Has devices prepare models; different daemons work concurrently.
 
         The models of one daemon, and those of this process, are prepared sequentially in order.
@@ -173,7 +175,7 @@ class Preparer:
         Returns:
             For each model the prepared model or the exception raised; None if it was not started.
         """
-        outcomes: list[Prepared | BaseException | None] = [None] * len(wanted)
+        outcomes: list[PreparedStep | BaseException | None] = [None] * len(wanted)
         has_failed = threading.Event()
 
         def run(numbers: Sequence[int]) -> None:
@@ -205,7 +207,7 @@ class Preparer:
 
     def _preparation(self, device: Device, model: Model) -> "_CachedPreparation | str":
         """Returns the preparation with a cache, or the reason for not using one."""
-        with faults_of(device.name):
+        with convert_driver_faults(device.name):
             needed = checked(device.cache_files_needed, CacheFilesNeeded, device.name, "cache_files_needed")
         if not needed:
             return "the device has nothing to cache"
@@ -220,7 +222,7 @@ class Preparer:
         except Error as error:
             _warn_once(f"nothing is cached: {error}")
             return str(error)
-        with faults_of(device.name):
+        with convert_driver_faults(device.name):
             checked(device.version, str, device.name, "version")
             parts = key_parts(sealed, device, self._options, token, known)
         if known is not None:
@@ -258,18 +260,18 @@ class _CachedPreparation:
         self._key = parts.key()
         self._options = replace(options, cache_key=self._key)
 
-    def run(self, started: float) -> Prepared:
+    def run(self, started: float) -> PreparedStep:
         """Returns the prepared model.
 
         `started` is when it was requested, by `time.perf_counter()`.
         """
         found = self._load(started)
-        if isinstance(found, Prepared):
+        if isinstance(found, PreparedStep):
             return found
         with self._lock():
             # The previous holder of the lock may have stored it.
             again = self._load(started)
-            if isinstance(again, Prepared):
+            if isinstance(again, PreparedStep):
                 return again
             return self._compile(started, found.reason or again.reason)
 
@@ -278,12 +280,12 @@ class _CachedPreparation:
         wait_s = self._lock_wait_s
         if self._options.deadline_s is not None:
             left_s = self._options.deadline_s - time.monotonic()
-            wait_s = min(wait_s, left_s * (1 - _COMPILE_SHARE))
+            wait_s = min(wait_s, left_s * (1 - _MIN_COMPILE_SHARE))
         # Compiles even without the lock, at worst twice.
         with self._cache.lock(self._key, wait_s):
             yield
 
-    def _load(self, started: float) -> Prepared | Miss:
+    def _load(self, started: float) -> PreparedStep | Miss:
         found = self._cache.load(self._key, self._device.cache_files_needed)
         if isinstance(found, Miss):
             return found
@@ -319,7 +321,7 @@ class _CachedPreparation:
             return "the model's file was written to meanwhile"
         return ""
 
-    def _compile(self, started: float, reason: str) -> Prepared:
+    def _compile(self, started: float, reason: str) -> PreparedStep:
         variants = self._variants()
         # This object cannot be passed to another process.
         options = self._options if self._device.is_remote else replace(self._options, variants=variants)
@@ -340,7 +342,7 @@ class _CachedPreparation:
         reason = reason or self._cache.why_missing(self._parts)
         failure = "" if kept is not None else self._why_not_kept() or self._store(prepared_model, compile_ms)
         if failure == _NO_ARTIFACT and not has_known_inputs(self._model):
-            reason = COMPILED_LATER
+            reason = DEFERRED_COMPILATION
         elif failure:
             reason = f"{reason}; not stored: {failure}"
         return self._prepared(
@@ -351,7 +353,7 @@ class _CachedPreparation:
             compile_ms=compile_ms,
             is_stored=not failure,
             key="" if kept is None else kept.key,
-            variants=None if reason != COMPILED_LATER or self._device.is_remote else variants,
+            variants=None if reason != DEFERRED_COMPILATION or self._device.is_remote else variants,
         )
 
     def _variants(self) -> CachedVariants:
@@ -393,7 +395,7 @@ class _CachedPreparation:
         is_stored: bool,
         key: str = "",
         variants: CachedVariants | None = None,
-    ) -> Prepared:
+    ) -> PreparedStep:
         report = PreparationReport(
             device=self._device.name,
             milliseconds=_since(started),
@@ -404,11 +406,11 @@ class _CachedPreparation:
             is_stored=is_stored,
             variants=variants,
         )
-        return Prepared(prepared_model=prepared_model, report=report)
+        return PreparedStep(prepared_model=prepared_model, report=report)
 
 
 def _compiled(device: Device, model: Model, options: PrepareOptions) -> PreparedModel:
-    with faults_of(device.name):
+    with convert_driver_faults(device.name):
         return _checked(device.prepare_model(model, options), device)
 
 

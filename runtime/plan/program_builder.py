@@ -15,12 +15,12 @@ from neurald.runtime.model.branches import MAIN, graph_of, referenced_graphs
 from neurald.runtime.partitioning.groups import Group, IfGroup, StepGroup, WhileGroup
 from neurald.runtime.plan.arena import plan_arena
 from neurald.runtime.plan.plan import (
-    Constant,
+    ConstantBytes,
     ExecutionStep,
     GotoStep,
     IfStep,
     PlanStep,
-    Value,
+    PlanValue,
     WhileStep,
 )
 
@@ -29,24 +29,24 @@ MakeStep: TypeAlias = Callable[[StepGroup], ExecutionStep | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
+class PlanProgram:
     """See `neurald.runtime.plan.plan.CompoundBody`."""
 
     steps: tuple[PlanStep, ...]
-    values: tuple[Value, ...]
+    values: tuple[PlanValue, ...]
     arena: MemoryPlan
 
 
-def build_program(model: Model, groups: Sequence[Group], make_step: MakeStep) -> Program:
+def build_program(model: Model, groups: Sequence[Group], make_step: MakeStep) -> PlanProgram:
     """Lays out the groups of the main graph and of all nested branches, one after another."""
-    builder = _Builder(model, make_step)
-    builder.lay_out(groups, _Scope(builder.number_client_values()))
-    return Program(
+    builder = _ProgramBuilder(model, make_step)
+    builder.lay_out(groups, _GraphScope(builder.number_client_values()))
+    return PlanProgram(
         steps=tuple(builder.program), values=tuple(builder.values), arena=plan_arena(builder.lifespans())
     )
 
 
-class _Scope:
+class _GraphScope:
     """One use of a graph by the program, with the known values of its operands.
 
     Args:
@@ -59,12 +59,12 @@ class _Scope:
         self.loops = loops
 
 
-class _Builder:
+class _ProgramBuilder:
     def __init__(self, model: Model, make_step: MakeStep) -> None:
         self._model = model
         self._make_step = make_step
         self.program: list[PlanStep] = []
-        self.values: list[Value] = []
+        self.values: list[PlanValue] = []
         self._homes: list[tuple[int, ...]] = []
         self._uses: list[list[tuple[int, tuple[int, ...]]]] = []
         self._ends: dict[int, int] = {}
@@ -81,7 +81,7 @@ class _Builder:
             numbers[index] = self._add(replace(value, client_output=position), ())
         return numbers
 
-    def lay_out(self, groups: Sequence[Group], scope: _Scope) -> None:
+    def lay_out(self, groups: Sequence[Group], scope: _GraphScope) -> None:
         for group in groups:
             if isinstance(group, StepGroup):
                 self._lay_out_step(group, scope)
@@ -90,7 +90,7 @@ class _Builder:
             else:
                 self._lay_out_while(group, scope)
 
-    def _lay_out_step(self, group: StepGroup, scope: _Scope) -> None:
+    def _lay_out_step(self, group: StepGroup, scope: _GraphScope) -> None:
         step = self._make_step(group)
         if step is None:
             return
@@ -100,7 +100,7 @@ class _Builder:
             self._use(number, scope)
         self.program.append(replace(step, reads=reads, writes=writes))
 
-    def _lay_out_if(self, group: IfGroup, scope: _Scope) -> None:
+    def _lay_out_if(self, group: IfGroup, scope: _GraphScope) -> None:
         graph = graph_of(self._model, group.graph)
         operation = graph.operations[group.operation]
         branches = referenced_graphs(graph, operation)
@@ -125,7 +125,7 @@ class _Builder:
         )
         self.program[end_of_then] = GotoStep(position=len(self.program))
 
-    def _lay_out_while(self, group: WhileGroup, scope: _Scope) -> None:
+    def _lay_out_while(self, group: WhileGroup, scope: _GraphScope) -> None:
         graph = graph_of(self._model, group.graph)
         operation = graph.operations[group.operation]
         condition_graph, body_graph = referenced_graphs(graph, operation)
@@ -180,7 +180,7 @@ class _Builder:
         inputs: Sequence[int],
         outputs: Sequence[int],
         loops: tuple[int, ...],
-    ) -> _Scope:
+    ) -> _GraphScope:
         """Lays out a graph with the given values as inputs and outputs.
 
         Creates outputs if none are given.
@@ -189,7 +189,7 @@ class _Builder:
         values = dict(zip(graph.inputs, inputs, strict=True))
         if outputs:
             values.update(zip(graph.outputs, outputs, strict=True))
-        scope = _Scope(values, loops)
+        scope = _GraphScope(values, loops)
         self.lay_out(groups, scope)
         return scope
 
@@ -198,12 +198,12 @@ class _Builder:
         self.program.append(GotoStep(position=-1))
         return len(self.program) - 1
 
-    def _value_of(self, graph: int, index: int, scope: _Scope) -> int:
+    def _value_of(self, graph: int, index: int, scope: _GraphScope) -> int:
         if index not in scope.values:
             scope.values[index] = self._add(self._inner_value(graph, index), scope.loops)
         return scope.values[index]
 
-    def _inner_value(self, graph: int, index: int) -> Value:
+    def _inner_value(self, graph: int, index: int) -> PlanValue:
         operands = graph_of(self._model, graph).operands
         operand, value = operands[index], _value(graph, index, operands)
         if operand.lifetime is Lifetime.NO_VALUE:
@@ -212,13 +212,13 @@ class _Builder:
             return replace(value, constant=_constant(self._model, operand))
         return value
 
-    def _add(self, value: Value, loops: tuple[int, ...]) -> int:
+    def _add(self, value: PlanValue, loops: tuple[int, ...]) -> int:
         self.values.append(value)
         self._homes.append(loops)
         self._uses.append([])
         return len(self.values) - 1
 
-    def _use(self, number: int, scope: _Scope) -> None:
+    def _use(self, number: int, scope: _GraphScope) -> None:
         self._uses[number].append((len(self.program), scope.loops))
 
     def lifespans(self) -> list[Lifespan]:
@@ -241,13 +241,13 @@ class _Builder:
         return found
 
 
-def _value(graph: int, index: int, operands: Sequence[Operand]) -> Value:
+def _value(graph: int, index: int, operands: Sequence[Operand]) -> PlanValue:
     operand, number = operands[index], operand_number(operands, index)
-    return Value(graph=graph, operand=number, type=operand.type, dimensions=operand.dimensions)
+    return PlanValue(graph=graph, operand=number, type=operand.type, dimensions=operand.dimensions)
 
 
-def _constant(model: Model, operand: Operand) -> Constant:
+def _constant(model: Model, operand: Operand) -> ConstantBytes:
     place = operand.location
     if place is None:
-        return Constant(memory=HostMemory(operand.value), offset=0, length=len(operand.value))
-    return Constant(memory=model.pools[place.pool], offset=place.offset, length=place.length)
+        return ConstantBytes(memory=HostMemory(operand.value), offset=0, length=len(operand.value))
+    return ConstantBytes(memory=model.pools[place.pool], offset=place.offset, length=place.length)

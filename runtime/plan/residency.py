@@ -14,8 +14,8 @@ from neurald.hal.memory.pool import Memory
 from neurald.hal.model.device_buffer import DeviceBuffer
 from neurald.hal.model.types import OperandType
 from neurald.runtime.devices.discovery import cpu_device
-from neurald.runtime.devices.driver_faults import checked, faults_of, is_cpu
-from neurald.runtime.plan.plan import ExecutionStep, IfStep, PlanStep, StepRole, Value, WhileStep
+from neurald.runtime.devices.driver_faults import checked, convert_driver_faults, is_cpu
+from neurald.runtime.plan.plan import ExecutionStep, IfStep, PlanStep, PlanValue, StepRole, WhileStep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class Residence:
             output_roles=tuple(_role(*writer) for writer in self.writers),
         )
         try:
-            with faults_of(self.device.name):
+            with convert_driver_faults(self.device.name):
                 memory = checked(self.device.allocate(description), Memory, self.device.name, "allocate()")
         except Error:
             return None
@@ -50,7 +50,7 @@ def _role(step: ExecutionStep, index: int) -> BufferRole:
     return BufferRole(prepared_model=step.prepared_model, index=index, probability=1.0)
 
 
-def residences(program: Sequence[PlanStep], values: Sequence[Value]) -> dict[int, Residence]:
+def residences(program: Sequence[PlanStep], values: Sequence[PlanValue]) -> dict[int, Residence]:
     """Finds the values that may stay on a device.
 
     Values of unknown size, strings, values that loops exchange and conditions stay on the host.

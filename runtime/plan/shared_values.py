@@ -7,10 +7,10 @@ is copied back at the end.
 
 from collections.abc import Sequence
 
-from neurald.runtime.plan.plan import ExecutionStep, PlanStep, Value, WhileStep
+from neurald.runtime.plan.plan import ExecutionStep, PlanStep, PlanValue, WhileStep
 
 
-def values_to_share(program: Sequence[PlanStep], values: Sequence[Value]) -> frozenset[int]:
+def values_to_share(program: Sequence[PlanStep], values: Sequence[PlanValue]) -> frozenset[int]:
     """Returns the numbers of the values to copy."""
     loops = [
         range(position, step.end_position)

@@ -45,14 +45,14 @@ from neurald.service.sandbox.sandbox import Sandbox
 logger = logging.getLogger(__name__)
 
 #: Time limit for running calls when a daemon stops.
-DRAIN_S = 30.0
+DEFAULT_DRAIN_S = 30.0
 #: Limits on concurrent reflection streams, and on their idle time.
-_REFLECTIONS = 8
-_REFLECTION_S = 10.0
+_MAX_REFLECTION_STREAMS = 8
+_MAX_REFLECTION_IDLE_S = 10.0
 _REFLECTION_GRACE_S = 0.25
-_LOOK_S = 0.5
+_CHECK_INTERVAL_S = 0.5
 #: Python's thread switch interval: calls of one client must not delay those of all others.
-_SWITCH_S = 2e-4
+_THREAD_SWITCH_INTERVAL_S = 2e-4
 
 
 class Daemon:
@@ -77,7 +77,7 @@ class Daemon:
         *,
         insecure: bool = False,
         limits: Limits | None = None,
-        drain_s: float = DRAIN_S,
+        drain_s: float = DEFAULT_DRAIN_S,
         sandbox: Sandbox | None = None,
     ) -> None:
         self._driver = driver
@@ -128,7 +128,7 @@ class Daemon:
             self._server.handler.sandbox = self._sandbox.parts
             self._server.start()
             self._address = self._server.address
-            self._tell_health(health_pb2.HealthCheckResponse.SERVING)
+            self._set_health(health_pb2.HealthCheckResponse.SERVING)
             self._cleanup = cleanup.pop_all()
         logger.info("%s serves at %s", device.name, self.address)
 
@@ -145,13 +145,13 @@ class Daemon:
             # A signal that arrives just before the wait, or in another thread, does not interrupt
             # it.
             with contextlib.suppress(Empty):
-                return self._stops.get(timeout=_LOOK_S)
+                return self._stops.get(timeout=_CHECK_INTERVAL_S)
             if not self._server.is_serving:
-                _give_up()
+                _exit_at_once()
             is_hanging = self._server.handler.is_hanging
             if is_hanging != was_hanging:
                 states = health_pb2.HealthCheckResponse
-                self._tell_health(states.NOT_SERVING if is_hanging else states.SERVING)
+                self._set_health(states.NOT_SERVING if is_hanging else states.SERVING)
                 was_hanging = is_hanging
             self._garbage.look()
             heap.look()
@@ -160,7 +160,7 @@ class Daemon:
         """Limits the memory of the whole process during the block; use it after `startup`."""
         return limited_memory(self._device, self._limits or Limits())
 
-    def collect_seldom(self) -> contextlib.AbstractContextManager[None]:
+    def reduced_garbage_collection(self) -> contextlib.AbstractContextManager[None]:
         """Reduces garbage collections during the block and leaves them to `serve`."""
         return self._garbage.collected_seldom()
 
@@ -179,7 +179,7 @@ class Daemon:
                 still run, and the interpreter cannot exit before them.
             interpreter ends before them.
         """
-        self._tell_health(health_pb2.HealthCheckResponse.NOT_SERVING)
+        self._set_health(health_pb2.HealthCheckResponse.NOT_SERVING)
         logger.info("stopping; calls under way have %g s", self._drain_s)
         is_done = self._server.handler.drain(self._drain_s, lambda: not self._stops.empty())
         if not is_done:
@@ -189,12 +189,12 @@ class Daemon:
         logger.info("stopped")
         return is_done and not is_hanging
 
-    def _tell_health(self, status: Any) -> None:
+    def _set_health(self, status: Any) -> None:
         for name in ("", SERVICE):
             self._health.set(name, status)
 
 
-def _give_up() -> NoReturn:
+def _exit_at_once() -> NoReturn:
     """Ends the process at once, which its parent or supervisor notices."""
     logger.critical("the thread that serves clients has ended; the daemon ends too")
     logging.shutdown()
@@ -251,7 +251,9 @@ def _add_health(server: DeviceServer, cleanup: contextlib.ExitStack) -> Health:
     cleanup.callback(servicer.close)
     health_pb2_grpc.add_HealthServicer_to_server(servicer, server.grpc)
     # A separate limit, so that they cannot use up the streams that memories need.
-    streams = Streams(most=_REFLECTIONS, patience_s=_REFLECTION_S, grace_s=_REFLECTION_GRACE_S)
+    streams = Streams(
+        most=_MAX_REFLECTION_STREAMS, patience_s=_MAX_REFLECTION_IDLE_S, grace_s=_REFLECTION_GRACE_S
+    )
     server.grpc.add_generic_rpc_handlers((_Reflection(streams).handlers(),))
     return servicer
 
@@ -262,7 +264,7 @@ def serve(
     *,
     insecure: bool = False,
     limits: Limits | None = None,
-    drain_s: float = DRAIN_S,
+    drain_s: float = DEFAULT_DRAIN_S,
     sandbox: Sandbox | None = None,
     ready: Callable[[str], None] | None = None,
     until_exit_of: int | None = None,
@@ -287,14 +289,14 @@ def serve(
     daemon = Daemon(driver, listen, insecure=insecure, limits=limits, drain_s=drain_s, sandbox=sandbox)
     with contextlib.ExitStack() as cleanup:
         if sandbox is not None:
-            cleanup.callback(sandbox.leave_nothing)
+            cleanup.callback(sandbox.remove_temporary_files)
         cleanup.callback(sys.setswitchinterval, sys.getswitchinterval())
-        sys.setswitchinterval(_SWITCH_S)
+        sys.setswitchinterval(_THREAD_SWITCH_INTERVAL_S)
         cleanup.enter_context(_signals(daemon.stop))
         if until_exit_of is not None:
             _stop_at_exit(until_exit_of, daemon.stop)
         daemon.startup()
-        cleanup.enter_context(daemon.collect_seldom())
+        cleanup.enter_context(daemon.reduced_garbage_collection())
         with daemon.limit_memory():
             try:
                 if ready is not None:

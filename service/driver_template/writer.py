@@ -9,8 +9,8 @@ from neurald.hal.errors import BadData
 from neurald.hal.registry import BUILT_IN
 
 _NAME = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*")
-_LONGEST_NAME = 40
-_TAKEN = frozenset(("neurald", "numpy", "test", "tests", "pytest", "setuptools"))
+_MAX_NAME_LENGTH = 40
+_RESERVED_NAMES = frozenset(("neurald", "numpy", "test", "tests", "pytest", "setuptools"))
 #: Files of the package and their templates; {package} is the name of the Python package.
 _FILES = {
     "pyproject.toml": "pyproject.toml.txt",
@@ -33,14 +33,14 @@ def checked_name(name: str) -> str:
         BadData: the name is not valid for a driver.
     """
     package = name.replace("-", "_")
-    if not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
+    if not _NAME.fullmatch(name) or len(name) > _MAX_NAME_LENGTH:
         raise BadData(
             f"driver name {name!r}; expected a lower-case letter followed by lower-case letters, digits and single hyphens, "
-            f"at most {_LONGEST_NAME} characters"
+            f"at most {_MAX_NAME_LENGTH} characters"
         )
     if keyword.iskeyword(package) or keyword.issoftkeyword(package):
         raise BadData(f"driver name {name!r}: it is a Python keyword; choose another name")
-    if package in sys.stdlib_module_names or package in _TAKEN:
+    if package in sys.stdlib_module_names or package in _RESERVED_NAMES:
         raise BadData(f"driver name {name!r}: there is a Python module of that name; choose another name")
     if name in BUILT_IN:
         raise BadData(f"driver name {name!r}: neurald has a driver of that name; choose another name")

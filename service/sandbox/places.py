@@ -44,17 +44,17 @@ _DEVICES = (
 _NUMBERED_DEVICES = "nvidia[0-9]*"
 
 
-def directory_of(address: Address) -> Path:
+def daemon_directory(address: Address) -> Path:
     """Returns the directory of a daemon's sockets or, if it listens on TCP, of its token."""
     return runtime_directory() if address.path is None else address.path.parent
 
 
-def make_places(address: Address) -> list[Path]:
+def make_writable_paths(address: Address) -> list[Path]:
     """Creates a daemon's missing directories and the installation's secret.
 
     Returns all writable paths.
     """
-    places = [directory_of(address)]
+    places = [daemon_directory(address)]
     # Without a home there is no cache.
     with contextlib.suppress(RuntimeError, Error):
         cache = platformdirs.user_cache_path()

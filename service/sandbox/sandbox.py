@@ -16,7 +16,7 @@ from neurald.hal.process.address import Address
 from neurald.service.sandbox import landlock, seccomp
 from neurald.service.sandbox.mode import SandboxMode
 from neurald.service.sandbox.no_new_privs import set_no_new_privs
-from neurald.service.sandbox.places import make_places
+from neurald.service.sandbox.places import make_writable_paths
 from neurald.service.sandbox.rlimits import limit_resources
 from neurald.service.sandbox.temporary_directory import TemporaryDirectory
 
@@ -67,7 +67,7 @@ class Sandbox:
                 raise BadState(_REFUSED.format(error)) from None
         logger.info("sandbox %s: %s", self.mode, ", ".join(self.parts) or "nothing is restricted")
 
-    def leave_nothing(self) -> None:
+    def remove_temporary_files(self) -> None:
         """Removes the directory for temporary files; the restrictions remain."""
         if self.temporary is not None:
             self.temporary.remove()
@@ -106,7 +106,7 @@ def enter(
         )
     if not parts:
         return sandbox
-    places = make_places(address)
+    places = make_writable_paths(address)
     sandbox.temporary = TemporaryDirectory()
     try:
         set_no_new_privs()
@@ -118,7 +118,7 @@ def enter(
         if has_seccomp:
             seccomp.forbid(tcp=address.path is None)
     except (OSError, ValueError) as error:
-        sandbox.leave_nothing()
+        sandbox.remove_temporary_files()
         raise BadState(_REFUSED.format(error)) from None
     return sandbox
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 
 from neurald.service.sandbox.bpf import ALLOW, Code, fail, if_any_bit, if_equal, load_argument, program
 from neurald.service.sandbox.kernel import system_call
-from neurald.service.sandbox.system_calls import LAST_KNOWN, MACHINES
+from neurald.service.sandbox.system_calls import LAST_KNOWN_NUMBER, MACHINES
 
 _SET_MODE_FILTER, _GET_ACTION_AVAIL = 1, 2
 _ALL_THREADS = 1
@@ -154,7 +154,7 @@ def _install(rules: dict[str, Code]) -> None:
     machine = MACHINES[platform.machine()]
     numbers = machine.numbers
     known = [(numbers[name], code) for name, code in rules.items() if name in numbers]
-    code = program(machine.architecture, LAST_KNOWN, _UNKNOWN, known)
+    code = program(machine.architecture, LAST_KNOWN_NUMBER, _UNKNOWN, known)
     buffer = ctypes.create_string_buffer(code, len(code))
     described = struct.pack("@HP", len(code) // 8, ctypes.addressof(buffer))
     thread = system_call(numbers["seccomp"], _SET_MODE_FILTER, _ALL_THREADS, described)

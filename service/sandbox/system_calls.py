@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 #: Last known number (Linux 6.18). Later calls may do what the sandbox forbids.
-LAST_KNOWN = 469
+LAST_KNOWN_NUMBER = 469
 
 _EVERYWHERE = {
     "io_uring_setup": 425,

@@ -139,7 +139,7 @@ def test_a_device_that_fails(error: Exception, reason: str) -> None:
 
 
 def test_what_stands_in_is_profiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fallback, "FAILING", RetryPolicy(first_pause_s=60.0, longest_pause_s=60.0))
+    monkeypatch.setattr(fallback, "FAILING_RETRY", RetryPolicy(first_pause_s=60.0, max_pause_s=60.0))
     device = FailingDevice()
     monkeypatch.setattr("neurald.runtime.compilation.devices", lambda: (cpu(), device))
     compilation = nd.CompilationBuilder(add_model()).finish()

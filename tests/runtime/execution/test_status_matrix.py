@@ -51,8 +51,8 @@ class AnsweringDevice(SampleDevice):
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Devices that failed are tried again at once."""
-    for policy in ("DEAD", "FAILING"):
-        monkeypatch.setattr(recovery, policy, RetryPolicy(first_pause_s=0.0, longest_pause_s=0.0))
+    for policy in ("DEAD_RETRY", "FAILING_RETRY"):
+        monkeypatch.setattr(recovery, policy, RetryPolicy(first_pause_s=0.0, max_pause_s=0.0))
 
 
 @pytest.fixture(params=["in process", "behind a socket"])
@@ -279,7 +279,7 @@ def test_a_device_is_not_blamed_for_what_no_device_could_run(
     mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An index out of range fails everywhere; a device that was asked to run that stays in use."""
-    monkeypatch.setattr(recovery, "FAILING", RetryPolicy(first_pause_s=3600.0, longest_pause_s=3600.0))
+    monkeypatch.setattr(recovery, "FAILING_RETRY", RetryPolicy(first_pause_s=3600.0, max_pause_s=3600.0))
     builder = nd.ModelBuilder()
     source, axis = (
         builder.add_operand(nd.OperandType.TENSOR_FLOAT32, (3,)),
@@ -312,7 +312,7 @@ def test_a_device_is_not_blamed_for_what_no_device_could_run(
 def test_a_device_is_not_blamed_for_what_a_failed_dependency_has_left(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(recovery, "FAILING", RetryPolicy(first_pause_s=3600.0, longest_pause_s=3600.0))
+    monkeypatch.setattr(recovery, "FAILING_RETRY", RetryPolicy(first_pause_s=3600.0, max_pause_s=3600.0))
     first, second = FailingDevice("first"), FailingDevice("second")
     failing = nd.CompilationBuilder(add_model(), [first]).finish()
     cpu = nd.devices()[0]
