@@ -1,4 +1,4 @@
-"""The arguments of one execution: binds each input and output of a model to memory."""
+"""Binds each input and output of a model to memory for one execution."""
 
 import math
 from collections.abc import Mapping
@@ -30,18 +30,18 @@ from neurald.runtime.execution.string_output import StringOutput
 
 @dataclass(frozen=True, slots=True)
 class _BoundArgument:
-    """An argument and its memory; None for the memory of an omitted input."""
+    """An argument and its memory, which is None for an omitted input."""
 
     argument: Argument
     memory: Memory | None
 
 
 class ExecutionArguments:
-    """Binds inputs and outputs of a model, each once. Not thread-safe.
+    """Binds the inputs and outputs of a model, each once. Not thread-safe.
 
     Args:
         model: the model whose visible inputs and outputs are bound.
-        owner: the compilation that roles of device memory refer to.
+        owner: the compilation that the roles of device memory refer to.
     """
 
     def __init__(self, model: Model, owner: object = None) -> None:
@@ -65,12 +65,15 @@ class ExecutionArguments:
         return self._string_outputs
 
     def enable_padding(self, enable: bool) -> None:
-        """Allows memory to be larger than its content.
+        """Allows memory to be larger than its data.
 
         See `Execution.enable_input_and_output_padding`.
+
+        Raises:
+            BadState: an input or output is already bound.
         """
         if self._inputs or self._outputs:
-            raise BadState("padding is enabled before any input or output is bound")
+            raise BadState("padding must be enabled before any input or output is bound")
         self._has_padding = enable
 
     def set_input(
@@ -78,9 +81,9 @@ class ExecutionArguments:
     ) -> None:
         """Binds an array as an input; None omits an optional one.
 
-        The array is read in place when the execution computes. Its shape completes the model's,
-        unless `dimensions` gives the shape of its bytes. Strings, as objects (bytes or text) or as
-        one of NumPy's string types, are copied now.
+        The array is read in place when the execution computes. Its shape sets the dimensions that
+        the model leaves open, unless `dimensions` does. An array of strings, which may be objects
+        (bytes or text) or one of NumPy's string types, is copied now.
 
         Raises:
             BadData: there is no such input, or the array is not C-contiguous or has another type or
@@ -103,9 +106,9 @@ class ExecutionArguments:
     def set_output(self, index: int, array: "np.ndarray[Any, Any]", dimensions: Dimensions = None) -> None:
         """Binds an array as an output, which is written in place.
 
-        If the model and `dimensions` leave the shape open, the array is a buffer that is filled
-        from its start; `output_dimensions` returns the actual shape. Strings need an array of
-        objects, which receives bytes.
+        If the model and `dimensions` leave the shape open, the array is only a buffer, which is
+        filled from its start; `output_dimensions` returns the actual shape. A string output needs
+        an array of objects, which receives bytes.
 
         Raises:
             BadData: there is no such output, or the array is read-only, not C-contiguous, or of
@@ -132,7 +135,7 @@ class ExecutionArguments:
         Args:
             index: of the input.
             memory: the memory that holds the bytes.
-            offset: of the first byte; 0 for device memory, which is used as a whole.
+            offset: of the first byte; 0 for device memory, which is always used as a whole.
             length: in bytes; 0 for device memory.
             dimensions: the shape, where the model leaves it open.
 
@@ -208,7 +211,7 @@ class ExecutionArguments:
         if not 0 <= integer(index, f"the index of the {what}") < len(operands):
             raise BadData(f"there is no {what} {index}; the model has {len(operands)}")
         if index in slots:
-            raise BadState(f"{what} {index} is bound already")
+            raise BadState(f"{what} {index} is already bound")
         return operands[index]
 
     def request(self) -> Request:
@@ -216,8 +219,8 @@ class ExecutionArguments:
 
         Raises:
             BadData: an input or output is not bound, or an output overlaps an input or another
-                output. Devices write outputs in any order, and a fallback device reads the inputs
-                again.
+                output. An overlap is not allowed, because devices write outputs in any order and a
+                fallback device reads the inputs again.
         """
         for slots, operands, what in (
             (self._inputs, self._input_operands, "input"),
@@ -251,12 +254,12 @@ class ExecutionArguments:
         reached, reached_output, reached_by = 0, False, ""
         for start, end, is_output, what in places:
             if start < reached and (is_output or reached_output):
-                raise BadData(f"{what} lies where {reached_by} does")
+                raise BadData(f"{what} overlaps {reached_by}; outputs need memory of their own")
             if end > reached:
                 reached, reached_output, reached_by = end, is_output, what
 
     def rebind_string_outputs(self) -> None:
-        """Binds the current memory of the string outputs, after it has grown."""
+        """Binds the buffers of the string outputs again, after they were replaced by larger ones."""
         for index, output in self._string_outputs.items():
             self._outputs[index] = _BoundArgument(Argument(pool=0, length=output.memory.size), output.memory)
 
@@ -268,15 +271,12 @@ class ExecutionArguments:
             if dimensions is None or 0 in dimensions or operand.type is OperandType.TENSOR_STRING:
                 shape = "unknown rank" if dimensions is None else list(dimensions)
                 raise BadData(
-                    f"output {index}: its shape is {shape}; a fenced execution needs all of them known"
+                    f"output {index}: its shape is {shape}; a fenced execution needs the shape of every output"
                 )
 
 
 def _place(bound: _BoundArgument) -> tuple[int, int] | None:
-    """Returns the start and end address of an argument's bytes.
-
-    None if they are not in this process.
-    """
+    """Returns the start and end address of an argument's bytes; None if it has none in this process."""
     argument = bound.argument
     if bound.memory is None or isinstance(bound.memory, ManagedBuffer) or not argument.length:
         return None
