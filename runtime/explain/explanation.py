@@ -1,7 +1,7 @@
-"""Explains the device choice for each operation, and the transfers between devices.
+"""Explains which device runs each operation and why, and which data moves between devices.
 
-Steps are numbered in the order of a plan: the steps of an interpreted operation's branches come at
-the position of the operation.
+Steps are numbered in the order of the plan. The steps of an interpreted operation's branches are
+listed at the position of that operation.
 """
 
 from collections import Counter
@@ -33,14 +33,15 @@ from neurald.runtime.partitioning.placement import INTERPRETER, Candidate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """The device choice for each operation. `str()` is `text()`.
+    """The device choice for each operation. `str()` returns `text()`.
 
     Attributes:
-        shares: of every device, in their order, and of the interpreter if it runs anything.
-        operations: of the main graph, then of the graphs of interpreted control flow.
+        shares: the share of every device, in their order, and of the interpreter if it runs any
+            operation.
+        operations: those of the main graph, then those of the graphs of interpreted control flow.
         steps: in the order of the plan.
-        transfers: between devices. The CPU device and the interpreter work in host memory.
-        notes: what happened since compilation, such as a device that failed.
+        transfers: between devices. The CPU device and the interpreter both work in host memory.
+        notes: events since compilation, such as a device that failed.
     """
 
     shares: tuple[DeviceShare, ...]
@@ -69,9 +70,9 @@ class Explanation:
         ]
 
     def text(self) -> str:
-        """Formats one line per operation, `operation 12 CONV_2D -> opencl:0.
+        """Formats one line per operation and one per note.
 
-        Reason`, and one per note.
+        The line of an operation is `operation 12 CONV_2D -> opencl:0: REASON`.
         """
         lines = [f"{o.label} -> {o.device}: {o.reason}" for o in self.operations]
         lines += (f"note: {note}" for note in self.notes)
@@ -88,7 +89,7 @@ class Explanation:
 
     def to_html(self, title: str = "Placement") -> str:
         """Renders a self-contained page: a summary, the steps, and graphs coloured by device."""
-        from neurald.runtime.explain.html import render_html  # seldom wanted
+        from neurald.runtime.explain.html import render_html  # rarely needed
 
         return render_html(self, title)
 
@@ -101,8 +102,8 @@ def explain(
     Args:
         model: the partitioned model.
         candidates: the devices that were considered.
-        result: of `partition`.
-        notes: lines about later events.
+        result: the result of `partition`.
+        notes: one line for each later event.
     """
     names = [candidate.name for candidate in candidates]
     steps = step_groups(result.groups)

@@ -9,7 +9,9 @@ from statistics import fmean
 class NodePosition:
     """Position of a node.
 
-    Its layer from the top and its column from the left, possibly fractional.
+    Attributes:
+        layer: counted from the top.
+        column: counted from the left; it may be fractional.
     """
 
     layer: int
@@ -19,7 +21,7 @@ class NodePosition:
 def layered_positions(after: Sequence[Sequence[int]]) -> list[NodePosition]:
     """Returns the position of each node.
 
-    Nodes of a layer are at least one column apart, and near their predecessors.
+    Nodes of a layer are at least one column apart, and as near to their predecessors as that allows.
 
     Args:
         after: the predecessors of each node.

@@ -1,6 +1,7 @@
-"""Renders an explanation as a page that loads nothing: tables, and graphs coloured by device.
+"""Renders an explanation as a self-contained page with tables and graphs coloured by device.
 
-All text may come from a model or a driver, and is escaped.
+The page loads no other resources. Any text may come from a model or a driver, so all of it is
+escaped.
 """
 
 import html
@@ -19,7 +20,8 @@ from neurald.runtime.explain.records import (
 )
 from neurald.runtime.model.branches import MAIN
 
-#: Distinguishable with most kinds of colour vision (Okabe and Ito); reused for further devices.
+#: One colour per device, distinguishable with most kinds of colour vision (Okabe and Ito). With
+#: more devices they are used again.
 _COLOURS = ("#9ecae9", "#f2b774", "#8fd1b5", "#f0e68c", "#e3a6c9", "#d3a38f", "#b8b8e6", "#c5d86d")
 _INTERPRETED = "#e4e4e4"
 
@@ -56,11 +58,8 @@ svg .interpreted {{ stroke-dasharray: 5 3; }}
 """
 
 
-class Explained(Protocol):
-    """The parts of an explanation that a page shows.
-
-    See `neurald.runtime.explain.explanation.Explanation`.
-    """
+class RenderableExplanation(Protocol):
+    """The parts of `neurald.runtime.explain.explanation.Explanation` that the page shows."""
 
     @property
     def shares(self) -> Sequence[DeviceShare]:
@@ -97,7 +96,7 @@ class Explained(Protocol):
         ...
 
 
-def render_html(explanation: Explained, title: str) -> str:
+def render_html(explanation: RenderableExplanation, title: str) -> str:
     """Renders the page; see `Explanation.to_html`."""
     colours = {share.device: _COLOURS[n % len(_COLOURS)] for n, share in enumerate(explanation.shares)} | {
         INTERPRETER_NAME: _INTERPRETED
@@ -129,7 +128,7 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[str]], numbers: Seque
     return f"<table>\n<tr>{head}</tr>\n" + "\n".join(lines) + "\n</table>"
 
 
-def _legend(explanation: Explained, colours: Mapping[str, str]) -> str:
+def _legend(explanation: RenderableExplanation, colours: Mapping[str, str]) -> str:
     total = len(explanation.operations)
     rows = [
         (
@@ -194,7 +193,7 @@ def _node(operation: OperationExplanation, x: int, y: int, colour: str) -> str:
     )
 
 
-def _steps(explanation: Explained) -> str:
+def _steps(explanation: RenderableExplanation) -> str:
     rows = [
         (
             str(step.step),
@@ -220,14 +219,14 @@ def _value(value: BoundaryOperand) -> str:
     return _escaped(f"operand {value.operand}{name}: {value.type} {shape}, {size}")
 
 
-def _transfers(explanation: Explained) -> str:
+def _transfers(explanation: RenderableExplanation) -> str:
     if not explanation.transfers:
         return ""
     rows = [(_escaped(t.source), _escaped(t.target), _value(t.value)) for t in explanation.transfers]
     return "<h2>Transfers</h2>\n" + _table(("from", "to", "value"), rows)
 
 
-def _refusals(explanation: Explained) -> str:
+def _refusals(explanation: RenderableExplanation) -> str:
     parts = []
     for refusal in explanation.refusals():
         where = _escaped(", ".join(refusal.operations))

@@ -1,4 +1,4 @@
-"""Queries devices and builds the candidates of a partitioning from their answers."""
+"""Asks devices about a model and builds the candidates of a partitioning from their answers."""
 
 from collections.abc import Sequence
 
@@ -30,9 +30,9 @@ def find_candidates(
 ) -> tuple[Candidate, ...]:
     """Returns one candidate per device, in their order.
 
-    If the CPU device is included, control flow may be interpreted, so devices are also asked about
-    the graphs that it refers to, each as a separate model. With mode NONE only the CPU device is
-    asked. A device that fails, or has not answered by the deadline, supports nothing.
+    If the CPU device is included, control flow may be interpreted. Then devices are also asked
+    about the graphs that control flow refers to, each as a separate model. With mode NONE only the
+    CPU device is asked. A device that fails, or has not answered by the deadline, supports nothing.
 
     Raises:
         BadData: there is no device, or one is listed twice.
@@ -54,7 +54,7 @@ def find_candidates(
 
 
 def _cpu_among(devices: Sequence[Device]) -> Device | None:
-    """Returns the CPU device of this process, else the first device that reports to be a CPU."""
+    """Returns the CPU device of this process if it is listed, else the first device of type CPU."""
     ours = cpu_device()
     if any(device is ours for device in devices):
         return ours
@@ -77,7 +77,7 @@ def _candidate(device: Device, verdicts: dict[int, tuple[Verdict, ...]], *, is_c
         with convert_driver_faults(device.name):
             capabilities = checked(device.capabilities(), Capabilities, device.name, "capabilities()")
     except Error as error:
-        refused = Verdict(ok=False, reason=f"its capabilities are not known: {error}")
+        refused = Verdict(ok=False, reason=f"its capabilities are unknown: {error}")
         return Candidate(
             name=device.name,
             verdicts={number: (refused,) * len(given) for number, given in verdicts.items()},

@@ -34,14 +34,12 @@ def is_convex(graph: Subgraph, operations: Collection[int]) -> bool:
 
 
 def check_groups(model: Model, groups: Sequence[Group]) -> None:
-    """Checks that groups can run in their order.
-
-    Each operation once, after all its operands are written.
+    """Checks that groups run each operation once, after all its operands are written.
 
     This implies that every step is convex.
 
     Raises:
-        OpFailed: they cannot; the message names the misplaced operation.
+        OpFailed: they do not; the message names the operation.
     """
     pending: list[tuple[int, Sequence[Group]]] = [(MAIN, groups)]
     checked: set[tuple[int, int]] = set()

@@ -19,11 +19,11 @@ from neurald.runtime.partitioning.placement import INTERPRETER, Placement
 
 
 def group_into_steps(model: Model, placements: Mapping[int, Sequence[Placement]]) -> tuple[Group, ...]:
-    """Groups the main graph; the groups are in execution order.
+    """Groups the operations of the main graph into steps, in execution order.
 
     Args:
         model: the model whose operations were placed.
-        placements: from `find_best_device_for_each_operation`.
+        placements: the placement of each operation, by graph number.
     """
     return _Grouping(model, placements).groups(MAIN)
 

@@ -1,19 +1,18 @@
-"""Placement and grouping by Tengine's rules.
+"""Places and groups operations by Tengine's rules.
 
-One device besides the CPU device, cut where it cannot run operations.
+Tengine uses one device besides the CPU device and cuts the model where that device cannot run an
+operation. Such an operation is *blocked*. From last to first, the range from each blocked operation
+up to the next one (or to the end) is examined. If too little work follows the blocked operation,
+the CPU device runs the whole range, otherwise only the blocked operation. Too little work means
+fewer than `MIN_COMPLEXITY` operations, where a FULLY_CONNECTED counts as that many. Everything
+before the first blocked operation goes to the device, however small it is. Consecutive operations
+on the same device form one step.
 
-The operations that the device cannot run are blocked. From last to first, the range from a blocked
-operation to the next one (or to the end) is examined: if too little work follows the blocked
-operation (fewer than `MIN_COMPLEXITY` operations, where a FULLY_CONNECTED counts as that many), the CPU
-device runs the whole range, otherwise only the blocked operation. Everything before the first
-blocked operation goes to the device, however small it is. Neighbours on the same device form one
-step.
-
-Tengine assumes that a range of operations can run as one step. That holds here: the operations of a
-valid model are stored in an executable order, so no path leaves a range and returns, with or
-without branches. Where Tengine leaves a choice, the device is the one that can run the most
-operations; a blocked operation that the CPU device cannot run goes to the best other device; and an
-operation that no rule may move to the CPU device stays.
+Tengine assumes that a range of operations can run as one step. This is true here: the operations of
+a valid model are stored in an executable order, so no path leaves a range and returns. Three rules
+are ours, because Tengine leaves them open. The device is the one that can run the most operations.
+A blocked operation that the CPU device cannot run goes to the best other device. An operation of a
+range that the CPU device cannot run stays on the device.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,7 +33,7 @@ from neurald.runtime.partitioning.placement import (
 
 _FULLY_CONNECTED = (OperationType.FULLY_CONNECTED, OperationType.TFLITE_FULLY_CONNECTED)
 
-#: A range with less work than this is not worth a transfer to the device.
+#: Minimum work, in operations, that makes a transfer to the device worthwhile.
 MIN_COMPLEXITY = 3
 
 
@@ -46,8 +45,12 @@ def place_operations(
 ) -> Mapping[int, tuple[Placement, ...]]:
     """Places every operation of the main graph. Control flow is never interpreted.
 
+    Returns:
+        By graph number, which is only that of the main graph, a placement for each operation.
+
     Raises:
-        BadData: no device can run an operation; names the operation, the devices and their reasons.
+        BadData: no device can run an operation. The message names the operation, the devices and
+            their reasons.
     """
     return {MAIN: _TengineChooser(model, candidates, preference, constraints).place()}
 
@@ -55,7 +58,7 @@ def place_operations(
 def group_consecutive_operations(
     model: Model, placements: Mapping[int, Sequence[Placement]]
 ) -> tuple[Group, ...]:
-    """Groups neighbours on the same device into steps, in the order of the main graph."""
+    """Groups consecutive operations on the same device into steps, in the order of the main graph."""
     runs: list[tuple[int, list[int]]] = []
     for position, placement in enumerate(placements[MAIN]):
         if runs and runs[-1][0] == placement.device:
@@ -68,9 +71,9 @@ def group_consecutive_operations(
 
 
 def awaited_operand_counts(model: Model, steps: Sequence[StepGroup]) -> tuple[int, ...]:
-    """Returns for each step of a graph the number of its operands that other steps write.
+    """Returns for each step of a graph how many of its inputs other steps write.
 
-    A step may start once that many of its operands have been written.
+    A step may start once all of these have been written.
     """
     if not steps:
         return ()
@@ -86,8 +89,8 @@ def ranges_for_cpu(operations: Sequence[Operation], blocked: Sequence[int]) -> l
     """Returns the ranges that the CPU device runs, last to first.
 
     Args:
-        operations: of the graph.
-        blocked: positions of the operations that the device cannot run, ascending.
+        operations: the operations of the graph.
+        blocked: positions of the operations that the device cannot run, in ascending order.
     """
     ranges = []
     end = len(operations)
@@ -132,13 +135,13 @@ class _TengineChooser:
         return tuple(self._placement(position, *choice) for position, choice in enumerate(chosen))
 
     def _move(self, chosen: list[tuple[int, str]], cpu: int) -> None:
-        """Moves operations to the CPU device that the device could run, too."""
+        """Moves operations that the device could run to the CPU device, by the rules above."""
         can_fall_back = [not reason for reason in self._unsupported_reasons[cpu]]
         blocked = [position for position, (device, _) in enumerate(chosen) if device != self._device]
         for covered in ranges_for_cpu(self._operations, blocked):
             reason = (
-                f"too little for {self._name} follows operation {operation_number(self._model.main, covered[0])}, which {self._name} does not run: "
-                f"fewer than {MIN_COMPLEXITY} operations"
+                f"fewer than {MIN_COMPLEXITY} operations follow operation "
+                f"{operation_number(self._model.main, covered[0])}, which {self._name} does not run"
             )
             for position in covered[1:]:
                 if can_fall_back[position] and self._requested_device(position)[0] is None:
@@ -148,7 +151,7 @@ class _TengineChooser:
                 chosen[position] = (cpu, reason)
 
     def _preferred_device(self, position: int) -> tuple[int, str]:
-        """Returns the device of an operation considered alone, and the reason."""
+        """Returns the device for an operation if only that operation is considered, and the reason."""
         wished, rule = self._requested_device(position)
         if wished is not None:
             return wished, rule
@@ -172,9 +175,9 @@ class _TengineChooser:
         )
 
     def _placement(self, position: int, device: int, reason: str) -> Placement:
-        beside = f"policy tengine uses {self._name}, and the CPU device"
+        unused = f"policy tengine only uses {self._name} and the CPU device"
         rejected = {
-            n: reasons[position] or (reason if n in (self._device, self._cpu) else beside)
+            n: reasons[position] or (reason if n in (self._device, self._cpu) else unused)
             for n, reasons in enumerate(self._unsupported_reasons)
             if n != device
         }

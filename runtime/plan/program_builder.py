@@ -1,7 +1,4 @@
-"""Builds the program of a plan from groups.
-
-A list of steps and jumps, and the values they exchange.
-"""
+"""Builds the program of a plan from groups: a list of steps and jumps, and their values."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -30,7 +27,7 @@ MakeStep: TypeAlias = Callable[[StepGroup], ExecutionStep | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanProgram:
-    """See `neurald.runtime.plan.plan.CompoundBody`."""
+    """The parts of a `neurald.runtime.plan.plan.CompoundBody` that follow from the groups."""
 
     steps: tuple[PlanStep, ...]
     values: tuple[PlanValue, ...]
@@ -47,11 +44,11 @@ def build_program(model: Model, groups: Sequence[Group], make_step: MakeStep) ->
 
 
 class _GraphScope:
-    """One use of a graph by the program, with the known values of its operands.
+    """One instance of a graph in the program.
 
     Args:
-        values: by operand.
-        loops: enclosing loops, by start position.
+        values: numbers of the values of its operands, by operand.
+        loops: start positions of the enclosing loops, outermost first.
     """
 
     def __init__(self, values: dict[int, int], loops: tuple[int, ...] = ()) -> None:
@@ -65,7 +62,7 @@ class _ProgramBuilder:
         self._make_step = make_step
         self.program: list[PlanStep] = []
         self.values: list[PlanValue] = []
-        self._homes: list[tuple[int, ...]] = []
+        self._loops_of_values: list[tuple[int, ...]] = []
         self._uses: list[list[tuple[int, tuple[int, ...]]]] = []
         self._ends: dict[int, int] = {}
 
@@ -181,9 +178,9 @@ class _ProgramBuilder:
         outputs: Sequence[int],
         loops: tuple[int, ...],
     ) -> _GraphScope:
-        """Lays out a graph with the given values as inputs and outputs.
+        """Lays out a graph with the given values as its inputs and outputs.
 
-        Creates outputs if none are given.
+        If no outputs are given, values are created for them.
         """
         graph = graph_of(self._model, number)
         values = dict(zip(graph.inputs, inputs, strict=True))
@@ -214,7 +211,7 @@ class _ProgramBuilder:
 
     def _add(self, value: PlanValue, loops: tuple[int, ...]) -> int:
         self.values.append(value)
-        self._homes.append(loops)
+        self._loops_of_values.append(loops)
         self._uses.append([])
         return len(self.values) - 1
 
@@ -224,14 +221,14 @@ class _ProgramBuilder:
     def lifespans(self) -> list[Lifespan]:
         """Returns the lifespans of all temporaries of known size.
 
-        A value from outside of a loop that is used inside lasts for the whole loop: the next
-        iteration reads it again.
+        A value that is created outside of a loop and used inside it lasts for the whole loop,
+        because the next iteration reads it again.
         """
         found = []
         for number, value in enumerate(self.values):
             if not value.is_temporary or value.size_bytes is None or not self._uses[number]:
                 continue
-            depth = len(self._homes[number])
+            depth = len(self._loops_of_values[number])
             first, last = len(self.program), 0
             for position, loops in self._uses[number]:
                 outermost = loops[depth] if len(loops) > depth else None
@@ -247,7 +244,7 @@ def _value(graph: int, index: int, operands: Sequence[Operand]) -> PlanValue:
 
 
 def _constant(model: Model, operand: Operand) -> ConstantBytes:
-    place = operand.location
-    if place is None:
+    location = operand.location
+    if location is None:
         return ConstantBytes(memory=HostMemory(operand.value), offset=0, length=len(operand.value))
-    return ConstantBytes(memory=model.pools[place.pool], offset=place.offset, length=place.length)
+    return ConstantBytes(memory=model.pools[location.pool], offset=location.offset, length=location.length)

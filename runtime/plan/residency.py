@@ -1,8 +1,8 @@
 """Finds values between steps that can stay in the memory of the device that computes them.
 
 A value that steps of one device write and read need not be transferred to the host in between. It
-lies in a buffer of that device (`Device.allocate`), and is copied to the host only if a step of
-another device, or control flow, reads it.
+is stored in a buffer of that device (`Device.allocate`), and copied to the host only if a step on
+another device reads it.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,8 @@ class Residence:
 
     Attributes:
         device: device that writes the value and reads it in a later step.
-        writers, readers: steps of that device, with the index of their output or input.
+        writers, readers: the steps of that device that write and read the value, each with the
+            index of its output or input.
     """
 
     device: Device
@@ -32,7 +33,7 @@ class Residence:
     readers: tuple[StepRole, ...]
 
     def allocate(self) -> DeviceBuffer | None:
-        """Allocates a buffer for the value; None if the device has no memory of its own for it."""
+        """Allocates a buffer for the value; None if the device offers no memory of its own."""
         description = BufferDescription(
             dimensions=None,
             input_roles=tuple(_role(*reader) for reader in self.readers),
@@ -94,8 +95,8 @@ def residences(program: Sequence[PlanStep], values: Sequence[PlanValue]) -> dict
 
 
 def _has_memory(device: Device) -> bool:
-    """Returns True if a device may have its own memory.
+    """Returns True if a device may have memory of its own.
 
-    The memory of CPUs in other processes is shared.
+    The CPU device of this process computes in host memory, CPU devices of daemons in shared memory.
     """
     return device is not cpu_device() and not (device.is_remote and is_cpu(device))

@@ -44,7 +44,7 @@ def test_cold_and_then_warm() -> None:
 def test_a_device_that_has_nothing_to_cache() -> None:
     (step,) = warm(model_adding(1), [ReferenceDevice()])
     assert step.cache is CacheOutcome.OFF
-    assert step.reason == "the device has nothing to cache"
+    assert step.reason == "the device needs no cache files"
     assert step.cold_ms is not None
     assert step.warm_ms is None
 
@@ -112,7 +112,7 @@ def test_shapes_that_executions_tell() -> None:
     rows = np.ones((5, 3), np.float32)
     (step,) = warm(model(), [CpuDevice()])
     assert step.cache is CacheOutcome.MISS
-    assert "known to executions only" in step.reason
+    assert "only known to executions" in step.reason
     assert (step.cold_ms, step.warm_ms) == (None, None)
     (cold,) = warm(model(), [CpuDevice()], inputs=[rows])
     assert cold.cache is CacheOutcome.MISS

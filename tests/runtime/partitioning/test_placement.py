@@ -85,7 +85,7 @@ def test_why_not_the_others() -> None:
     assert placement.reason == "score 1 against a 2, b 1"
     assert placement.rejected == {
         0: "score 2 against 1",
-        2: "score 1 as well; a tie goes to the CPU device",
+        2: "the same score, 1; a tie goes to the CPU device",
         3: "no rule for ADD",
     }
 

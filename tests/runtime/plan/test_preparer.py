@@ -75,7 +75,7 @@ def test_no_caching_no_files(directory: Path) -> None:
 def test_a_device_that_needs_no_files_writes_none(directory: Path, device: nd.Device) -> None:
     report = prepare(directory, device)
     assert report.cache is CacheOutcome.OFF
-    assert report.reason == "the device has nothing to cache"
+    assert report.reason == "the device needs no cache files"
     assert not directory.exists()
 
 
@@ -215,7 +215,7 @@ def test_a_file_that_changes_while_it_is_prepared(directory: Path, tmp_path: Pat
     report = prepare(directory, Late(), in_file(path, 1), value=2)
     assert report.cache is CacheOutcome.MISS
     assert report.key == first.key
-    assert report.reason.endswith("not stored: the model's file was written to meanwhile")
+    assert report.reason.endswith("not stored: the model's file was modified in the meantime")
     assert entries(directory) == [entry]
     time.sleep(0.05)
     for outcome in (CacheOutcome.MISS, CacheOutcome.HIT):
