@@ -57,7 +57,7 @@ def test_a_cache_without_benefit_is_told() -> None:
     (step,) = warm(model_adding(1), [Forgetful()])
     assert step.cache is CacheOutcome.MISS
     assert step.warm_ms is None
-    assert "first use; stored, and yet not to be had again" in step.reason
+    assert "first use; it was stored, but could not be loaded again" in step.reason
     assert "it has forgotten" in step.reason
 
 
