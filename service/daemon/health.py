@@ -1,8 +1,8 @@
-"""The standard health service, in which slow watchers cannot block other callers.
+"""Implements the standard health service so that slow watchers cannot block other callers.
 
-gRPC's own servicer sends while holding its lock, and waits until gRPC has sent, that is, for a
-client that may not read. It deadlocks if another watch ends meanwhile, since ending takes the lock
-in the thread that serves all.
+gRPC's own servicer holds its lock while it sends, and waits until the message is sent, which
+depends on a client that may not read. If another watch ends in the meantime, it deadlocks, because
+the thread that serves all calls needs the lock to end a watch.
 """
 
 import threading
@@ -17,7 +17,7 @@ from neurald.hal.admission.streams import Streams
 from neurald.hal.errors import ResourceExhaustedTransient
 from neurald.hal.rpc.transport.status import abort
 
-#: Limit on watches; beyond it, the oldest one is cancelled.
+#: Maximum number of watches; a further one cancels the oldest.
 MAX_WATCHES = 64
 #: Number of threads that notify watches, and the time limit for one notification.
 _NOTIFIER_THREADS = 4
@@ -26,7 +26,7 @@ _GRACE_S = 0.25
 
 
 class _HealthWatch:
-    """Client that is notified of every change."""
+    """A client that is notified of every change of a service's state."""
 
     __slots__ = ("context", "lock", "send", "sent_state", "service")
 
@@ -39,18 +39,18 @@ class _HealthWatch:
 
 
 class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
-    """Reports whether services serve."""
+    """Reports whether services work."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._states: dict[str, int] = {}
-        # By call, in order of arrival.
+        # The watches by call, in the order of arrival.
         self._watches: dict[grpc.ServicerContext, _HealthWatch] = {}
         self._streams = Streams(most=MAX_WATCHES, patience_s=_MAX_NOTIFICATION_S, grace_s=_GRACE_S)
         self._notifiers = ThreadPoolExecutor(_NOTIFIER_THREADS, thread_name_prefix="neurald health")
 
     def set(self, service: str, state: int) -> None:
-        """Changes the state of a service; watches are notified asynchronously."""
+        """Changes the state of a service. Its watches are notified asynchronously."""
         with self._lock:
             self._states[service] = state
             for watch in self._watches.values():

@@ -342,7 +342,7 @@ COVERED_BY: Mapping[str, str] = {
     "service/sandbox/landlock.py": "tests/service/sandbox/test_sandbox.py",
     "service/sandbox/mode.py": "tests/service/sandbox/test_sandbox.py",
     "service/sandbox/no_new_privs.py": "tests/service/sandbox/test_sandbox.py",
-    "service/sandbox/places.py": "tests/service/sandbox/test_sandbox.py",
+    "service/sandbox/writable_paths.py": "tests/service/sandbox/test_sandbox.py",
     "service/sandbox/rlimits.py": "tests/service/sandbox/test_sandbox.py",
     "service/sandbox/seccomp.py": "tests/service/sandbox/test_bpf.py",
     "service/sandbox/system_calls.py": "tests/service/sandbox/test_bpf.py",

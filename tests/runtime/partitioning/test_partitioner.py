@@ -91,7 +91,7 @@ def test_mode_none_is_all_on_the_cpu_device_whatever_the_scores() -> None:
 
 def test_mode_none_needs_the_cpu_device() -> None:
     subject = chain(ADD)
-    with pytest.raises(BadData, match="not among device"):
+    with pytest.raises(BadData, match=r"not among the devices \(device\)"):
         split(subject, pair(subject)[1:], Partitioning(mode=PartitioningMode.NONE))
     cpu = candidate("cpu", only(MUL), model=subject, is_cpu=True)
     with pytest.raises(BadData, match="no device can run operation 0 ADD"):

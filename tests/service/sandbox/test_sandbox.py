@@ -16,8 +16,8 @@ from neurald.hal.errors import BadState
 from neurald.hal.process.address import Address
 from neurald.service.sandbox import landlock, seccomp
 from neurald.service.sandbox.mode import SandboxMode
-from neurald.service.sandbox.places import make_writable_paths
 from neurald.service.sandbox.sandbox import ALL_PARTS, enter
+from neurald.service.sandbox.writable_paths import make_writable_paths
 
 needs_all = pytest.mark.skipif(
     landlock.version() < 6 or not seccomp.is_available(), reason="this kernel has not all of the sandbox"
@@ -161,7 +161,7 @@ def test_auto_takes_what_there_is(
 @sweep(
     ("version", "has_seccomp", "words"),
     [
-        (0, True, "landlock-files, .*landlock-signals are unavailable, since this kernel"),
+        (0, True, "landlock-files, .*landlock-signals are unavailable, because this kernel"),
         (4, True, "full: landlock-devices, landlock-signals cannot"),
         (7, False, "full: seccomp cannot"),
     ],
