@@ -31,13 +31,13 @@ from neurald.hal.sync.deadline import deadline_in
 from neurald.hal.sync.fence import Fence
 
 #: WHILE stops after this many seconds unless the execution says otherwise; longer ones are cut to the maximum.
-LOOP_TIMEOUT_DEFAULT_S = 2.0
-LOOP_TIMEOUT_MAXIMUM_S = 15.0
+DEFAULT_LOOP_TIMEOUT_S = 2.0
+MAX_LOOP_TIMEOUT_S = 15.0
 #: Threads that one execution may be given.
-MAXIMUM_THREADS = 1024
+MAX_THREADS = 1024
 
 #: The largest time in nanoseconds that can be told; Android has one more for times that are not known.
-LONGEST_DURATION_NS = 2**64 - 2
+MAX_DURATION_NS = 2**64 - 2
 
 #: What `KernelTime.label` is where an operation runs on its reference, because it has no kernel.
 REFERENCE = "reference"
@@ -45,7 +45,7 @@ REFERENCE = "reference"
 #: Bytes of `PrepareOptions.cache_key`, where it is given.
 CACHE_KEY_BYTES = 32
 #: Of each kind that a prepared model may need.
-MAXIMUM_CACHE_FILES = 32
+MAX_CACHE_FILES = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,10 +96,8 @@ class CacheFilesNeeded:
 
     def __post_init__(self) -> None:
         for kind, count in (("model", self.model), ("data", self.data)):
-            if not 0 <= count <= MAXIMUM_CACHE_FILES:
-                raise BadData(
-                    f"{count} {kind} cache files are needed; 0 to {MAXIMUM_CACHE_FILES} are expected"
-                )
+            if not 0 <= count <= MAX_CACHE_FILES:
+                raise BadData(f"{count} {kind} cache files are needed; 0 to {MAX_CACHE_FILES} are expected")
 
     def __bool__(self) -> bool:
         """Whether there is something to cache."""
@@ -186,7 +184,7 @@ class PrepareOptions:
 
     Attributes:
         deadline_s: on the clock of `time.monotonic()`; None for no limit.
-        threads: how many threads one execution may use, at most `MAXIMUM_THREADS`; None leaves it to the driver.
+        threads: how many threads one execution may use, at most `MAX_THREADS`; None leaves it to the driver.
         cache_key: 32 bytes that stand for model, device and options, where `PreparedModel.artifact` will be asked for;
             none where nothing is cached.
         variants: keeps what is compiled for shapes that executions tell; None where nothing is cached. What a client gives
@@ -237,7 +235,7 @@ class ExecuteOptions:
 
     measure: bool = False
     deadline_s: float | None = None
-    loop_timeout_s: float = LOOP_TIMEOUT_DEFAULT_S
+    loop_timeout_s: float = DEFAULT_LOOP_TIMEOUT_S
     cancellation: Cancellation | None = None
     attributes: tuple[AttributeValue, ...] = ()
 
@@ -284,13 +282,13 @@ class Timing:
 
     def queued_for(self, waited_ns: int) -> "Timing":
         """Returns the timing of an execution that had waited for so long before."""
-        return replace(self, queued_ns=min((self.queued_ns or 0) + max(0, waited_ns), LONGEST_DURATION_NS))
+        return replace(self, queued_ns=min((self.queued_ns or 0) + max(0, waited_ns), MAX_DURATION_NS))
 
     def after_waiting(self, waited_ns: int) -> "Timing":
         """The timing from `waited_ns` earlier on, which counts as time in the driver."""
         if self.in_driver_ns is None:
             return self
-        return replace(self, in_driver_ns=min(self.in_driver_ns + waited_ns, LONGEST_DURATION_NS))
+        return replace(self, in_driver_ns=min(self.in_driver_ns + waited_ns, MAX_DURATION_NS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

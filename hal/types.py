@@ -2,7 +2,7 @@
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import (
-    MAXIMUM_OPERAND_BYTES,
+    MAX_OPERAND_BYTES,
     Argument,
     ChannelQuant,
     DeviceType,
@@ -33,7 +33,7 @@ from neurald.hal.model.types import (
 )
 
 __all__ = [
-    "MAXIMUM_OPERAND_BYTES",
+    "MAX_OPERAND_BYTES",
     "Argument",
     "ChannelQuant",
     "DeviceType",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from neurald.hal.api_arguments import file_path, instance, integer, member, shown, time_limit
-from neurald.hal.device import MAXIMUM_THREADS, Device, PrepareOptions
+from neurald.hal.device import MAX_THREADS, Device, PrepareOptions
 from neurald.hal.errors import BadData, BadState, OutputInsufficientSize, UnexpectedNull
 from neurald.hal.model.extension import AttributeUse
 from neurald.hal.model.extension_attribute import AttributeValue
@@ -84,8 +84,8 @@ class CompilationBuilder:
             raise BadState(f"{type(model).__name__} is not a Model returned by ModelBuilder.finish()")
         if devices is not None:
             check_devices(devices)
-        if threads is not None and not 1 <= integer(threads, "threads") <= MAXIMUM_THREADS:
-            raise BadData(f"threads is {shown(threads)}; a number from 1 to {MAXIMUM_THREADS} is expected")
+        if threads is not None and not 1 <= integer(threads, "threads") <= MAX_THREADS:
+            raise BadData(f"threads is {shown(threads)}; a number from 1 to {MAX_THREADS} is expected")
         self._model = model
         self._devices = None if devices is None else tuple(devices)
         self._threads = None if threads is None else integer(threads, "threads")

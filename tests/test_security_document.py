@@ -52,7 +52,7 @@ def test_every_party_is_promised_something() -> None:
         "A local client of a daemon",
         "Another user of this machine",
         "A remote client",
-        "A driver, or whoever has taken over its process",
+        "A hostile or compromised driver",
         "A cache writer",
     ):
         assert _TEST.search(sections[party]), party

@@ -1,7 +1,7 @@
 """Compares whole models on the CPU device with LiteRT, OpenVINO and ONNX Runtime.
 
     benchmarks/cpu/peers.sh                      # once: installs the others in a separate environment
-    python benchmarks/cpu/run.py [--models mobilenet,vww] [--threads 1,2] [--rounds 12] [--json F]
+    python benchmarks/cpu/run.py [--models mobilenet,vww] [--threads 1,2] [--rounds 12] [--json FILE]
     python benchmarks/cpu/run.py --busy          # two threads against one, beside a busy program
     python benchmarks/cpu/run.py --cycles 1000   # detect memory that is left behind
 
@@ -20,9 +20,7 @@ Failures of an engine are reported.
 """
 
 import argparse
-import json
 import os
-import platform
 import random
 import subprocess
 import sys
@@ -49,6 +47,11 @@ from report import (
     show_row,
     summarise,
 )
+from result_tables import result_tables
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from result_file import Result, circumstances, write
 
 _PEERS = {"litert": "ai-edge-litert", "openvino": "openvino", "onnxruntime": "onnxruntime"}
 _FEWEST_RUNS, _MOST_RUNS = 2, 2000
@@ -271,17 +274,21 @@ def _busy(core: int) -> Iterator[None]:
         process.wait()
 
 
-def _machine() -> dict[str, Any]:
-    """Describes the machine."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    processor = next((line.partition(": ")[2] for line in lines if line.startswith("model name")), "")
-    return {
-        "processor": processor,
-        "cores": os.cpu_count(),
-        "system": platform.platform(),
-        "python": platform.python_version(),
-        "load": os.getloadavg(),
-    }
+def _write(path: Path, session: Session) -> None:
+    """Writes the results so far as a result file."""
+    document = session.document()
+    result = Result(
+        title="CPU device: whole models",
+        description=(
+            "Ratios are neurald's time divided by the other runtime's, the median over rounds; below 1 "
+            "neurald is faster. The difference is the largest one from LiteRT's results: relative to the "
+            "largest value for floats, absolute for integers."
+        ),
+        tables=result_tables(document),
+        details=document,
+        **circumstances(),
+    )
+    write(path, result)
 
 
 def _arguments() -> argparse.Namespace:
@@ -292,7 +299,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--burst-ms", type=float, default=60.0)
     parser.add_argument("--peers", type=Path, default=Path(os.environ.get("NEURALD_PEERS", folder)))
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything there too")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write a result file")
     parser.add_argument(
         "--no-preparations", dest="prepares", action="store_false", help="measure steady runs only"
     )
@@ -322,8 +329,7 @@ def main() -> None:
     cases = [case for case in all_cases() if not parts or any(part in case.name for part in parts)]
     build(cases)
     python = arguments.peers / "bin" / "python"
-    machine = _machine()
-    say(f"{machine['processor']}, {machine['cores']} cores, load {machine['load'][0]:.1f}")
+    say(f"{circumstances()['machine']}, load {os.getloadavg()[0]:.1f}")
     with tempfile.TemporaryDirectory(prefix="cpu-benchmark") as folder:
         session = Session(
             engines=[SUBJECT] if arguments.cycles else _engines(python),
@@ -342,8 +348,8 @@ def main() -> None:
             else:
                 session.measure(case, threads)
             if arguments.json:
-                # Prints intermediate results: some runs are interrupted.
-                arguments.json.write_text(json.dumps({"machine": machine, **session.document()}, indent=1))
+                # After each model, because long runs are sometimes interrupted.
+                _write(arguments.json, session)
         session.show()
     say(f"load {os.getloadavg()[0]:.1f}")
 

@@ -1,8 +1,6 @@
-"""Measures the cost of running a model in a driver daemon.
+"""Measures what it costs to run a model in a driver daemon: bursts, calls, and gRPC with inline data.
 
-Bursts, calls, and gRPC with inline data.
-
-    python benchmarks/ipc/run.py [--rounds 160] [--json]
+    python benchmarks/ipc/run.py [--rounds 160] [--json FILE]
 
 There are two models: the identity on 600 KB, which costs as little as possible, and one that
 computes for about a millisecond. The CPU device runs each in this process and in a daemon, in all
@@ -20,9 +18,7 @@ differences) and from all runs together (p99: the difference of the two 99th per
 
 import argparse
 import itertools
-import json
 import os
-import platform
 import random
 import select
 import subprocess
@@ -39,6 +35,10 @@ import grpc
 import numpy as np
 
 import neurald as nd
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from result_file import Column, Result, Table, circumstances, write
 
 #: Elements of the identity's input: an image of 224 × 224 with three channels, 602,112 bytes.
 _ELEMENTS = 224 * 224 * 3
@@ -159,7 +159,7 @@ def started(stack: ExitStack, *command: str) -> int:
     stack.callback(process.wait)
     stack.callback(process.terminate)
     if process.stdout is None:
-        raise RuntimeError("a program without output")
+        raise RuntimeError(f"{' '.join(command)} has no standard output")
     if not select.select([process.stdout], [], [], _START_TIMEOUT_S)[0] or not process.stdout.readline():
         raise RuntimeError(f"{' '.join(command)} did not start")
     return process.pid
@@ -298,8 +298,8 @@ def overheads(
 def show(model: str, report: dict[str, Any]) -> None:
     """Prints a report."""
     table, extra = report["microseconds"], report["overhead_microseconds"]
-    print(f"\n{model}: the {report['rounds_kept']} least disturbed of {report['rounds']} rounds")  # noqa: T201
-    print(f"{'way':20}{'p10 µs':>10}{'p50':>10}{'p99':>10}{'over p50':>12}{'over p99':>10}{'gRPC / it':>11}")  # noqa: T201
+    print(f"\n{model}: the {report['rounds_kept']} of {report['rounds']} rounds with the least interference")  # noqa: T201
+    print(f"{'way':20}{'p10 µs':>10}{'p50':>10}{'p99':>10}{'more, p50':>12}{'p99':>10}{'gRPC / it':>11}")  # noqa: T201
     for name, row in table.items():
         line = f"{name:20}{row['p10']:10.1f}{row['p50']:10.1f}{row['p99']:10.1f}"
         if name in extra:
@@ -309,11 +309,35 @@ def show(model: str, report: dict[str, Any]) -> None:
         print(line)  # noqa: T201
 
 
+def result_table(model: str, report: dict[str, Any]) -> Table:
+    """Returns the table of one model for a result file."""
+    figures = ("p10", "p50", "p99")
+    columns = [
+        Column(name="way", title="way"),
+        *(Column(name=f"{name}_us", title=name, unit="µs", format=",.0f") for name in figures),
+        *(
+            Column(name=f"more_{name}_us", title=f"overhead, {name}", unit="µs", format=",.0f")
+            for name in figures[1:]
+        ),
+    ]
+    extra = report["overhead_microseconds"]
+    rows = [
+        [name, *(row[each] for each in figures), *(extra.get(name, {}).get(each) for each in figures[1:])]
+        for name, row in report["microseconds"].items()
+    ]
+    kept, rounds = report["rounds_kept"], report["rounds"]
+    return Table(
+        title=f"Model {model}, the {kept} of {rounds} rounds with the least interference",
+        columns=columns,
+        rows=rows,
+    )
+
+
 def main() -> None:
     """Runs the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--rounds", type=int, default=160)
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write a result file")
     parser.add_argument("--serve-bytes", nargs=2, metavar=("MODEL", "ADDRESS"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.serve_bytes:
@@ -325,15 +349,20 @@ def main() -> None:
         with tempfile.TemporaryDirectory(prefix="ipc") as folder, ExitStack() as stack:
             report = measure(*paths(stack, model, folder), arguments.rounds)
         reports[model] = report
-        if not arguments.json:
-            show(model, report)
+        show(model, report)
     if arguments.json:
-        machine = {
-            "cpu_cores": os.cpu_count(),
-            "system": platform.platform(),
-            "python": platform.python_version(),
-        }
-        print(json.dumps({"machine": machine, "models": reports}, indent=1))  # noqa: T201
+        result = Result(
+            title="Calls and bursts between processes",
+            description=(
+                "The CPU device with one thread, in process and in a daemon. Overheads are the time beyond "
+                "the same run in process: at p50 the median of the differences of each round, at p99 the "
+                "difference of the percentiles."
+            ),
+            tables=[result_table(model, report) for model, report in reports.items()],
+            details=reports,
+            **circumstances(),
+        )
+        write(arguments.json, result)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Compares networks on an OpenCL device with PyTorch and LiteRT on the same GPU.
 
     python benchmarks/opencl/run.py [--networks mobilenet_v2 resnet_50]
-                                    [--precisions fp32 relaxed int8] [--runs 200]
+                                    [--precisions fp32 relaxed int8] [--runs 200] [--json FILE]
 
 The networks are those of `benchmarks/networks`, batch 1. neurald prepares each one twice, with a
 cold and a warm cache; then its kernels run alone, and whole executions with inputs and outputs in
@@ -31,6 +31,7 @@ from neurald.hal.device import Artifact, PrepareOptions
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from networks import NETWORKS, Network, tflite_file
+from result_file import Cell, Column, Result, Table, circumstances, write
 
 #: Types of the files; relaxed ones are float32 files whose model allows float16.
 _TYPES = {"fp32": np.float32, "relaxed": np.float32, "int8": np.int8}
@@ -40,18 +41,38 @@ _WARM_UP_S = 0.5
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Preparation:
+    """How neurald prepared a network.
+
+    Attributes:
+        cold_s: the time with an empty cache.
+        warm_s: the time with a full one.
+        kernels: the kernels, or the phases of the single kernel.
+        error: the largest error, relative to the largest output.
+    """
+
+    cold_s: float
+    warm_s: float
+    kernels: int
+    error: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Figure:
     """Result of one measurement.
 
     Attributes:
         compute_us: the time without transfers.
         whole_us: the time with transfers to and from host memory; None if not measured.
+        note: what else to print.
+        preparation: for neurald only.
     """
 
     who: str
     compute_us: float
     whole_us: float | None = None
     note: str = ""
+    preparation: Preparation | None = None
 
 
 def median_us(run: Callable[[], object], runs: int) -> float:
@@ -113,7 +134,15 @@ def ours(path: Path, network: Network, precision: str, runs: int) -> Iterator[Fi
         kernels = f"one kernel of {one.groups} groups for {len(executable.calls)} phases"
     times = f"{prepared[0]:.2f} s cold and {prepared[1]:.3f} s warm"
     note = f"{kernels}, error {error:.1e}, prepared in {times}"
-    yield Figure(who="neurald", compute_us=float(np.median(compute)) / 1e3, whole_us=whole, note=note)
+    yield Figure(
+        who="neurald",
+        compute_us=float(np.median(compute)) / 1e3,
+        whole_us=whole,
+        note=note,
+        preparation=Preparation(
+            cold_s=prepared[0], warm_s=prepared[1], kernels=len(executable.calls), error=error
+        ),
+    )
 
 
 def pytorch(name: str, precision: str, runs: int) -> Iterator[Figure]:
@@ -190,8 +219,12 @@ def litert(path: Path, network: Network, precision: str, runs: int) -> Iterator[
     yield Figure(who="LiteRT GPU", compute_us=median_us(compute, runs), whole_us=median_us(whole, runs))
 
 
-def measured(name: str, precision: str, runs: int, folder: Path) -> None:
-    """Measures one network with all engines, and prints the figures and ratios."""
+def measured(name: str, precision: str, runs: int, folder: Path) -> dict[str, Figure]:
+    """Measures one network with all engines, and prints the figures and ratios.
+
+    Returns:
+        The figures by engine.
+    """
     network = NETWORKS[name]()
     path = folder / f"{name}_{precision}.tflite"
     path.write_bytes(tflite_file(network, _TYPES[precision]))
@@ -202,21 +235,55 @@ def measured(name: str, precision: str, runs: int, folder: Path) -> None:
     ]
     print(f"{name}, {precision}")  # noqa: T201
     own: Figure | None = None
+    figures: dict[str, Figure] = {}
     for who, measure in measurements:
         try:
             for figure in measure():
                 own = own or figure
+                figures[figure.who] = figure
                 _print(figure, own)
         except ImportError as error:
             print(f"  {who} is skipped: {error}")  # noqa: T201
         except Exception as error:
             # A failure of one engine must not stop the others.
             print(f"  {who} failed: {type(error).__name__}: {str(error)[:300]}")  # noqa: T201
+    return figures
+
+
+def result_table(networks: dict[str, dict[str, Figure]]) -> Table:
+    """Returns the table of all networks for a result file."""
+    engines = dict.fromkeys(who for figures in networks.values() for who in figures)
+    columns = [Column(name="network", title="")]
+    for who in engines:
+        columns.append(Column(name=f"{who}, compute", title=f"{who}, compute", unit="µs", format=",.0f"))
+        columns.append(Column(name=f"{who}, whole", title=f"{who}, with transfers", unit="µs", format=",.0f"))
+        if who != "neurald":
+            columns.append(Column(name=f"{who}, ratio", title=f"neurald / {who}, compute", format=".2f"))
+    columns += [
+        Column(name="kernels", title="kernels, or phases of one kernel", format=".0f"),
+        Column(name="cold_s", title="prepare, cold cache", unit="s", format=".2f"),
+        Column(name="warm_s", title="prepare, warm cache", unit="s", format=".3f"),
+        Column(name="error", title="largest error / largest output", format=".1e"),
+    ]
+    rows = []
+    for network, figures in networks.items():
+        own = figures.get("neurald")
+        cells: list[Cell] = [network]
+        for who in engines:
+            figure = figures.get(who)
+            cells += [figure.compute_us, figure.whole_us] if figure else [None, None]
+            if who != "neurald":
+                cells.append(own.compute_us / figure.compute_us if own and figure else None)
+        preparation = own.preparation if own else None
+        for name in ("kernels", "cold_s", "warm_s", "error"):
+            cells.append(getattr(preparation, name) if preparation else None)
+        rows.append(cells)
+    return Table(title="Medians", columns=columns, rows=rows, transpose=True)
 
 
 def _print(figure: Figure, own: Figure) -> None:
     whole = "" if figure.whole_us is None else f", {figure.whole_us:.0f} with transfers"
-    ratio = "" if figure is own else f"; neurald takes {own.compute_us / figure.compute_us:.2f} of it"
+    ratio = "" if figure is own else f"; neurald / {figure.who}: {own.compute_us / figure.compute_us:.2f}"
     note = f"; {figure.note}" if figure.note else ""
     print(f"  {figure.who}: {figure.compute_us:.0f} us{whole}{ratio}{note}", flush=True)  # noqa: T201
 
@@ -227,13 +294,32 @@ def main() -> None:
     parser.add_argument("--networks", nargs="+", choices=sorted(_TORCHVISION), default=sorted(_TORCHVISION))
     parser.add_argument("--precisions", nargs="+", choices=sorted(_TYPES), default=list(_TYPES))
     parser.add_argument("--runs", type=int, default=200)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write a result file")
     given = parser.parse_args()
     device = create()
+    networks: dict[str, dict[str, Figure]] = {}
     print(f"{device.facts}; {device.facts.platform_version}, driver {device.facts.driver_version}")  # noqa: T201
     with tempfile.TemporaryDirectory() as folder:
         for name in given.networks:
             for precision in given.precisions:
-                measured(name, precision, given.runs, Path(folder))
+                figures = measured(name, precision, given.runs, Path(folder))
+                networks[f"{name} {precision}"] = figures
+    if given.json:
+        facts = circumstances()
+        facts["machine"] += (
+            f"; {device.facts}, {device.facts.platform_version}, driver {device.facts.driver_version}"
+        )
+        result = Result(
+            title="OpenCL device: networks",
+            description=(
+                "Batch 1. Compute: from the first launch to the end of the last, with the data on the GPU. "
+                "With transfers: a whole execution with input and output in host memory. For PyTorch, "
+                "relaxed means float16. Ratios are neurald's time divided by the other's."
+            ),
+            tables=[result_table(networks)],
+            **facts,
+        )
+        write(given.json, result)
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""Kernel compiler shared by the drivers: graph, lowerings, transformations and fusion."""
+"""Kernel compiler that the drivers share: graphs, lowerings, passes and fusion."""

@@ -109,7 +109,7 @@ def _computed(routine: Routine, address: int, arrays: Mapping[Value, Array]) -> 
     status, scratch = ctypes.c_int32(0), aligned_zeros(routine.scratch_bytes + ALIGNMENT)
     pointers = (*(each.ctypes.data for each in (*memory, scratch)), ctypes.addressof(status))
     kinds = (*(ctypes.c_void_p for _ in pointers), ctypes.c_int64, ctypes.c_int64)
-    ctypes.CFUNCTYPE(None, *kinds)(address)(*pointers, 0, routine.grains)
+    ctypes.CFUNCTYPE(None, *kinds)(address)(*pointers, 0, routine.work_items)
     if status.value:
         raise RequirementFailed("a requirement of a constant expression does not hold")
     return np.asarray(memory[0].view(output.type.dtype).reshape(output.shape))

@@ -50,7 +50,7 @@ COMPILER_VARIABLE = "NEURALD_CPU_COMPILER"
 #: folding.
 _SOURCES = ("drivers/compiler", "drivers/cpu", "hal")
 #: Variables that do not affect compiled code, or whose effects are part of the version.
-_TOLD = frozenset({COMPILER_VARIABLE, TARGET_VARIABLE, THREADS_VARIABLE})
+_IRRELEVANT_VARIABLES = frozenset({COMPILER_VARIABLE, TARGET_VARIABLE, THREADS_VARIABLE})
 
 #: Performance figures are relative to the CPU device.
 _UNIT = Performance(exec_time=1.0, power_usage=1.0)
@@ -104,13 +104,13 @@ class CpuDevice:
             f"sources {sources_digest(*_SOURCES)}",
             f"llvmlite {llvmlite.__version__}",
             self._target.name,
-            self._settings.description(without=_TOLD),
+            self._settings.description(without=_IRRELEVANT_VARIABLES),
         ]
         return ", ".join(filter(None, parts))
 
     @property
     def executions_at_once(self) -> int:
-        """See `RunsSideBySide`: one execution per core."""
+        """See `RunsConcurrently`: one execution per core."""
         return len(os.sched_getaffinity(0))
 
     def capabilities(self) -> Capabilities:
@@ -157,9 +157,9 @@ class CpuDevice:
         if options.compiler is None:
             prepare = partial(self._compiled, threads=threads, keeps_artifact=bool(options.cache_key))
         else:
-            from neurald.drivers.cpu.apart import ApartPreparation
+            from neurald.drivers.cpu.isolated import IsolatedPreparation
 
-            prepare = ApartPreparation(
+            prepare = IsolatedPreparation(
                 compiler=options.compiler,
                 restore=partial(self._restored, threads=threads),
                 keeps_artifact=bool(options.cache_key),
@@ -167,9 +167,9 @@ class CpuDevice:
                 cancellation=options.cancellation,
             ).prepare
         if options.variants is not None:
-            from neurald.drivers.cpu.variants import CachedVariants
+            from neurald.drivers.cpu.variants import CachingPreparation
 
-            prepare = CachedVariants(
+            prepare = CachingPreparation(
                 options.variants, prepare, partial(self._restored, threads=threads)
             ).prepare
         if is_specified(model):
@@ -209,14 +209,14 @@ class CpuDevice:
         Imports the compiler and compiles the thread pool.
         """
         if self.compiles:
-            import neurald.drivers.cpu.apart
+            import neurald.drivers.cpu.isolated
             import neurald.drivers.cpu.preparation  # noqa: F401
 
-            process.runtime(self._target)
+            process.step_program(self._target)
 
     def compile(self, model: Model, shapes: InputShapes | None, options: PrepareOptions) -> Compiled:
         """See `CompilesApart.compile`."""
-        from neurald.drivers.cpu.apart import to_compiled
+        from neurald.drivers.cpu.isolated import to_compiled
 
         return to_compiled(self._compiled(model, shapes, threads=1, keeps_artifact=True))
 
@@ -247,8 +247,8 @@ class CpuDevice:
                 f"the code is for {read.executable.target}, but this device compiles for {self._target.name}"
             )
         try:
-            runtime = process.runtime(self._target, read.runtime)
-            return NativeModel(read.executable, read.codes, read.constants, Team(runtime, threads))
+            program = process.step_program(self._target, read.step_program)
+            return NativeModel(read.executable, read.codes, read.constants, Team(program, threads))
         except CompilationFailed as error:
             raise BadData(f"the code of these cache files cannot be loaded: {error}") from None
 

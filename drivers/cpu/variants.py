@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from neurald.drivers.compiler.frontend.kept_variants import WHOLE, variant_name
+from neurald.drivers.compiler.frontend.variant_cache import WHOLE, variant_name
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.parts import read_parts, write_parts
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
@@ -31,7 +31,7 @@ Restore: TypeAlias = Callable[[Artifact], NativeModel]
 _PARTS = "parts"
 
 
-class CachedVariants:
+class CachingPreparation:
     """Prepares models, from the cache if possible.
 
     Args:

@@ -10,12 +10,12 @@ import numpy as np
 
 from neurald._version import __version__
 from neurald.drivers.compiler.frontend.graph_builder import supported_operations
-from neurald.drivers.compiler.frontend.kept_variants import prepared_variant
 from neurald.drivers.compiler.frontend.shape_specialization import (
     PreparedWithOperands,
     SpecializingModel,
     is_specified,
 )
+from neurald.drivers.compiler.frontend.variant_cache import prepared_variant
 from neurald.drivers.compiler.ir.graph import Graph
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Shape
@@ -149,7 +149,7 @@ class OpenClDevice:
 
     @property
     def executions_at_once(self) -> int:
-        """See `RunsSideBySide`: one execution transfers data while the other one computes."""
+        """See `RunsConcurrently`: one execution transfers data while the other one computes."""
         return 2
 
     def capabilities(self) -> Capabilities:

@@ -1,17 +1,21 @@
-"""Turns: which execution a device runs next when more are waiting than it runs at the same time.
+"""Decides which of the waiting executions a device runs next.
 
-What is shared out is time on the device. Users, who may not trust each other, share it evenly, whatever priorities they
-claim: who has had least goes next. Between the executions of one user the highest priority goes first, and among equals the
-client that has had least. An execution that waits comes a step higher with every `AGEING_S` for which none of its client's
-of that priority had a turn, so that low ones are served too however many high ones there are.
+The queue shares the time on the device. Users, who may not trust each other, get equal shares
+whatever priorities they claim: the user with the least time so far goes next. Among the executions
+of one user the highest priority goes first, and among equal priorities the client with the least
+time. The priority of a waiting execution rises by one level for every `AGEING_S` in which no
+execution of the same client and priority was started, so low priorities make progress however many
+high ones there are.
 
-A client that comes again as soon as it has its result would find its place taken by those who always wait. So a place is kept
-free for a short while for who had it, about as long as its last execution took. And an execution that takes long, or
-never ends, keeps only others of its own client from the device: after `LONG_S` its place is lent to others once more, as long as
-no more than `MOST_AT_ONCE` run.
+A client that submits its next execution as soon as it has the last result would find its slot taken
+by executions that were already waiting. So the slot of an execution that ended stays reserved for
+its client for a short time, about as long as that execution took. And an execution that takes long,
+or never ends, only delays others of the same client: after `LONG_S` its slot is given to other
+clients as well, as long as no more than `MAX_RUNNING_EXECUTIONS` run.
 
-Where there are guest places, a client of which nothing runs need not wait for other clients at all: its first execution takes
-a guest place if all slots are taken, and the operating system shares the processors out.
+If there are guest slots, a client that has nothing running need not wait for other clients: when
+all slots are taken, its first execution gets a guest slot, and the operating system divides the
+processors.
 """
 
 import threading
@@ -21,51 +25,57 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import replace
 from typing import Final, Protocol, TypeVar
 
-from neurald.hal.accounting.pacing import Work
+from neurald.hal.accounting.pacing import PacedWork
 from neurald.hal.device import Device, ExecuteOptions, ExecutionResult
 from neurald.hal.errors import MissedDeadlineTransient
 from neurald.hal.model.types import Priority
 from neurald.hal.sync.cancellation import Cancellation
 
-#: A LOW execution goes before MEDIUM ones if none of its client's LOW ones had the device for so long.
+#: A LOW execution precedes MEDIUM ones once no LOW execution of its client was started for so long.
 AGEING_S: Final = 0.5
-#: An execution that takes longer keeps nobody but its own client from the device.
+#: An execution that takes longer only delays others of its own client.
 LONG_S: Final = 0.25
-#: Executions that run at the same time at most, with long ones; a user of whom none runs may have one beyond that.
-MOST_AT_ONCE: Final = 16
-#: A place is kept free for a client for so long, and as long as its last execution took, but no longer than that.
+#: How many executions may run at the same time, long ones included. A user with none running may
+#: have one more.
+MAX_RUNNING_EXECUTIONS: Final = 16
+#: A slot stays reserved for a client for `_GRACE_S` plus the time of its last execution, but no
+#: longer than
+#: `_MAX_GRACE_S`.
 _GRACE_S: Final = 2e-3
-_LONGEST_GRACE_S: Final = 0.1
-#: How often who waits looks whether it was cancelled, and whether a place has become free by time. Many who wait look
-#: less often each: what they do all together must not cost those who run.
-_LOOK_S: Final = 0.02
-_LOOK_OFTEN: Final = 4
+_MAX_GRACE_S: Final = 0.1
+#: How often a waiting thread checks whether it was cancelled, and whether a slot became free by the
+#: passage of time.
+#: With more than `_MAX_FAST_POLLERS` waiting threads each checks less often, so that they do not
+#: slow down those that
+#: compute.
+_POLL_S: Final = 0.02
+_MAX_FAST_POLLERS: Final = 4
 
 _S = TypeVar("_S")
 _RANKS: Final = {priority: rank for rank, priority in enumerate(sorted(Priority))}
 
 
-class RunsSideBySide(Protocol):
-    """What a device can say beside: how many executions it runs at the same time to advantage."""
+class RunsConcurrently(Protocol):
+    """An optional interface of a `Device` that runs several executions at the same time."""
 
     @property
     def executions_at_once(self) -> int:
-        """At least 1. More that come at the same time wait for their turn, see `Turns`."""
+        """How many executions run efficiently at once, at least 1; further ones wait."""
         ...
 
 
-#: Of a device that does not say.
-_EXECUTIONS_AT_ONCE: Final = 4
+#: For a device that does not implement `RunsConcurrently`.
+_DEFAULT_EXECUTIONS_AT_ONCE: Final = 4
 
 
 def executions_at_once(device: Device) -> int:
-    """What `RunsSideBySide.executions_at_once` says, and 4 for a device without it."""
-    said: int = getattr(device, "executions_at_once", _EXECUTIONS_AT_ONCE)
-    return max(1, said)
+    """Returns `RunsConcurrently.executions_at_once`, or 4 for a device without it."""
+    count: int = getattr(device, "executions_at_once", _DEFAULT_EXECUTIONS_AT_ONCE)
+    return max(1, count)
 
 
-class _Share:
-    """What a user, or a client, has had of the device, and has of it now."""
+class _Usage:
+    """The time that a user or a client has used of the device, and its current executions."""
 
     __slots__ = ("_used_s", "running", "started_s", "waiting")
 
@@ -73,20 +83,20 @@ class _Share:
         self._used_s = 0.0
         self.running = 0
         self.waiting = 0
-        #: The sum of the times at which what runs was started.
+        #: The sum of the start times of the executions that are running.
         self.started_s = 0.0
 
     @property
     def is_active(self) -> bool:
         return self.running + self.waiting > 0
 
-    def had_s(self, now: float) -> float:
-        """Time on the device, that of what is still running included."""
+    def used_s(self, now: float) -> float:
+        """Returns the time used on the device, that of running executions included."""
         return self._used_s + self.running * now - self.started_s
 
-    def catch_up(self, had_s: float) -> None:
-        """What comes anew has no claim to time at which it did not ask."""
-        self._used_s = max(self._used_s, had_s)
+    def catch_up(self, used_s: float) -> None:
+        """Raises the used time to `used_s`: time before a newcomer asked is not its due."""
+        self._used_s = max(self._used_s, used_s)
 
     def start(self, now: float) -> None:
         self.running += 1
@@ -98,40 +108,40 @@ class _Share:
         self._used_s += now - started
 
 
-class _User(_Share):
-    """Clients that trust each other."""
+class _UserUsage(_Usage):
+    """The usage of one user, whose clients trust each other."""
 
     __slots__ = ("clients", "key")
 
     def __init__(self, key: Hashable) -> None:
         super().__init__()
         self.key = key
-        self.clients: dict[Hashable, _Client] = {}
+        self.clients: dict[Hashable, _ClientUsage] = {}
 
 
-class _Client(_Share):
-    """One client, such as a session."""
+class _ClientUsage(_Usage):
+    """The usage of one client, such as a session."""
 
-    __slots__ = ("_grace_until", "_wanted", "flows", "key", "user")
+    __slots__ = ("_grace_until", "_wanted", "key", "lanes", "user")
 
-    def __init__(self, user: _User, key: Hashable) -> None:
+    def __init__(self, user: _UserUsage, key: Hashable) -> None:
         super().__init__()
         self.user = user
         self.key = key
-        self.flows: dict[Priority, _Flow] = {}
+        self.lanes: dict[Priority, _PriorityLane] = {}
         self._wanted = 0
         self._grace_until = 0.0
 
     def wanted(self, now: float) -> int:
-        """How many executions it wants to have on the device: those that it has, and had a moment ago."""
+        """Returns how many executions the client has on the device, or had a moment ago."""
         active = self.running + self.waiting
         return max(active, self._wanted) if now < self._grace_until else active
 
     def note_end(self, taken_s: float, now: float) -> None:
-        """Keeps the place of an execution that is about to end, while it counts as running."""
-        grace_s = min(_GRACE_S + taken_s, _LONGEST_GRACE_S)
+        """Reserves the slot of an execution that is about to end but still counts as running."""
+        grace_s = min(_GRACE_S + taken_s, _MAX_GRACE_S)
         active = self.running + self.waiting
-        # What was wanted once is forgotten little by little.
+        # The demand of the past decays one execution at a time.
         self._wanted = max(active, self._wanted - 1) if now < self._grace_until else active
         self._grace_until = now + grace_s
 
@@ -139,61 +149,62 @@ class _Client(_Share):
         return not self.is_active and now >= self._grace_until
 
 
-class _Flow:
-    """The executions of one client that have the same priority: first come, first served."""
+class _PriorityLane:
+    """The waiting executions of one client that have the same priority, in order of arrival."""
 
     __slots__ = ("queue", "rank", "served_at")
 
     def __init__(self, priority: Priority) -> None:
-        self.queue: deque[Turn] = deque()
+        self.queue: deque[Ticket] = deque()
         self.rank = _RANKS[priority]
         self.served_at = 0.0
 
     def level(self, now: float) -> int:
-        """What decides within a user: the priority, and how long it has waited in vain."""
-        return self.rank + int((now - max(self.served_at, self.queue[0].came_at)) / AGEING_S)
+        """Returns the effective priority: the rank, raised by the time waited in vain."""
+        return self.rank + int((now - max(self.served_at, self.queue[0].queued_at)) / AGEING_S)
 
 
-class Turn:
-    """One execution: it waits, or has the device.
+class Ticket:
+    """One execution in the queue: it waits, or runs.
 
     Attributes:
-        work: of the thread that executes it, once it has begun.
+        work: the paced work of the thread that runs it, once it has begun.
     """
 
-    __slots__ = ("came_at", "client", "priority", "ready", "started_at", "work")
+    __slots__ = ("client", "priority", "queued_at", "ready", "started_at", "work")
 
-    def __init__(self, client: _Client, priority: Priority, now: float) -> None:
+    def __init__(self, client: _ClientUsage, priority: Priority, now: float) -> None:
         self.client = client
         self.priority = priority
-        self.came_at = now
+        self.queued_at = now
         self.started_at: float | None = None
         self.ready = threading.Lock()
-        self.work: Work | None = None
+        self.work: PacedWork | None = None
 
     @property
     def waited_ns(self) -> int:
         """How long it waited for the device."""
-        return 0 if self.started_at is None else max(0, int((self.started_at - self.came_at) * 1e9))
+        return 0 if self.started_at is None else max(0, int((self.started_at - self.queued_at) * 1e9))
 
 
-def timed(result: ExecutionResult, options: ExecuteOptions, turn: Turn) -> ExecutionResult:
-    """Adds the time that an execution waited for its turn to its timing, if that is measured."""
+def with_queue_time(result: ExecutionResult, options: ExecuteOptions, ticket: Ticket) -> ExecutionResult:
+    """Adds the time that an execution waited in the queue to its timing, if that is measured."""
     if not options.measure:
         return result
-    return replace(result, timing=result.timing.queued_for(turn.waited_ns))
+    return replace(result, timing=result.timing.queued_for(ticket.waited_ns))
 
 
-class Turns:
-    """Lets executions run at the same time, as many as there are slots. Thread-safe.
+class AdmissionQueue:
+    """Admits executions to a device, up to its number of slots at the same time. Thread-safe.
 
     Args:
-        slots: what the device can do at the same time to advantage.
-        clock: tells seconds, as `time.monotonic` does.
-        long_s: what takes longer keeps nobody but its own client from the device.
-        most_at_once: how many run at the same time at most, with long ones; a user of whom none runs may have one beyond that.
-        guests: how many more may run, each the only one of its client. Those that take long do not count.
-        what: what has turns, for error messages.
+        slots: how many executions the device runs efficiently at the same time.
+        clock: returns seconds, as `time.monotonic` does.
+        long_s: an execution that takes longer only delays others of its own client.
+        max_running: how many may run at the same time, long ones included. A user with none running
+            may have one more.
+        guests: how many more may run if each is the only one of its client. Long ones do not count.
+        what: names the admitted work in error messages.
     """
 
     def __init__(
@@ -202,27 +213,27 @@ class Turns:
         clock: Callable[[], float] = time.monotonic,
         *,
         long_s: float = LONG_S,
-        most_at_once: int = MOST_AT_ONCE,
+        max_running: int = MAX_RUNNING_EXECUTIONS,
         guests: int = 0,
         what: str = "executions",
     ) -> None:
         self._slots = slots
         self._long_s = long_s
-        self._most_at_once = most_at_once
+        self._max_running = max_running
         self._guests = guests
         self._what = what
         self._clock = clock
         self._lock = threading.Lock()
-        self._users: dict[Hashable, _User] = {}
-        self._running: set[Turn] = set()
+        self._users: dict[Hashable, _UserUsage] = {}
+        self._running: set[Ticket] = set()
         self._waiting = 0
 
     @property
     def waiting(self) -> int:
-        """How many wait."""
+        """How many executions wait."""
         return self._waiting
 
-    def take(
+    def acquire(
         self,
         priority: Priority,
         deadline_s: float | None = None,
@@ -230,134 +241,135 @@ class Turns:
         client: Hashable = None,
         user: Hashable = None,
         cancellation: Cancellation | None = None,
-    ) -> Turn:
-        """Returns when the execution has its turn, which lasts until `pass_on`.
+    ) -> Ticket:
+        """Waits until the execution may run, and returns its ticket; `release` follows.
 
         Args:
             priority: among the executions of the same user.
             deadline_s: until when to wait; None for no limit.
-            client, user: whose execution it is.
+            client: whose execution it is.
+            user: whose client it is.
             cancellation: ends the wait.
 
         Raises:
-            MissedDeadlineTransient: the deadline passed before that.
-            Cancelled: the execution was cancelled before that.
+            MissedDeadlineTransient: the deadline passed while it waited.
+            Cancelled: the execution was cancelled while it waited.
         """
-        turn = self._enqueued(priority, client, user)
+        ticket = self._enqueue(priority, client, user)
         try:
-            while turn.started_at is None:
-                self._wait(turn, deadline_s, cancellation)
+            while ticket.started_at is None:
+                self._wait(ticket, deadline_s, cancellation)
         except BaseException:
-            self._leave(turn)
+            self._leave(ticket)
             raise
-        return turn
+        return ticket
 
-    def pass_on(self, turn: Turn) -> None:
-        """Ends a turn: who is to have one next has it now."""
+    def release(self, ticket: Ticket) -> None:
+        """Ends an execution and starts the next ones."""
         with self._lock:
             now = self._clock()
-            self._end(turn, now)
+            self._end(ticket, now)
             if self._waiting:
                 self._start(now)
 
-    def _enqueued(self, priority: Priority, client: Hashable, user: Hashable) -> Turn:
+    def _enqueue(self, priority: Priority, client: Hashable, user: Hashable) -> Ticket:
         with self._lock:
             now = self._clock()
             known = self._client(client, user, now)
-            turn = Turn(known, priority, now)
-            flow = known.flows.get(priority)
-            if flow is None:
-                flow = known.flows[priority] = _Flow(priority)
-            flow.queue.append(turn)
+            ticket = Ticket(known, priority, now)
+            lane = known.lanes.get(priority)
+            if lane is None:
+                lane = known.lanes[priority] = _PriorityLane(priority)
+            lane.queue.append(ticket)
             self._waiting += 1
-            for share in (known, known.user):
-                share.waiting += 1
+            for usage in (known, known.user):
+                usage.waiting += 1
             if self._waiting == 1:
                 if self._may_start(known, now):
-                    self._give(turn, now)
+                    self._admit(ticket, now)
             else:
                 self._start(now)
-            if turn.started_at is None:
-                turn.ready.acquire()
-            return turn
+            if ticket.started_at is None:
+                ticket.ready.acquire()
+            return ticket
 
-    def _wait(self, turn: Turn, deadline_s: float | None, cancellation: Cancellation | None) -> None:
-        """Waits for a moment, and looks whether time has made room."""
-        look_s = _LOOK_S * max(1.0, self._waiting / _LOOK_OFTEN)
-        left = look_s if deadline_s is None else min(look_s, deadline_s - time.monotonic())
-        if turn.ready.acquire(timeout=max(0.0, left)):
+    def _wait(self, ticket: Ticket, deadline_s: float | None, cancellation: Cancellation | None) -> None:
+        """Waits for a moment, then checks whether the passage of time has freed a slot."""
+        poll_s = _POLL_S * max(1.0, self._waiting / _MAX_FAST_POLLERS)
+        left = poll_s if deadline_s is None else min(poll_s, deadline_s - time.monotonic())
+        if ticket.ready.acquire(timeout=max(0.0, left)):
             return
         if cancellation is not None:
-            cancellation.require_not_cancelled(f"while other {self._what} had their turn")
+            cancellation.require_not_cancelled(f"while it waited for other {self._what}")
         with self._lock:
             self._start(self._clock())
-            if turn.started_at is not None:
+            if ticket.started_at is not None:
                 return
         if deadline_s is not None and time.monotonic() >= deadline_s:
-            raise MissedDeadlineTransient(f"the deadline passed while other {self._what} had their turn")
+            raise MissedDeadlineTransient(f"the deadline passed while waiting for other {self._what}")
 
-    def _leave(self, turn: Turn) -> None:
-        """Takes an execution out that waits no longer; a turn that it got meanwhile goes to the next."""
+    def _leave(self, ticket: Ticket) -> None:
+        """Removes an execution that waits no longer; if it was admitted meanwhile, it ends."""
         with self._lock:
             now = self._clock()
-            if turn.started_at is not None:
-                self._end(turn, now)
+            if ticket.started_at is not None:
+                self._end(ticket, now)
             else:
-                turn.client.flows[turn.priority].queue.remove(turn)
-                self._no_longer_waits(turn)
+                ticket.client.lanes[ticket.priority].queue.remove(ticket)
+                self._stop_waiting(ticket)
             self._start(now)
 
-    # Whose turn it is; the lock is held
+    # Choosing the next execution. The lock is held.
 
-    def _client(self, key: Hashable, user_key: Hashable, now: float) -> _Client:
+    def _client(self, key: Hashable, user_key: Hashable, now: float) -> _ClientUsage:
         user = self._users.get(user_key)
         if user is None:
-            user = self._users[user_key] = _User(user_key)
+            user = self._users[user_key] = _UserUsage(user_key)
         if not user.is_active:
-            user.catch_up(min((u.had_s(now) for u in self._users.values() if u.is_active), default=0.0))
+            user.catch_up(min((u.used_s(now) for u in self._users.values() if u.is_active), default=0.0))
         client = user.clients.get(key)
         if client is None:
-            client = user.clients[key] = _Client(user, key)
+            client = user.clients[key] = _ClientUsage(user, key)
         if not client.is_active:
-            client.catch_up(min((c.had_s(now) for c in user.clients.values() if c.is_active), default=0.0))
+            client.catch_up(min((c.used_s(now) for c in user.clients.values() if c.is_active), default=0.0))
         return client
 
     def _start(self, now: float) -> None:
-        """Gives turns to those who may have one now."""
-        while (turn := self._next(now)) is not None:
-            self._give(turn, now)
+        """Admits every waiting execution that may run now."""
+        while (ticket := self._next(now)) is not None:
+            self._admit(ticket, now)
 
-    def _give(self, turn: Turn, now: float) -> None:
-        client = turn.client
-        flow = client.flows[turn.priority]
-        flow.queue.popleft()
-        flow.served_at = now
-        self._no_longer_waits(turn)
-        self._running.add(turn)
-        for share in (client, client.user):
-            share.start(now)
-        turn.started_at = now
-        if turn.ready.locked():
-            turn.ready.release()
+    def _admit(self, ticket: Ticket, now: float) -> None:
+        client = ticket.client
+        lane = client.lanes[ticket.priority]
+        lane.queue.popleft()
+        lane.served_at = now
+        self._stop_waiting(ticket)
+        self._running.add(ticket)
+        for usage in (client, client.user):
+            usage.start(now)
+        ticket.started_at = now
+        if ticket.ready.locked():
+            ticket.ready.release()
 
-    def _end(self, turn: Turn, now: float) -> None:
-        assert turn.started_at is not None  # noqa: S101 - only what has started ends
-        client = turn.client
-        client.note_end(now - turn.started_at, now)
-        client.flows[turn.priority].served_at = now
-        self._running.discard(turn)
-        for share in (client, client.user):
-            share.end(turn.started_at, now)
+    def _end(self, ticket: Ticket, now: float) -> None:
+        assert ticket.started_at is not None  # noqa: S101 - only a running execution ends
+        client = ticket.client
+        client.note_end(now - ticket.started_at, now)
+        client.lanes[ticket.priority].served_at = now
+        self._running.discard(ticket)
+        for usage in (client, client.user):
+            usage.end(ticket.started_at, now)
         if not client.is_active:
             self._forget(now)
 
-    def _no_longer_waits(self, turn: Turn) -> None:
+    def _stop_waiting(self, ticket: Ticket) -> None:
         self._waiting -= 1
-        for share in (turn.client, turn.client.user):
-            share.waiting -= 1
+        for usage in (ticket.client, ticket.client.user):
+            usage.waiting -= 1
 
     def _forget(self, now: float) -> None:
-        """Forgets clients that are gone."""
+        """Removes clients that are gone."""
         for user in tuple(self._users.values()):
             for client in tuple(user.clients.values()):
                 if client.is_over(now):
@@ -365,61 +377,61 @@ class Turns:
             if not user.clients:
                 del self._users[user.key]
 
-    def _next(self, now: float) -> Turn | None:
-        """Whose turn it is; None where nobody waits who may start."""
+    def _next(self, now: float) -> Ticket | None:
+        """Returns the execution to start next; None if none of the waiting ones may start."""
         users = [user for user in self._users.values() if user.waiting]
-        for user in sorted(users, key=lambda user: user.had_s(now)):
-            flows = [
-                (-flow.level(now), client.had_s(now), flow.queue[0].came_at, flow)
+        for user in sorted(users, key=lambda user: user.used_s(now)):
+            lanes = [
+                (-lane.level(now), client.used_s(now), lane.queue[0].queued_at, lane)
                 for client in user.clients.values()
-                for flow in client.flows.values()
-                if flow.queue
+                for lane in client.lanes.values()
+                if lane.queue
             ]
-            for *_, flow in sorted(flows, key=lambda each: each[:3]):
-                if self._may_start(flow.queue[0].client, now):
-                    return flow.queue[0]
+            for *_, lane in sorted(lanes, key=lambda each: each[:3]):
+                if self._may_start(lane.queue[0].client, now):
+                    return lane.queue[0]
         return None
 
-    def _may_start(self, client: _Client, now: float) -> bool:
-        """Whether there is room for one more execution of a client."""
+    def _may_start(self, client: _ClientUsage, now: float) -> bool:
+        """Returns whether one more execution of a client may run."""
         running = len(self._running)
-        if not client.running and self._guests and self._young(now) < self._slots + self._guests:
+        if not client.running and self._guests and self._recently_started(now) < self._slots + self._guests:
             return True
-        most = self._most_at_once + (0 if client.user.running else len(self._users))
+        most = self._max_running + (0 if client.user.running else len(self._users))
         if running >= most:
             return False
         if running >= self._slots:
             counted = sum(
                 1
-                for turn in self._running
-                if turn.client is client or now - (turn.started_at or now) < self._long_s
+                for ticket in self._running
+                if ticket.client is client or now - (ticket.started_at or now) < self._long_s
             )
             if counted >= self._slots:
                 return False
         return client.running < self._limit(client, now)
 
-    def _young(self, now: float) -> int:
-        """How many executions run that have not taken long yet."""
-        return sum(1 for turn in self._running if now - (turn.started_at or now) < self._long_s)
+    def _recently_started(self, now: float) -> int:
+        """Returns how many running executions have not taken long yet."""
+        return sum(1 for ticket in self._running if now - (ticket.started_at or now) < self._long_s)
 
-    def _limit(self, client: _Client, now: float) -> int:
-        """How many executions of a client may run, so that there is room for what others want: at least one."""
+    def _limit(self, client: _ClientUsage, now: float) -> int:
+        """Returns how many executions of a client may run beside those of others, at least 1."""
         users = {user: {c: c.wanted(now) for c in user.clients.values()} for user in self._users.values()}
         if sum(sum(wanted.values()) for wanted in users.values()) <= self._slots:
             return self._slots
         shares = dict(
-            _shared_out(self._slots, [(user, sum(wanted.values())) for user, wanted in users.items()])
+            _fair_shares(self._slots, [(user, sum(wanted.values())) for user, wanted in users.items()])
         )
-        own = dict(_shared_out(shares[client.user], list(users[client.user].items())))
+        own = dict(_fair_shares(shares[client.user], list(users[client.user].items())))
         return max(1, own[client])
 
 
-def _shared_out(slots: int, wanted: list[tuple[_S, int]]) -> Iterator[tuple[_S, int]]:
-    """Slots for each of those who want some: as even as can be, and nothing that is wanted is left over.
+def _fair_shares(slots: int, wanted: list[tuple[_S, int]]) -> Iterator[tuple[_S, int]]:
+    """Distributes slots among parties as evenly as possible, to none more than it wants.
 
-    Who wants least is served first, so that a rest goes to those who want most.
+    Parties that want least are served first, so that the remainder goes to those that want most.
     """
-    for position, (who, count) in enumerate(sorted(wanted, key=lambda each: each[1])):
-        share = min(count, slots // (len(wanted) - position))
+    for index, (party, count) in enumerate(sorted(wanted, key=lambda each: each[1])):
+        share = min(count, slots // (len(wanted) - index))
         slots -= share
-        yield who, share
+        yield party, share

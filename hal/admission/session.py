@@ -1,8 +1,8 @@
-"""What clients own in a daemon: memories and prepared models, in sessions with limits.
+"""Sessions of a daemon, which hold everything that its clients have there.
 
-A memory is known to its client by a random token, good for one mention in one call: the call takes it out
-of the session. A memory that a call or a prepared model still holds counts towards the limits until it is
-let go.
+A client names a memory or a fence by a random token, which can be used in one call: the call takes
+the object out of the session. A memory counts towards the limits for as long as it lives, so also
+while a call or a prepared model uses it.
 """
 
 import contextlib
@@ -16,14 +16,14 @@ from typing import Protocol
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from neurald.hal.accounting.account import Account, Reservation
-from neurald.hal.accounting.holdings import Accounts, Holdings
-from neurald.hal.accounting.lending import Lender
+from neurald.hal.accounting.daemon_accounts import DaemonAccounts
+from neurald.hal.accounting.holdings import Holdings, SessionAccounts
 from neurald.hal.accounting.limits import Limits, UserCalls
-from neurald.hal.admission.buffer_tracker import BufferTracker
+from neurald.hal.admission.handle_table import HandleTable
+from neurald.hal.admission.session_buffers import SessionBuffers
 from neurald.hal.buffers.staging import Arenas
 from neurald.hal.device import PreparedModel
 from neurald.hal.errors import (
-    BadData,
     BadState,
     DeadObject,
     Error,
@@ -37,26 +37,29 @@ from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.fence import Fence
 
 _TOKEN_BYTES = 16
-#: Arenas that a prepared model keeps, and how large they may be.
-_ARENAS_KEPT = 2
-_ARENA_BYTES_KEPT = 32 << 20
-#: That a burst keeps open: its socket and its ring.
+#: How many arenas a prepared model keeps, and of how many bytes together.
+_ARENA_CACHE_SIZE = 2
+_MAX_CACHED_ARENA_BYTES = 32 << 20
+#: How many descriptors a burst keeps open: its socket and its ring.
 _BURST_DESCRIPTORS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
-    """A prepared model, the model that requests are checked against, and memory for copies of arguments.
+class RegisteredModel:
+    """A prepared model of a session, with what its executions need.
 
     Attributes:
-        model: of one that came from a cache only the inputs and outputs are known.
+        model: that requests are checked against. For a prepared model from a cache it has only the
+            inputs and outputs.
+        prepared_model: the device's prepared model.
+        arenas: memory for copies of arguments.
         priority: of its executions.
-        account: that is charged for what its executions take.
-        cache_key: under which its artifact may be asked for; none if it may not.
+        account: charged for the memory that its executions take.
+        cache_key: under which its artifact may be asked for; empty if it may not.
     """
 
     model: Model
-    prepared: PreparedModel
+    prepared_model: PreparedModel
     arenas: Arenas
     priority: Priority
     account: Account
@@ -69,12 +72,32 @@ class _Burst(Protocol):
     def stop(self) -> None: ...
 
 
-class Session:
-    """One client's things. Thread-safe.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _KeptMemory:
+    """A memory that waits until its token is used.
 
     Attributes:
+        is_result: the client is to read it.
+    """
+
+    memory: Memory
+    is_result: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OpenBurst:
+    burst: _Burst
+    descriptors: Reservation
+
+
+class Session:
+    """Everything that one client holds in a daemon, within limits. Thread-safe.
+
+    Attributes:
+        token: by which its calls name it.
+        user: whose it is.
         buffers: its device buffers.
-        accounts: that are charged for what it holds.
+        accounts: charged for what it holds.
     """
 
     def __init__(
@@ -82,48 +105,52 @@ class Session:
         limits: Limits,
         user: int | str | None = None,
         user_calls: UserCalls | None = None,
-        accounts: Accounts | None = None,
+        accounts: SessionAccounts | None = None,
     ) -> None:
-        self.token = secrets.token_bytes(_TOKEN_BYTES)
+        self.token = _new_token()
         self.user = user
         self._calls = 0
         self._user_calls = user_calls or UserCalls(limits)
         self._limits = limits
         self._lock = threading.Lock()
         self._is_open = True
-        self._memories: dict[bytes, Memory] = {}
-        self._unread: set[bytes] = set()
-        self.accounts = Lender(limits).session(user) if accounts is None else accounts
+        self.accounts = DaemonAccounts(limits).session(user) if accounts is None else accounts
         self._holdings = Holdings(limits, self.accounts)
-        self._fences: dict[bytes, Fence] = {}
-        # As long as they live, also after they were taken.
+        self._cancellations: set[Cancellation] = set()
+        handles = itertools.count(1)
+
+        def next_handle() -> int:
+            return next(handles)
+
+        self._memories: HandleTable[bytes, _KeptMemory] = HandleTable("memory token", _new_token)
+        self._fences: HandleTable[bytes, Fence] = HandleTable("fence token", _new_token, limits.fences)
+        #: For as long as the fences live, also after their tokens were used.
         self._fence_descriptors: WeakKeyDictionary[Fence, Reservation] = WeakKeyDictionary()
-        self._prepared: dict[int, Prepared] = {}
-        self._fenced: dict[int, FencedRun] = {}
-        self._bursts: dict[_Burst, Reservation] = {}
-        self._under_way: set[Cancellation] = set()
-        self._handles = itertools.count(1)
-        self.buffers = BufferTracker()
+        self._models: HandleTable[int, RegisteredModel] = HandleTable(
+            "prepared model", next_handle, limits.prepared_models
+        )
+        self._fenced_runs: HandleTable[int, FencedRun] = HandleTable(
+            "fenced execution", next_handle, limits.fenced_executions
+        )
+        self._bursts: HandleTable[int, _OpenBurst] = HandleTable("burst", next_handle, limits.bursts)
+        self.buffers = SessionBuffers()
+
+    # Memories
 
     def add_memory(self, memory: Memory, *, is_result: bool = False) -> bytes:
-        """Keeps a memory until its token, which is returned, is used.
+        """Keeps a memory until its token is used, and returns the token.
 
         Args:
             memory: from the client, or by `new_memory`.
             is_result: the client is to read it.
 
         Raises:
-            ResourceExhaustedPersistent, ResourceExhaustedTransient: it is too much.
+            ResourceExhaustedPersistent, ResourceExhaustedTransient: the session may not hold that
+                much.
             DeadObject: the session is over.
         """
         self.hold_memory(memory)
-        token = secrets.token_bytes(_TOKEN_BYTES)
-        with self._lock:
-            self._require_open()
-            self._memories[token] = memory
-            if is_result:
-                self._unread.add(token)
-        return token
+        return self._memories.add(lambda: _KeptMemory(memory=memory, is_result=is_result))
 
     def hold_memory(self, memory: Memory) -> None:
         """Counts a memory for as long as it lives; see `add_memory`."""
@@ -132,15 +159,19 @@ class Session:
             self._holdings.add(memory)
 
     def receive_memory(self, descriptor: int, size_bytes: int, *, constant: bool) -> Memory:
-        """A client's shared memory, which counts for as long as it lives; see `Holdings.receive`."""
+        """Maps a client's shared memory, which counts while it lives; see `Holdings.receive`."""
         return self._holdings.receive(descriptor, size_bytes, constant=constant)
 
     def new_memory(self, size_bytes: int) -> Memory:
-        """Zeroed memory of the daemon's own, which counts towards the limits; see `Holdings.new`."""
+        """Returns new, zeroed memory, which counts while it lives; see `Holdings.new`."""
         return self._holdings.new(size_bytes)
 
     def add_results(self, memories: Iterable[Memory]) -> list[bytes]:
-        """Keeps memories for the client to read, all of them or none; returns their tokens. See `add_memory`."""
+        """Keeps memories for the client to read, all or none of them; returns their tokens.
+
+        Raises:
+            Error: see `add_memory`.
+        """
         tokens: list[bytes] = []
         try:
             for memory in memories:
@@ -152,15 +183,15 @@ class Session:
         return tokens
 
     def hold(self, size_bytes: int, make: Callable[[], Memory]) -> Memory:
-        """Memory that the device makes, which counts towards the limits for as long as it lives.
+        """Has the device make a memory, which counts towards the limits for as long as it lives.
 
         Args:
-            size_bytes: what it will take, 0 if that is not known.
+            size_bytes: that it will take, 0 if that is not known.
             make: has the device make it.
 
         Raises:
-            ResourceExhaustedPersistent: it never fits.
-            ResourceExhaustedTransient: it does not fit beside the others.
+            ResourceExhaustedPersistent: it is larger than the session may hold.
+            ResourceExhaustedTransient: it is larger than what the session may still hold.
             DeadObject: the session is over.
             Error: the device cannot make it.
         """
@@ -172,126 +203,182 @@ class Session:
         return memory
 
     def take_memory(self, token: bytes) -> Memory:
-        """The memory of a token, which is used up.
+        """Returns the memory of a token, which cannot be used again.
 
         Raises:
-            BadData: there is none in this session.
+            BadData: the session has no such token.
         """
-        with self._lock:
-            self._unread.discard(token)
-            memory = self._memories.pop(token, None)
-        if memory is None:
-            raise BadData("a memory token is not known; each is good for one call of its session")
-        return memory
+        return self._memories.take(token).memory
 
     def drop_memory(self, token: bytes) -> None:
-        """Lets go of the memory of a token, if there is one."""
-        with self._lock:
-            self._unread.discard(token)
-            self._memories.pop(token, None)
+        """Drops the memory of a token; an unknown token is ignored."""
+        self._memories.discard(token)
+
+    @property
+    def memories(self) -> int:
+        """How many memories live."""
+        return len(self._holdings)
+
+    @property
+    def has_unread(self) -> bool:
+        """Whether results wait to be read."""
+        return any(kept.is_result for kept in self._memories.values())
+
+    # Fences and fenced executions
 
     def add_fence(self, fence: Fence) -> bytes:
-        """Keeps a fence for one mention in one call; returns its token.
+        """Keeps a fence until its token is used, and returns the token.
 
         Raises:
             ResourceExhaustedTransient: there are too many.
             DeadObject: the session is over.
         """
-        token = secrets.token_bytes(_TOKEN_BYTES)
-        with self._lock:
-            self._require_open()
-            if len(self._fences) >= self._limits.fences:
-                raise ResourceExhaustedTransient(
-                    f"{self._limits.fences} fences wait to be used; a session may have no more"
-                )
+
+        def charged() -> Fence:
             self._fence_descriptors[fence] = self.accounts.descriptors.reserve(1, "a fence")
-            self._fences[token] = fence
-        return token
+            return fence
+
+        return self._fences.add(charged)
 
     def take_fence(self, token: bytes) -> Fence:
-        """The fence of a token, which is used up.
+        """Returns the fence of a token, which cannot be used again.
 
         Raises:
-            BadData: there is none in this session.
+            BadData: the session has no such token.
         """
-        with self._lock:
-            fence = self._fences.pop(token, None)
-        if fence is None:
-            raise BadData("a fence token is not known; each is good for one call of its session")
-        return fence
+        return self._fences.take(token)
 
     def start_fenced(self, execution: FencedRun) -> int:
-        """Starts a fenced execution and keeps it until it is asked for; returns its handle.
+        """Starts a fenced execution, keeps it until its result is taken, and returns its handle.
 
         Raises:
-            ResourceExhaustedTransient: there are too many, or no thread can be started. Nothing is kept then.
+            ResourceExhaustedTransient: there are too many, or no thread can be started. Nothing is
+                kept then.
             DeadObject: the session is over.
         """
-        with self._lock:
-            self._require_open()
-            if len(self._fenced) >= self._limits.fenced_executions:
-                raise ResourceExhaustedTransient(
-                    f"{self._limits.fenced_executions} fenced executions are open; a session may have no more"
-                )
+
+        def started() -> FencedRun:
             execution.start()
-            handle = next(self._handles)
-            self._fenced[handle] = execution
-        return handle
+            return execution
+
+        return self._fenced_runs.add(started)
 
     def take_fenced(self, handle: int) -> FencedRun:
-        """The fenced execution of a handle, which is used up.
+        """Returns a fenced execution that is over; its handle cannot be used again.
 
         Raises:
-            BadData: there is none in this session.
+            BadData: the session has no such handle.
             BadState: it is not over yet.
         """
-        with self._lock:
-            execution = self._fenced.get(handle)
-            if execution is None:
-                raise BadData(f"fenced execution {handle} is not known in this session")
-            if not execution.is_over:
-                raise BadState(f"fenced execution {handle} is not over yet")
-            return self._fenced.pop(handle)
 
-    def add_prepared(
+        def require_over(execution: FencedRun) -> None:
+            if not execution.is_over:
+                raise BadState(f"fenced execution {handle} is not over yet; wait for its fence first")
+
+        return self._fenced_runs.take(handle, require_over)
+
+    # Prepared models
+
+    def add_model(
         self,
         model: Model,
-        prepared: PreparedModel,
+        prepared_model: PreparedModel,
         priority: Priority = Priority.MEDIUM,
         cache_key: bytes = b"",
     ) -> int:
-        """Keeps a prepared model; returns its handle. Arguments are described in `Prepared`.
+        """Keeps a prepared model and returns its handle.
+
+        Args:
+            model, prepared_model, priority, cache_key: see `RegisteredModel`.
 
         Raises:
             ResourceExhaustedTransient: there are too many.
             DeadObject: the session is over.
         """
-        arenas = Arenas(self.new_memory, kept=_ARENAS_KEPT, kept_bytes=_ARENA_BYTES_KEPT)
-        with self._lock:
-            self._require_open()
-            self._check_prepared()
-            handle = next(self._handles)
-            self._prepared[handle] = Prepared(
-                model=model,
-                prepared=prepared,
-                arenas=arenas,
-                priority=priority,
-                account=self.accounts.memory,
-                cache_key=cache_key,
+        arenas = Arenas(self.new_memory, kept=_ARENA_CACHE_SIZE, kept_bytes=_MAX_CACHED_ARENA_BYTES)
+        registered = RegisteredModel(
+            model=model,
+            prepared_model=prepared_model,
+            arenas=arenas,
+            priority=priority,
+            account=self.accounts.memory,
+            cache_key=cache_key,
+        )
+        return self._models.add(lambda: registered)
+
+    def require_space_for_model(self) -> None:
+        """Raises an error if the session may not have one more prepared model.
+
+        Raises:
+            ResourceExhaustedTransient: it may not.
+        """
+        self._models.require_space()
+
+    def model(self, handle: int) -> RegisteredModel:
+        """Returns the prepared model of a handle.
+
+        Raises:
+            BadData: the session has no such handle.
+        """
+        return self._models.find(handle)
+
+    def release_model(self, handle: int) -> None:
+        """Releases a prepared model; its executions that are under way finish.
+
+        Raises:
+            BadData: the session has no such handle.
+        """
+        self._models.take(handle)
+
+    @property
+    def prepared_models(self) -> int:
+        """How many prepared models the session has."""
+        return len(self._models)
+
+    def check_constants(self, size_bytes: int) -> None:
+        """Raises an error if the constants of a model are too large.
+
+        Raises:
+            ResourceExhaustedPersistent: they take more bytes than one model may have.
+        """
+        limit = self._limits.model_bytes
+        if size_bytes > limit:
+            raise ResourceExhaustedPersistent(
+                f"the model has constants of {size_bytes} bytes; one model may have {limit} (model_bytes)"
             )
-        return handle
+
+    # Bursts
+
+    def add_burst(self, burst: _Burst) -> int:
+        """Keeps a burst, so that it is stopped when the session ends, and returns its handle.
+
+        Raises:
+            ResourceExhaustedTransient: there are too many.
+            DeadObject: the session is over.
+        """
+        return self._bursts.add(
+            lambda: _OpenBurst(
+                burst=burst, descriptors=self.accounts.descriptors.reserve(_BURST_DESCRIPTORS, "a burst")
+            )
+        )
+
+    def remove_burst(self, handle: int) -> None:
+        """Removes a burst that has ended."""
+        self._bursts.discard(handle)
+
+    # Calls and the end
 
     @contextlib.contextmanager
     def call(self) -> Iterator[None]:
-        """One call that the device works on.
+        """Counts a call that the device works on.
 
         Raises:
-            ResourceExhaustedTransient: there are too many at the same time.
+            ResourceExhaustedTransient: the session, or its user, has too many at the same time.
         """
         with self._lock:
             if self._calls >= self._limits.calls:
                 raise ResourceExhaustedTransient(
-                    f"{self._limits.calls} calls of the session are under way; it may have no more"
+                    f"{self._limits.calls} calls of the session are under way, which is the most that it may have"
                 )
             self._user_calls.begin(is_first=not self._calls)
             self._calls += 1
@@ -302,188 +389,111 @@ class Session:
                 self._calls -= 1
             self._user_calls.end()
 
-    def check_model(self, size_bytes: int) -> None:
-        """Whether the constants of a model may take so many bytes.
-
-        Raises:
-            ResourceExhaustedPersistent: they may not.
-        """
-        most = self._limits.model_bytes
-        if size_bytes > most:
-            raise ResourceExhaustedPersistent(
-                f"constants of {size_bytes} bytes; one model may have {most} (model_bytes)"
-            )
-
-    def check_prepared(self) -> None:
-        """Whether one more prepared model fits.
-
-        Raises:
-            ResourceExhaustedTransient: it does not.
-        """
-        with self._lock:
-            self._check_prepared()
-
-    def _check_prepared(self) -> None:
-        most = self._limits.prepared_models
-        if len(self._prepared) >= most:
-            raise ResourceExhaustedTransient(f"{most} prepared models; a session may have no more")
-
-    def prepared(self, handle: int) -> Prepared:
-        """The prepared model of a handle.
-
-        Raises:
-            BadData: there is none in this session.
-        """
-        with self._lock:
-            found = self._prepared.get(handle)
-        if found is None:
-            raise BadData(f"prepared model {handle} is not known in this session")
-        return found
-
-    def release(self, handle: int) -> None:
-        """Lets go of a prepared model; executions under way finish.
-
-        Raises:
-            BadData: there is none in this session.
-        """
-        with self._lock:
-            released = self._prepared.pop(handle, None)
-        if released is None:
-            raise BadData(f"prepared model {handle} is not known in this session")
-
-    def add_burst(self, burst: _Burst) -> None:
-        """Keeps a burst until it ends, to stop it when the session does.
-
-        Raises:
-            ResourceExhaustedTransient: there are too many.
-            DeadObject: the session is over.
-        """
-        with self._lock:
-            self._require_open()
-            if len(self._bursts) >= self._limits.bursts:
-                raise ResourceExhaustedTransient(f"{self._limits.bursts} bursts; a session may have no more")
-            self._bursts[burst] = self.accounts.descriptors.reserve(_BURST_DESCRIPTORS, "a burst")
-
-    def remove_burst(self, burst: _Burst) -> None:
-        """Forgets a burst that has ended."""
-        with self._lock:
-            self._bursts.pop(burst, None)
-
     @contextlib.contextmanager
     def cancelling(self, cancellation: Cancellation) -> Iterator[None]:
-        """Work that is cancelled if the session ends meanwhile.
+        """Cancels work if the session ends meanwhile.
 
         Raises:
             DeadObject: the session is over.
         """
         with self._lock:
             self._require_open()
-            self._under_way.add(cancellation)
+            self._cancellations.add(cancellation)
         try:
             yield
         finally:
             with self._lock:
-                self._under_way.discard(cancellation)
+                self._cancellations.discard(cancellation)
 
     def close(self) -> None:
-        """Lets go of everything."""
+        """Ends the session: cancels its work, and drops everything that it holds."""
         with self._lock:
             self._is_open = False
-            under_way = tuple(self._under_way)
-            # Their last references go after the lock: drivers may have much to do then.
-            memories, self._memories = self._memories, {}
-            self._unread.clear()
-            self._fences.clear()
-            fenced, self._fenced = self._fenced, {}
-            prepared, self._prepared = self._prepared, {}
-            bursts = tuple(self._bursts)
-        for cancellation in under_way:
+            cancellations = tuple(self._cancellations)
+        memories = self._memories.close()
+        self._fences.close()
+        fenced_runs = self._fenced_runs.close()
+        models = self._models.close()
+        bursts = self._bursts.close()
+        for cancellation in cancellations:
             cancellation.cancel()
-        for burst in bursts:
-            burst.stop()
-        for execution in fenced.values():
+        for open_burst in bursts:
+            open_burst.burst.stop()
+        for execution in fenced_runs:
             execution.cancel()
-        memories.clear()
-        prepared.clear()
-        self.buffers.clear()
+        # Their last references may go here, and drivers may have much to do then.
+        del memories, models
+        self.buffers.close()
 
     def _require_open(self) -> None:
         if not self._is_open:
             raise DeadObject("the session is over")
 
-    @property
-    def memories(self) -> int:
-        """How many memories live."""
-        return len(self._holdings)
 
-    @property
-    def has_unread(self) -> bool:
-        """Whether results wait to be read."""
-        return bool(self._unread)
-
-    @property
-    def prepared_models(self) -> int:
-        """How many prepared models it has."""
-        return len(self._prepared)
+def _new_token() -> bytes:
+    return secrets.token_bytes(_TOKEN_BYTES)
 
 
 class Sessions:
     """The open sessions of a daemon. Thread-safe.
 
     Attributes:
-        lender: whose accounts they are charged on.
+        accounts: of the daemon; each session is charged in some of its own below them.
     """
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._lock = threading.Lock()
         self._by_token: dict[bytes, Session] = {}
-        # Those of users who have no session any more go by themselves.
+        # An entry goes with the last session of its user.
         self._user_calls: WeakValueDictionary[int | str | None, UserCalls] = WeakValueDictionary()
-        self.lender = Lender(limits)
+        self.accounts = DaemonAccounts(limits)
 
     def open(self, user: int | str | None = None) -> Session:
-        """A new session.
+        """Opens a session.
 
         Args:
-            user: whose it is: the number of a user of this host, or another host; None where that is not known.
+            user: whose it is: the number of a user of this host, or another host; None where that
+                is not known.
 
         Raises:
-            ResourceExhaustedTransient: there are too many.
+            ResourceExhaustedTransient: the daemon, or the user, has too many.
         """
         with self._lock:
             if len(self._by_token) >= self._limits.sessions:
-                raise ResourceExhaustedTransient(f"{self._limits.sessions} sessions are open; no more may be")
-            open_ones = Counter(session.user for session in self._by_token.values())
-            if open_ones[user] >= self._limits.user_sessions:
                 raise ResourceExhaustedTransient(
-                    f"{self._limits.user_sessions} sessions of one user are open; no more may be"
+                    f"{self._limits.sessions} sessions are open, which is the most that the daemon may have"
+                )
+            sessions_of = Counter(session.user for session in self._by_token.values())
+            if sessions_of[user] >= self._limits.user_sessions:
+                raise ResourceExhaustedTransient(
+                    f"{self._limits.user_sessions} sessions of one user are open, which is the most that it may have"
                 )
             calls = self._user_calls.get(user) or UserCalls(self._limits)
             self._user_calls[user] = calls
-            session = Session(self._limits, user, calls, self.lender.session(user))
+            session = Session(self._limits, user, calls, self.accounts.session(user))
             self._by_token[session.token] = session
         return session
 
     def find(self, token: bytes) -> Session:
-        """The open session of a token.
+        """Returns the open session of a token.
 
         Raises:
-            DeadObject: there is none.
+            DeadObject: no open session has it.
         """
         with self._lock:
             session = self._by_token.get(token)
         if session is None:
-            raise DeadObject("the session is not open, or not any more")
+            raise DeadObject("the session is not open; it has ended, or belongs to another daemon")
         return session
 
     def close(self, session: Session) -> None:
-        """Ends a session; one that is over already stays so."""
+        """Ends a session; one that is over stays so."""
         with self._lock:
             self._by_token.pop(session.token, None)
         session.close()
 
     def all(self) -> tuple[Session, ...]:
-        """Those that are open now."""
+        """Returns the sessions that are open now."""
         with self._lock:
             return tuple(self._by_token.values())

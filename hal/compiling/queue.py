@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from neurald.hal.accounting.limits import Limits
-from neurald.hal.admission.admission_queue import Turns
+from neurald.hal.admission.admission_queue import AdmissionQueue
 from neurald.hal.admission.session import Session
 from neurald.hal.model.types import Priority
 from neurald.hal.sync.cancellation import Cancellation
@@ -26,17 +26,17 @@ class CompileQueue:
     """
 
     def __init__(self, limits: Limits) -> None:
-        self._turns = Turns(
+        self._queue = AdmissionQueue(
             limits.compilers,
             long_s=_LONG_S,
-            most_at_once=limits.compilers + _EXTRA,
+            max_running=limits.compilers + _EXTRA,
             what="compilations",
         )
 
     @property
     def waiting(self) -> int:
         """How many models wait for their turn."""
-        return self._turns.waiting
+        return self._queue.waiting
 
     @contextlib.contextmanager
     def turn(
@@ -66,10 +66,10 @@ class CompileQueue:
         if cancellation is not None:
             cancellation.call_on_cancel(stop.cancel)
         with session.cancelling(stop):
-            turn = self._turns.take(
+            ticket = self._queue.acquire(
                 priority, deadline_s, client=session.token, user=session.user, cancellation=stop
             )
             try:
                 yield stop
             finally:
-                self._turns.pass_on(turn)
+                self._queue.release(ticket)

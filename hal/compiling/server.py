@@ -46,8 +46,8 @@ from neurald.hal.rpc.wire.model import decode_model
 _NICE: Final = 10
 _PR_SET_PDEATHSIG: Final = 1
 #: Of what a child logs and says: records, and characters of each.
-_MOST_RECORDS: Final = 200
-_MOST_CHARACTERS: Final = 2000
+_MAX_RECORDS: Final = 200
+_MAX_CHARACTERS: Final = 2000
 
 
 def main(control_fd: int, driver: str) -> None:
@@ -201,7 +201,7 @@ class _Server:
             os.killpg(child.process, signal.SIGKILL)
         _, status = os.waitpid(child.process, 0)
         size = os.fstat(child.said).st_size
-        said = os.pread(child.said, _MOST_CHARACTERS, max(0, size - _MOST_CHARACTERS))
+        said = os.pread(child.said, _MAX_CHARACTERS, max(0, size - _MAX_CHARACTERS))
         number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
         send_end(child.connection, End(signal=number, said=said.decode("utf-8", "replace")))
         child.connection.close()
@@ -249,7 +249,7 @@ def _run(connection: socket.socket, compile_job: _Compile) -> None:
         _lift_limits()
         memories = ()
         failure = _failure(error, job)
-        outcome = Outcome(code=failure.code, text=str(failure)[:_MOST_CHARACTERS], log=log.records)
+        outcome = Outcome(code=failure.code, text=str(failure)[:_MAX_CHARACTERS], log=log.records)
     send_told(connection, outcome, memories)
 
 
@@ -305,7 +305,7 @@ class _Log(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Keeps a record."""
-        if len(self._kept) < _MOST_RECORDS:
+        if len(self._kept) < _MAX_RECORDS:
             text = self.format(record)
-            cut = text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]} ..."
+            cut = text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS]} ..."
             self._kept.append((record.name, record.levelno, cut))

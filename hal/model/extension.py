@@ -31,17 +31,17 @@ from neurald.hal.process.fork import forkable_lock
 TFLITE = "neurald.tflite"
 
 #: Codes within an extension have 16 bits, as on Android.
-MAXIMUM_CODE = 0xFFFF
+MAX_CODE = 0xFFFF
 #: Maximum size of one element of an operand type.
-MAXIMUM_ELEMENT_BYTES = 1 << 16
+MAX_ELEMENT_BYTES = 1 << 16
 #: Maximum number of operand types, operations and attributes of each kind in one extension.
-MAXIMUM_TYPES = 4096
+MAX_TYPES = 4096
 
 #: Number of members that a message lists.
 _SHOWN = 8
 _PREFIX_BITS = 16
 _FIRST_PREFIX = 2  # 0 is Android's, and 1 that of neurald.tflite.
-_MAXIMUM_PREFIX = 0x7FFF
+_MAX_PREFIX = 0x7FFF
 _EXTENSION_NAME = re.compile(r"(?=.{1,256}\Z)[a-z0-9_]+(\.[a-z0-9_]+)+")
 _TYPE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,127}")
 
@@ -67,10 +67,10 @@ class ExtensionOperandType:
 
     def __post_init__(self) -> None:
         _check_type(self.code, self.name, "operand type")
-        if not 1 <= self.element_bytes <= MAXIMUM_ELEMENT_BYTES:
+        if not 1 <= self.element_bytes <= MAX_ELEMENT_BYTES:
             raise BadData(
                 f"operand type {self.name}: an element of {self.element_bytes} bytes; "
-                f"1 to {MAXIMUM_ELEMENT_BYTES} are expected"
+                f"1 to {MAX_ELEMENT_BYTES} are expected"
             )
 
 
@@ -151,9 +151,9 @@ class Extension:
         check_extension_name(self.name)
         for field, what in _MEMBERS.items():
             members = getattr(self, field)
-            if len(members) > MAXIMUM_TYPES:
+            if len(members) > MAX_TYPES:
                 raise BadData(
-                    f"extension {self.name}: {len(members)} {what}s; at most {MAXIMUM_TYPES} are allowed"
+                    f"extension {self.name}: {len(members)} {what}s; at most {MAX_TYPES} are allowed"
                 )
             for attribute in ("code", "name"):
                 values = [getattr(member, attribute) for member in members]
@@ -204,8 +204,8 @@ def check_extension_name(name: str) -> None:
 
 
 def _check_type(code: int, name: str, what: str) -> None:
-    if not 0 <= code <= MAXIMUM_CODE:
-        raise BadData(f"{what} {name!r}: code {code}; 0 to {MAXIMUM_CODE} is expected")
+    if not 0 <= code <= MAX_CODE:
+        raise BadData(f"{what} {name!r}: code {code}; 0 to {MAX_CODE} is expected")
     if not _TYPE_NAME.fullmatch(name):
         raise BadData(f"{what} {code}: name {name!r}; letters, digits and _ are expected")
 
@@ -224,7 +224,7 @@ def _number(extension: Extension, code: int) -> int:
         prefix = _prefixes.get(extension)
         if prefix is None:
             prefix = _FIRST_PREFIX + len(_prefixes)
-            if prefix > _MAXIMUM_PREFIX:
+            if prefix > _MAX_PREFIX:
                 raise ResourceExhaustedPersistent(f"more than {len(_prefixes)} extensions in one process")
             for kind in extension.operand_types:
                 add_operand_type(
@@ -249,7 +249,7 @@ def extension_of(kind: OperationType | OperandType) -> Extension | None:
 
 def code_of(kind: OperationType | OperandType) -> int:
     """Returns the code of a type within its extension."""
-    return kind & MAXIMUM_CODE
+    return kind & MAX_CODE
 
 
 #: An extension that an operation requires: a vendor's declaration, or the name of the built-in one.

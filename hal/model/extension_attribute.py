@@ -14,8 +14,8 @@ from neurald.hal.errors import BadData
 from neurald.hal.model.extension import AttributeUse, Extension
 
 #: Maximum number of attributes of one compilation or execution, and of bytes in all their values.
-MAXIMUM_VALUES = 64
-MAXIMUM_VALUE_BYTES = 1 << 16
+MAX_VALUES = 64
+MAX_VALUE_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,12 +39,12 @@ def check_attributes(values: Sequence[AttributeValue], use: AttributeUse) -> Non
     Raises:
         BadData: an attribute is not declared or set twice, or the values are too many or too large.
     """
-    if len(values) > MAXIMUM_VALUES:
-        raise BadData(f"{len(values)} attributes of one {use.value}; at most {MAXIMUM_VALUES} are allowed")
+    if len(values) > MAX_VALUES:
+        raise BadData(f"{len(values)} attributes of one {use.value}; at most {MAX_VALUES} are allowed")
     size = sum(len(each.value) for each in values)
-    if size > MAXIMUM_VALUE_BYTES:
+    if size > MAX_VALUE_BYTES:
         raise BadData(
-            f"the attributes of one {use.value} have {size} bytes; at most {MAXIMUM_VALUE_BYTES} are allowed"
+            f"the attributes of one {use.value} have {size} bytes; at most {MAX_VALUE_BYTES} are allowed"
         )
     seen: set[tuple[Extension, int]] = set()
     for each in values:

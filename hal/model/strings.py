@@ -18,7 +18,7 @@ from neurald.hal.errors import BadData
 
 _NUMBER_BYTES = 4
 #: Offsets are int32.
-_MAXIMUM_BYTES = 2**31 - 1
+_MAX_BYTES = 2**31 - 1
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -41,7 +41,7 @@ def encode_strings(strings: Array) -> Array:
             raise BadData(f"a string is stored as bytes, not as {type(value).__name__}")
     lengths = np.fromiter(map(len, values), np.int64, len(values))
     start = least_bytes(len(values))
-    if start + int(lengths.sum()) > _MAXIMUM_BYTES:
+    if start + int(lengths.sum()) > _MAX_BYTES:
         raise BadData(f"{len(values)} strings have more than 2^31 - 1 bytes in all")
     numbers = np.empty(len(values) + 2, "<i4")
     numbers[0] = len(values)

@@ -22,7 +22,7 @@ from neurald.hal.model.strings import decode_strings, encode_strings, least_byte
 Dimensions = tuple[int, ...] | None
 
 #: Maximum size of one operand: it must fit in 32 bits.
-MAXIMUM_OPERAND_BYTES = 0xFFFF_FFFF
+MAX_OPERAND_BYTES = 0xFFFF_FFFF
 
 
 class OperandType(IntEnum):

@@ -11,7 +11,7 @@ from neurald.hal.errors import BadData
 #: What is appended to the path of a daemon's socket for the socket that carries memory.
 MEMORY_SUFFIX = ".memory"
 #: The kernel's limit for the path of a socket, without the closing zero and what is appended to it.
-_MAXIMUM_PATH_BYTES = 107 - len(MEMORY_SUFFIX)
+_MAX_PATH_BYTES = 107 - len(MEMORY_SUFFIX)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +52,8 @@ class Address:
             length = len(bytes(path))
         except UnicodeEncodeError:
             raise BadData(f"address {text!r} names no socket; unix:///path is expected") from None
-        if length > _MAXIMUM_PATH_BYTES:
-            raise BadData(f"socket path {path} has {length} bytes; at most {_MAXIMUM_PATH_BYTES} work")
+        if length > _MAX_PATH_BYTES:
+            raise BadData(f"socket path {path} has {length} bytes; at most {_MAX_PATH_BYTES} work")
         return cls(path=path)
 
     def __str__(self) -> str:

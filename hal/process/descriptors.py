@@ -11,7 +11,7 @@ from neurald.hal.errors import ResourceExhaustedTransient
 #: What a client is told whose packet had descriptors that this process had no room for.
 NO_DESCRIPTORS = ResourceExhaustedTransient("the daemon has no file descriptors left for what was sent")
 
-_MOST_RESERVED = 256
+_MAX_RESERVED = 256
 _RESERVED_SHARE = 8
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE)
 
@@ -21,7 +21,7 @@ def is_scarce(descriptor: int) -> bool:
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY:
         return False
-    return descriptor >= limit - min(_MOST_RESERVED, limit // _RESERVED_SHARE)
+    return descriptor >= limit - min(_MAX_RESERVED, limit // _RESERVED_SHARE)
 
 
 class Acceptor:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 #: A daemon raises its limit of descriptors to this where it may; more are not counted on.
-MOST_DESCRIPTORS = 65_536
+MAX_DESCRIPTORS = 65_536
 
 _CGROUPS = Path("/sys/fs/cgroup")
 _OWN_CGROUPS = Path("/proc/self/cgroup")
@@ -26,7 +26,7 @@ def memory_bytes(own_cgroups: Path = _OWN_CGROUPS, cgroups: Path = _CGROUPS) -> 
 def descriptors() -> int:
     """Returns how many file descriptors this process can have once it has raised its limit."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return MOST_DESCRIPTORS if most == resource.RLIM_INFINITY else min(most, MOST_DESCRIPTORS)
+    return MAX_DESCRIPTORS if most == resource.RLIM_INFINITY else min(most, MAX_DESCRIPTORS)
 
 
 def _group_limits(own_cgroups: Path, cgroups: Path) -> Iterator[int]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from neurald.hal.errors import BadState
 
-_MOST_LINKS = 40  # as the kernel follows
+_MAX_LINKS = 40  # as the kernel follows
 _OWN_USERS = Path("/proc/self/uid_map")
 _OVERFLOW_USER = Path("/proc/sys/kernel/overflowuid")
 _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
@@ -76,7 +76,7 @@ def _checked(path: Path, *, may_be_link: bool) -> Path:
             here /= part
             continue
         links += 1
-        if not _is_trusted(status.st_uid) or links > _MOST_LINKS or not (parts or may_be_link):
+        if not _is_trusted(status.st_uid) or links > _MAX_LINKS or not (parts or may_be_link):
             raise BadState(
                 f"{here / part} is a symbolic link of user {status.st_uid}; a directory of your own is expected there"
             )

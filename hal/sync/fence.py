@@ -13,7 +13,7 @@ _KIND = "anon_inode:[eventfd]"
 _SIGNALLED = 1
 
 #: What poll(2) can take: 24 days.
-_LONGEST_POLL_MS = 2**31 - 1
+_MAX_POLL_MS = 2**31 - 1
 
 
 class Fence:
@@ -84,4 +84,4 @@ def wait_any(descriptors: Iterable[int], timeout_s: float | None) -> bool:
     poll = select.poll()
     for descriptor in descriptors:
         poll.register(descriptor, select.POLLIN)
-    return bool(poll.poll(None if timeout_s is None else min(max(0.0, timeout_s) * 1000, _LONGEST_POLL_MS)))
+    return bool(poll.poll(None if timeout_s is None else min(max(0.0, timeout_s) * 1000, _MAX_POLL_MS)))

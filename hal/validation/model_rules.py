@@ -17,7 +17,7 @@ from neurald.hal.model.numbering import operand_name, operation_number
 from neurald.hal.model.operation_type import TFLITE_EXTENSION_BASE, OperationType
 from neurald.hal.model.strings import decode_strings
 from neurald.hal.model.types import (
-    MAXIMUM_OPERAND_BYTES,
+    MAX_OPERAND_BYTES,
     FeatureLevel,
     Lifetime,
     Model,
@@ -28,19 +28,19 @@ from neurald.hal.model.types import (
     byte_size,
 )
 from neurald.hal.operations.machinery.call import Call
-from neurald.hal.operations.machinery.signature import MAXIMUM_RANK, Binding
+from neurald.hal.operations.machinery.signature import MAX_RANK, Binding
 from neurald.hal.operations.vendor import definition_of
 from neurald.hal.validation.shape_inference import at_operation, bind_operations, declared_shape, infer_shapes
 
 #: Scales are float32 on Android.
-_LARGEST_SCALE = float(np.finfo(np.float32).max)
+_MAX_SCALE = float(np.finfo(np.float32).max)
 
-MAXIMUM_OPERANDS = 1_000_000
-MAXIMUM_OPERATIONS = 100_000
+MAX_OPERANDS = 1_000_000
+MAX_OPERATIONS = 100_000
 #: Per operand.
-MAXIMUM_EXTENSION_DATA_BYTES = 1 << 20
+MAX_EXTENSION_DATA_BYTES = 1 << 20
 #: Maximum nesting depth of IF and WHILE: the interpreter recurses once per level.
-MAXIMUM_DEPTH = 16
+MAX_DEPTH = 16
 
 _TYPE_LEVELS: dict[OperandType, FeatureLevel] = {
     OperandType.BOOL: FeatureLevel.LEVEL_3,
@@ -86,11 +86,11 @@ def validate_operand_type(operand: Operand, what: str, *, is_extended: bool = Fa
         if dimensions != ():
             raise BadData(f"{what}: {kind.name} is a scalar; it has no dimensions")
     elif dimensions is not None:
-        if len(dimensions) > MAXIMUM_RANK:
-            raise BadData(f"{what}: rank {len(dimensions)}; at most {MAXIMUM_RANK} is allowed")
-        if any(d < 0 or d > MAXIMUM_OPERAND_BYTES for d in dimensions):
+        if len(dimensions) > MAX_RANK:
+            raise BadData(f"{what}: rank {len(dimensions)}; at most {MAX_RANK} is allowed")
+        if any(d < 0 or d > MAX_OPERAND_BYTES for d in dimensions):
             raise BadData(f"{what}: dimensions {list(dimensions)}; they must be from 0 to 2^32 - 1")
-        if byte_size(kind, dimensions) > MAXIMUM_OPERAND_BYTES:
+        if byte_size(kind, dimensions) > MAX_OPERAND_BYTES:
             raise BadData(f"{what}: {kind.name}{list(dimensions)} has more than 2^32 - 1 bytes")
     _validate_extension_data(operand, what)
     _validate_scale(operand, what, _EXTENDED_ZERO_POINTS if is_extended else _ZERO_POINTS)
@@ -104,16 +104,16 @@ def _validate_extension_data(operand: Operand, what: str) -> None:
         raise BadData(
             f"{what}: {operand.type.name} takes no extension data; only types of vendors' extensions do"
         )
-    if len(operand.extension_data) > MAXIMUM_EXTENSION_DATA_BYTES:
+    if len(operand.extension_data) > MAX_EXTENSION_DATA_BYTES:
         raise BadData(
             f"{what}: {len(operand.extension_data)} bytes of extension data; "
-            f"at most {MAXIMUM_EXTENSION_DATA_BYTES} are allowed"
+            f"at most {MAX_EXTENSION_DATA_BYTES} are allowed"
         )
 
 
 def _validate_scale(operand: Operand, what: str, zero_points: Mapping[OperandType, tuple[int, int]]) -> None:
     kind, scale, zero_point = operand.type, operand.scale, operand.zero_point
-    if not abs(scale) <= _LARGEST_SCALE:
+    if not abs(scale) <= _MAX_SCALE:
         raise BadData(f"{what}: scale {scale}; it must be a finite float32")
     if extension_of(kind) is not None:
         # Only the vendor's devices know the meaning of these fields.
@@ -154,7 +154,7 @@ def _validate_channel_quant(operand: Operand, what: str) -> None:
             f"{what}: {len(quant.scales)} channel scales; dimension {quant.dimension} has length {length}"
         )
     # The sum detects NaN, which min and max may miss.
-    if not (min(quant.scales) > 0 and max(quant.scales) <= _LARGEST_SCALE and sum(quant.scales) > 0):
+    if not (min(quant.scales) > 0 and max(quant.scales) <= _MAX_SCALE and sum(quant.scales) > 0):
         raise BadData(f"{what}: every channel scale must be a positive, finite float32")
 
 
@@ -247,10 +247,10 @@ def _validate_structure(model: Model, graph: Subgraph) -> FeatureLevel:
     """
     if not graph.operands or not graph.operations:
         raise BadData("a model needs at least one operand and one operation")
-    if len(graph.operands) > MAXIMUM_OPERANDS or len(graph.operations) > MAXIMUM_OPERATIONS:
+    if len(graph.operands) > MAX_OPERANDS or len(graph.operations) > MAX_OPERATIONS:
         raise BadData(
             f"{len(graph.operands)} operands and {len(graph.operations)} operations; "
-            f"at most {MAXIMUM_OPERANDS} and {MAXIMUM_OPERATIONS} are allowed"
+            f"at most {MAX_OPERANDS} and {MAX_OPERATIONS} are allowed"
         )
     level = FeatureLevel.LEVEL_1
     extended = _extended(graph)
@@ -417,7 +417,7 @@ def _validate_references(model: Model) -> None:
             elif state[target] == 0:
                 state[target] = 1
                 stack.append((target, iter(edges[target])))
-    if max(depth) > MAXIMUM_DEPTH:
+    if max(depth) > MAX_DEPTH:
         raise ResourceExhaustedPersistent(
-            f"graphs refer to one another {max(depth)} deep; at most {MAXIMUM_DEPTH} is allowed"
+            f"graphs refer to one another {max(depth)} deep; at most {MAX_DEPTH} is allowed"
         )

@@ -6,7 +6,7 @@ from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import Memory, checked_range
 from neurald.hal.model.device_buffer import DeviceBuffer
 from neurald.hal.model.types import (
-    MAXIMUM_OPERAND_BYTES,
+    MAX_OPERAND_BYTES,
     Argument,
     Dimensions,
     Model,
@@ -70,7 +70,7 @@ def validate_argument(
         shape = "unknown rank" if dimensions is None else list(dimensions)
         raise BadData(f"{where}: its shape is {shape}; it must be fully specified")
     needed = byte_size(operand.type, dimensions)
-    if needed > MAXIMUM_OPERAND_BYTES:
+    if needed > MAX_OPERAND_BYTES:
         raise BadData(f"{where}: shape {list(dimensions)} has more than 2^32 - 1 bytes")
     if operand.type is OperandType.TENSOR_STRING:
         # Only the device that reads the strings can check that they fit: they may change until

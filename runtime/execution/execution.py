@@ -14,8 +14,8 @@ import numpy as np
 
 from neurald.hal.api_arguments import flag, integer, member, number, shown, time_limit
 from neurald.hal.device import (
-    LOOP_TIMEOUT_DEFAULT_S,
-    LOOP_TIMEOUT_MAXIMUM_S,
+    DEFAULT_LOOP_TIMEOUT_S,
+    MAX_LOOP_TIMEOUT_S,
     ExecuteOptions,
     ExecutionResult,
     StepDuration,
@@ -77,7 +77,7 @@ class Execution:
         self._measure = False
         self._attributes: tuple[AttributeValue, ...] = ()
         self._timeout_s: float | None = None
-        self._loop_timeout_s = LOOP_TIMEOUT_DEFAULT_S
+        self._loop_timeout_s = DEFAULT_LOOP_TIMEOUT_S
         self._state = _ExecutionState.PREPARATION
         self._lock = forkable_lock()
         self._result: ExecutionResult | None = None
@@ -201,7 +201,7 @@ class Execution:
             raise BadData(f"the loop timeout is {limit} s; it must not be negative")
         with self._lock:
             self._require_preparation()
-            self._loop_timeout_s = min(limit, LOOP_TIMEOUT_MAXIMUM_S)
+            self._loop_timeout_s = min(limit, MAX_LOOP_TIMEOUT_S)
 
     def add_extension_attribute(self, extension: str, attribute: int, value: bytes) -> None:
         """Sets an attribute of a vendor's extension for all computations of this execution.

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from neurald.hal.device import LOOP_TIMEOUT_MAXIMUM_S
+from neurald.hal.device import MAX_LOOP_TIMEOUT_S
 from neurald.hal.errors import MissedDeadlineTransient, OpFailed
 from neurald.hal.model.types import OperandType, stored_array
 from neurald.runtime.execution.temporaries import Temporaries, ValueStorage
@@ -45,7 +45,7 @@ class Loops:
 
     def __init__(self, temporaries: Temporaries, loop_timeout_s: float) -> None:
         self._temporaries = temporaries
-        self._loop_timeout_s = min(loop_timeout_s, LOOP_TIMEOUT_MAXIMUM_S)
+        self._loop_timeout_s = min(loop_timeout_s, MAX_LOOP_TIMEOUT_S)
         self._running: dict[int, _Loop] = {}
 
     def advance(self, position: int, step: WhileStep) -> int:

@@ -13,7 +13,7 @@ from neurald.hal.errors import (
     OpFailed,
 )
 from neurald.hal.model.device_buffer import DeviceBuffer
-from neurald.hal.model.types import MAXIMUM_OPERAND_BYTES, Operand, OperandType, Request
+from neurald.hal.model.types import MAX_OPERAND_BYTES, Operand, OperandType, Request
 from neurald.hal.validation.request_rules import merge_dimensions
 from neurald.runtime.plan.plan import ExecutionStep
 
@@ -74,7 +74,7 @@ def check_result(result: ExecutionResult, outputs: Sequence[Operand], request: R
         known = merge_dimensions(operand.dimensions, shape.dimensions, what)
         needed = shape.size_bytes(operand.type)
         is_short = operand.type is OperandType.TENSOR_STRING and not shape.sufficient
-        if is_short and (needed is None or not argument.length < needed <= MAXIMUM_OPERAND_BYTES):
+        if is_short and (needed is None or not argument.length < needed <= MAX_OPERAND_BYTES):
             raise BadData(f"{what}: reported as too small for {needed} bytes, but has {argument.length}")
         if not shape.sufficient or not result.is_sufficient:
             continue

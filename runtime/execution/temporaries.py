@@ -20,7 +20,7 @@ from neurald.hal.errors import OpFailed, OutOfMemory
 from neurald.hal.memory.pool import ALIGNMENT, HostMemory, Memory, SharedMemory, align, aligned_zeros
 from neurald.hal.model.device_buffer import DeviceBuffer
 from neurald.hal.model.types import (
-    MAXIMUM_OPERAND_BYTES,
+    MAX_OPERAND_BYTES,
     Argument,
     Dimensions,
     OperandType,
@@ -198,9 +198,9 @@ def allocate(size_bytes: int, *, shares_memory: bool) -> Memory:
     Raises:
         OutOfMemory: allocation failed, or the size exceeds that of any operand.
     """
-    if size_bytes > MAXIMUM_OPERAND_BYTES:
+    if size_bytes > MAX_OPERAND_BYTES:
         raise OutOfMemory(
-            f"an operand between steps needs {size_bytes} bytes; at most {MAXIMUM_OPERAND_BYTES} are allowed"
+            f"an operand between steps needs {size_bytes} bytes; at most {MAX_OPERAND_BYTES} are allowed"
         )
     size_bytes = max(ALIGNMENT, align(size_bytes))
     if shares_memory:
@@ -261,7 +261,7 @@ class Temporaries:
         if number in self._workspace.resident:
             # The device chooses the size of its own buffer.
             buffer = self._workspace.resident[number]
-            return ValueStorage(buffer, 0, MAXIMUM_OPERAND_BYTES, value.dimensions)
+            return ValueStorage(buffer, 0, MAX_OPERAND_BYTES, value.dimensions)
         if number in self._offsets:
             size = value.size_bytes or 0
             return ValueStorage(self._workspace.arena, self._offsets[number], size, value.dimensions)
@@ -294,7 +294,7 @@ class Temporaries:
         dimensions = merge_dimensions(value.dimensions, argument.dimensions, what)
         memory = self._request.pools[argument.pool]
         # The device chooses the size of its own buffer.
-        capacity = MAXIMUM_OPERAND_BYTES if isinstance(memory, DeviceBuffer) else argument.length
+        capacity = MAX_OPERAND_BYTES if isinstance(memory, DeviceBuffer) else argument.length
         storage = ValueStorage(memory, argument.offset, capacity, dimensions)
         if not is_output:
             shape = OutputShape(dimensions=dimensions, length=argument.length)

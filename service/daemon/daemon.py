@@ -27,7 +27,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from neurald.hal.accounting.limits import Limits
-from neurald.hal.admission.streams import Streams
+from neurald.hal.admission.streams import StreamLimiter
 from neurald.hal.errors import BadData, BadState, ResourceExhaustedTransient, error_for
 from neurald.hal.process import machine
 from neurald.hal.process.garbage import Garbage
@@ -152,7 +152,7 @@ class Daemon:
                 return self._stops.get(timeout=_CHECK_INTERVAL_S)
             if not self._server.is_serving:
                 _exit_at_once()
-            is_hanging = self._server.handler.is_hanging
+            is_hanging = self._server.handler.admission.is_hanging
             if is_hanging != was_hanging:
                 states = health_pb2.HealthCheckResponse
                 self._set_health(states.NOT_SERVING if is_hanging else states.SERVING)
@@ -184,10 +184,10 @@ class Daemon:
         """
         self._set_health(health_pb2.HealthCheckResponse.NOT_SERVING)
         logger.info("stopping; running calls have %g s to finish", self._drain_s)
-        is_done = self._server.handler.drain(self._drain_s, lambda: not self._stops.empty())
+        is_done = self._server.handler.admission.drain(self._drain_s, lambda: not self._stops.empty())
         if not is_done:
             logger.warning("stopping although calls are still running")
-        is_hanging = self._server.handler.is_hanging
+        is_hanging = self._server.handler.admission.is_hanging
         self._cleanup.close()
         logger.info("stopped")
         return is_done and not is_hanging
@@ -210,7 +210,7 @@ class _Reflection(reflection.ReflectionServicer):  # type: ignore[misc]
     Each stream occupies a thread, although it has no session. Streams that stall are closed.
     """
 
-    def __init__(self, streams: Streams) -> None:
+    def __init__(self, streams: StreamLimiter) -> None:
         super().__init__((SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME))
         self._streams = streams
 
@@ -254,8 +254,8 @@ def _add_health(server: DeviceServer, cleanup: contextlib.ExitStack) -> Health:
     cleanup.callback(servicer.close)
     health_pb2_grpc.add_HealthServicer_to_server(servicer, server.grpc)
     # Reflection has a limit of its own, so that it cannot use up the streams for memories.
-    streams = Streams(
-        most=_MAX_REFLECTION_STREAMS, patience_s=_MAX_REFLECTION_IDLE_S, grace_s=_REFLECTION_GRACE_S
+    streams = StreamLimiter(
+        limit=_MAX_REFLECTION_STREAMS, patience_s=_MAX_REFLECTION_IDLE_S, grace_s=_REFLECTION_GRACE_S
     )
     server.grpc.add_generic_rpc_handlers((_Reflection(streams).handlers(),))
     return servicer

@@ -102,8 +102,8 @@ def enter(
     if mode is SandboxMode.FULL and sandbox.missing:
         cause = "this kernel lacks them" if parts else "this process does more than serve a driver"
         raise BadState(
-            f"--sandbox full: {', '.join(sandbox.missing)} are unavailable, because {cause}; all of them require "
-            "Linux 6.12 on x86-64 or 64-bit Arm. Use --sandbox auto to use the available parts"
+            f"--sandbox full: unavailable: {', '.join(sandbox.missing)}, since {cause}; the full sandbox "
+            "requires Linux 6.12 on x86-64 or 64-bit Arm. --sandbox auto uses the parts that are available"
         )
     if not parts:
         return sandbox

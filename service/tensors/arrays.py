@@ -18,7 +18,7 @@ import numpy as np
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.strings import as_strings
-from neurald.hal.model.types import MAXIMUM_OPERAND_BYTES, Model, Operand, OperandType
+from neurald.hal.model.types import MAX_OPERAND_BYTES, Model, Operand, OperandType
 from neurald.service.tensors.files import open_regular
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -262,7 +262,7 @@ def _to_write(array: Array, slot: Slot) -> Array:
             f"output {slot.key!r} has a string that ends with a zero, which .npz files cannot represent"
         )
     longest = max(map(len, strings), default=0)
-    if longest * len(strings) > MAXIMUM_OPERAND_BYTES:
+    if longest * len(strings) > MAX_OPERAND_BYTES:
         raise BadData(
             f"output {slot.key!r} has {len(strings)} strings, the longest of {longest} bytes, which are too many "
             f"for an .npz file, where all strings have the same size"

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from neurald.hal.errors import BadData
-from neurald.hal.model.types import MAXIMUM_OPERAND_BYTES, byte_size
+from neurald.hal.model.types import MAX_OPERAND_BYTES, byte_size
 from neurald.service.tensors.arrays import Slot, describe_type, shape_fits
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -44,9 +44,9 @@ def parse_shapes(settings: Sequence[str], slots: Sequence[Slot]) -> Shapes:
             want = describe_type("", slot.operand.dimensions).strip()
             raise BadData(f"shape {setting!r} does not fit: input {slot.key!r} has the shape {want}")
         size_bytes = byte_size(slot.operand.type, shape)
-        if size_bytes > MAXIMUM_OPERAND_BYTES:
+        if size_bytes > MAX_OPERAND_BYTES:
             raise BadData(
-                f"shape {setting!r} takes {size_bytes} bytes; an operand has at most {MAXIMUM_OPERAND_BYTES}"
+                f"shape {setting!r} takes {size_bytes} bytes; an operand has at most {MAX_OPERAND_BYTES}"
             )
         shapes[slot.key] = shape
     return shapes

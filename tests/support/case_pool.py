@@ -1,7 +1,8 @@
-"""Runs cases in worker processes that may die, hang or run out of memory: that is a result of the case, and another worker goes on.
+"""Runs cases in worker processes that may die, hang or run out of memory.
 
-A worker is a script that is started with `--worker`, and calls `serve`: it reads a case from each line of its standard input, and
-writes a line with its result. Both are JSON objects.
+Such an end is the result of the case, and a new worker runs the next one. A worker is a script
+that is started with `--worker` and calls `serve`: it reads one case from each line of its standard
+input, and writes one line with its result. Both are JSON objects.
 """
 
 import contextlib
@@ -22,14 +23,14 @@ from typing import IO, Any
 Case = Mapping[str, Any]
 Result = Mapping[str, Any]
 
-#: Time to import everything, and what else a worker does before its first case.
+#: Time for imports and other work before the first case.
 _START_S = 120.0
 _ERROR_CHARACTERS = 1500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """What came of a case: the worker's result, or in which way the worker ended."""
+    """The outcome of a case: the worker's result, or how the worker ended."""
 
     case: Case
     result: Result | None = None
@@ -37,17 +38,17 @@ class Ended:
 
 
 def serve(answer: Callable[[Case], Result], *, address_space: int) -> None:
-    """The loop of a worker.
+    """Runs the loop of a worker.
 
     Args:
-        answer: gives the result of a case.
-        address_space: bytes that the process may map beyond what it has now.
+        answer: computes the result of a case.
+        address_space: bytes that the process may map in addition to its current mappings.
     """
     faulthandler.enable()
     used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     resource.setrlimit(resource.RLIMIT_AS, (used + address_space,) * 2)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    # What libraries print goes where errors go: results have the stream to themselves.
+    # Output of libraries goes to stderr, so that stdout carries results only.
     with os.fdopen(os.dup(1), "w") as results:
         os.dup2(2, 1)
         _tell(results, {"ready": True})
@@ -61,7 +62,7 @@ def _tell(stream: IO[str], message: Result) -> None:
 
 
 class _Worker:
-    """A worker process and the case that it is at."""
+    """A worker process and its current case."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         self._errors = tempfile.TemporaryFile("w+b")  # noqa: SIM115 - it lives as long as the worker
@@ -84,12 +85,12 @@ class _Worker:
     def give(self, case: Case, limit_s: float) -> None:
         self.case = case
         self.deadline = time.monotonic() + limit_s
-        with contextlib.suppress(BrokenPipeError):  # its end is noticed where its output is read
+        with contextlib.suppress(BrokenPipeError):  # `read` notices that the process has ended
             self._input.write(json.dumps(case).encode() + b"\n")
             self._input.flush()
 
     def read(self) -> tuple[list[Result], bool]:
-        """The results that have come, and whether the process has closed its output."""
+        """Returns the results so far, and whether the process has closed its output."""
         chunk = self.output.read(1 << 20)
         if chunk is None:
             return [], False
@@ -98,7 +99,7 @@ class _Worker:
         return [json.loads(line) for line in lines], not chunk
 
     def end(self) -> str:
-        """Makes sure that the process is gone; in which way it ended."""
+        """Ends the process if it is still running; returns how it ended."""
         self._input.close()
         try:
             code = self.process.wait(5)
@@ -121,14 +122,14 @@ def run_cases(
     limit_s: float,
     environment: Mapping[str, str] | None = None,
 ) -> Iterator[Ended]:
-    """Runs cases on workers; each as it ends.
+    """Runs cases on workers; yields each when it ends.
 
     Args:
-        command: that starts a worker.
-        cases: taken one at a time, when a worker has nothing to do.
-        jobs: workers at a time.
-        limit_s: how long a case may take.
-        environment: variables of the workers.
+        command: command line that starts a worker.
+        cases: taken one at a time, when a worker is idle.
+        jobs: number of concurrent workers.
+        limit_s: time limit of a case in seconds.
+        environment: environment variables of the workers.
 
     Raises:
         RuntimeError: a worker did not start.

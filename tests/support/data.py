@@ -1,4 +1,4 @@
-"""Data beside the project that tests use when it is there: Android's conformance records, real models."""
+"""Optional test data outside the repository: Android's conformance records and real models."""
 
 import importlib.util
 import os
@@ -10,7 +10,10 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def folder(name: str) -> Path | None:
-    """The folder of that name in the data folder, `$NEURALD_TEST_DATA` or `shared` beside the project."""
+    """Returns a folder in the data folder, or None if it does not exist.
+
+    The data folder is `$NEURALD_TEST_DATA`, or `shared` next to the repository.
+    """
     path = Path(os.environ.get("NEURALD_TEST_DATA", ROOT.parent / "shared")) / name
     return path if path.is_dir() else None
 
@@ -26,11 +29,11 @@ NO_FRESH_MODELS = "the fresh models are not here (NEURALD_TEST_DATA names no fol
 
 
 def load_module(path: Path) -> ModuleType:
-    """A module from a file outside the project: the loader that comes with the data."""
+    """Imports the loader that comes with the data, from a file outside the repository."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module  # dataclasses look their module up there
+    sys.modules[path.stem] = module  # dataclasses look up their module there
     spec.loader.exec_module(module)
     return module

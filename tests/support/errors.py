@@ -1,4 +1,4 @@
-"""What tests of refused calls share."""
+"""Helpers of tests for refused calls."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +9,7 @@ import neurald as nd
 
 
 def error_code(call: Callable[..., Any], *arguments: Any) -> nd.ResultCode:
-    """The code of the nd.Error that the call must raise."""
+    """Returns the code of the nd.Error that a call raises; fails if it raises none."""
     with pytest.raises(nd.Error) as caught:
         call(*arguments)
     return caught.value.code

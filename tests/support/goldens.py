@@ -1,4 +1,4 @@
-"""Models that come with recorded inputs and outputs, see the README beside each folder of them."""
+"""Models with recorded inputs and outputs; see the README of each of their folders."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -20,17 +20,17 @@ class Goldens:
 
     def __init__(self, folder: Path) -> None:
         self.bundle: Any = load_module(folder / "golden_io.py").Bundle(str(folder))
-        #: Model and case, of all models.
+        #: Model and case, for all cases of all models.
         self.cases: list[tuple[str, Any]] = [
             (name, case) for name in self.bundle.names() for case in self.bundle.cases(name)
         ]
-        #: What tests call them.
+        #: Their names in tests.
         self.ids = [f"{name}-{case.name}" for name, case in self.cases]
 
     def expect(
         self, name: str, case: Any, device: nd.Device, record_property: Callable[[str, object], None]
     ) -> None:
-        """Runs a case on a device; asserts that all outputs are those that were recorded, within their tolerance."""
+        """Runs a case on a device; asserts that all outputs match the recorded ones."""
         model = nd.load_tflite(self.bundle.model_path(name), signature=case.signature)
         compilation = nd.CompilationBuilder(model, [device]).finish()
         for step in case.steps:

@@ -1,4 +1,4 @@
-"""Where a long run of numbered cases stands, in a file, so that it goes on where it was ended."""
+"""Records the progress of a long run of numbered cases in a file, so that it can be resumed."""
 
 import json
 from collections import Counter
@@ -6,16 +6,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-#: Cases after which the state is written.
+#: Number of cases between writes of the file.
 _EVERY = 200
 
 
 class Progress:
-    """The seed, the cases that are done, their outcomes, and the findings.
+    """The seed, the completed cases, their outcomes, and the findings.
 
     Args:
-        path: the file; None keeps nothing.
-        seed: of the run; that of the file, where there is one.
+        path: of the file; None records nothing.
+        seed: of the run; must be that of an existing file.
 
     Raises:
         ValueError: the file is of a run with another seed.
@@ -24,7 +24,7 @@ class Progress:
     def __init__(self, path: Path | None, seed: int) -> None:
         self._path = path
         self.seed = seed
-        #: All cases below are done, and these.
+        #: All cases below `position` are done, and those in `_ahead`.
         self.position = 0
         self._ahead: set[int] = set()
         self.outcomes: Counter[str] = Counter()
@@ -42,17 +42,17 @@ class Progress:
 
     @property
     def done(self) -> int:
-        """How many cases are done."""
+        """Number of completed cases."""
         return self.position + len(self._ahead)
 
     def remaining(self, count: int) -> Iterator[int]:
-        """The numbers below `count` that are not done."""
+        """Yields the numbers below `count` that are not done."""
         for number in range(self.position, count):
             if number not in self._ahead:
                 yield number
 
     def note(self, number: int, outcome: str, *findings: Mapping[str, Any]) -> None:
-        """Notes that a case is done."""
+        """Records that a case is done."""
         self.outcomes[outcome] += 1
         self.findings.extend(findings)
         self._ahead.add(number)
@@ -64,7 +64,7 @@ class Progress:
             self.write()
 
     def write(self) -> None:
-        """Writes the file, all of it or nothing."""
+        """Writes the file atomically."""
         self._unwritten = 0
         if self._path is None:
             return

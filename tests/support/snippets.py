@@ -1,8 +1,9 @@
-"""The code blocks of Markdown pages, and how they are run.
+"""Runs the code blocks of Markdown pages.
 
-A page is run from top to bottom. Blocks of `python` share one namespace. In blocks of `console` each line that begins with `$ `
-is a command; what a command prints is not compared. A command that ends with ` &` stays until the page has ended. A block
-whose fence follows a line `<!-- not run: REASON -->` is left out.
+A page is run from top to bottom. Blocks of `python` share one namespace. In blocks of `console`
+each line that begins with `$ ` is a command; its output is not compared. A command that ends with
+` &` runs until the end of the page. A block whose fence follows a line `<!-- not run: REASON -->`
+is skipped.
 """
 
 import os
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 _BLOCK = re.compile(
-    r"^(<!-- not run: (?P<reason>.+) -->\n)?```(?P<language>\w*)\n(?P<code>.*?)^```$", re.M | re.S
+    r"^(<!-- not run: (?P<reason>[^\n]+) -->\n)?```(?P<language>\w*)\n(?P<code>.*?)^```$", re.M | re.S
 )
 _COMMAND_S = 120.0
 _READY_S = 30.0
@@ -28,10 +29,10 @@ class Snippet:
     """A code block.
 
     Attributes:
-        line: of the page, where it begins.
-        language: what follows the fence.
-        code: its text.
-        reason: why it is not run; empty if it is.
+        line: line of the page at which it begins.
+        language: text after the fence.
+        code: the block's text.
+        reason: why it is not run; empty if it is run.
     """
 
     line: int
@@ -41,7 +42,7 @@ class Snippet:
 
 
 def snippets(page: Path) -> list[Snippet]:
-    """All blocks of a page in order."""
+    """Returns all blocks of a page in order."""
     text = page.read_text()
     return [
         Snippet(
@@ -55,20 +56,20 @@ def snippets(page: Path) -> list[Snippet]:
 
 
 def commands(code: str) -> Iterator[str]:
-    """The commands of a `console` block, without comments."""
+    """Yields the commands of a `console` block, without comments."""
     for line in code.splitlines():
         if line.startswith("$ "):
             yield re.sub(r"\s+#\s.*$", "", line[2:]).rstrip()
 
 
 class Page:
-    """Runs the blocks of one page. Use it as a context manager: it ends what it has started.
+    """Runs the blocks of one page. As a context manager it ends the processes that it has started.
 
     Args:
         path: of the page.
-        folder: where commands run, with the files that they name.
-        environment: of the commands.
-        is_ready: whether all commands that stay, as many as it is told, can be used.
+        folder: working directory of the commands, with the files that they name.
+        environment: environment variables of the commands.
+        is_ready: returns True once a given number of background commands can be used.
     """
 
     def __init__(
@@ -94,11 +95,11 @@ class Page:
                 process.wait()
 
     def run(self) -> int:
-        """Runs all blocks; how many there were.
+        """Runs all blocks; returns their number.
 
         Raises:
-            AssertionError: a command failed; with what it printed.
-            Exception: whatever a block of Python raises, with the line of the page.
+            AssertionError: a command failed; includes its output.
+            Exception: a Python block raised it; the traceback has the line of the page.
         """
         count = 0
         for snippet in snippets(self._path):

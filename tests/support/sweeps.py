@@ -1,7 +1,7 @@
-"""One test for all cases of a form: a loop that names every case that fails, not only the first.
+"""Runs many small cases in one test, and reports every case that fails, not only the first.
 
-`sweep` takes the place of `pytest.mark.parametrize` where a case takes milliseconds. pytest spends more on an item of its own
-than such a case does, and thousands of items take minutes to collect.
+`sweep` replaces `pytest.mark.parametrize` for cases of milliseconds. pytest's overhead per item is
+larger than that, and collecting thousands of items takes minutes.
 """
 
 import enum
@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from support.tiers import Tier, current_tier
 
-#: Failed cases whose errors are listed. The others are counted.
+#: Maximum number of failed cases in a message; the others are only counted.
 _MAX_LISTED = 50
 _MAX_ERROR_LENGTH = 300
 
@@ -24,13 +24,13 @@ _only_cases = ""
 
 
 def run_only(text: str) -> None:
-    """Makes sweeps run only the cases whose names contain this text; the empty text is all of them."""
+    """Restricts sweeps to the cases whose names contain a text; the empty text allows all."""
     global _only_cases
     _only_cases = text
 
 
 class _Axis:
-    """One `sweep`: the parameters that it gives, and a name and the parameters' values for every case."""
+    """One `sweep`: the names of its parameters, and the name and values of each case."""
 
     def __init__(
         self,
@@ -62,20 +62,21 @@ def sweep(
     full: Iterable[Any] = (),
     ids: Sequence[object] | Callable[[Any], object] | None = None,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Makes one test run every case, and fail with the name and the error of each case that fails.
+    """Decorates a test so that it runs every case, and fails with the name and error of each failure.
 
-    Several sweeps of one test run every combination, as with `pytest.mark.parametrize`. A case may skip itself; the test
-    is skipped if all do. `monkeypatch` and `tmp_path` are new for every case; any other fixture is made once and
-    shared by all cases, which must leave it as it is.
+    Several sweeps of one test run every combination, as with `pytest.mark.parametrize`. A case may
+    skip itself; the test is skipped if all do. `monkeypatch` and `tmp_path` are new for every case;
+    any other fixture is shared by all cases, which must not change it.
 
     Args:
-        names: the parameters that a case gives values to, in one string with commas between, or as a sequence.
-        values: the cases: a value each, or a tuple of values where there are several names.
+        names: of the parameters, as one string with commas or as a sequence.
+        values: one value per case, or a tuple of values if there are several names.
         full: further cases, which only the tier `full` runs.
-        ids: names of the cases, or what gives one for a value. Without it the values' own names serve.
+        ids: names of the cases, or a function from a value to a name; by default the values' own
+            names.
 
     Raises:
-        ValueError: if a case has other than one value for each name.
+        ValueError: the number of values of a case differs from the number of names.
     """
     of_every_tier = list(values)
     axis, full_axis = _Axis(names, of_every_tier, ids), _Axis(names, [*of_every_tier, *full], ids)
@@ -97,7 +98,7 @@ class _Sweep:
         self.axes = axes
 
     def as_test(self) -> Callable[..., None]:
-        """What pytest runs: with the fixtures as its parameters, without those that cases give values to."""
+        """Returns the test for pytest: its parameters are the fixtures only."""
         signature = inspect.signature(self.function)
         given = {name for axis, _ in self.axes for name in axis.names}
         fixtures = [parameter for name, parameter in signature.parameters.items() if name not in given]
@@ -112,7 +113,7 @@ class _Sweep:
         return test
 
     def cases(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """The names and arguments of the cases of the current tier."""
+        """Yields the names and arguments of the cases of the current tier."""
         is_full = current_tier() is Tier.FULL
         axes = [full_axis if is_full else axis for axis, full_axis in self.axes]
         for combination in itertools.product(*(axis.cases for axis in axes)):
@@ -176,7 +177,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def _name_of(value: object) -> str:
-    """A value as the name of a case has it: short, and the same in every run."""
+    """Returns a name for a value: short, and the same in every run."""
     if isinstance(value, enum.Enum):
         return value.name
     if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)):

@@ -1,8 +1,8 @@
-"""How many of its tests a run takes: a few for a first answer, those of every day, or all there are.
+"""Tiers of tests: a few for a first answer, those of every change, or all.
 
-A test says by itself which tier it belongs to: `@pytest.mark.quick` (the tier `quick` takes only these), no mark (the tier
-`default` takes these too), `@pytest.mark.full` (only the tier `full` takes them). `sweep(..., full=...)` and `one_in`
-do the same for the cases of a test.
+A test is marked `@pytest.mark.quick` (runs in every tier), not at all (runs in `default` and
+`full`), or `@pytest.mark.full` (runs in `full` only). `sweep(..., full=...)` and `one_in` do the
+same for the cases of a test.
 """
 
 import enum
@@ -13,7 +13,7 @@ import pytest
 
 
 class Tier(enum.Enum):
-    """Each takes all that the one before it takes."""
+    """Each tier includes the previous one."""
 
     QUICK = "quick"
     DEFAULT = "default"
@@ -24,7 +24,7 @@ _tier = Tier.DEFAULT
 
 
 def current_tier() -> Tier:
-    """The tier of this run."""
+    """Returns the tier of this run."""
     return _tier
 
 
@@ -35,7 +35,7 @@ def set_tier(tier: Tier) -> None:
 
 
 def is_taken(item: pytest.Item, tier: Tier) -> bool:
-    """Whether a run of the tier has the test."""
+    """Returns True if a tier includes a test."""
     if tier is Tier.FULL:
         return True
     if item.get_closest_marker("full") is not None:
@@ -44,12 +44,12 @@ def is_taken(item: pytest.Item, tier: Tier) -> bool:
 
 
 def one_in(every: int, values: Iterable[Any], ids: Sequence[str] | None = None) -> list[Any]:
-    """Cases for `pytest.mark.parametrize`: the first of every so many is of the tier `default`, the others of `full`.
+    """Returns cases for `pytest.mark.parametrize`, of which the tier `default` runs a fraction.
 
     Args:
-        every: how many cases there are to one that the tier `default` takes.
-        values: a value for each case, or a tuple where there are several parameters.
-        ids: the cases' names, if pytest's own do not serve.
+        every: the tier `default` runs the first of every so many cases, `full` the others as well.
+        values: one value per case, or a tuple if there are several parameters.
+        ids: names of the cases; None for pytest's own.
     """
     return [
         pytest.param(

@@ -1,14 +1,17 @@
-"""Waits for what another thread or process does. Only a test that fails waits to the end, so that a slow machine has time."""
+"""Waits for other threads or processes.
+
+Timeouts are long, for slow machines: only a failing test waits for the whole time.
+"""
 
 import time
 from collections.abc import Callable
 
 
 def wait_until(condition: Callable[[], object], timeout_s: float = 60.0) -> None:
-    """Returns when the condition holds.
+    """Waits until a condition holds.
 
     Raises:
-        AssertionError: it still does not after so many seconds.
+        AssertionError: it does not hold within `timeout_s` seconds.
     """
     end = time.monotonic() + timeout_s
     while not condition():

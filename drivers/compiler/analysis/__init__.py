@@ -1,1 +1,1 @@
-"""Analyses that leave a graph unchanged: ranges, verification and interpretation."""
+"""Analyses of graphs and expressions: ranges, verification and interpretation."""

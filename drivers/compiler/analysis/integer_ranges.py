@@ -1,7 +1,6 @@
-"""Proven bounds of integer expressions, from types, constants and operations.
+"""Computes bounds of integer expressions from their types, constants and operations.
 
-A range bounds the mathematical number, never its wrapped remainder: an expression that may wrap has
-no range.
+A range bounds the mathematical result. An expression that may wrap around has no range.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -10,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from neurald.drivers.compiler.analysis.single_rounding import parts_of
+from neurald.drivers.compiler.analysis.single_rounding import match_rounded_once
 from neurald.drivers.compiler.ir.expression import AccumulatorRef, Apply, Constant, Expression, Load
 from neurald.drivers.compiler.ir.graph import Contraction, Convolution, DepthwiseConvolution
 from neurald.drivers.compiler.ir.op import Op
@@ -18,19 +17,18 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.compiler.ir.value import Value
 
-#: Exponents of FIXED_POINT for which its definition stays within 64 bits.
-_EXPONENTS = (-32, 31)
-#: The same for a single-rounding product.
-_EXPONENTS_ONCE = (-31, 15)
-#: Largest shift of 32 bits.
-_LONGEST_SHIFT = 31
+#: Lowest and highest exponent for which FIXED_POINT does not exceed 64 bits.
+_FIXED_POINT_EXPONENTS = (-32, 31)
+#: The same for `rounded_once`.
+_ROUNDED_ONCE_EXPONENTS = (-31, 15)
+_MAX_SHIFT = 31
 
-_known: "WeakKeyDictionary[Value, Range]" = WeakKeyDictionary()
+_constant_ranges: "WeakKeyDictionary[Value, IntegerRange]" = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
-    """Inclusive bounds."""
+class IntegerRange:
+    """Inclusive bounds of an integer."""
 
     low: int
     high: int
@@ -40,60 +38,61 @@ class Range:
         whole = range_of_type(kind)
         return whole.low <= self.low and self.high <= whole.high
 
-    def __add__(self, other: "Range") -> "Range":
-        return Range(self.low + other.low, self.high + other.high)
+    def __add__(self, other: "IntegerRange") -> "IntegerRange":
+        return IntegerRange(self.low + other.low, self.high + other.high)
 
-    def __sub__(self, other: "Range") -> "Range":
-        return Range(self.low - other.high, self.high - other.low)
+    def __sub__(self, other: "IntegerRange") -> "IntegerRange":
+        return IntegerRange(self.low - other.high, self.high - other.low)
 
-    def __mul__(self, other: "Range") -> "Range":
-        return _around(a * b for a in (self.low, self.high) for b in (other.low, other.high))
+    def __mul__(self, other: "IntegerRange") -> "IntegerRange":
+        return _spanning(a * b for a in (self.low, self.high) for b in (other.low, other.high))
 
-    def __lshift__(self, other: "Range") -> "Range":
-        return _around(a << b for a in (self.low, self.high) for b in (other.low, other.high))
+    def __lshift__(self, other: "IntegerRange") -> "IntegerRange":
+        return _spanning(a << b for a in (self.low, self.high) for b in (other.low, other.high))
 
-    def __rshift__(self, other: "Range") -> "Range":
-        return _around(a >> b for a in (self.low, self.high) for b in (other.low, other.high))
+    def __rshift__(self, other: "IntegerRange") -> "IntegerRange":
+        return _spanning(a >> b for a in (self.low, self.high) for b in (other.low, other.high))
 
 
-def _around(numbers: Iterable[int]) -> Range:
+def _spanning(numbers: Iterable[int]) -> IntegerRange:
+    """Returns the smallest range that contains these numbers."""
     found = list(numbers)
-    return Range(min(found), max(found))
+    return IntegerRange(min(found), max(found))
 
 
-def range_of_type(kind: Scalar) -> Range:
+def range_of_type(kind: Scalar) -> IntegerRange:
     """Returns the range of an integer type."""
     info = np.iinfo(kind.dtype.name)
-    return Range(int(info.min), int(info.max))
+    return IntegerRange(int(info.min), int(info.max))
 
 
-def range_of_value(value: Value) -> Range:
+def range_of_value(value: Value) -> IntegerRange:
     """Returns the range of an integer value's elements; a constant is scanned once."""
     if value.constant is None or not value.constant.size:
         return range_of_type(value.type)
-    if value not in _known:
-        _known[value] = Range(int(value.constant.min()), int(value.constant.max()))
-    return _known[value]
+    if value not in _constant_ranges:
+        _constant_ranges[value] = IntegerRange(int(value.constant.min()), int(value.constant.max()))
+    return _constant_ranges[value]
 
 
-def range_of_sums(contraction: Contraction) -> Range:
-    """Returns the range of an integer contraction's sums as stored.
+def range_of_accumulator(contraction: Contraction) -> IntegerRange:
+    """Returns the range of the results of an integer contraction.
 
-    The type's whole range if they may wrap.
+    This is the whole range of their type if they may wrap around.
     """
     first, second = contraction.inputs
     if isinstance(contraction, Convolution | DepthwiseConvolution):
         zeros = contraction.input_zero, contraction.weights_zero
     else:
         zeros = contraction.left_zero, contraction.right_zero
-    # The first operand's range covers its whole type, because padding may be none of its elements.
+    # The first operand gets the range of its type: padding may differ from all of its elements.
     left, right = (
-        found - Range(zero, zero)
+        found - IntegerRange(zero, zero)
         for found, zero in zip((range_of_type(first.type), range_of_value(second)), zeros, strict=True)
     )
-    each = left * right
-    # Zero is included, because padding may contribute no products.
-    found = Range(min(0, each.low) * contraction.depth, max(0, each.high) * contraction.depth)
+    product = left * right
+    # Zero is included, because elements of the padding contribute no products.
+    found = IntegerRange(min(0, product.low) * contraction.depth, max(0, product.high) * contraction.depth)
     kind = contraction.output.type
     return found if found.fits(kind) else range_of_type(kind)
 
@@ -110,77 +109,82 @@ def fixed_point(value: int, mantissa: int, exponent: int, *, ties_up: bool) -> i
     return product >> (31 + right)
 
 
-class Ranges:
+class RangeAnalysis:
     """Computes and caches the ranges of expressions.
 
     Args:
-        sums: range of the contraction's sums, in an epilogue.
+        accumulator: the range of the contraction's results, for expressions of its epilogue.
     """
 
-    def __init__(self, sums: Range | None = None) -> None:
-        self._sums = sums
-        self._found: dict[Expression, Range | None] = {}
+    def __init__(self, accumulator: IntegerRange | None = None) -> None:
+        self._accumulator = accumulator
+        self._ranges: dict[Expression, IntegerRange | None] = {}
 
-    def of(self, root: Expression) -> Range | None:
-        """Returns the range of an integer; None if it may wrap or is unknown."""
+    def of(self, root: Expression) -> IntegerRange | None:
+        """Returns the range of an integer expression; None if it is unknown or may wrap around."""
         for each in walk(root):
-            if each not in self._found:
-                self._found[each] = self._range(each)
-        return self._found[root]
+            if each not in self._ranges:
+                self._ranges[each] = self._range(each)
+        return self._ranges[root]
 
-    def _range(self, expression: Expression) -> Range | None:
+    def _range(self, expression: Expression) -> IntegerRange | None:
         kind = expression.type
         if kind is Scalar.INDEX:
-            return Range(expression.low, expression.high) if expression.low <= expression.high else None
+            return (
+                IntegerRange(expression.low, expression.high) if expression.low <= expression.high else None
+            )
         if not kind.is_integer:
             return None
         if isinstance(expression, Constant):
-            return Range(int(expression.value), int(expression.value))
+            return IntegerRange(int(expression.value), int(expression.value))
         if isinstance(expression, AccumulatorRef):
-            return self._sums
+            return self._accumulator
         if isinstance(expression, Load):
             return self._loaded(expression)
         if not isinstance(expression, Apply):
             return None
-        parts = parts_of(expression)
+        parts = match_rounded_once(expression)
         if parts is not None:
-            found = _rounded_once(*(self._found[each] for each in parts))
+            found = _rounded_once_range(*(self._ranges[each] for each in parts))
             return found if found is not None and found.fits(kind) else None
-        operands = [self._found[each] for each in expression.operands]
+        operands = [self._ranges[each] for each in expression.operands]
         known = [each for each in operands if each is not None]
-        found = _applied(expression.op, known) if len(known) == len(operands) else None
+        found = _applied_range(expression.op, known) if len(known) == len(operands) else None
         return found if found is not None and found.fits(kind) else None
 
-    def _loaded(self, load: Load) -> Range | None:
+    def _loaded(self, load: Load) -> IntegerRange | None:
         found = range_of_value(load.value)
         if load.otherwise is None:
             return found
-        other = self._found[load.otherwise]
-        return None if other is None else Range(min(found.low, other.low), max(found.high, other.high))
+        other = self._ranges[load.otherwise]
+        return None if other is None else IntegerRange(min(found.low, other.low), max(found.high, other.high))
 
 
-def _applied(op: Op, operands: list[Range]) -> Range | None:
+def _applied_range(op: Op, operands: list[IntegerRange]) -> IntegerRange | None:
     if op in (Op.FIXED_POINT, Op.FIXED_POINT_UP):
         value, mantissa, exponent = operands
-        return _rescaled(value, mantissa, exponent, ties_up=op is Op.FIXED_POINT_UP)
+        return _fixed_point_range(value, mantissa, exponent, ties_up=op is Op.FIXED_POINT_UP)
     if op in (Op.SHIFT_LEFT, Op.SHIFT_RIGHT) and not (
-        operands[1].low >= 0 and operands[1].high <= _LONGEST_SHIFT
+        operands[1].low >= 0 and operands[1].high <= _MAX_SHIFT
     ):
         return None
     function = _FUNCTIONS.get(op)
     return None if function is None else function(*operands)
 
 
-def _rescaled(value: Range, mantissa: Range, exponent: Range, *, ties_up: bool) -> Range | None:
-    """Returns the range of a product with a quantised multiplier.
+def _fixed_point_range(
+    value: IntegerRange, mantissa: IntegerRange, exponent: IntegerRange, *, ties_up: bool
+) -> IntegerRange | None:
+    """Returns the range of FIXED_POINT; None if it may exceed 64 bits.
 
-    The product is monotonic in each of the three numbers, so its extremes lie at the corners.
+    FIXED_POINT is monotonic in each of its three operands, so the bounds of the operands give the
+    extremes.
     """
     if not value.fits(Scalar.INT32) or not mantissa.fits(Scalar.INT32) or mantissa.low < 0:
         return None
-    if exponent.low < _EXPONENTS[0] or exponent.high > _EXPONENTS[1]:
+    if exponent.low < _FIXED_POINT_EXPONENTS[0] or exponent.high > _FIXED_POINT_EXPONENTS[1]:
         return None
-    return _around(
+    return _spanning(
         fixed_point(v, m, e, ties_up=ties_up)
         for v in (value.low, value.high)
         for m in (mantissa.low, mantissa.high)
@@ -188,17 +192,19 @@ def _rescaled(value: Range, mantissa: Range, exponent: Range, *, ties_up: bool) 
     )
 
 
-def _rounded_once(value: Range | None, mantissa: Range | None, exponent: Range | None) -> Range | None:
-    """Returns the range of `rounded_once`; see `_rescaled`."""
+def _rounded_once_range(
+    value: IntegerRange | None, mantissa: IntegerRange | None, exponent: IntegerRange | None
+) -> IntegerRange | None:
+    """Returns the range of `rounded_once`; see `_fixed_point_range`."""
     if value is None or mantissa is None or exponent is None or mantissa.low < 0:
         return None
     if (
         not value.fits(Scalar.INT32)
-        or exponent.low < _EXPONENTS_ONCE[0]
-        or exponent.high > _EXPONENTS_ONCE[1]
+        or exponent.low < _ROUNDED_ONCE_EXPONENTS[0]
+        or exponent.high > _ROUNDED_ONCE_EXPONENTS[1]
     ):
         return None
-    return _around(
+    return _spanning(
         (v * m + (1 << (30 - e))) >> (31 - e)
         for v in (value.low, value.high)
         for m in (mantissa.low, mantissa.high)
@@ -206,13 +212,13 @@ def _rounded_once(value: Range | None, mantissa: Range | None, exponent: Range |
     )
 
 
-_FUNCTIONS: Mapping[Op, Callable[..., Range]] = {
+_FUNCTIONS: Mapping[Op, Callable[..., IntegerRange]] = {
     Op.ADD: lambda a, b: a + b,
     Op.SUBTRACT: lambda a, b: a - b,
     Op.MULTIPLY: lambda a, b: a * b,
     Op.SHIFT_LEFT: lambda a, b: a << b,
     Op.SHIFT_RIGHT: lambda a, b: a >> b,
-    Op.MINIMUM: lambda a, b: Range(min(a.low, b.low), min(a.high, b.high)),
-    Op.MAXIMUM: lambda a, b: Range(max(a.low, b.low), max(a.high, b.high)),
+    Op.MINIMUM: lambda a, b: IntegerRange(min(a.low, b.low), min(a.high, b.high)),
+    Op.MAXIMUM: lambda a, b: IntegerRange(max(a.low, b.low), max(a.high, b.high)),
     Op.CONVERT: lambda a: a,
 }

@@ -1,6 +1,6 @@
-"""NumPy interpreter of graphs.
+"""Interprets graphs and kernels with NumPy.
 
-Slow; the reference for lowerings, transformations and kernels in tests.
+It folds constants, and tests compare lowerings, passes and generated code with it.
 """
 
 import math
@@ -38,21 +38,21 @@ from neurald.hal.accounting.account import charge, temporary
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-
 #: Computes a node from its inputs; see `evaluate_node`.
 Evaluate = Callable[[Node, Mapping[Value, Array]], Array]
 #: Computes a kernel from its inputs; see `evaluate_kernel`.
 EvaluateKernel = Callable[[Kernel, Mapping[Value, Array]], Array]
 
-#: Size of the widest type used in computation.
+#: Size of an element of the widest type that the interpreter computes with.
 _WIDEST_BYTES = 8
-_WHAT = "a value computed from constants"
+#: Purpose of charged memory, for error messages.
+_PURPOSE = "a value computed from constants"
 
-#: Float operations that do no arithmetic.
-_MOVING = frozenset((Op.CONVERT, Op.REINTERPRET, Op.SELECT))
-#: Float operations with one correct result, which NumPy and every compiler produce. MINIMUM and
-#: MAXIMUM are excluded, since either of two zeros may be the smaller one.
-_REPRODUCIBLE = _MOVING | {
+#: Operations that do no float arithmetic.
+_DATA_MOVEMENT = frozenset((Op.CONVERT, Op.REINTERPRET, Op.SELECT))
+#: Float operations with one correct result, which NumPy and every compiler produce. This excludes
+#: MINIMUM and MAXIMUM, since either of two zeros may be the smaller one.
+_REPRODUCIBLE = _DATA_MOVEMENT | {
     Op.ADD,
     Op.SUBTRACT,
     Op.MULTIPLY,
@@ -73,24 +73,21 @@ _REPRODUCIBLE = _MOVING | {
 
 
 class RequirementFailed(Exception):
-    """A node's requirement does not hold. The message names it."""
+    """A requirement of a node does not hold. The message is that of the requirement."""
 
 
 def only_moves(node: Node) -> bool:
-    """Returns True if a node does no float arithmetic: it may move, convert and select floats."""
-    return isinstance(node, Compute) and _takes_only(node, _MOVING)
+    """Returns True if a node only moves, converts and selects floats."""
+    return isinstance(node, Compute) and _applies_only(node, _DATA_MOVEMENT)
 
 
 def is_reproducible(node: Node) -> bool:
     """Returns True if NumPy computes the same bits as any compiled code."""
-    return isinstance(node, Compute) and _takes_only(node, _REPRODUCIBLE)
+    return isinstance(node, Compute) and _applies_only(node, _REPRODUCIBLE)
 
 
-def _takes_only(node: Compute, ops: AbstractSet[Op]) -> bool:
-    """Returns True if a node applies only these operations to floats.
-
-    A float reduction never qualifies, since sums depend on their order.
-    """
+def _applies_only(node: Compute, ops: AbstractSet[Op]) -> bool:
+    """Returns True if a node applies only these operations to floats, and no reductions."""
     return not any(
         isinstance(each, Reduce) or (isinstance(each, Apply) and each.op not in ops)
         for each in walk(node.body, *(condition for condition, _ in node.requirements))
@@ -120,10 +117,11 @@ def evaluate_node(node: Node, arrays: Mapping[Value, Array]) -> Array:
     """Computes the value of a node from its inputs.
 
     Raises:
+        RequirementFailed: a requirement of the node does not hold.
         ResourceExhaustedPersistent, ResourceExhaustedTransient: the current account has not enough
-        memory left.
+            memory left.
     """
-    charge(node.output.size_bytes, _WHAT)
+    charge(node.output.size_bytes, _PURPOSE)
     with temporary():
         return _evaluated(node, arrays)
 
@@ -132,7 +130,7 @@ def _evaluated(node: Node, arrays: Mapping[Value, Array]) -> Array:
     if isinstance(node, Compute):
         return _compute(node, arrays)
     read = sum(array.size for array in arrays.values())
-    charge(_WIDEST_BYTES * (node.output.count + read + _window_elements(node)), _WHAT)
+    charge(_WIDEST_BYTES * (node.output.count + read + _window_elements(node)), _PURPOSE)
     if isinstance(node, Convolution):
         result = _convolution(node, arrays)
     elif isinstance(node, DepthwiseConvolution):
@@ -157,10 +155,10 @@ def _top_k(node: TopK, arrays: Mapping[Value, Array]) -> Array:
     length = array.shape[-1]
     if array.dtype == bool:
         array = array.view(np.uint8) != 0
-    # The stable sort ascends and is read backwards, so equal elements come highest index first.
-    # Reversing the row first prefers lower indices.
-    seen = array[..., ::-1] if node.prefers_lower_index else array
-    indexes: Array = np.argsort(seen, axis=-1, kind="stable")[..., ::-1][..., :count]
+    # The stable sort ascends and is read backwards, so the higher of two equal elements' indices
+    # comes first. Reversing the row before sorting prefers the lower one.
+    row = array[..., ::-1] if node.prefers_lower_index else array
+    indexes: Array = np.argsort(row, axis=-1, kind="stable")[..., ::-1][..., :count]
     return np.asarray(length - 1 - indexes) if node.prefers_lower_index else indexes
 
 
@@ -216,7 +214,7 @@ def _matrix_product(node: MatrixProduct, arrays: Mapping[Value, Array]) -> Array
 
 def evaluate_kernel(kernel: Kernel, arrays: Mapping[Value, Array]) -> Array:
     """Computes the elements of a kernel from its inputs."""
-    charge(kernel.output.size_bytes, _WHAT)
+    charge(kernel.output.size_bytes, _PURPOSE)
     with np.errstate(all="ignore"), temporary():
         contracted = None if kernel.contraction is None else evaluate_node(kernel.contraction, arrays)
         return _compute(kernel, arrays, contracted).reshape(kernel.output.shape)
@@ -225,12 +223,15 @@ def evaluate_kernel(kernel: Kernel, arrays: Mapping[Value, Array]) -> Array:
 def evaluate_fused(
     graph: FusedGraph, inputs: Sequence[Array], run: EvaluateKernel = evaluate_kernel
 ) -> list[Array]:
-    """Computes the outputs of a fused graph; see `evaluate`.
+    """Computes the outputs of a fused graph.
 
     Args:
         graph: the graph to compute.
-        inputs: of the graph.
+        inputs: the arrays of the graph's inputs.
         run: computes a kernel.
+
+    Raises:
+        RequirementFailed: a requirement of a kernel does not hold.
     """
     values = dict(zip(graph.inputs, inputs, strict=True))
     for kernel in graph.kernels:
@@ -252,7 +253,7 @@ def evaluate_fused(
 
 
 def _output_offsets(kernel: Kernel) -> Array:
-    """Returns the offsets of a kernel's elements in its output, in order."""
+    """Returns the offset of each of a kernel's elements in its output, in elements."""
     if kernel.output_offset is None:
         return np.arange(kernel.output.count)
     output = Value(kernel.shape, Scalar.INT64)
@@ -266,7 +267,7 @@ def _compute(node: Compute | Kernel, arrays: Mapping[Value, Array], contracted: 
     roots = (node.body, *(condition for condition, _ in node.requirements))
     reduced = [axis for each in walk(*roots) if isinstance(each, Reduce) for axis in each.axes]
     axes = list(dict.fromkeys((*node.axes, *reduced)))
-    found = _Evaluation({axis: position for position, axis in enumerate(axes)}, arrays, contracted)
+    found = _ExpressionEvaluator({axis: position for position, axis in enumerate(axes)}, arrays, contracted)
     for root in walk(*roots):
         found.add(root)
     padded = (*whole, *(1 for _ in axes[len(whole) :]))
@@ -276,8 +277,11 @@ def _compute(node: Compute | Kernel, arrays: Mapping[Value, Array], contracted: 
     return np.broadcast_to(found.of(node.body), padded).reshape(whole).astype(node.output.type.dtype)
 
 
-class _Evaluation:
-    """Evaluates expressions to arrays with one dimension per axis, of length 1 if unused."""
+class _ExpressionEvaluator:
+    """Evaluates expressions as arrays with one dimension per axis.
+
+    A dimension has length 1 if the expression does not depend on its axis.
+    """
 
     def __init__(
         self, dimensions: Mapping[Axis, int], arrays: Mapping[Value, Array], contracted: Array | None
@@ -292,7 +296,7 @@ class _Evaluation:
 
     def add(self, expression: Expression) -> None:
         shapes = [self._known[each].shape for each in expression.operands]
-        charge(_WIDEST_BYTES * math.prod(np.broadcast_shapes(*shapes)), _WHAT)
+        charge(_WIDEST_BYTES * math.prod(np.broadcast_shapes(*shapes)), _PURPOSE)
         self._known[expression] = self._evaluated(expression)
 
     def _evaluated(self, expression: Expression) -> Array:
@@ -314,7 +318,7 @@ class _Evaluation:
             return self._reduced(expression)
         if isinstance(expression, AccumulatorRef) and self._contracted is not None:
             return self._contracted.reshape(self._contracted.shape + (1,) * (rank - self._contracted.ndim))
-        assert isinstance(expression, Apply)  # noqa: S101 - there is nothing else
+        assert isinstance(expression, Apply)  # noqa: S101 - the other classes were handled above
         arguments = [self.of(each) for each in expression.arguments]
         return _applied(expression, arguments)
 
@@ -337,7 +341,7 @@ class _Evaluation:
         guard, otherwise = np.broadcast_arrays(self.of(expression.guard), self.of(expression.otherwise))
         if not array.size:
             if guard.any():
-                raise AssertionError("a load from an empty value")
+                raise AssertionError(f"a load from {expression.value.name}, which is empty")
             return otherwise
         for i, n in zip(index, array.shape, strict=True):
             if (guard & ((i < 0) | (i >= n))).any():
@@ -379,6 +383,8 @@ def _round_away(x: Array) -> Array:
 
 def _fixed_point(value: Array, mantissa: Array, exponent: Array, *, ties_up: bool) -> Array:
     wide = value.astype(np.int64)
+    if wide.size and not -(1 << 31) <= wide.min() <= wide.max() < 1 << 31:
+        raise ValueError(f"FIXED_POINT of values from {wide.min()} to {wide.max()}; expected 32 bits")
     left, right = np.maximum(exponent, 0), np.maximum(-exponent, 0)
     shifted = np.clip(wide << left, -(1 << 31), (1 << 31) - 1) if (left > 0).any() else wide
     nudge = (np.int64(1) << 30) + np.where(right > 0, np.int64(1) << (30 + right), 0)

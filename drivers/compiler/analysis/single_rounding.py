@@ -1,24 +1,30 @@
-"""Products with quantised multipliers that are rounded once: construction and pattern match."""
+"""Builds and recognises products with quantised multipliers that are rounded once."""
 
 from neurald.drivers.compiler.ir.expression import Apply, Expression, constant
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 
-#: Bits multiplied at a time, since a whole product may need more than 63.
-_HALF = 16
+#: The value is split here, because the whole product may need more than 63 bits.
+_LOW_BITS = 16
 
 
 def rounded_once(value: Expression, mantissa: Expression, exponent: Expression) -> Expression:
-    """Rounds an INT64 × mantissa × 2^(exponent - 31) to nearest, ties upwards, as INT64.
+    """Rounds value × mantissa × 2^(exponent - 31) to nearest, ties upwards.
 
-    Mantissa and exponent are INT32. The value is below 2^47, and -34 < exponent < 16.
+    Args:
+        value: INT64, with a magnitude below 2^47.
+        mantissa: INT32.
+        exponent: INT32, from -33 to 15.
+
+    Returns:
+        The product as INT64.
     """
     factor, power = mantissa.to(Scalar.INT64), exponent.to(Scalar.INT64)
     low = (value & 0xFFFF) * factor + (constant(1, Scalar.INT64) << (30 - power))
-    return ((value >> _HALF) * factor + (low >> _HALF)) >> (15 - power)
+    return ((value >> _LOW_BITS) * factor + (low >> _LOW_BITS)) >> (15 - power)
 
 
-def parts_of(expression: Expression) -> tuple[Expression, Expression, Expression] | None:
+def match_rounded_once(expression: Expression) -> tuple[Expression, Expression, Expression] | None:
     """Returns the value, mantissa and exponent of a `rounded_once` expression, or None."""
     total, amount = _operands(expression, Op.SHIFT_RIGHT)
     high, _ = _operands(total, Op.ADD)

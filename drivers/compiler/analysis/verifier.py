@@ -1,4 +1,4 @@
-"""Verifier of graph invariants."""
+"""Verifies the invariants of graphs."""
 
 from collections.abc import Iterator
 
@@ -27,26 +27,27 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.compiler.ir.value import Value
 
-_SUMS = (Scalar.FLOAT32, Scalar.INT32, Scalar.INT64)
+_ACCUMULATOR_TYPES = (Scalar.FLOAT32, Scalar.INT32, Scalar.INT64)
 #: Operations whose operand types differ from the result's.
 _MIXED = COMPARISONS | {Op.CONVERT, Op.REINTERPRET, Op.SELECT, Op.FIXED_POINT, Op.FIXED_POINT_UP}
 
 
 class InvalidGraph(Exception):
-    """A graph violates an invariant.
-
-    A bug in a lowering or a transformation, never in the model.
-    """
+    """A graph violates an invariant, because of a bug in a lowering or in a pass."""
 
 
-def check(graph: Graph, checked: set[Node] | None = None) -> None:
-    """Raises InvalidGraph unless nodes are ordered and shapes, types and axes agree.
+def verify(graph: Graph, verified: set[Node] | None = None) -> None:
+    """Verifies the order of the nodes and that their shapes, types and axes agree.
 
     Args:
-        graph: the graph to check.
-        sound: immutable nodes that were checked before; this graph's nodes are added.
+        graph: the graph to verify.
+        verified: nodes that were verified before and are skipped; this graph's nodes are added.
+            Nodes never change.
+
+    Raises:
+        InvalidGraph: the graph violates an invariant.
     """
-    known, checked = set(graph.inputs), set() if checked is None else checked
+    known, verified = set(graph.inputs), set() if verified is None else verified
     for value in graph.inputs:
         _require(value.constant is None, f"input {_text(value)} must not be a constant")
     for node in graph.nodes:
@@ -55,10 +56,10 @@ def check(graph: Graph, checked: set[Node] | None = None) -> None:
         _require(is_new, f"{what}: the output is already computed, an input, or a constant")
         for value in node.inputs:
             _check_read(value, known, what)
-        if node not in checked:
+        if node not in verified:
             for error in _node_errors(node):
                 raise InvalidGraph(f"{what}: {error}")
-            checked.add(node)
+            verified.add(node)
         known.add(node.output)
     for value in graph.outputs:
         _check_read(value, known, "the graph's output")
@@ -94,9 +95,9 @@ def _node_errors(node: Node) -> Iterator[str]:
 def _compute_errors(node: Compute) -> Iterator[str]:
     extents = tuple(axis.extent for axis in node.axes)
     if extents != node.output.shape:
-        yield f"axis extents {list(extents)} differ from the output's shape"
+        yield f"the axes have extents {list(extents)}; expected the output's shape"
     if node.body.type is not node.output.type:
-        yield f"the body has type {node.body.type.name}"
+        yield f"the body has type {node.body.type.name}; expected the output's type"
     if any(condition.type is not Scalar.BOOL for condition, _ in node.requirements):
         yield "a requirement is not a BOOL"
     roots = (node.body, *(condition for condition, _ in node.requirements))
@@ -109,7 +110,7 @@ def _compute_errors(node: Compute) -> Iterator[str]:
             free[each] -= set(each.axes)
         yield from _expression_errors(each)
     if any(free[root] - set(node.axes) for root in roots):
-        yield "it depends on an axis that is neither its own nor reduced"
+        yield "it depends on an axis that is neither one of its axes nor reduced"
 
 
 def _expression_errors(expression: Expression) -> Iterator[str]:
@@ -118,7 +119,8 @@ def _expression_errors(expression: Expression) -> Iterator[str]:
     elif isinstance(expression, Load):
         kinds = {index.type for index in expression.index}
         if len(expression.index) != len(expression.value.shape) or not kinds <= {Scalar.INDEX}:
-            yield f"it reads {_text(expression.value)} with {len(expression.index)} indices of type {_names(kinds)}"
+            count = len(expression.index)
+            yield f"it reads {_text(expression.value)} with {count} indices of type {_names(kinds)}"
         if expression.guard is not None and expression.guard.type is not Scalar.BOOL:
             yield "a guard is not a BOOL"
         if expression.otherwise is not None and expression.otherwise.type is not expression.type:
@@ -157,7 +159,7 @@ def _top_k_errors(node: TopK) -> Iterator[str]:
 
 
 def _contraction_errors(node: Convolution | DepthwiseConvolution | MatrixProduct) -> Iterator[str]:
-    if node.output.type not in _SUMS:
+    if node.output.type not in _ACCUMULATOR_TYPES:
         yield "sums must be FLOAT32, INT32 or INT64"
     if isinstance(node, MatrixProduct):
         yield from _matrix_errors(node)

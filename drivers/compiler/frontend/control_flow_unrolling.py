@@ -1,8 +1,7 @@
-"""Replaces IF and WHILE by the operations that run, where control flow does not depend on data.
+"""Replaces IF and WHILE by the operations that they run, if their conditions follow from constants.
 
-Some converters write recurrent cells as loops from one constant to another, whose condition always
-follows from constants. Unrolling them makes the results of the counter arithmetic, and with it all
-shapes, known before execution.
+Some converters write a recurrent network as a loop from one constant to another. Unrolling such a
+loop makes its counter a constant, and with it all shapes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +18,7 @@ from neurald.hal.operations.machinery.call import Array, Call, UnknownValue
 from neurald.hal.validation.shape_inference import declared_shape, merge
 
 _CONTROL_FLOW = frozenset((OperationType.IF, OperationType.WHILE))
-#: Longer loops run at execution time: each iteration adds kernels, which take time to compile.
+#: Limits on unrolling, because each iteration adds kernels to compile. Longer loops stay loops.
 _MAX_ITERATIONS = 128
 _MAX_OPERATIONS = 1024
 
@@ -29,9 +28,9 @@ class UnrolledModel:
     """A model without control flow.
 
     Attributes:
-        model: equivalent to the given model.
-        origins: for each of its operations, the position of the originating operation in the given
-            model.
+        model: the model, equivalent to the original one.
+        origins: for each of its operations, the position in the original model of the one that it
+            comes from.
     """
 
     model: Model
@@ -39,16 +38,16 @@ class UnrolledModel:
 
 
 class _DependsOnData(Exception):
-    """Control flow depends on data, or unrolling it exceeds the limits."""
+    """The control flow depends on data, or unrolling it exceeds the limits."""
 
 
 def unroll_control_flow(
     model: Model, input_shapes: Mapping[int, Shape] | None = None
 ) -> UnrolledModel | None:
-    """Returns the model without control flow, or None if it has none or if it depends on data.
+    """Returns the model without control flow, or None if it cannot be unrolled or has none.
 
     Args:
-        model: valid.
+        model: a valid model.
         input_shapes: shapes of inputs that the model leaves open, by operand.
     """
     if not any(operation.type in _CONTROL_FLOW for operation in model.main.operations):
@@ -56,15 +55,15 @@ def unroll_control_flow(
     try:
         return _Unroller(model, input_shapes or {}).result()
     except (_DependsOnData, UnknownValue, BadData):
-        # The execution reports the error, if there is one.
+        # If the model has an error, its execution reports it.
         return None
 
 
 class _Unroller:
     """Unrolls one model.
 
-    Operands of the main graph keep their indexes. Operands of other graphs get new ones each time
-    their graph is run.
+    Operands of the main graph keep their indices. Operands of other graphs get new indices whenever
+    their graph is inlined.
     """
 
     def __init__(self, model: Model, input_shapes: Mapping[int, Shape]) -> None:
@@ -76,10 +75,10 @@ class _Unroller:
         self._known: dict[int, Array] = {}
         self._constants: dict[tuple[int, int], int] = {}
         for operand in model.main.operands:
-            self._new(operand)
+            self._add_operand(operand)
         self._shapes.update(input_shapes)
 
-    def _new(self, operand: Operand) -> int:
+    def _add_operand(self, operand: Operand) -> int:
         index = len(self._operands)
         self._operands.append(operand)
         shape, value = declared_shape(operand), self._model.constant(operand)
@@ -92,10 +91,10 @@ class _Unroller:
     def result(self) -> UnrolledModel:
         """Unrolls the main graph; see `unroll_control_flow`."""
         main = self._model.main
-        where = {index: index for index in range(len(main.operands))}
+        mapping = {index: index for index in range(len(main.operands))}
         for position, operation in enumerate(main.operations):
-            self._add(operation, where, position)
-        outputs = tuple(where[index] for index in main.outputs)
+            self._add_operation(operation, mapping, position)
+        outputs = tuple(mapping[index] for index in main.outputs)
         written = {index for operation in self._operations for index in operation.outputs}
         if len({*outputs} & written) < len(outputs):
             # An output that is an input, a constant, or another output would need a copy.
@@ -109,15 +108,18 @@ class _Unroller:
         )
         return UnrolledModel(model=replace(self._model, main=graph), origins=tuple(self._origins))
 
-    def _add(self, operation: Operation, where: dict[int, int], origin: int) -> None:
-        """Adds an operation whose graph's operands are mapped by `where`.
+    def _add_operation(self, operation: Operation, mapping: dict[int, int], origin: int) -> None:
+        """Adds an operation, whose operands get new indices from `mapping`.
 
-        Updates `where` for its results.
+        Args:
+            operation: the operation in its graph.
+            mapping: the new index of each operand of that graph. Those of results may be replaced.
+            origin: the position of the operation in the original model that it comes from.
         """
         moved = replace(
             operation,
-            inputs=tuple(where[index] for index in operation.inputs),
-            outputs=tuple(where[index] for index in operation.outputs),
+            inputs=tuple(mapping[index] for index in operation.inputs),
+            outputs=tuple(mapping[index] for index in operation.outputs),
         )
         definition = DEFINITIONS[operation.type]
         binding = definition.bind(moved, self._operands)
@@ -125,13 +127,13 @@ class _Unroller:
             binding, self._operands, self._shapes.get, self._known.get, referenced=self._model.referenced
         )
         if operation.type in _CONTROL_FLOW:
-            run = self._branch if operation.type is OperationType.IF else self._loop
-            where.update(zip(operation.outputs, run(call, origin), strict=False))
+            unroll = self._branch if operation.type is OperationType.IF else self._loop
+            mapping.update(zip(operation.outputs, unroll(call, origin), strict=False))
             return
         results = fold_constant_operation(call, self._known)
         if results is not None:
             for index, result in zip(moved.outputs, results, strict=True):
-                self._set(index, result)
+                self._set_constant(index, result)
             return
         for index, shape in zip(moved.outputs, definition.output_shapes(call), strict=True):
             self._shapes[index] = merge(
@@ -142,7 +144,7 @@ class _Unroller:
         self._operations.append(moved)
         self._origins.append(origin)
 
-    def _set(self, index: int, value: Array) -> None:
+    def _set_constant(self, index: int, value: Array) -> None:
         """Turns an operand into a constant."""
         operand = self._operands[index]
         if operand.type is OperandType.TENSOR_STRING:
@@ -157,19 +159,19 @@ class _Unroller:
 
     def _branch(self, call: Call, origin: int) -> Sequence[int]:
         name = "then" if self._holds(call.index("condition")) else "else"
-        return self._run(call.graph_index(name), _values(call), origin)
+        return self._inline(call.graph_index(name), _loop_inputs(call), origin)
 
     def _loop(self, call: Call, origin: int) -> Sequence[int]:
-        values = [*_values(call)]
+        values = [*_loop_inputs(call)]
         for _ in range(_MAX_ITERATIONS):
             before = len(self._operations)
-            (condition,) = self._run(call.graph_index("condition"), values, origin)
+            (condition,) = self._inline(call.graph_index("condition"), values, origin)
             holds = self._holds(condition)
-            # The condition follows from constants, so the operations of its graph are not needed.
+            # The condition is constant, so the operations that compute it are not needed.
             del self._operations[before:], self._origins[before:]
             if not holds:
                 return values
-            results = self._run(call.graph_index("body"), values, origin)
+            results = self._inline(call.graph_index("body"), values, origin)
             values[: len(results)] = results
         raise _DependsOnData
 
@@ -179,26 +181,26 @@ class _Unroller:
             raise _DependsOnData
         return bool(value.reshape(-1)[0])
 
-    def _run(self, graph: int, inputs: Sequence[int], origin: int) -> Sequence[int]:
-        """Runs a graph on these inputs and returns its outputs."""
+    def _inline(self, graph: int, inputs: Sequence[int], origin: int) -> Sequence[int]:
+        """Inlines a graph with these inputs and returns its outputs, both as operand indices."""
         inner = self._model.referenced[graph]
-        where = dict(zip(inner.inputs, inputs, strict=True))
+        mapping = dict(zip(inner.inputs, inputs, strict=True))
         for index, operand in enumerate(inner.operands):
-            if index in where:
+            if index in mapping:
                 continue
             if operand.lifetime.is_constant:
                 key = graph, index
                 if key not in self._constants:
-                    self._constants[key] = self._new(operand)
-                where[index] = self._constants[key]
+                    self._constants[key] = self._add_operand(operand)
+                mapping[index] = self._constants[key]
             elif operand.lifetime in (Lifetime.NO_VALUE, Lifetime.SUBGRAPH):
-                where[index] = self._new(operand)
+                mapping[index] = self._add_operand(operand)
             else:
-                where[index] = self._new(replace(operand, lifetime=Lifetime.TEMPORARY_VARIABLE))
+                mapping[index] = self._add_operand(replace(operand, lifetime=Lifetime.TEMPORARY_VARIABLE))
         for operation in inner.operations:
-            self._add(operation, where, origin)
-        return [where[index] for index in inner.outputs]
+            self._add_operation(operation, mapping, origin)
+        return [mapping[index] for index in inner.outputs]
 
 
-def _values(call: Call) -> Sequence[int]:
+def _loop_inputs(call: Call) -> Sequence[int]:
     return call.indexes("inputs") if "inputs" in call.binding.inputs else ()

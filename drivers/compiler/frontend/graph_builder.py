@@ -1,6 +1,7 @@
 """Builds a graph from a step model by lowering each operation and folding constants.
 
-Support for an operation is decided by trial lowering, so no second list can disagree.
+An operation is supported if a trial lowering succeeds, so there is no separate list of supported
+operations.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -9,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from neurald.drivers.compiler.analysis.interpreter import RequirementFailed, only_moves
-from neurald.drivers.compiler.frontend.shape_specialization import assumed, is_specified
+from neurald.drivers.compiler.frontend.shape_specialization import is_specified, with_assumed_shapes
 from neurald.drivers.compiler.ir.builder import Builder, Unsupported
 from neurald.drivers.compiler.ir.complex_numbers import as_numbers, as_pairs, is_complex, value_shape
 from neurald.drivers.compiler.ir.graph import Graph
@@ -26,16 +27,17 @@ from neurald.hal.operations.machinery.call import Array, Call, UnknownValue
 from neurald.hal.operations.machinery.working_memory import reference_working_bytes
 from neurald.hal.validation.shape_inference import at_operation, declared_shape, infer_shapes
 
-#: Lifetimes of computed operands, which become inputs of a step if another step computes them.
+#: Lifetimes of operands that operations compute. If another step computes one, it is an input of
+#: this step.
 _COMPUTED = (Lifetime.TEMPORARY_VARIABLE, Lifetime.SUBGRAPH_OUTPUT)
 
-#: Memory that compilation takes per operation, including code.
+#: Memory that the compilation of one operation takes, including its code.
 _OPERATION_BYTES = 32 << 10
 
-#: Returns why a device does not support a node's value or an operation; empty if it does.
+#: Returns the reason why a device does not support the graph of an operation, or "" if it does.
 UnsupportedReason = Callable[[Graph], str]
 
-#: Computes a graph's outputs with the bits that compiled code would produce. May change the graph.
+#: Computes a graph's outputs, bit for bit as compiled code does. It may change the graph.
 EvaluateGraph = Callable[[Graph, Sequence[Array]], Sequence[Array]]
 
 
@@ -44,18 +46,18 @@ def build_graph(
     input_shapes: Mapping[int, Shape] | None = None,
     evaluate: EvaluateGraph | None = None,
 ) -> Graph:
-    """Builds the graph of a model's main graph. Every operation must have an ok verdict.
+    """Builds the graph of a model's main graph.
 
     Args:
-        model: valid.
+        model: a valid model. All of its operations must be supported.
         input_shapes: shapes of inputs that the model leaves open, by operand.
-        evaluate: computes float arithmetic on constants, so that folding an operation and running
-        it in another step give the same result. References compute it by default.
+        evaluate: computes float arithmetic on constants, so that folding an operation gives the
+            same result as running it. By default the references compute it.
 
     Raises:
         BadData: an operation has no lowering, or its arguments are invalid.
         ResourceExhaustedPersistent, ResourceExhaustedTransient: the current account has not enough
-        memory left.
+            memory left.
     """
     main = model.main
     constants_bytes = sum(pool.size for pool in model.pools)
@@ -83,7 +85,7 @@ def build_graph(
         try:
             results_known = None
             if evaluate is not None and _is_foldable(call, known) and _has_reals(call):
-                results_known = _computed(call, main.operands, shapes, known, given, evaluate)
+                results_known = _computed_by_lowering(call, main.operands, shapes, known, given, evaluate)
             if results_known is None:
                 results_known = fold_constant_operation(call, known)
             if results_known is not None:
@@ -113,18 +115,19 @@ def build_graph(
 def supported_operations(
     model: Model, unsupported_reason: UnsupportedReason = lambda _: ""
 ) -> tuple[Verdict, ...]:
-    """Returns a verdict for each operation of the main graph, from what the model declares.
+    """Returns a verdict for each operation of the main graph.
 
-    A verdict holds for every step that may include the operation: a computed operand may be an
-    input of the step, with no guarantee of being given. Unspecified input dimensions are taken from
-    `shape_specialization.assumed`.
+    A verdict holds for every step that may include the operation. Therefore it treats computed
+    operands as inputs, whose elements are not known. Unspecified dimensions of inputs are replaced
+    by those of `with_assumed_shapes`.
 
     Args:
-        model: valid.
-        unsupported_reason: returns why a device cannot compute the graph of a single operation.
+        model: a valid model.
+        unsupported_reason: returns the reason why the device cannot compute the graph of a single
+            operation, or "".
     """
     if not is_specified(model):
-        model = assumed(model)
+        model = with_assumed_shapes(model)
     operands = [
         replace(operand, lifetime=Lifetime.SUBGRAPH_INPUT) if operand.lifetime in _COMPUTED else operand
         for operand in model.main.operands
@@ -189,10 +192,7 @@ def _output_shapes(call: Call) -> tuple[Shape, ...]:
 
 
 def fold_constant_operation(call: Call, known: Mapping[int, Array]) -> Sequence[Array] | None:
-    """Returns the reference's results for an operation on constants.
-
-    None if an input is not constant.
-    """
+    """Returns the reference's results for an operation on constants; None for other operations."""
     binding = call.binding
     if not _is_foldable(call, known):
         return None
@@ -231,7 +231,7 @@ def _has_reals(call: Call) -> bool:
     )
 
 
-def _computed(
+def _computed_by_lowering(
     call: Call,
     operands: Sequence[Operand],
     shapes: Mapping[int, Shape],
@@ -241,20 +241,22 @@ def _computed(
 ) -> Sequence[Array] | None:
     """Computes an operation on constants by its lowering.
 
-    Results of other operations count as inputs, as they would if those ran in another step.
+    Constants that other operations computed are inputs of the evaluated graph, so that the result
+    is the same as if those operations ran in another step.
 
     Args:
         call: the operation.
-        operands: of its graph.
-        shapes, known: of operands.
-        given: the operands that are constants of the model.
+        operands: the operands of its graph.
+        shapes: the known shapes of operands, by index.
+        known: the known values of operands, by index.
+        given: the indices of operands that are constants of the model.
         evaluate: computes the results.
 
     Returns:
-        None if the operation has no lowering, or if the lowering does no float arithmetic; the
-        reference then gives the same result.
+        The results; None if the operation has no lowering, violates a requirement, or does no float
+        arithmetic. The reference must then compute it.
     """
-    part = Graph(inputs=[], outputs=[])
+    graph = Graph(inputs=[], outputs=[])
     values: dict[int, Value] = {}
     arrays: list[Array] = []
 
@@ -262,21 +264,21 @@ def _computed(
         if index not in values:
             value = values[index] = _value(operands[index], shapes.get(index), known.get(index), index)
             if index not in given and value.constant is not None:
-                part.inputs.append(value)
+                graph.inputs.append(value)
                 arrays.append(value.constant)
                 value.constant = None
         return values[index]
 
     try:
-        part.outputs = list(_lowered(call, Builder(part, value_of)))
+        graph.outputs = list(_lowered(call, Builder(graph, value_of)))
     except Unsupported:
         return None
-    if all(only_moves(node) for node in part.nodes):
+    if all(only_moves(node) for node in graph.nodes):
         return None
     try:
-        results = evaluate(part, arrays)
+        results = evaluate(graph, arrays)
     except RequirementFailed:
-        # The reference reports the violated requirement.
+        # The reference raises the error for the violated requirement.
         return None
     kinds = [operand.type for name in call.binding.outputs for operand in call.operands(name)]
     return [as_numbers(kind, result) for kind, result in zip(kinds, results, strict=True)]
@@ -298,7 +300,7 @@ def _value(operand: Operand, shape: Shape | None, array: Array | None, index: in
 
 
 def scalar_of(kind: OperandType) -> Scalar:
-    """Returns the type of an operand's numbers; for complex operands, the type of their parts.
+    """Returns the scalar type of an operand; for complex operands, the type of their parts.
 
     Raises:
         Unsupported: kernels do not support the type.

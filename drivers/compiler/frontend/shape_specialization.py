@@ -1,4 +1,4 @@
-"""Models with unspecified dimensions: compiled for each set of input shapes, with an LRU cache."""
+"""Compiles models with unspecified dimensions once for each set of input shapes."""
 
 import time
 from collections import OrderedDict
@@ -17,12 +17,12 @@ from neurald.hal.process.fork import forkable_lock
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.validation.shape_inference import bind_operations, declared_shape, infer_shapes
 
-#: Number of compiled variants in the cache.
-_CACHE_SIZE = 8
+#: Number of compiled variants of a model; the least recently used one is dropped.
+_VARIANT_CACHE_SIZE = 8
 #: Length assumed for unspecified dimensions when deciding which operations are supported.
-_ASSUMED = 1
+_ASSUMED_LENGTH = 1
 #: Interval at which an execution that waits for the lock checks cancellation and deadline.
-_LOOK_S = 0.02
+_POLL_S = 0.02
 
 
 class PreparedWithOperands(PreparedModel, Protocol):
@@ -43,11 +43,11 @@ def is_specified(model: Model) -> bool:
     return all(main.operands[index].is_fully_specified for index in main.inputs)
 
 
-def assumed(model: Model) -> Model:
+def with_assumed_shapes(model: Model) -> Model:
     """Returns the model with unspecified input dimensions set to 1, where the rank is known."""
     main = model.main
     shapes = {
-        index: tuple(length or _ASSUMED for length in operand.dimensions)
+        index: tuple(length or _ASSUMED_LENGTH for length in operand.dimensions)
         for index in main.inputs
         if declared_shape(operand := main.operands[index]) is None and operand.dimensions is not None
     }
@@ -62,7 +62,7 @@ def with_shapes(model: Model, shapes: Mapping[int, Shape]) -> Model:
 
     Args:
         model: valid.
-        shapes: of inputs, by operand.
+        shapes: the input shapes, by operand.
 
     Raises:
         BadData: the shapes are inconsistent, or contradict what the model declares.
@@ -82,9 +82,9 @@ class SpecializingModel(InProcessModel):
     """Implements `PreparedModel` with one prepared model per set of input shapes.
 
     Args:
-        model: with unspecified dimensions.
-        prepare: prepares the model for these input shapes, by operand, within the limits of an
-        execution; raises BadData if they do not fit.
+        model: the model, with unspecified dimensions.
+        prepare: prepares the model for input shapes, by operand, within the limits of an execution.
+            It raises BadData if the model does not support the shapes.
         owner: the device that owns the model.
         tolerant: see `PreparedModel.tolerates_changing_inputs`.
     """
@@ -101,7 +101,7 @@ class SpecializingModel(InProcessModel):
         self._model = model
         self._prepare = prepare
         self._lock = forkable_lock()
-        self._kept: OrderedDict[tuple[Shape | None, ...], PreparedWithOperands] = OrderedDict()
+        self._variants: OrderedDict[tuple[Shape | None, ...], PreparedWithOperands] = OrderedDict()
         self.tolerates_changing_inputs = tolerant
 
     def operand(self, index: int, *, is_output: bool) -> Operand:
@@ -119,13 +119,13 @@ class SpecializingModel(InProcessModel):
         return main.operands[indexes[index]]
 
     def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
-        """See `PreparedModel.execute`. The first execution for a set of shapes compiles."""
+        """See `PreparedModel.execute`. The first execution with these shapes compiles the model."""
         return self._variant(self._shapes(request), options).execute(request, options)
 
     def create_reusable_execution(self, request: Request) -> Callable[[Cancellation], None] | None:
         """See `ReusesExecutions.create_reusable_execution`."""
         with self._lock:
-            variant = self._kept.get(self._shapes(request))
+            variant = self._variants.get(self._shapes(request))
         return reusable_execution(variant, request)
 
     def _shapes(self, request: Request) -> tuple[Shape | None, ...]:
@@ -137,7 +137,7 @@ class SpecializingModel(InProcessModel):
 
     def _variant(self, shapes: tuple[Shape | None, ...], options: ExecuteOptions) -> PreparedWithOperands:
         with self._locked(options):
-            found = self._kept.get(shapes)
+            found = self._variants.get(shapes)
             if found is None:
                 known = {
                     index: shape
@@ -148,16 +148,21 @@ class SpecializingModel(InProcessModel):
                     found = self._prepare(self._model, known, options)
                 except BadData as error:
                     raise OpFailed(f"inputs of shapes {[list(s or ()) for s in shapes]}: {error}") from None
-                self._kept[shapes] = found
-                while len(self._kept) > _CACHE_SIZE:
-                    self._kept.popitem(last=False)
-            self._kept.move_to_end(shapes)
+                self._variants[shapes] = found
+                while len(self._variants) > _VARIANT_CACHE_SIZE:
+                    self._variants.popitem(last=False)
+            self._variants.move_to_end(shapes)
             return found
 
     @contextmanager
     def _locked(self, options: ExecuteOptions) -> Iterator[None]:
-        """Holds the lock. Another execution may hold it for as long as it compiles."""
-        while not self._lock.acquire(timeout=_LOOK_S):
+        """Holds the lock, for which it waits while another execution compiles.
+
+        Raises:
+            Cancelled: the execution was cancelled meanwhile.
+            MissedDeadlineTransient: its deadline passed meanwhile.
+        """
+        while not self._lock.acquire(timeout=_POLL_S):
             if options.cancellation is not None:
                 options.cancellation.require_not_cancelled("while another one compiled")
             if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
@@ -168,17 +173,11 @@ class SpecializingModel(InProcessModel):
             self._lock.release()
 
     def artifact(self) -> Artifact | None:
-        """See `PreparedModel.artifact`.
-
-        Returns None, because the input shapes are not known in advance.
-        """
+        """Returns None, because the input shapes are not known in advance."""
         return None
 
     def profile(self) -> Sequence[KernelTime]:
-        """See `PreparedModel.profile`.
-
-        Covers the latest input shapes; empty before the first execution.
-        """
+        """Returns the profile for the latest input shapes; empty before the first execution."""
         with self._lock:
-            last = next(reversed(self._kept.values()), None)
+            last = next(reversed(self._variants.values()), None)
         return () if last is None else last.profile()

@@ -1,4 +1,4 @@
-"""Interface that lowerings use to append nodes to a graph."""
+"""Appends nodes to a graph. This is the interface that lowerings use."""
 
 from collections.abc import Callable, Sequence
 
@@ -23,12 +23,12 @@ from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.hal.model.types import Operand
 from neurald.hal.operations.machinery.call import Call
 
-#: Computes the element at an index.
+#: Returns the element at an index, which is given as one expression per dimension.
 Body = Callable[..., Expression]
 
 
 class Unsupported(Exception):
-    """An operation has no lowering in this form. The message says why. Never leaves the drivers."""
+    """An operation cannot be lowered; the message says why. It is not raised outside of drivers."""
 
 
 class Builder:
@@ -36,7 +36,7 @@ class Builder:
 
     Args:
         graph: the graph to extend.
-        value_of: returns the value of an operand, by index.
+        value_of: returns the value of the operand with an index.
     """
 
     def __init__(self, graph: Graph, value_of: Callable[[int], Value]) -> None:
@@ -45,14 +45,14 @@ class Builder:
         self._operation = 0
 
     def begin(self, operation: int) -> None:
-        """Attributes the following nodes to the model's operation at this position."""
+        """Attributes the nodes that follow to the model's operation at this position."""
         self._operation = operation
 
     def value(self, call: Call, name: str) -> Value:
         """Returns the value of an input.
 
         Raises:
-            Unsupported: it holds complex numbers, which only `pairs` supports.
+            Unsupported: the operand holds complex numbers; only `pairs` returns those.
         """
         _require_real(call.operand(name))
         return self._value_of(call.index(name))
@@ -78,12 +78,13 @@ class Builder:
         body: Body,
         requirements: Callable[..., Sequence[tuple[Expression, str]]] | None = None,
     ) -> Value:
-        """Computes a value with the elements `body(*index)`; its type is the body's.
+        """Appends a `Compute` with the elements `body(*index)`; its type is that of the body.
 
         Args:
-            shape: of the value.
+            shape: the shape of the value.
             body: called once, with an INDEX expression for each dimension.
-            requirements: returns, for an index, conditions that must hold and their error messages.
+            requirements: returns the conditions that must hold at an index, each with its error
+                message.
         """
         axes = tuple(axis(length, f"i{dimension}") for dimension, length in enumerate(shape))
         element = body(*axes)
@@ -98,7 +99,7 @@ class Builder:
         )
 
     def reshape(self, value: Value, shape: Shape) -> Value:
-        """Reshapes a value."""
+        """Returns the value with another shape of the same number of elements."""
         if value.shape == shape:
             return value
         return self.compute(shape, lambda *at: load(value, delinearize(linearize(at, shape), value.shape)))
@@ -210,9 +211,9 @@ def _require_real(operand: Operand) -> None:
         raise Unsupported("complex numbers have no kernel")
 
 
-def broadcast(value: Value, position: Sequence[Expression]) -> Expression:
-    """Loads the element that broadcasts to this index, by NumPy's rules."""
-    trailing = position[len(position) - len(value.shape) :]
+def broadcast(value: Value, indices: Sequence[Expression]) -> Expression:
+    """Loads the element that broadcasts to an index by NumPy's rules."""
+    trailing = indices[len(indices) - len(value.shape) :]
     return load(
         value,
         tuple(

@@ -1,4 +1,7 @@
-"""Complex numbers as kernels see them: pairs of FLOAT32 along an extra last dimension."""
+"""Converts complex numbers to the form that kernels compute with, and back.
+
+That form has a FLOAT32 for the real and one for the imaginary part, along an extra last dimension.
+"""
 
 from typing import Any
 
@@ -12,7 +15,7 @@ _COMPLEX = OperandType.TENSOR_COMPLEX64
 
 
 def is_complex(kind: OperandType) -> bool:
-    """Returns True if kernels see a tensor's elements as pairs."""
+    """Returns True for tensors of complex numbers."""
     return kind is _COMPLEX
 
 
@@ -22,12 +25,12 @@ def value_shape(kind: OperandType, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def operand_shape(kind: OperandType, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Returns the shape of the operand of this type for a value of this shape."""
+    """Returns the shape of the operand of this type whose value has this shape."""
     return shape[:-1] if kind is _COMPLEX else shape
 
 
 def as_pairs(array: Array) -> Array:
-    """Views complex numbers as pairs; returns other arrays unchanged."""
+    """Returns complex numbers as pairs, and other arrays unchanged."""
     if array.dtype.kind != "c":
         return array
     return np.ascontiguousarray(array).reshape(-1).view(np.float32).reshape(*array.shape, 2)

@@ -1,9 +1,9 @@
 """The compiler's graph: values, and the nodes that compute them.
 
-Every node computes one value. Most nodes are a `Compute`: one expression for each element of the
-result. Contractions dominate run time and have dedicated kernels, so they are described by what
-they compute instead of by an expression. What follows the sum of products (bias, rescaling,
-activation) is a separate `Compute`, which fusion merges into the contraction's kernel.
+Every node computes one value. Most nodes are a `Compute`, which has one expression for all elements
+of the result. Contractions take most of the run time and have dedicated kernels, so they have
+attributes instead of an expression. The bias, rescaling and activation that follow a contraction
+are a separate `Compute`, which fusion merges into the contraction's kernel.
 """
 
 import math
@@ -24,10 +24,10 @@ class Compute:
     """Computes each element of `output` by an expression of its index.
 
     Attributes:
-        axes: one for each dimension of the output, of that length.
+        axes: one for each dimension of the output, with the length of that dimension.
         body: the element at `axes`, in the output's type.
-        requirements: conditions that must hold at every index, with the message for a violation. A
-        violation fails the execution.
+        requirements: conditions that must hold at every index, each with the error message of the
+            execution that violates it.
         operations: positions in the model of the operations that this node implements.
     """
 
@@ -50,7 +50,7 @@ class Compute:
 
     @property
     def aliased_input(self) -> Value | None:
-        """The value that the output reshapes (the same elements in the same order), or None."""
+        """The value that has the output's elements in the same order, or None."""
         if not isinstance(self.body, Load) or self.body.guard is not None or self.requirements:
             return None
         source = self.body.value
@@ -63,9 +63,10 @@ class Compute:
 
     @property
     def padding(self) -> tuple[Value, tuple[Pair, ...], Constant] | None:
-        """Describes the node if it only pads a value with a constant, otherwise None.
+        """Describes a node that only pads a value with a constant; None for other nodes.
 
-        Returns the value, the elements added before and after each dimension, and the constant.
+        The tuple holds the value, the numbers of elements added before and after each dimension,
+        and the constant.
         """
         body = self.body
         if not isinstance(body, Load) or not isinstance(body.otherwise, Constant) or self.requirements:
@@ -84,19 +85,19 @@ class Compute:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Convolution:
-    """Convolution.
+    """Computes a convolution.
 
-    Output[n, y, x, o] = Σ (input[…] - input_zero) · (weights[o, i, j, c] - weights_zero).
+    output[n, y, x, o] = Σ (input[…] - input_zero) · (weights[o, i, j, c] - weights_zero).
 
-    Outside the image the input reads as `input_zero`.
+    Outside of the image, input elements are `input_zero`.
 
     Attributes:
         output: (images, height, width, channels), FLOAT32, INT32 or INT64.
         input: (images, height, width, groups × channels per group).
-        weights: (channels, kernel height, kernel width, input channels per group); the channels of
-        a group are contiguous.
+        weights: (channels, kernel height, kernel width, input channels per group). The channels of
+            a group are contiguous.
         stride, dilation: along height and width.
-        padding: before and after, along height and width.
+        padding: (before, after) along height and width.
     """
 
     output: Value
@@ -128,7 +129,7 @@ class Convolution:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class DepthwiseConvolution:
-    """Convolution of each channel separately: output channel c × multiplier + m reads channel c.
+    """Convolves each channel separately: output channel c × multiplier + m reads channel c.
 
     Attributes:
         output: (images, height, width, channels × multiplier), FLOAT32, INT32 or INT64.
@@ -170,7 +171,7 @@ class DepthwiseConvolution:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class MatrixProduct:
-    """output[…, m, n] = Σ (left[…, m, k] - left_zero) · (right[…, n, k] - right_zero).
+    """Computes output[…, m, n] = Σ (left[…, m, k] - left_zero) · (right[…, n, k] - right_zero).
 
     Dimensions before the last two broadcast as in NumPy.
 
@@ -202,17 +203,16 @@ class MatrixProduct:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class TopK:
-    """Indices of the largest elements of rows.
+    """Computes the indices of the largest elements of each row.
 
-    Output[…, n] is the index of the n-th largest in input[…, :].
-
-    NaN is larger than all numbers, and equal to itself.
+    Element output[…, n] is the index of the n-th largest element of input[…, :]. NaN is larger than
+    all numbers, and equal to itself.
 
     Attributes:
         output: (…, count), INT32.
         input: (…, length), with length >= count.
-        prefers_lower_index: True if the lower index of two equal elements comes first, else the
-        higher one.
+        prefers_lower_index: whether the lower or the higher index of two equal elements comes
+            first.
     """
 
     output: Value
@@ -232,11 +232,11 @@ Node: TypeAlias = Compute | Contraction | TopK
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class Graph:
-    """Nodes in topological order. Transformations change it in place.
+    """Nodes in topological order. Passes change it in place.
 
     Attributes:
-        inputs, outputs: in the model's order. Outputs may repeat a value, and may include inputs
-        and constants.
+        inputs, outputs: the values in the model's order. Outputs may repeat a value and may include
+            inputs and constants.
     """
 
     inputs: list[Value]
@@ -256,7 +256,7 @@ class Graph:
         return readers
 
     def remove_unused(self) -> bool:
-        """Removes nodes with unread results. Returns True if there were any."""
+        """Removes nodes whose results are not read. Returns True if there were any."""
         needed = set(self.outputs)
         kept = []
         for node in reversed(self.nodes):
@@ -268,10 +268,10 @@ class Graph:
         return changed
 
 
-def linearize(position: Iterable[Expression], shape: Shape) -> Expression:
-    """Returns the row-major coordinate of an index, in elements."""
+def linearize(indices: Iterable[Expression], shape: Shape) -> Expression:
+    """Returns the row-major offset of the element at an index, in elements."""
     terms: dict[Expression, int] = {}
-    for coordinate, stride in zip(position, strides(shape), strict=True):
+    for coordinate, stride in zip(indices, strides(shape), strict=True):
         terms[coordinate] = terms.get(coordinate, 0) + stride
     return sum_of(terms, 0)
 
@@ -289,10 +289,10 @@ def delinearize(offset: Expression, shape: Shape) -> tuple[Expression, ...]:
     )
 
 
-def inside(position: Iterable[Expression], shape: Shape) -> Expression:
+def inside(indices: Iterable[Expression], shape: Shape) -> Expression:
     """Returns a BOOL that is true if the index is inside the shape."""
     holds: Expression = index(0).equals(0)
-    for coordinate, length in zip(position, shape, strict=True):
+    for coordinate, length in zip(indices, shape, strict=True):
         holds = holds & (coordinate >= 0) & (coordinate < length)
     return holds
 

@@ -1,4 +1,4 @@
-"""Unit of code generation: an optional contraction, and an expression for each stored element."""
+"""Kernels, the units of code generation, and graphs of them."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,17 +13,17 @@ from neurald.drivers.compiler.ir.value import Shape, Value
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Kernel:
-    """Computes a value, element by element.
+    """Computes a value by an optional contraction, and an expression for each stored element.
 
     Attributes:
-        output: one element for each index of `axes`, in the same order; its shape may differ.
-        axes: indices of the elements; those of the contraction's output, if there is one.
-        body: the element. `AccumulatorRef` in it is the contraction's result at `axes`.
-        contraction: the contraction or top-k that `body` continues from, if any.
+        output: has one element for each index of `axes`, in the same order; its shape may differ.
+        axes: the indices of the elements. With a contraction they are those of its output.
+        body: the element at `axes`. An `AccumulatorRef` is the contraction's result at this index.
+        contraction: the contraction or top-k whose result `body` reads, if any.
         requirements: see `Compute`.
         operations: positions in the model of the operations that it implements, ascending.
-        output_offset: offset of an element in the output, in elements, if the kernel computes only
-        some of them. None: elements are stored in index order.
+        output_offset: the offset in the output at which an element is stored, in elements. None
+            stores elements in the order of their indices.
     """
 
     output: Value
@@ -43,8 +43,8 @@ class Kernel:
     @property
     def roots(self) -> tuple[Expression, ...]:
         """The expressions that it computes."""
-        placed = () if self.output_offset is None else (self.output_offset,)
-        return (self.body, *(condition for condition, _ in self.requirements), *placed)
+        offsets = () if self.output_offset is None else (self.output_offset,)
+        return (self.body, *(condition for condition, _ in self.requirements), *offsets)
 
     @property
     def expressions(self) -> Sequence[Expression]:
@@ -68,16 +68,16 @@ class Kernel:
 
     @property
     def row_axes(self) -> int | None:
-        """Number of leading axes that identify a row, if all reductions are constant within a row.
+        """The number of leading axes that identify a row within which all reductions are constant.
 
-        Each reduction is then worth computing once per row. None if reductions vary within a row.
+        Computing each reduction once per row then saves time. None if there is no such row.
         """
         reductions = [each for each in self.expressions if isinstance(each, Reduce)]
         if self.contraction is not None or not reductions:
             return None
         used = frozenset().union(*(free_axes(each) for each in reductions))
         count = 1 + max((n for n, each in enumerate(self.axes) if each in used), default=-1)
-        return count if positions(self.shape[count:]) > 1 else None
+        return count if element_count(self.shape[count:]) > 1 else None
 
     @property
     def aliased_input(self) -> Value | None:
@@ -94,12 +94,12 @@ class FusedGraph:
     """The kernels of a graph, in topological order.
 
     Attributes:
-        aliases: maps each value that shares another value's memory (a reshape or a part of it) to
-        that value, which is not an alias itself.
-        starts: offset in elements at which an alias begins in its owner; 0 if absent. An alias with
-        an offset, or shorter than its owner, may be written by its own kernel.
+        aliases: maps each value that shares the memory of another value, as a reshape or a part of
+            it, to that owner. An owner is not an alias itself.
+        starts: the offset at which an alias begins in its owner, in elements; 0 if absent. An alias
+            with an offset, or shorter than its owner, may be written by a kernel of its own.
         inputs, outputs: those of the graph. No output is an alias, an input, a constant, or another
-        output.
+            output.
     """
 
     kernels: tuple[Kernel, ...]
@@ -139,11 +139,11 @@ _WEIGHTS = {
 }
 
 
-def weight_of(op: Op) -> int:
+def op_cost(op: Op) -> int:
     """Returns the approximate cost of an operation, in additions."""
     return _WEIGHTS.get(op, 1)
 
 
-def positions(shape: Shape) -> int:
+def element_count(shape: Shape) -> int:
     """Returns the number of elements of a shape."""
     return math.prod(shape)

@@ -1,23 +1,28 @@
 """Rewrites the expressions and axes of kernels."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 
 from neurald.drivers.compiler.ir.expression import Axis, Expression
 from neurald.drivers.compiler.ir.kernel import Kernel
-from neurald.drivers.compiler.ir.traversal import rewrite
-
-#: Returns the replacement of an expression; None keeps it.
-Replace = Callable[[Expression], Expression | None]
+from neurald.drivers.compiler.ir.traversal import Replace, rewrite
 
 
-def rewrite_kernel(kernel: Kernel, found: Replace, axes: Iterable[Axis]) -> Kernel:
-    """Replaces parts of a kernel's expressions, and its axes."""
+def rewrite_kernel(kernel: Kernel, replacement: Replace, axes: Iterable[Axis]) -> Kernel:
+    """Returns the kernel with replaced subexpressions and with other axes.
+
+    Args:
+        kernel: the kernel, which is not changed.
+        replacement: returns the replacement of a subexpression; see `rewrite`.
+        axes: the new axes.
+    """
     memory: dict[Expression, Expression] = {}
     return replace(
         kernel,
         axes=tuple(axes),
-        body=rewrite(kernel.body, found, memory),
-        requirements=tuple((rewrite(each, found, memory), text) for each, text in kernel.requirements),
-        output_offset=None if kernel.output_offset is None else rewrite(kernel.output_offset, found, memory),
+        body=rewrite(kernel.body, replacement, memory),
+        requirements=tuple((rewrite(each, replacement, memory), text) for each, text in kernel.requirements),
+        output_offset=None
+        if kernel.output_offset is None
+        else rewrite(kernel.output_offset, replacement, memory),
     )

@@ -1,4 +1,4 @@
-"""Operations that expressions apply to numbers."""
+"""The operations of expressions, and the combiners of reductions."""
 
 from enum import Enum, auto
 
@@ -79,7 +79,8 @@ class Op(Enum):
 
     #: Takes (condition, a, b): a where the BOOL holds, else b.
     SELECT = auto()
-    #: Takes (value, mantissa, exponent), all INT64 or INT32, and yields INT64; see
+    #: Takes (value, mantissa, exponent), all INT64 or INT32, and yields INT64. The value must be in
+    #: the range of INT32; drivers compute with its lower 32 bits. See
     #: `neurald.hal.operations.arithmetic.fixed_point.multiply`.
     FIXED_POINT = auto()
     #: FIXED_POINT with ties rounded upwards when shifting.
@@ -91,7 +92,7 @@ COMPARISONS = frozenset((Op.EQUAL, Op.NOT_EQUAL, Op.LESS, Op.LESS_EQUAL, Op.IS_N
 
 
 class ReductionOp(Enum):
-    """How a reduction combines elements. The order in which a sum adds floats is unspecified."""
+    """Combiner of a reduction. The order in which SUM adds floats is not specified."""
 
     SUM = auto()
     PRODUCT = auto()

@@ -6,9 +6,9 @@ import numpy as np
 
 
 class Scalar(Enum):
-    """A number's type.
+    """The type of a number.
 
-    INDEX is a count or an index; compilers use 32 or 64 bits for it, depending on the tensors.
+    INDEX is for counts and indices. Compilers use 32 or 64 bits for it, as the tensors require.
 
     Attributes:
         dtype: the NumPy type that stores it.
@@ -47,7 +47,11 @@ class Scalar(Enum):
 
     @staticmethod
     def of(dtype: "np.dtype[np.generic]") -> "Scalar":
-        """Returns the type of an array's elements; KeyError for strings and complex numbers."""
+        """Returns the type of an array's elements.
+
+        Raises:
+            KeyError: they are strings or complex numbers.
+        """
         return _BY_DTYPE[dtype.name]
 
 

@@ -1,4 +1,4 @@
-"""Traversal and rewriting of expressions; rewritten expressions are simplified again."""
+"""Traverses and rewrites expressions; rewritten expressions are simplified again."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
@@ -19,12 +19,15 @@ from neurald.drivers.compiler.ir.expression import (
 )
 from neurald.drivers.compiler.ir.op import Op
 
+#: Returns the replacement of an expression, or None to keep it.
+Replace = Callable[[Expression], Expression | None]
+
 
 def walk(*roots: Expression) -> Iterator[Expression]:
     """Yields every subexpression of the roots once, operands before their users."""
     seen: set[Expression] = set()
-    # A None marks that the entry below it is ready to yield. Compilation spends most of its time
-    # here.
+    # A None marks that the entry below it is ready to yield. This loop is written for speed, since
+    # compilation spends most of its time in it.
     stack: list[Expression | None] = [*reversed(roots)]
     while stack:
         expression = stack.pop()
@@ -56,8 +59,8 @@ def walk_through(
     """Yields every expression reachable from the root once, operands before their users.
 
     Args:
-        root: where to begin; it is yielded last.
-        operands: returns the operands to follow from an expression, in visiting order.
+        root: the expression to begin with; it is yielded last.
+        operands: returns the operands of an expression to visit, in order.
     """
     seen = {root}
     stack = [(root, iter(operands(root)))]
@@ -85,15 +88,13 @@ def free_axes(root: Expression) -> frozenset[Axis]:
     return found[root]
 
 
-def rewrite(
-    root: Expression, replace: Callable[[Expression], Expression | None], memory: dict[Expression, Expression]
-) -> Expression:
+def rewrite(root: Expression, replace: Replace, memory: dict[Expression, Expression]) -> Expression:
     """Replaces parts of an expression and simplifies the result.
 
     Args:
         root: the expression.
         replace: called with each subexpression after its operands were rewritten; None keeps it.
-        memory: results so far; share it between roots that use the same `replace`.
+        memory: the results so far. Roots with the same `replace` may share it.
     """
     for expression in walk(root):
         if expression not in memory:
@@ -118,10 +119,10 @@ def _rebuilt(expression: Expression, parts: Mapping[Expression, Expression]) -> 
             changed[parts[term]] = changed.get(parts[term], 0) + factor
         return sum_of(changed, expression.constant)
     if isinstance(expression, Load):
-        position = tuple(parts[each] for each in expression.index)
+        indices = tuple(parts[each] for each in expression.index)
         if expression.guard is None or expression.otherwise is None:
-            return load(expression.value, position)
-        return load(expression.value, position, parts[expression.guard], parts[expression.otherwise])
+            return load(expression.value, indices)
+        return load(expression.value, indices, parts[expression.guard], parts[expression.otherwise])
     if isinstance(expression, Reduce):
         return reduce(expression.reduction, expression.axes, parts[expression.body])
     assert isinstance(expression, Apply)  # noqa: S101 - nothing else has operands

@@ -1,8 +1,8 @@
 """Assigns the values of a step to two buffers: the arena and the constants.
 
 The arena holds inputs, outputs and intermediate values; values with disjoint lifetimes share bytes.
-The other buffer holds all constants that kernels read. A compiled step is cached and run with these
-locations alone.
+The other buffer holds all constants that kernels read. The artifact of a compiled step contains
+these locations instead of the graph.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ from neurald.hal.memory.pool import aligned_zeros
 from neurald.hal.model.types import Model, Operand, OperandType, byte_size
 
 if TYPE_CHECKING:
-    # Running a cached step needs locations but no graphs.
+    # Running a cached step must not import the compiler.
     from neurald.drivers.compiler.ir.kernel import FusedGraph
     from neurald.drivers.compiler.ir.value import Value
 
@@ -41,7 +41,13 @@ class BufferLocation(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Port(msgspec.Struct, frozen=True, array_like=True):
-    """An input or output of the model in the arena. The offset of an unread input is None."""
+    """An input or output of the model.
+
+    Attributes:
+        offset: its offset in the arena, in bytes; None if no kernel uses it.
+        size_bytes: its size.
+        dimensions, type, scale, zero_point: those of the operand.
+    """
 
     offset: int | None
     size_bytes: int
@@ -68,7 +74,8 @@ class Port(msgspec.Struct, frozen=True, array_like=True):
             raise BadData(f"unknown operand type {self.type}") from None
         if any(d < 0 for d in self.dimensions) or self.size_bytes != byte_size(kind, self.dimensions):
             raise BadData(
-                f"an operand of type {kind.name} and dimensions {list(self.dimensions)} cannot have {self.size_bytes} bytes"
+                f"an operand of type {kind.name} and dimensions {list(self.dimensions)} "
+                f"cannot have {self.size_bytes} bytes"
             )
         if self.offset is not None and not 0 <= self.offset <= arena_bytes - self.size_bytes:
             raise BadData(f"operand offset {self.offset} is outside the arena of {arena_bytes} bytes")
@@ -79,11 +86,12 @@ class BufferAssignment:
     """The locations of a step's values.
 
     Attributes:
-        locations: of every value that a kernel reads or writes and of the graph's outputs, without
-        aliases.
-        constants: the contents of the constants buffer, aligned as its values are.
-        arena_bytes: size of the arena.
-        unshared_bytes: size of the arena if no values shared bytes.
+        graph: the graph of the step.
+        locations: the location of each value that a kernel reads or writes and of the graph's
+            outputs, except for aliases.
+        constants: the contents of the buffer of constants, with the alignment of its values.
+        arena_bytes: the size of the arena.
+        unshared_bytes: the size that the arena would have if no values shared bytes.
     """
 
     graph: "FusedGraph"
@@ -134,11 +142,11 @@ def assign_buffers(
     """Assigns a location to every value of a step.
 
     Args:
-        graph: its inputs are live from the start, its outputs until the end.
+        graph: the graph. Its inputs are live from the start, its outputs until the end.
         uses: the values that each kernel reads and writes, in order. A value that is neither a
-        constant nor written by an earlier kernel is scratch: live in that kernel only, with
-        undefined contents.
-        alignment: of every value, in bytes.
+            constant nor an input nor written by an earlier kernel is scratch memory of that kernel,
+            with undefined contents.
+        alignment: the alignment of every value, in bytes.
     """
     constants, contents = _constants(graph, uses, alignment)
     values, spans = _lifespans(graph, uses)

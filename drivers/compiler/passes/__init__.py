@@ -1,67 +1,67 @@
-"""Graph transformations that keep the results and reduce work, one kind per file.
+"""Passes that reduce the work of a graph without changing its results, one per file.
 
-Each is a function that changes a graph in place and returns True if it did. They run in the order
-of `TRANSFORMATIONS` until a fixed point. No transformation restores what another one removes.
+A pass changes a graph in place and returns True if it did. The passes run in the order of `PASSES`,
+repeatedly, until none changes the graph. No pass restores what another one removes.
 """
 
 from collections.abc import Callable
 from functools import partial
 
 from neurald.drivers.compiler.analysis.interpreter import Evaluate, evaluate_node
-from neurald.drivers.compiler.analysis.verifier import check
+from neurald.drivers.compiler.analysis.verifier import verify
 from neurald.drivers.compiler.ir.graph import Graph, Node
 from neurald.drivers.compiler.passes import (
-    arithmetic,
-    constants,
-    duplicates,
-    grouped,
-    padding,
-    pointwise_products,
-    scaling,
-    transposition,
-    uniform,
-    views,
+    common_subexpressions,
+    constant_folding,
+    depthwise_canonicalization,
+    matmul_canonicalization,
+    pad_folding,
+    scale_folding,
+    splat_constants,
+    strength_reduction,
+    transpose_folding,
+    view_elimination,
 )
 
 #: Changes a graph in place. Returns True if it did.
-Transformation = Callable[[Graph], bool]
+GraphPass = Callable[[Graph], bool]
 
-#: Constants come first, so that the others see final weights.
-TRANSFORMATIONS: tuple[Transformation, ...] = (
-    constants.fold_constants,
-    uniform.replace_splat_constants,
-    arithmetic.simplify_arithmetic,
-    duplicates.merge_duplicates,
-    views.remove_views,
-    padding.merge_padding,
-    transposition.merge_transposition,
-    grouped.canonicalize_depthwise,
-    scaling.merge_scaling,
-    pointwise_products.canonicalize_matrix_products,
+#: Constant folding comes first, so that the other passes see the final weights.
+PASSES: tuple[GraphPass, ...] = (
+    constant_folding.fold_constants,
+    splat_constants.replace_splat_constants,
+    strength_reduction.reduce_strength,
+    common_subexpressions.eliminate_common_subexpressions,
+    view_elimination.eliminate_views,
+    pad_folding.fold_padding,
+    transpose_folding.fold_transpositions,
+    depthwise_canonicalization.canonicalize_depthwise,
+    scale_folding.fold_scaling,
+    matmul_canonicalization.canonicalize_matrix_products,
 )
 
 
 def transform(graph: Graph, evaluate: Evaluate = evaluate_node) -> None:
-    """Applies all transformations to a fixed point.
+    """Runs all passes until none changes the graph.
 
     Args:
-        graph: is changed.
-        evaluate: computes constants; see `constants.fold_constants`.
+        graph: the graph to change.
+        evaluate: computes constants; see `constant_folding.fold_constants`.
 
     Raises:
-        InvalidGraph: the graph is invalid at the start or after a transformation.
+        InvalidGraph: the graph is invalid at the start or after a pass.
     """
-    checked: set[Node] = set()
-    check(graph, checked)
-    # Dead nodes still count as readers, which some transformations inspect.
+    verified: set[Node] = set()
+    verify(graph, verified)
+    # Some passes count the readers of a value; unused nodes must not be among them.
     graph.remove_unused()
-    fold = partial(constants.fold_constants, evaluate=evaluate)
-    transformations = [fold if each is constants.fold_constants else each for each in TRANSFORMATIONS]
+    fold = partial(constant_folding.fold_constants, evaluate=evaluate)
+    passes = [fold if each is constant_folding.fold_constants else each for each in PASSES]
     is_changed = True
     while is_changed:
         is_changed = False
-        for transformation in transformations:
-            if transformation(graph):
+        for each in passes:
+            if each(graph):
                 is_changed = True
                 graph.remove_unused()
-                check(graph, checked)
+                verify(graph, verified)

@@ -1,4 +1,4 @@
-"""Contractions as reductions, for shapes and types without a dedicated kernel."""
+"""Expands contractions into reductions, for shapes and types without a dedicated kernel."""
 
 from dataclasses import replace
 
@@ -23,9 +23,9 @@ def expand_contraction(kernel: Kernel) -> Kernel:
     contraction = kernel.contraction
     if contraction is None:
         return kernel
-    # Compilers either have kernels for every top-k, or have expanded all of them.
+    # A compiler either has kernels for all top-k operations or has expanded them before.
     assert not isinstance(contraction, TopK)  # noqa: S101
-    total = _total(contraction, kernel.axes)
+    total = _sum_of_products(contraction, kernel.axes)
 
     def found(expression: Expression) -> Expression | None:
         return total if isinstance(expression, AccumulatorRef) else None
@@ -39,7 +39,8 @@ def expand_contraction(kernel: Kernel) -> Kernel:
     )
 
 
-def _total(contraction: Contraction, at: tuple[Expression, ...]) -> Expression:
+def _sum_of_products(contraction: Contraction, at: tuple[Expression, ...]) -> Expression:
+    """Returns the contraction's element at an index as a reduction."""
     if isinstance(contraction, Convolution):
         return _convolution(contraction, at)
     if isinstance(contraction, DepthwiseConvolution):
@@ -48,7 +49,7 @@ def _total(contraction: Contraction, at: tuple[Expression, ...]) -> Expression:
 
 
 def _operand(contraction: Contraction, element: Expression, zero: int) -> Expression:
-    """Returns an element of the input or the weights, widened and without its zero point."""
+    """Returns an element of the input or the weights, widened and minus its zero point."""
     wide = element.to(contraction.output.type)
     return wide - zero if zero else wide
 
@@ -63,7 +64,7 @@ def _image_index(
 def _image_element(
     contraction: Convolution | DepthwiseConvolution, position: tuple[Expression, ...]
 ) -> Expression:
-    """Loads an element of the input; the zero point outside the image."""
+    """Loads an element of the input; outside the image this is the zero point."""
     source = contraction.input
     guard = inside(position[1:3], source.shape[1:3])
     return load(source, position, guard, contraction.input_zero)

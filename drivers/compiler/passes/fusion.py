@@ -1,14 +1,15 @@
-"""Fusion of nodes into kernels.
+"""Fuses the nodes of a graph into kernels.
 
-A value with no other use is computed where it is read, instead of being stored and loaded:
+A fused value is computed where it is read, instead of being stored and loaded:
 
-- Data movement is fused into every reader: it only maps one index to another, which costs next to
-  nothing. If the index contains a reduction or is expensive, it counts as any other `Compute`.
-- Any other `Compute` is fused into its reader if that is the only one, and if its elements are not
-  recomputed or are cheap. A reduction is never fused into another reduction.
-- A reduction over a whole row is fused into its readers, if the compiler asks for it
+- Data movement is fused into all of its readers, because mapping one index to another costs almost
+  nothing. If its index contains a reduction or is expensive, the next rule applies.
+- Any other `Compute` is fused into its only reader, if its elements are not recomputed or if they
+  are cheap. A reduction is not fused into another reduction.
+- A reduction over whole rows is fused into all of its readers that are generated row by row
   (`is_row_wise`).
-- The only reader of a contraction becomes its epilogue, if it reads it element by element.
+- The only reader of a contraction becomes its epilogue, if it has one element for each that the
+  contraction has.
 
 The graph's outputs are always stored.
 """
@@ -39,23 +40,21 @@ from neurald.drivers.compiler.ir.graph import (
     is_data_movement,
     linearize,
 )
-from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel, weight_of
+from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel, op_cost
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.compiler.ir.traversal import depth, free_axes, rewrite, substitute
+from neurald.drivers.compiler.ir.traversal import Replace, depth, free_axes, rewrite, substitute
 from neurald.drivers.compiler.ir.value import Value
 
-#: Largest cost of an element that is recomputed rather than stored.
+#: Cost of an element that is recomputed rather than stored.
 _MAX_RECOMPUTE_COST = 4
-#: Largest cost of index arithmetic for data movement that is fused into every reader.
+#: Cost of an element of data movement that is fused into every reader.
 _MAX_MOVE_COST = 8
-#: Kernels beyond these limits are not fused further: compilation slows down and registers run out.
+#: Size of a kernel. Larger ones take long to compile, and need more registers than there are.
 _MAX_EXPRESSIONS = 400
 _MAX_INPUTS = 16
-#: Limit on nesting, since passes process expressions level by level.
+#: Nesting depth of a kernel's expressions, which code generators process recursively.
 _MAX_DEPTH = 100
 
-#: Returns the replacement of an expression; None keeps it.
-Replace = Callable[[Expression], Expression | None]
 #: Returns True if the compiler generates a kernel row by row.
 IsRowWise = Callable[[Kernel], bool]
 
@@ -64,11 +63,11 @@ def fuse(graph: Graph, *, enabled: bool = True, is_row_wise: IsRowWise | None = 
     """Fuses the nodes of a graph into kernels.
 
     Args:
-        graph: is not changed.
+        graph: the graph, which is not changed.
         enabled: False makes one kernel for each node.
         is_row_wise: returns True if a kernel is generated row by row, see `Kernel.row_axes`.
-            Reductions over whole rows are then computed in the kernels that read them, as in a
-            softmax. None: no kernel is row-wise.
+            Reductions over whole rows are then computed in the kernels that read them, such as
+            those of a softmax. Without it, no kernel is row-wise.
     """
     fusion = _Fusion(graph, is_row_wise=is_row_wise)
     if enabled:
@@ -80,18 +79,18 @@ class _Fusion:
     def __init__(self, graph: Graph, *, is_row_wise: IsRowWise | None) -> None:
         self._graph = graph
         self._is_row_wise = is_row_wise
-        self._kept = set(graph.outputs)
+        self._stored = set(graph.outputs)
         self._kernels: dict[Value, Kernel] = {}
         self._readers: dict[Value, set[Value]] = {}
         self._order: list[Value] = []
         #: Size of a reader when fusing this value made it too large; larger readers are not tried.
         self._too_large: dict[Value, int] = {}
-        self._add_stored_outputs(graph)
+        self._add_kernels(graph)
 
-    def _add_stored_outputs(self, graph: Graph) -> None:
-        """Makes a kernel for each node.
+    def _add_kernels(self, graph: Graph) -> None:
+        """Adds a kernel for each node, and one that copies each output that no node stores alone.
 
-        Outputs that are inputs, constants or repeated get a copy.
+        Such an output is an input, a constant, or a repetition of another output.
         """
         for node in graph.nodes:
             self._add(_kernel(node))
@@ -103,7 +102,7 @@ class _Fusion:
             copy = Value(value.shape, value.type, name=value.name)
             axes = tuple(axis(length, f"i{d}") for d, length in enumerate(value.shape))
             self._add(Kernel(output=copy, axes=axes, body=load(value, axes)))
-            self._kept.add(copy)
+            self._stored.add(copy)
             self._outputs.append(copy)
 
     def _add(self, kernel: Kernel) -> None:
@@ -113,7 +112,7 @@ class _Fusion:
             self._readers.setdefault(value, set()).add(kernel.output)
 
     def _replace(self, kernel: Kernel) -> None:
-        """Replaces the kernel of an output; kernels that become unread are dropped."""
+        """Replaces the kernel of an output, and drops kernels whose results are no longer read."""
         old = self._kernels[kernel.output]
         self._kernels[kernel.output] = kernel
         for value in kernel.inputs:
@@ -123,11 +122,11 @@ class _Fusion:
             self._drop_if_unread(value)
 
     def _drop_if_unread(self, value: Value) -> None:
-        """Drops the kernel of an unread value, and kernels that become unread by that."""
+        """Drops the kernel of a value that is not read, and then those that only this one read."""
         pending = [value]
         while pending:
             unread = pending.pop()
-            if self._readers.get(unread) or unread in self._kept or unread not in self._kernels:
+            if self._readers.get(unread) or unread in self._stored or unread not in self._kernels:
                 continue
             for each in self._kernels.pop(unread).inputs:
                 self._readers[each].discard(unread)
@@ -156,17 +155,17 @@ class _Fusion:
             size = len(kernel.expressions)
             if size >= self._too_large.get(value, size + 1):
                 continue
-            is_of_rows = self._is_cheap_row_reduction(producer, kernel)
-            if is_of_rows or self._is_worthwhile(producer, kernel):
+            is_row_reduction = self._is_recomputed_row_reduction(producer, kernel)
+            if is_row_reduction or self._is_worthwhile(producer, kernel):
                 if kernel.aliased_input is value:
                     joined = _reshaped(producer, kernel)
-                elif _is_same_position(producer, kernel):
-                    joined = _renamed(producer, kernel)
+                elif _reads_own_index(producer, kernel):
+                    joined = _on_producer_axes(producer, kernel)
                 else:
                     joined = _inlined(producer, kernel)
                 if joined is not None and not self._keeps_rows((producer, kernel), joined):
                     joined = None
-                if joined is not None and is_of_rows and not self._is_row_by_row(joined):
+                if joined is not None and is_row_reduction and not self._is_generated_by_rows(joined):
                     joined = joined if self._is_worthwhile(producer, kernel) else None
                 if joined is not None:
                     self._replace(joined)
@@ -176,7 +175,7 @@ class _Fusion:
         return False
 
     def _is_only_reader(self, producer: Kernel, reader: Kernel) -> bool:
-        return producer.output not in self._kept and self._readers[producer.output] == {reader.output}
+        return producer.output not in self._stored and self._readers[producer.output] == {reader.output}
 
     def _epilogue(self, producer: Kernel, reader: Kernel) -> Kernel | None:
         """Returns the contraction with the reader as its epilogue, or None if it cannot be one."""
@@ -203,44 +202,42 @@ class _Fusion:
             None if joined is None else replace(joined, axes=producer.axes, contraction=producer.contraction)
         )
 
-    def _is_cheap_row_reduction(self, producer: Kernel, reader: Kernel) -> bool:
-        """Returns True if the producer is a row reduction worth recomputing in its readers.
-
-        That is so if the reader is itself generated row by row.
-        """
-        if self._is_row_wise is None or producer.requirements or producer.output in self._kept:
+    def _is_recomputed_row_reduction(self, producer: Kernel, reader: Kernel) -> bool:
+        """Returns True if the producer reduces rows, and the reader needs one reduction per row."""
+        if self._is_row_wise is None or producer.requirements or producer.output in self._stored:
             return False
         return _reduces_once_per_row(producer, reader)
 
     def _keeps_rows(self, kernels: Iterable[Kernel], joined: Kernel) -> bool:
-        """Returns True if merging keeps row reductions hoisted out of the per-element loop."""
-        is_of_rows = self._is_row_wise is not None and any(each.row_axes is not None for each in kernels)
-        return not is_of_rows or self._is_row_by_row(joined)
+        """Returns True if the kernel still computes each reduction once per row."""
+        has_rows = self._is_row_wise is not None and any(each.row_axes is not None for each in kernels)
+        return not has_rows or self._is_generated_by_rows(joined)
 
-    def _is_row_by_row(self, kernel: Kernel) -> bool:
+    def _is_generated_by_rows(self, kernel: Kernel) -> bool:
         return self._is_row_wise is not None and self._is_row_wise(kernel)
 
     def _is_worthwhile(self, producer: Kernel, reader: Kernel) -> bool:
+        """Returns True if fusing saves more than is recomputed, by the rules of this module."""
         if producer.requirements:
             return False
-        moves = (
+        is_movement = (
             is_data_movement(producer.body)
             and not producer.has_reduction
-            and _weight(producer) <= _MAX_MOVE_COST
+            and _element_cost(producer) <= _MAX_MOVE_COST
         )
-        if not moves and not self._is_only_reader(producer, reader):
+        if not is_movement and not self._is_only_reader(producer, reader):
             return False
-        if moves:
+        if is_movement:
             return True
-        times, is_folded = 0, False
+        loaded, is_in_reduction = 0, False
         for each, count in _loads(reader):
             if each.value is producer.output:
-                times += math.prod(reader.shape) * count
-                is_folded |= count > 1
-        again = times > math.prod(producer.shape)
+                loaded += math.prod(reader.shape) * count
+                is_in_reduction |= count > 1
+        is_recomputed = loaded > math.prod(producer.shape)
         if producer.has_reduction:
-            return not again and not is_folded
-        return not again or _weight(producer) <= _MAX_RECOMPUTE_COST
+            return not is_recomputed and not is_in_reduction
+        return not is_recomputed or _element_cost(producer) <= _MAX_RECOMPUTE_COST
 
     def result(self) -> FusedGraph:
         kernels = [self._kernels[output] for output in self._order if output in self._kernels]
@@ -248,7 +245,7 @@ class _Fusion:
         stored = []
         for kernel in kernels:
             source = kernel.aliased_input
-            if source is None or kernel.output in self._kept or source.constant is not None:
+            if source is None or kernel.output in self._stored or source.constant is not None:
                 stored.append(kernel)
             else:
                 aliases[kernel.output] = aliases.get(source, source)
@@ -284,8 +281,8 @@ def _plain(node: Contraction | TopK) -> Kernel:
     )
 
 
-def _is_same_position(producer: Kernel, reader: Kernel) -> bool:
-    """Returns True if a reader uses the producer's element at its own index only."""
+def _reads_own_index(producer: Kernel, reader: Kernel) -> bool:
+    """Returns True if each element of the reader uses the producer's element at the same index."""
     if not producer.shape == producer.output.shape == reader.shape:
         return False
     expected = linearize(reader.axes, reader.shape)
@@ -297,13 +294,16 @@ def _is_same_position(producer: Kernel, reader: Kernel) -> bool:
 
 
 def _reshaped(producer: Kernel, reader: Kernel) -> Kernel:
-    """Returns the producer, storing the shape of a reader that only reshapes its elements."""
+    """Returns the producer with the output of a reader that only reshapes it."""
     operations = tuple(sorted({*producer.operations, *reader.operations}))
     return replace(producer, output=reader.output, operations=operations)
 
 
-def _renamed(producer: Kernel, reader: Kernel) -> Kernel | None:
-    """Fuses without rewriting the producer's body, which in long chains is the larger one."""
+def _on_producer_axes(producer: Kernel, reader: Kernel) -> Kernel | None:
+    """Fuses two kernels by rewriting the reader only.
+
+    This is faster than `_inlined`, since in a long chain the producer's body is the larger one.
+    """
     where: dict[Expression, Expression] = dict(zip(reader.axes, producer.axes, strict=True))
 
     def found(expression: Expression) -> Expression | None:
@@ -343,10 +343,10 @@ def _substituted(producer: Kernel, reader: Kernel, found: Replace) -> Kernel | N
         operations=tuple(sorted({*producer.operations, *reader.operations})),
     )
     is_small = len(joined.expressions) <= _MAX_EXPRESSIONS and len(joined.inputs) <= _MAX_INPUTS
-    return joined if is_small and _is_flat(joined) else None
+    return joined if is_small and _is_within_depth(joined) else None
 
 
-def _is_flat(kernel: Kernel) -> bool:
+def _is_within_depth(kernel: Kernel) -> bool:
     """Returns True if the kernel's expressions stay within the nesting limit."""
     return len(kernel.expressions) <= _MAX_DEPTH or depth(kernel.expressions) <= _MAX_DEPTH
 
@@ -371,7 +371,7 @@ def guarded(body: Expression, guard: Expression, otherwise: Expression) -> Expre
 
 
 def _loads(kernel: Kernel) -> Iterator[tuple[Load, int]]:
-    """Yields the loads of a kernel, with the number of executions per element of the kernel."""
+    """Yields each load of a kernel, and how often it is executed for one element of the kernel."""
     scopes: list[tuple[Expression, int]] = [(root, 1) for root in kernel.roots]
     while scopes:
         root, times = scopes.pop()
@@ -391,7 +391,7 @@ def _loads(kernel: Kernel) -> Iterator[tuple[Load, int]]:
 
 
 def _reduces_once_per_row(producer: Kernel, reader: Kernel) -> bool:
-    """Returns True if a reader needs the producer's reductions once per row, and has no others."""
+    """Returns True if a reader needs the producer's and its own reductions once per row."""
     if not producer.has_reduction or reader.contraction is not None:
         return False
     rows = math.prod(producer.shape)
@@ -413,10 +413,10 @@ def _extent(axes: tuple[Axis, ...]) -> int:
     return math.prod(each.extent for each in axes)
 
 
-def _weight(kernel: Kernel) -> int:
-    """Returns the approximate cost of an element in additions, without index arithmetic."""
+def _element_cost(kernel: Kernel) -> int:
+    """Returns the approximate cost of an element, in additions, without its index arithmetic."""
     return sum(
-        weight_of(each.op)
+        op_cost(each.op)
         for each in kernel.expressions
         if isinstance(each, Apply) and each.type not in (Scalar.INDEX, Scalar.BOOL)
     )

@@ -1,8 +1,9 @@
-"""In-place concatenation along inner dimensions: producers store their runs into the result.
+"""Concatenates in place along inner dimensions, such as channels.
 
-This covers concatenation along channels, for example. A value that is only used in the result needs
-no memory of its own and no copy. Other values are copied by separate kernels. The result's memory
-is shared by all of these kernels; see `FusedGraph.starts` and `Kernel.output_offset`.
+The producer of a value that only the concatenation reads stores its runs of contiguous elements
+into the result. Such a value needs no memory and no copy. Other values are copied by separate
+kernels. All of these kernels write to the memory of the result; see `FusedGraph.starts` and
+`Kernel.output_offset`.
 """
 
 import math
@@ -14,10 +15,10 @@ from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.value import Value
 
-#: Shorter runs are better assembled in registers.
+#: Kernels assemble shorter runs faster in registers.
 _MIN_RUN_BYTES = 16
-#: A smaller result is copied before another kernel could have started, so it must need no copies at
-#: all.
+#: Results below this size are only concatenated in place if no value must be copied: starting
+#: another kernel takes longer than copying everything.
 _MIN_COPIED_RESULT_BYTES = 1 << 14
 #: Smallest fraction of a result that must be stored in place.
 _MIN_IN_PLACE_FRACTION = 0.25
@@ -27,17 +28,17 @@ def concat_in_place(graph: FusedGraph, stores_runs: Callable[[Kernel], bool]) ->
     """Returns the graph with concatenations stored in place by their producers.
 
     Args:
-        graph: is not changed.
+        graph: the graph, which is not changed.
         stores_runs: returns True if a kernel can store elements at its `output_offset`.
     """
-    interleaving = _InPlaceConcat(graph, stores_runs)
+    concat = _InPlaceConcat(graph, stores_runs)
     for kernel in graph.kernels:
-        interleaving.replace(kernel)
-    return interleaving.result()
+        concat.replace(kernel)
+    return concat.result()
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _ConcatSlice:
     """A value, and its first index along the concatenated dimension."""
 
     value: Value
@@ -45,30 +46,30 @@ class _Part:
 
 
 @dataclass(frozen=True, slots=True)
-class _Parts:
-    """The parts of a concatenation.
+class _Concatenation:
+    """The values that a kernel concatenates.
 
     Attributes:
-        parts: in order; they cover the result.
-        length: elements of the result per index of the dimensions before the concatenated one.
-        each: elements of a part per index along the concatenated dimension.
+        slices: the values in order; they cover the result.
+        row_length: elements of the result per index of the dimensions before the concatenated one.
+        inner_length: elements per index along the concatenated dimension.
     """
 
-    parts: tuple[_Part, ...]
-    length: int
-    each: int
+    slices: tuple[_ConcatSlice, ...]
+    row_length: int
+    inner_length: int
 
-    def run(self, part: _Part) -> int:
-        """Returns the number of contiguous elements of a part."""
-        ends = [each.begin for each in self.parts[1:]] + [self.length // self.each]
-        return (ends[self.parts.index(part)] - part.begin) * self.each
+    def run(self, part: _ConcatSlice) -> int:
+        """Returns the number of contiguous elements of a value in the result."""
+        ends = [each.begin for each in self.slices[1:]] + [self.row_length // self.inner_length]
+        return (ends[self.slices.index(part)] - part.begin) * self.inner_length
 
 
 class _InPlaceConcat:
     def __init__(self, graph: FusedGraph, stores_runs: Callable[[Kernel], bool]) -> None:
         self._graph = graph
         self._stores_runs = stores_runs
-        #: Kernels by output. Copies take the place of an eliminated kernel.
+        #: Kernels by output. Copies replace an eliminated kernel.
         self._kernels: dict[Value, tuple[Kernel, ...]] = {each.output: (each,) for each in graph.kernels}
         self._aliases = dict(graph.aliases)
         self._starts = dict(graph.starts)
@@ -79,42 +80,42 @@ class _InPlaceConcat:
 
     def replace(self, kernel: Kernel) -> None:
         """Eliminates a kernel, if its inputs can be stored into its output directly."""
-        found = _parts_of(kernel)
+        found = _match_concatenation(kernel)
         if found is None or not kernel.output.count:
             return
         size = kernel.output.type.size_bytes
-        if any(found.run(part) * size < _MIN_RUN_BYTES for part in found.parts):
+        if any(found.run(part) * size < _MIN_RUN_BYTES for part in found.slices):
             return
-        stored = [part for part in found.parts if self._can_store(found, part)]
+        stored = [part for part in found.slices if self._can_store(found, part)]
         elements = sum(part.value.count for part in stored)
         if elements < _MIN_IN_PLACE_FRACTION * kernel.output.count:
             return
-        if len(stored) < len(found.parts) and kernel.output.size_bytes < _MIN_COPIED_RESULT_BYTES:
+        if len(stored) < len(found.slices) and kernel.output.size_bytes < _MIN_COPIED_RESULT_BYTES:
             return
         copies = []
-        for part in found.parts:
+        for part in found.slices:
             if part in stored:
                 (writer,) = self._kernels[part.value]
                 self._kernels[part.value] = (_stored_in_place(writer, found, part),)
-                self._alias(part.value, kernel.output, part.begin * found.each)
+                self._alias(part.value, kernel.output, part.begin * found.inner_length)
             else:
                 copy = _copy(part.value, kernel.operations)
                 copies.append(_stored_in_place(copy, found, part))
-                self._alias(copy.output, kernel.output, part.begin * found.each)
+                self._alias(copy.output, kernel.output, part.begin * found.inner_length)
         self._kernels[kernel.output] = tuple(copies)
         if not copies:
-            # The last writer takes over the attribution of the kernel's operations.
+            # The operations of the kernel are attributed to the last kernel that writes its result.
             (writer,) = self._kernels[stored[-1].value]
             operations = tuple(sorted({*writer.operations, *kernel.operations}))
             self._kernels[stored[-1].value] = (replace(writer, operations=operations),)
 
     def _alias(self, part: Value, whole: Value, start: int) -> None:
-        """Places a value in another one's memory, or in that of the other one's owner."""
+        """Makes a value an alias of another one, or of the owner of that one."""
         self._aliases[part] = self._aliases.get(whole, whole)
         self._starts[part] = self._starts.get(whole, 0) + start
 
-    def _can_store(self, parts: _Parts, part: _Part) -> bool:
-        """Returns True if a value is only used in one result, and its kernel can store it there."""
+    def _can_store(self, concat: _Concatenation, part: _ConcatSlice) -> bool:
+        """Returns True if a value has no other reader, and its kernel can store it in place."""
         value = part.value
         writers = self._kernels.get(value, ())
         if len(writers) != 1 or self._readers.get(value) != 1 or value in self._graph.outputs:
@@ -122,7 +123,7 @@ class _InPlaceConcat:
         if value in self._aliases or value in self._aliases.values():
             return False
         return writers[0].output_offset is None and self._stores_runs(
-            _stored_in_place(writers[0], parts, part)
+            _stored_in_place(writers[0], concat, part)
         )
 
     def result(self) -> FusedGraph:
@@ -138,20 +139,17 @@ def _copy(value: Value, operations: tuple[int, ...]) -> Kernel:
     return Kernel(output=output, axes=axes, body=load(value, axes), operations=operations)
 
 
-def _stored_in_place(kernel: Kernel, parts: _Parts, part: _Part) -> Kernel:
+def _stored_in_place(kernel: Kernel, concat: _Concatenation, part: _ConcatSlice) -> Kernel:
     """Returns the kernel with its elements stored as runs in the result."""
-    run, offset = parts.run(part), linearize(kernel.axes, kernel.shape)
-    return replace(kernel, output_offset=offset // run * parts.length + offset % run)
+    run, offset = concat.run(part), linearize(kernel.axes, kernel.shape)
+    return replace(kernel, output_offset=offset // run * concat.row_length + offset % run)
 
 
-def _parts_of(kernel: Kernel) -> _Parts | None:
-    """Returns the values that a kernel concatenates along one dimension.
-
-    None if it does anything else.
-    """
+def _match_concatenation(kernel: Kernel) -> _Concatenation | None:
+    """Returns the concatenation along one dimension that a kernel is, or None."""
     if kernel.contraction is not None or kernel.requirements or kernel.output_offset is not None:
         return None
-    found: list[_Part] = []
+    found: list[_ConcatSlice] = []
     dimensions: set[int] = set()
     end = 0
     body: Expression | None = kernel.body
@@ -159,17 +157,17 @@ def _parts_of(kernel: Kernel) -> _Parts | None:
         value = body.value
         if value.type is not kernel.output.type or len(value.shape) != len(kernel.axes):
             return None
-        where = [_shift(*each) for each in zip(body.index, kernel.axes, strict=True)]
-        moved = [d for d, each in enumerate(kernel.axes) if where[d] != 0 or value.shape[d] != each.extent]
-        if None in where or len(moved) != 1:
+        shifts = [_shift(*each) for each in zip(body.index, kernel.axes, strict=True)]
+        moved = [d for d, each in enumerate(kernel.axes) if shifts[d] != 0 or value.shape[d] != each.extent]
+        if None in shifts or len(moved) != 1:
             return None
         (dimension,) = moved
-        along, begin = kernel.axes[dimension], where[dimension]
-        assert begin is not None  # noqa: S101 - there is none above
+        along, begin = kernel.axes[dimension], shifts[dimension]
+        assert begin is not None  # noqa: S101 - checked above
         if body.guard is not (along >= begin) & (along < begin + value.shape[dimension]):
             return None
         dimensions.add(dimension)
-        found.append(_Part(value, begin))
+        found.append(_ConcatSlice(value, begin))
         body = body.otherwise
     if len(dimensions) != 1 or len({part.value for part in found}) < len(found):
         return None
@@ -180,11 +178,11 @@ def _parts_of(kernel: Kernel) -> _Parts | None:
         end += part.value.shape[dimension]
     if end != kernel.shape[dimension]:
         return None
-    each = math.prod(kernel.shape[dimension + 1 :])
-    return _Parts(tuple(found), end * each, each)
+    inner_length = math.prod(kernel.shape[dimension + 1 :])
+    return _Concatenation(tuple(found), end * inner_length, inner_length)
 
 
-def _shift(offset: Expression, along: Axis) -> int | None:
-    """Returns the constant difference between the axis and the index, or None if it varies."""
-    difference = along - offset
+def _shift(index: Expression, along: Axis) -> int | None:
+    """Returns the axis minus the index, or None if that is not constant."""
+    difference = along - index
     return difference.low if isinstance(difference, Constant) else None

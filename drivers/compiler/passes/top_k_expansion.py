@@ -1,7 +1,7 @@
-"""Expansion of top-k into expressions, for compilers without kernels for it.
+"""Expands top-k into expressions, for compilers without kernels for it.
 
-The rank of an element is the number of elements before it. For top-1, each element is compared with
-the maximum.
+Top-1 compares each element with the maximum of its row. Otherwise the rank of each element is
+counted, which is the number of elements that precede it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 
-#: Limit on comparisons between all elements of all rows. Beyond it, devices with a sort are better.
+#: Number of comparisons between the elements of all rows. Devices that sort are faster beyond it.
 _MAX_COMPARISONS = 1 << 20
 
 
@@ -24,7 +24,7 @@ def expand_top_k(graph: Graph) -> None:
 
 
 def top_k_unsupported_reason(graph: Graph) -> str:
-    """Returns why a top-k is too large to expand; empty if all can be expanded."""
+    """Returns the reason why a top-k is too large to expand, or "" if all can be expanded."""
     for node in graph.nodes:
         if not isinstance(node, TopK) or node.output.shape[-1] == 1:
             continue
@@ -35,7 +35,7 @@ def top_k_unsupported_reason(graph: Graph) -> str:
 
 
 def ordered(value: Expression) -> Expression:
-    """Converts an element to a type that can be compared."""
+    """Converts an element to a type with an order: BOOL becomes UINT8."""
     return value.to(Scalar.UINT8) if value.type is Scalar.BOOL else value
 
 
@@ -51,10 +51,10 @@ def is_extreme(value: Expression, extreme: Expression) -> Expression:
 
 def _expanded(node: TopK) -> Iterator[Node]:
     """Returns the nodes that replace a top-k."""
-    return _of_one(node) if node.output.shape[-1] == 1 else _of_some(node)
+    return _top_1(node) if node.output.shape[-1] == 1 else _top_k(node)
 
 
-def _of_one(node: TopK) -> Iterator[Node]:
+def _top_1(node: TopK) -> Iterator[Node]:
     """Finds the maximum of each row, then its index."""
     rows, length = node.input.shape[:-1], node.input.shape[-1]
     outer = tuple(axis(each, f"i{dimension}") for dimension, each in enumerate(rows))
@@ -63,48 +63,50 @@ def _of_one(node: TopK) -> Iterator[Node]:
     largest = Value(rows, body.type)
     yield Compute(output=largest, axes=outer, body=body, operations=node.operations)
     outer = tuple(axis(each, f"i{dimension}") for dimension, each in enumerate(rows))
-    is_it = is_extreme(ordered(load(node.input, (*outer, index))), load(largest, outer))
-    how, none = (ReductionOp.MINIMUM, length - 1) if node.prefers_lower_index else (ReductionOp.MAXIMUM, 0)
+    is_found = is_extreme(ordered(load(node.input, (*outer, index))), load(largest, outer))
+    combiner, initial = (
+        (ReductionOp.MINIMUM, length - 1) if node.prefers_lower_index else (ReductionOp.MAXIMUM, 0)
+    )
     yield Compute(
         output=node.output,
         axes=(*outer, axis(1, f"i{len(rows)}")),
-        body=reduce(how, (index,), select(is_it, index.to(Scalar.INT32), none)),
+        body=reduce(combiner, (index,), select(is_found, index.to(Scalar.INT32), initial)),
         operations=node.operations,
     )
 
 
-def _of_some(node: TopK) -> Iterator[Node]:
+def _top_k(node: TopK) -> Iterator[Node]:
     """Computes the rank of every element, then the index of the element with each rank."""
     rows, length = node.input.shape[:-1], node.input.shape[-1]
     ranks = Value(node.input.shape, Scalar.INT32)
     outer = [axis(each, f"i{dimension}") for dimension, each in enumerate(rows)]
     own, other = axis(length, f"i{len(rows)}"), axis(length, "r")
-    comes = select(_comes_before(node, outer, other, own), constant(1, Scalar.INT32), 0)
+    precedes = select(_precedes(node, outer, other, own), constant(1, Scalar.INT32), 0)
     yield Compute(
         output=ranks,
         axes=(*outer, own),
-        body=reduce(ReductionOp.SUM, (other,), comes),
+        body=reduce(ReductionOp.SUM, (other,), precedes),
         operations=node.operations,
     )
     rank, index = axis(node.output.shape[-1], f"i{len(rows)}"), axis(length, "r")
-    is_it = load(ranks, (*outer, index)).equals(rank.to(Scalar.INT32))
+    is_found = load(ranks, (*outer, index)).equals(rank.to(Scalar.INT32))
     yield Compute(
         output=node.output,
         axes=(*outer, rank),
-        body=reduce(ReductionOp.SUM, (index,), select(is_it, index.to(Scalar.INT32), 0)),
+        body=reduce(ReductionOp.SUM, (index,), select(is_found, index.to(Scalar.INT32), 0)),
         operations=node.operations,
     )
 
 
-def _comes_before(node: TopK, row: Sequence[Expression], first: Expression, second: Expression) -> Expression:
+def _precedes(node: TopK, row: Sequence[Expression], first: Expression, second: Expression) -> Expression:
     """Returns a BOOL that is true if one element of a row precedes another."""
-    theirs, own = (ordered(load(node.input, (*row, index))) for index in (first, second))
-    is_earlier = first < second if node.prefers_lower_index else first > second
-    return _is_less(own, theirs) | (_is_equal(own, theirs) & is_earlier)
+    first_element, second_element = (ordered(load(node.input, (*row, index))) for index in (first, second))
+    is_preferred = first < second if node.prefers_lower_index else first > second
+    return _is_less(second_element, first_element) | (_is_equal(second_element, first_element) & is_preferred)
 
 
 def _is_less(first: Expression, second: Expression) -> Expression:
-    """Compares with NaN larger than all numbers."""
+    """Returns a BOOL that is true if the first is smaller, where NaN is the largest number."""
     return (first < second) | (is_nan(second) & ~is_nan(first))
 
 

@@ -1,1 +1,1 @@
-"""Helper processes for compilations, and pauses of the garbage collector."""
+"""Worker processes for compilation, and pauses of the garbage collector."""

@@ -9,38 +9,36 @@ from neurald.hal.process.fork import forkable_lock
 
 _lock = forkable_lock()
 #: Number of active pauses, and whether the collector was enabled before the first.
-_state = {"count": 0, "was_on": False}
+_state = {"count": 0, "was_enabled": False}
 
 
 @contextmanager
 def paused_gc() -> Iterator[None]:
-    """Pauses garbage collection.
+    """Pauses garbage collection, which would take time but find few cycles in a compiler's objects.
 
-    Compilers allocate hundreds of thousands of objects and few cycles.
-
-    Several threads may pause it at once; the last one restores the collector's original state.
+    Several threads may pause it at once. The last one restores the collector's original state.
     """
     with _lock:
         if not _state["count"]:
-            _state["was_on"] = gc.isenabled()
+            _state["was_enabled"] = gc.isenabled()
             gc.disable()
         _state["count"] += 1
     try:
         yield
     finally:
         with _lock:
-            # The count is already 0 in a forked child.
+            # `_resume_in_child` has reset the count in a forked child.
             if _state["count"]:
                 _state["count"] -= 1
-                if not _state["count"] and _state["was_on"]:
+                if not _state["count"] and _state["was_enabled"]:
                     gc.enable()
 
 
-def _in_child() -> None:
+def _resume_in_child() -> None:
     """Resumes collection in a forked child, where the pausing threads do not exist."""
-    if _state["count"] and _state["was_on"]:
+    if _state["count"] and _state["was_enabled"]:
         gc.enable()
     _state["count"] = 0
 
 
-os.register_at_fork(after_in_child=_in_child)
+os.register_at_fork(after_in_child=_resume_in_child)

@@ -1,4 +1,4 @@
-"""Worker process that answers requests: an isolated Python that runs a script of this package."""
+"""Starts a worker process, an isolated Python that runs a script, and sends it requests."""
 
 import contextlib
 import json
@@ -10,22 +10,22 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-#: Longer answers are treated as invalid.
-_MAX_BYTES = 1 << 31
+#: Length of a valid answer.
+_MAX_ANSWER_BYTES = 1 << 31
 
 
 class WorkerProcess:
-    """A process that answers requests of one thread at a time.
+    """A process that answers requests. Only one thread at a time may send one.
 
     Each request and answer is preceded by its length as eight little-endian bytes.
 
     Args:
-        script: the script to run. It ends when its standard input does.
-        about: settings, passed as a JSON object in its argument.
+        script: the script to run. It must exit at the end of its standard input.
+        about: settings, which the script gets as a JSON object in its first argument.
         flags: options for Python in addition to `-I`.
 
     Raises:
-        OSError: the process does not start, or the path of this Python is unknown.
+        OSError: the process could not be started, or the path of this Python is unknown.
     """
 
     def __init__(self, script: Path, about: Mapping[str, object], *, flags: Sequence[str] = ()) -> None:
@@ -62,7 +62,7 @@ class WorkerProcess:
 
         Args:
             request: the request.
-            limit_s: the process is killed after this many seconds.
+            limit_s: time limit for the answer, after which the process is killed.
 
         Raises:
             OSError, ValueError, struct.error: the process has ended, or its answer is invalid.
@@ -82,26 +82,25 @@ class WorkerProcess:
         requests.write(struct.pack("<Q", len(request)) + request)
         requests.flush()
         (length,) = struct.unpack("<Q", answers.read(8))
-        if length > _MAX_BYTES:
-            raise ValueError(f"the worker announced an answer of {length} bytes; the limit is {_MAX_BYTES}")
+        if length > _MAX_ANSWER_BYTES:
+            raise ValueError(
+                f"the worker announced an answer of {length} bytes; the limit is {_MAX_ANSWER_BYTES}"
+            )
         answer = answers.read(length)
         if len(answer) != length:
             raise ValueError(f"the worker sent {len(answer)} of {length} bytes")
         return answer
 
     def kill(self) -> None:
-        """Kills the process. A thread that waits for an answer gets an error.
-
-        `close` waits for the exit.
-        """
+        """Kills the process without waiting for its exit. Pending requests raise an error."""
         self._is_closed = True
         self._process.kill()
 
     def close(self) -> None:
-        """Ends the process, once no thread waits for an answer."""
+        """Kills the process and waits for its exit. No thread may be waiting for an answer."""
         self.kill()
         self._process.wait()
         for pipe in self._pipes:
-            # Closing flushes buffered requests to a dead process.
+            # Closing a pipe tries to flush requests to the process, which has ended.
             with contextlib.suppress(OSError):
                 pipe.close()

@@ -38,15 +38,15 @@ def render(kernel: Kernel, target: Target) -> Routine:
     kernel = expand_contraction(kernel)
     values = arguments_of(kernel)
     code = Instructions(parameter_names(values))
-    grains, cost_ns, label = 0, 0.0, "nothing"
+    work_items, cost_ns, label = 0, 0.0, "nothing"
     if math.prod(kernel.shape):
         layouts = [
             schedule_loops(simplify_axes(each), target)
             for each in split_into_sections(narrow_int64(kernel), target)
         ]
         for layout in layouts:
-            _Loops(layout, code, target, pointer_names(values), grains).write()
-            grains, cost_ns = grains + layout.grains, cost_ns + layout.cost_ns
+            _Loops(layout, code, target, pointer_names(values), work_items).write()
+            work_items, cost_ns = work_items + layout.work_items, cost_ns + layout.cost_ns
         lanes = max(layout.lanes for layout in layouts)
         label = f"{lanes} elements at once" if lanes > 1 else "element by element"
         label += f", in {len(layouts)} sections" if len(layouts) > 1 else ""
@@ -61,7 +61,7 @@ def render(kernel: Kernel, target: Target) -> Routine:
     return Routine(
         text="\n".join(lines),
         arguments=values,
-        grains=grains,
+        work_items=work_items,
         cost_ns=cost_ns,
         declarations=frozenset(code.declarations),
         label=label,
@@ -77,7 +77,7 @@ class _Loops:
         code: receives the instructions.
         target: of the code.
         pointers: names of the values' memory.
-        first: number of the first grain of this schedule in the function.
+        first: number of the first work item of this schedule in the function.
     """
 
     def __init__(
@@ -98,8 +98,10 @@ class _Loops:
 
     def write(self) -> None:
         layout, code = self._layout, self._code
-        first = code.value(f"mul i64 {self._own('%begin')}, {layout.units_per_grain}")
-        last = self._least(code.value(f"mul i64 {self._own('%end')}, {layout.units_per_grain}"), layout.units)
+        first = code.value(f"mul i64 {self._own('%begin')}, {layout.units_per_work_item}")
+        last = self._least(
+            code.value(f"mul i64 {self._own('%end')}, {layout.units_per_work_item}"), layout.units
+        )
         with code.loop(first, last, may_be_empty=True) as unit:
             rest = unit.index
             begin, end = "0", str(layout.turns(layout.order[-1]))
@@ -113,12 +115,12 @@ class _Loops:
                 self._turns[layout.order[0]] = rest
             self._nest(layout.order[layout.outer :], begin, end)
 
-    def _own(self, grain: str) -> str:
-        """Converts a grain number of the function to one of this schedule; 0 for earlier grains."""
+    def _own(self, work_item: str) -> str:
+        """Converts a work item number of the function to one of this schedule; 0 for earlier work items."""
         if not self._first:
-            return grain
+            return work_item
         self._code.declarations.add("declare i64 @llvm.smax.i64(i64, i64)")
-        counted = self._code.value(f"sub i64 {grain}, {self._first}")
+        counted = self._code.value(f"sub i64 {work_item}, {self._first}")
         return self._code.value(f"call i64 @llvm.smax.i64(i64 {counted}, i64 0)")
 
     def _least(self, value: str, limit: int) -> str:

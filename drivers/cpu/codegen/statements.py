@@ -49,7 +49,7 @@ from neurald.drivers.cpu.emit.reductions import (
     reduction_lanes,
 )
 from neurald.drivers.cpu.emit.vector import Vector
-from neurald.drivers.cpu.target.places import Order, offset_of, stride_along
+from neurald.drivers.cpu.target.offsets import TermOrder, offset_of, stride_along
 from neurald.drivers.cpu.target.target import Target
 
 #: Size of values that exceed the nearest cache when read, and prefetch distance. Hardware
@@ -134,7 +134,7 @@ class Statements:
                 self._lanes.known[expression] = name
             else:
                 self._names[expression] = name
-        self._order = Order(pointers, self._names)
+        self._order = TermOrder(pointers, self._names)
 
     def value(self, expression: Expression) -> str:
         """Returns an expression in every lane, of type `computed(expression, lanes)`."""
@@ -189,7 +189,7 @@ class Statements:
         known = self._names.get(expression) or self._scalars.get(expression)
         if known is not None and self._code.is_known(known):
             return known
-        name = self._scalars[expression] = self._nesting.made(expression, self._new_scalar, self._scalar)
+        name = self._scalars[expression] = self._nesting.compute(expression, self._new_scalar, self._scalar)
         return name
 
     def _new_scalar(self, expression: Expression) -> str:
@@ -252,7 +252,7 @@ class Statements:
         known = lanes.known.get(expression)
         if known is not None and self._code.is_known(known):
             return known
-        name = lanes.known[expression] = self._nesting.made(expression, self._new_vector, self._vector)
+        name = lanes.known[expression] = self._nesting.compute(expression, self._new_vector, self._vector)
         return name
 
     def _new_vector(self, expression: Expression) -> str:

@@ -80,7 +80,7 @@ class _Narrowing:
     def bounds(self, expression: Expression) -> tuple[int, int]:
         """Returns inclusive bounds of an integer."""
         if expression not in self._bounds:
-            self._bounds[expression] = self._bounding.made(expression, self._found_bounds, self.bounds)
+            self._bounds[expression] = self._bounding.compute(expression, self._found_bounds, self.bounds)
         return self._bounds[expression]
 
     def _found_bounds(self, expression: Expression) -> tuple[int, int]:
@@ -141,7 +141,7 @@ class _Narrowing:
     def _narrow(self, expression: Expression) -> Expression | None:
         """Returns the number as INT32; None if it may not fit or gets no simpler."""
         if expression not in self._shorter:
-            found = self._shortening.made(expression, self._new_narrow, self._narrow)
+            found = self._shortening.compute(expression, self._new_narrow, self._narrow)
             self._shorter[expression] = found
         return self._shorter[expression]
 
@@ -180,7 +180,7 @@ class _Narrowing:
     def _modulo(self, expression: Expression) -> Expression:
         """Returns an INT32 that is equal modulo 2^32."""
         if expression not in self._remainders:
-            found = self._reducing.made(expression, self._new_modulo, self._modulo)
+            found = self._reducing.compute(expression, self._new_modulo, self._modulo)
             self._remainders[expression] = found
         return self._remainders[expression]
 

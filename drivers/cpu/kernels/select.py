@@ -53,16 +53,16 @@ def routine_for(kernel: Kernel, target: Target) -> Routine | None:
 
 
 def _without_contraction(kernel: Kernel, target: Target) -> Routine | None:
-    from neurald.drivers.cpu.kernels.movement import pieces, transposed
+    from neurald.drivers.cpu.kernels.movement import range_copy, transposition
     from neurald.drivers.cpu.kernels.row_wise import rows
 
-    moved = pieces.routine(kernel, target) or transposed.routine(kernel, target)
+    moved = range_copy.routine(kernel, target) or transposition.routine(kernel, target)
     return moved or rows.routine(kernel, target)
 
 
 def _with_floats(kernel: Kernel, node: Contraction, target: Target) -> Routine | None:
     from neurald.drivers.cpu.kernels.common import convolution, matrix_product
-    from neurald.drivers.cpu.kernels.gemm import depthwise, dots, weighted, winograd
+    from neurald.drivers.cpu.kernels.gemm import depthwise, dot_products, tiled_product, winograd
 
     if isinstance(node, DepthwiseConvolution):
         return depthwise.routine(kernel, node, target)
@@ -73,4 +73,6 @@ def _with_floats(kernel: Kernel, node: Contraction, target: Target) -> Routine |
     )
     if not product.terms:
         return None
-    return dots.float_routine(kernel, product, target) or weighted.routine(kernel, product, target)
+    return dot_products.float_routine(kernel, product, target) or tiled_product.routine(
+        kernel, product, target
+    )

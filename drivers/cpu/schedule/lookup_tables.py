@@ -14,7 +14,7 @@ import numpy as np
 from neurald.drivers.compiler.analysis.interpreter import Array, Evaluate, evaluate_node
 from neurald.drivers.compiler.ir.expression import Apply, Constant, Expression, Linear, Load, axis, load
 from neurald.drivers.compiler.ir.graph import Compute
-from neurald.drivers.compiler.ir.kernel import Kernel, weight_of
+from neurald.drivers.compiler.ir.kernel import Kernel, op_cost
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import rewrite, substitute, walk
 from neurald.drivers.compiler.ir.value import Value
@@ -125,7 +125,7 @@ class _Sources:
                 continue
             seen.add(each)
             if isinstance(each, Apply) and each.type is not Scalar.INDEX and each not in self._known:
-                total += weight_of(each.op)
+                total += op_cost(each.op)
             stack.extend(each.operands)
         return total
 

@@ -19,7 +19,7 @@ from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.drivers.cpu.emit.int64_narrowing import narrow_int64
 from neurald.drivers.cpu.schedule.axis_rewriting import simplify_axes
 from neurald.drivers.cpu.schedule.vectorization import schedule_loops
-from neurald.drivers.cpu.target.places import offset_of, stride_along
+from neurald.drivers.cpu.target.offsets import offset_of, stride_along
 from neurald.drivers.cpu.target.target import Target
 
 #: Smallest relative saving of the producer's cost that justifies another order; estimates are

@@ -1,13 +1,13 @@
 """Chooses how a kernel's elements are computed.
 
-Vector width, loop order, and division into grains.
+Vector width, loop order, and division into work items.
 """
 
 import math
 from dataclasses import dataclass
 
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Expression, Load, Reduce
-from neurald.drivers.compiler.ir.kernel import Kernel, weight_of
+from neurald.drivers.compiler.ir.kernel import Kernel, op_cost
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import free_axes, walk
@@ -15,13 +15,13 @@ from neurald.drivers.cpu.emit.op_table import stored
 from neurald.drivers.cpu.emit.reductions import reduction_axis
 from neurald.drivers.cpu.emit.vector_memory import is_permuted
 from neurald.drivers.cpu.schedule.axis_rewriting import join_axes
-from neurald.drivers.cpu.target.places import offset_of, stride_along
+from neurald.drivers.cpu.target.offsets import offset_of, stride_along
 from neurald.drivers.cpu.target.target import Target
 
-#: Target time of a grain: short enough to balance threads, long enough to hide the cost of a call.
+#: Target time of a work item: short enough to balance threads, long enough to hide the cost of a call.
 _GRAIN_NS = 10_000.0
 _MAX_GRAINS = 64
-#: Upper limit on the time of a grain: cancellation and deadlines are only checked between grains.
+#: Upper limit on the time of a work item: cancellation and deadlines are only checked between work items.
 _MAX_GRAIN_NS = 2_000_000.0
 #: Cost of an instruction on a register, and of moving a byte.
 _STEP_NS = 0.3
@@ -48,7 +48,7 @@ class LoopSchedule:
 
     There is a loop for each axis of `order`; that of the kernel's last axis takes `lanes` elements
     per iteration. A unit is an iteration of the first `outer` loops, or one of `blocks` parts of
-    the last loop in each of those. A grain is a number of units.
+    the last loop in each of those. A work item is a number of units.
 
     Attributes:
         kernel: with axes joined.
@@ -57,7 +57,7 @@ class LoopSchedule:
         outer: number of loops that units iterate over.
         blocks: number of parts of the last loop of `order`; more than one only if `outer` covers
         all other loops.
-        units_per_grain: number of units in a grain.
+        units_per_work_item: number of units in a work item.
         cost_ns: estimated time for all elements.
     """
 
@@ -66,7 +66,7 @@ class LoopSchedule:
     order: tuple[Axis, ...]
     outer: int
     blocks: int
-    units_per_grain: int
+    units_per_work_item: int
     cost_ns: float
 
     def turns(self, axis: Axis) -> int:
@@ -84,9 +84,9 @@ class LoopSchedule:
         return math.prod(self.turns(axis) for axis in self.order[: self.outer]) * self.blocks
 
     @property
-    def grains(self) -> int:
-        """Number of grains."""
-        return -(-self.units // self.units_per_grain)
+    def work_items(self) -> int:
+        """Number of work items."""
+        return -(-self.units // self.units_per_work_item)
 
 
 def schedule_loops(kernel: Kernel, target: Target) -> LoopSchedule:
@@ -98,11 +98,11 @@ def schedule_loops(kernel: Kernel, target: Target) -> LoopSchedule:
     """
     kernel, lanes = _with_lanes(kernel, target)
     cost = math.prod(kernel.shape) * _element_ns(kernel, lanes, target)
-    grains = min(_MAX_GRAINS, math.ceil(cost / _GRAIN_NS))
-    wanted = max(1, grains, math.ceil(cost / _MAX_GRAIN_NS))
+    work_items = min(_MAX_GRAINS, math.ceil(cost / _GRAIN_NS))
+    wanted = max(1, work_items, math.ceil(cost / _MAX_GRAIN_NS))
     order = _order(kernel, lanes)
     layout = LoopSchedule(
-        kernel=kernel, lanes=lanes, order=order, outer=0, blocks=1, units_per_grain=1, cost_ns=cost
+        kernel=kernel, lanes=lanes, order=order, outer=0, blocks=1, units_per_work_item=1, cost_ns=cost
     )
     outer, units = 0, 1
     while outer < len(order) - 1 and units < wanted:
@@ -119,7 +119,7 @@ def schedule_loops(kernel: Kernel, target: Target) -> LoopSchedule:
         order=order,
         outer=outer,
         blocks=blocks,
-        units_per_grain=-(-units * blocks // wanted),
+        units_per_work_item=-(-units * blocks // wanted),
         cost_ns=cost,
     )
 
@@ -200,7 +200,7 @@ def _is_table(load: Load, target: Target) -> bool:
 def _weight(each: object) -> int:
     """Returns the approximate number of instructions of an expression without its operands."""
     is_number = isinstance(each, Apply) and each.type not in (Scalar.INDEX, Scalar.BOOL)
-    return weight_of(each.op) if is_number and isinstance(each, Apply) else 0
+    return op_cost(each.op) if is_number and isinstance(each, Apply) else 0
 
 
 def _lane_bytes(kernel: Kernel, target: Target) -> int:

@@ -2,13 +2,13 @@
 
 from neurald._proto import device_pb2
 from neurald.hal.cache.artifact_seal import named_tokens, read_seal
-from neurald.hal.device import MAXIMUM_CACHE_FILES, Artifact
+from neurald.hal.device import MAX_CACHE_FILES, Artifact
 from neurald.hal.errors import BadData, Error, OutOfMemory
 from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory, anonymous
 from neurald.hal.rpc.client.connection import Connection
 
 #: An artifact that a daemon announces with more bytes is not fetched.
-_MAXIMUM_BYTES = 8 << 30
+_MAX_BYTES = 8 << 30
 
 
 def fetch_artifact(connection: Connection, prepared_model: int) -> Artifact | None:
@@ -30,11 +30,11 @@ def fetch_artifact(connection: Connection, prepared_model: int) -> Artifact | No
         seal = read_seal(found.seal)
         sizes = [content.size_bytes for content in (*seal.model, *seal.data)]
         counts = len(found.model_cache), len(found.data_cache)
-        is_sound = counts == (len(seal.model), len(seal.data)) and max(counts) <= MAXIMUM_CACHE_FILES
+        is_sound = counts == (len(seal.model), len(seal.data)) and max(counts) <= MAX_CACHE_FILES
         is_sound = is_sound and all(
             size >= 0 and bool(size) == bool(token) for size, token in zip(sizes, tokens, strict=True)
         )
-        if not is_sound or sum(sizes) > _MAXIMUM_BYTES:
+        if not is_sound or sum(sizes) > _MAX_BYTES:
             raise BadData("the daemon gave an artifact that its seal does not describe")
         memories: list[Memory] = []
         for size in sizes:

@@ -20,9 +20,9 @@ from neurald.hal.rpc.client.burst_peer import BurstPeer
 from neurald.hal.rpc.client.burst_slots import Slots
 from neurald.hal.rpc.client.connection import Connection
 from neurald.hal.rpc.transport.burst_packet import (
-    MAXIMUM_ARGUMENTS,
-    MAXIMUM_REQUESTS,
-    MAXIMUM_SLOTS,
+    MAX_ARGUMENTS,
+    MAX_REQUESTS,
+    MAX_SLOTS,
     SUBMISSION,
     pack_arguments,
     request_packet,
@@ -99,7 +99,7 @@ class RemoteBurst:
         self._slots = Slots(self._peer.socket, self._peer.ask)
         self._lock = forkable_lock()
         self._told: OrderedDict[bytes, _Told] = OrderedDict()
-        self._free_numbers = list(range(MAXIMUM_REQUESTS))
+        self._free_numbers = list(range(MAX_REQUESTS))
         self._entries: dict[int, tuple[weakref.ref[Request], _Entry]] = {}
         self._arena: SharedMemory | None = None
         self._under_way: _Entry | None = None
@@ -251,8 +251,8 @@ def _is_shared(memory: Memory) -> bool:
 def _is_for_bursts(request: Request) -> bool:
     """Whether its arguments are few enough, and lie in memory that can be shared or copied."""
     return (
-        len(request.inputs) + len(request.outputs) <= MAXIMUM_ARGUMENTS
-        and len(request.pools) < MAXIMUM_SLOTS
+        len(request.inputs) + len(request.outputs) <= MAX_ARGUMENTS
+        and len(request.pools) < MAX_SLOTS
         and all(
             isinstance(pool, SharedMemory) or type(pool) in (HostMemory, Memory) for pool in request.pools
         )

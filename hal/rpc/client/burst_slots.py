@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from neurald.hal.memory.pool import SharedMemory
-from neurald.hal.rpc.transport.burst_packet import MAXIMUM_SLOTS, MEMORY, MEMORY_HEAD, RELEASE, RELEASE_HEAD
+from neurald.hal.rpc.transport.burst_packet import MAX_SLOTS, MEMORY, MEMORY_HEAD, RELEASE, RELEASE_HEAD
 from neurald.hal.rpc.transport.packet import send_packet
 
 
@@ -42,7 +42,7 @@ class _Releases:
 
 
 class Slots:
-    """Memories that the daemon keeps mapped for a burst, at most `MAXIMUM_SLOTS`. Only finalizers use it from other threads.
+    """Memories that the daemon keeps mapped for a burst, at most `MAX_SLOTS`. Only finalizers use it from other threads.
 
     Args:
         connection: to the daemon.
@@ -95,7 +95,7 @@ class Slots:
         for key, slot in tuple(self._slots.items()):
             if slot.memory() is None:
                 del self._slots[key]
-        while len(self._slots) >= MAXIMUM_SLOTS:
+        while len(self._slots) >= MAX_SLOTS:
             _, slot = self._slots.popitem(last=False)
             self._releases.add(slot.number)
             forget(slot.number)

@@ -35,7 +35,7 @@ from neurald.hal.rpc.transport.access_token import clients_token, token_metadata
 from neurald.hal.rpc.transport.status import (
     CHUNK_BYTES,
     CLIENT_OPTIONS,
-    MAXIMUM_MESSAGE_BYTES,
+    MAX_MESSAGE_BYTES,
     SESSION_KEY,
     error_from,
     is_lost,
@@ -344,9 +344,9 @@ class Connection:
 
     def _require_sendable(self, message: Message) -> None:
         size = message.ByteSize()
-        if size > MAXIMUM_MESSAGE_BYTES - _ENVELOPE_BYTES:
+        if size > MAX_MESSAGE_BYTES - _ENVELOPE_BYTES:
             raise ResourceExhaustedPersistent(
-                f"{message.DESCRIPTOR.name} has {size} bytes; {MAXIMUM_MESSAGE_BYTES - _ENVELOPE_BYTES} "
+                f"{message.DESCRIPTOR.name} has {size} bytes; {MAX_MESSAGE_BYTES - _ENVELOPE_BYTES} "
                 "can be sent: put large constants into a memory"
             )
 

@@ -76,7 +76,7 @@ from neurald.hal.sync.fence import Fence
 
 _T = TypeVar("_T")
 #: Arenas that a prepared model keeps for its next executions.
-_ARENAS_KEPT = 4
+_ARENA_CACHE_SIZE = 4
 #: Who has waited longer than this for a daemon in vain has met silence, and it is left alone for a moment: what an
 #: application asks next, as a part of the same, need not wait once more.
 _WAITED_S = 0.5
@@ -372,7 +372,7 @@ class RemotePreparedModel:
         # Of a model that comes from the cache only the inputs and outputs are known.
         self._operations = len(model.main.operations) or None
         self.handle = handle
-        self._arenas = Arenas(SharedMemory.working, kept=_ARENAS_KEPT, kept_bytes=sys.maxsize)
+        self._arenas = Arenas(SharedMemory.working, kept=_ARENA_CACHE_SIZE, kept_bytes=sys.maxsize)
         message = device_pb2.ReleasePreparedModelRequest(prepared_model=handle)
         weakref.finalize(self, connection.call_later, "ReleasePreparedModel", message).atexit = False
 

@@ -12,20 +12,21 @@ import socket
 import threading
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Self
 
 from neurald.hal.accounting.account import charging
-from neurald.hal.admission.admission_queue import Turn, timed
-from neurald.hal.admission.session import Prepared, Session
+from neurald.hal.admission.admission import Admission
+from neurald.hal.admission.admission_queue import Ticket, with_queue_time
+from neurald.hal.admission.session import RegisteredModel, Session
 from neurald.hal.buffers.staging import Move, Staged, copy, output_types, stage
-from neurald.hal.device import LOOP_TIMEOUT_MAXIMUM_S, ExecuteOptions, ExecutionResult, OutputShape
+from neurald.hal.device import MAX_LOOP_TIMEOUT_S, ExecuteOptions, ExecutionResult, OutputShape
 from neurald.hal.errors import BadData, Error, OpFailed, OutOfMemory, ResourceExhaustedTransient
 from neurald.hal.memory.pool import Memory, SharedMemory
-from neurald.hal.model.types import Priority, Request
+from neurald.hal.model.types import Request
 from neurald.hal.process.descriptors import NO_DESCRIPTORS
 from neurald.hal.rpc.transport.burst_packet import (
     COMPLETION,
-    MAXIMUM_SLOTS,
+    MAX_SLOTS,
     MEMORY,
     MEMORY_HEAD,
     PACKET_BYTES,
@@ -47,28 +48,11 @@ from neurald.hal.validation.request_rules import validate_request
 logger = logging.getLogger(__name__)
 
 #: What a completion has room for.
-_LONGEST_NS = 2**63 - 1
+_MAX_NS = 2**63 - 1
 
 
 class _ClientGone(Exception):
     """The other end of the burst's socket is closed, or this one was shut down."""
-
-
-class Workload(Protocol):
-    """What is under way in a daemon."""
-
-    @property
-    def is_at_work(self) -> bool:
-        """Whether anything is."""
-        ...
-
-    def begin_execution(self, session: Session, options: ExecuteOptions, priority: Priority) -> Turn:
-        """Waits for the turn of an execution; raises an Error where it is too late for one."""
-        ...
-
-    def end_execution(self, turn: Turn) -> None:
-        """After an execution that has begun."""
-        ...
 
 
 class _RunCancellation(Cancellation):
@@ -112,10 +96,10 @@ class BurstServer:
 
     Args:
         session: of the client.
-        found: the prepared model that it runs.
+        registered: the prepared model that it runs.
         connection: to the client; closed at the end.
         memory: the ring, of `RING_BYTES`.
-        workload: of the daemon.
+        admission: of the daemon.
 
     Raises:
         BadData: the connection is not what a burst needs.
@@ -125,18 +109,18 @@ class BurstServer:
     def __init__(
         self,
         session: Session,
-        found: Prepared,
+        registered: RegisteredModel,
         connection: socket.socket,
         memory: SharedMemory,
-        workload: Workload,
+        admission: Admission,
     ) -> None:
         if connection.family != socket.AF_UNIX or connection.type != socket.SOCK_SEQPACKET:
             raise BadData("the socket of a burst must be a SEQPACKET socket of this host")
         self._session = session
-        self._found = found
-        self._types = output_types(found.model)
+        self._registered = registered
+        self._types = output_types(registered.model)
         self._connection = connection
-        self._workload = workload
+        self._admission = admission
         self._ring = RingEnd(memory, connection, Side.DAEMON)
         self._cancellation = _RunCancellation(self._ring)
         self._lock = threading.Lock()
@@ -145,7 +129,7 @@ class BurstServer:
         self._arena: Memory | None = None
         self._last = b""
         self._last_run: tuple[_Known, ExecuteOptions] | None = None
-        session.add_burst(self)
+        self._burst_handle = session.add_burst(self)
 
     @classmethod
     def configured(
@@ -154,7 +138,7 @@ class BurstServer:
         handle: int,
         connection: int,
         ring: int,
-        workload: Workload,
+        admission: Admission,
     ) -> Self:
         """A burst of the prepared model with that handle; takes over the descriptors of its socket and of its ring.
 
@@ -171,7 +155,7 @@ class BurstServer:
                 raise BadData(f"the connection of a burst: {error.strerror}") from None
             cleanup.pop_all()
             cleanup.callback(end.close)
-            burst = cls(session, session.prepared(handle), end, memory, workload)
+            burst = cls(session, session.model(handle), end, memory, admission)
             memory.close()  # the mapping is all that is needed
             cleanup.pop_all()
         return burst
@@ -198,7 +182,7 @@ class BurstServer:
         try:
             while True:
                 # A thread that spins would keep the interpreter from those that compute.
-                while self._ring.spin(0.0 if self._workload.is_at_work else SPIN_S):
+                while self._ring.spin(0.0 if self._admission.is_busy else SPIN_S):
                     self._serve()
                 if not self._ring.sleep(None):
                     self._read_packets()
@@ -215,7 +199,7 @@ class BurstServer:
         with self._lock:
             shut_down(self._connection)  # the client may have a descriptor of this end
             self._connection.close()
-        self._session.remove_burst(self)
+        self._session.remove_burst(self._burst_handle)
         self._slots.clear()
         self._requests.clear()
         self._arena = self._last_run = None
@@ -274,8 +258,8 @@ class BurstServer:
         try:
             if not slot or slot in self._slots:
                 raise BadData(f"slot {slot} is taken")
-            if len(self._slots) >= MAXIMUM_SLOTS:
-                raise ResourceExhaustedTransient(f"a burst has {MAXIMUM_SLOTS} slots")
+            if len(self._slots) >= MAX_SLOTS:
+                raise ResourceExhaustedTransient(f"a burst has {MAX_SLOTS} slots")
         except Error:
             packet.close_descriptors()
             raise
@@ -292,7 +276,7 @@ class BurstServer:
 
     def _add_request(self, data: bytes) -> None:
         number, slots, request = read_request(data, self._slot)
-        validate_request(self._found.model, request)
+        validate_request(self._registered.model, request)
         self._requests[number] = _Known(request=request, slots=slots)
         self._forget_last()
 
@@ -308,19 +292,19 @@ class BurstServer:
         known, options = self._submitted(self._ring.take())
         self._cancellation.begin()
         try:
-            turn = self._workload.begin_execution(self._session, options, self._found.priority)
+            ticket = self._admission.begin_execution(self._session, options, self._registered.priority)
         except Error as error:
             self._fail(error)
             return
         try:
-            self._run(known, options, turn)
+            self._run(known, options, ticket)
         finally:
             # After the client was told: a daemon that stops ends bursts once nothing is under way.
-            self._workload.end_execution(turn)
+            self._admission.end_execution(ticket)
 
-    def _run(self, known: _Known, options: ExecuteOptions, turn: Turn) -> None:
+    def _run(self, known: _Known, options: ExecuteOptions, ticket: Ticket) -> None:
         try:
-            result = timed(self._execute(known, options), options, turn)
+            result = with_queue_time(self._execute(known, options), options, ticket)
         except Error as error:
             self._fail(error)
         except MemoryError:
@@ -343,7 +327,7 @@ class BurstServer:
         options = ExecuteOptions(
             measure=bool(measure),
             deadline_s=None if left_s < 0 else deadline_in(left_s),
-            loop_timeout_s=min(loop_timeout_s, LOOP_TIMEOUT_MAXIMUM_S),
+            loop_timeout_s=min(loop_timeout_s, MAX_LOOP_TIMEOUT_S),
             cancellation=self._cancellation,
         )
         if left_s < 0:
@@ -355,8 +339,8 @@ class BurstServer:
 
     def _execute(self, known: _Known, options: ExecuteOptions) -> ExecutionResult:
         staged = self._staged(known)
-        with charging(self._found.account):
-            result = self._found.prepared.execute(staged.request, options)
+        with charging(self._registered.account):
+            result = self._registered.prepared_model.execute(staged.request, options)
         if staged.arenas and result.is_sufficient:
             if known.returns is None or result.output_shapes != known.shapes:
                 known.returns = staged.returns(self._types, result.output_shapes)
@@ -370,7 +354,7 @@ class BurstServer:
         if staged is not None and (not staged.arenas or staged.arenas[0] is self._arena):
             copy(staged.moves)
             return staged
-        tolerant = self._found.prepared.tolerates_changing_inputs
+        tolerant = self._registered.prepared_model.tolerates_changing_inputs
         known.returns = None
         known.staged = stage(
             known.request, stays=lambda pool: tolerant or pool.readonly, allocate=self._allocate
@@ -401,7 +385,7 @@ class BurstServer:
                 is_news,
                 0,
                 *(
-                    -1 if time_ns is None else min(time_ns, _LONGEST_NS)
+                    -1 if time_ns is None else min(time_ns, _MAX_NS)
                     for time_ns in (timing.on_device_ns, timing.in_driver_ns, timing.queued_ns)
                 ),
             )

@@ -5,11 +5,6 @@ models and requests by `neurald.hal.validation.model_rules`. Each method raises 
 a device failed to do.
 """
 
-import contextlib
-import logging
-import math
-import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -18,11 +13,10 @@ import numpy as np
 from neurald._proto import device_pb2, types_pb2
 from neurald.hal.accounting.account import charging
 from neurald.hal.accounting.limits import Limits
-from neurald.hal.accounting.pacing import Interpreter
-from neurald.hal.admission.admission_queue import Turn, Turns, executions_at_once, timed
-from neurald.hal.admission.buffer_tracker import RequestedRole
-from neurald.hal.admission.session import Prepared, Session, Sessions
-from neurald.hal.admission.watchdog import Watchdog
+from neurald.hal.admission.admission import Admission
+from neurald.hal.admission.admission_queue import with_queue_time
+from neurald.hal.admission.session import RegisteredModel, Session, Sessions
+from neurald.hal.admission.session_buffers import RequestedRole
 from neurald.hal.buffers.buffer_use import buffers_in_use
 from neurald.hal.buffers.staging import output_types, stage
 from neurald.hal.cache.artifact_seal import check_seal, make_seal, named_tokens
@@ -38,11 +32,11 @@ from neurald.hal.device import (
     PrepareOptions,
     declared_extensions,
 )
-from neurald.hal.errors import BadData, DeadObject, Error, MissedDeadlinePersistent, UnavailableDevice
+from neurald.hal.errors import BadData
 from neurald.hal.execution.fenced_execution import FencedRun
 from neurald.hal.extension_support import require_extensions
 from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
-from neurald.hal.model.types import FeatureLevel, Model, Priority, Request
+from neurald.hal.model.types import FeatureLevel, Model, Request
 from neurald.hal.rpc.server.burst_server import BurstServer
 from neurald.hal.rpc.transport.status import CHUNK_BYTES
 from neurald.hal.rpc.wire.device import (
@@ -71,13 +65,6 @@ from neurald.hal.validation.model_rules import validate_model
 from neurald.hal.validation.request_rules import validate_request
 from neurald.hal.validation.shape_inference import forget_bindings
 
-logger = logging.getLogger(__name__)
-
-#: How long results may wait to be read once a daemon that is to stop has nothing else to do.
-_UNREAD_S = 2.0
-_DRAIN_LOOK_S = 0.05
-#: The graphs of larger models are read one at a time: those of thousands of operations.
-_LARGE_MODEL_BYTES = 1 << 16
 #: Memory goes to clients in pieces of this size. gRPC and protobuf keep several copies of each until its client takes it.
 _READ_BYTES = CHUNK_BYTES // 4
 
@@ -92,26 +79,14 @@ class DeviceHandler:
     """
 
     def __init__(self, device: Device, limits: Limits, compilers: CompilePool | None = None) -> None:
-        self._device = device
-        self._compilers = compilers
-        #: Notes for whom each thread works, so that what takes long gives way to other clients.
-        self.interpreter = Interpreter()
-        self._compile_queue = CompileQueue(limits) if compilers is None else compilers.queue
-        self._extensions = declared_extensions(device)
         self.sessions = Sessions(limits)
-        self._lock = threading.Lock()
-        self._idle = threading.Condition(self._lock)
-        self._calls = 0
-        self._is_draining = False
-        slots = executions_at_once(device)
-        self._turns = Turns(slots, guests=slots)
-        self._large_models = Turns(1, long_s=math.inf, what="large models")
-        self._watchdog: Watchdog[tuple[Session, Turn]] = Watchdog(limits.execution_s, self._hangs)
-        #: Is called with a session that is over because the device hangs, and with what its client is to be told.
-        self.tell_end: Callable[[Session, Error], None] = lambda session, error: None
-        #: Says who may call, and which restrictions of the process are in force; both are for people who ask.
+        self.admission = Admission(device, limits, self.sessions)
         self.find_access: Callable[[], Access] = lambda: Access.UNKNOWN
         self.sandbox: tuple[str, ...] = ()
+        self._device = device
+        self._compilers = compilers
+        self._compile_queue = CompileQueue(limits) if compilers is None else compilers.queue
+        self._extensions = declared_extensions(device)
 
     # What any client may ask
 
@@ -128,14 +103,16 @@ class DeviceHandler:
     def get_status(self) -> device_pb2.GetStatusReply:
         """How busy the daemon is."""
         sessions = self.sessions.all()
-        device = DeviceStatus.BUSY if self._calls else DeviceStatus.AVAILABLE
+        calls = self.admission.calls
+        is_offline = self.admission.is_draining or self.admission.is_hanging
+        online = DeviceStatus.BUSY if calls else DeviceStatus.AVAILABLE
         return status_to_wire(
             DaemonStatus(
-                device=DeviceStatus.OFFLINE if self._is_draining or self.is_hanging else device,
+                device=DeviceStatus.OFFLINE if is_offline else online,
                 sessions=len(sessions),
                 prepared_models=sum(session.prepared_models for session in sessions),
                 memories=sum(session.memories for session in sessions),
-                calls=self._calls,
+                calls=calls,
                 access=self.find_access(),
                 sandbox=self.sandbox,
             )
@@ -178,7 +155,7 @@ class DeviceHandler:
         Raises:
             BadData: the token is not known.
         """
-        with self._at_work():
+        with self.admission.track():
             memory = session.take_memory(message.memory)
             for offset in range(0, memory.size, _READ_BYTES):
                 chunk = memory.view(offset, min(_READ_BYTES, memory.size - offset))
@@ -198,8 +175,8 @@ class DeviceHandler:
         self, session: Session, message: device_pb2.GetSupportedOperationsRequest
     ) -> device_pb2.GetSupportedOperationsReply:
         """What the device says about each operation of a valid model."""
-        self._require_sound()
-        with self._reading(session, message.model):
+        self.admission.require_responsive()
+        with self.admission.reading_model(session, message.model.ByteSize(), None):
             model = self._model(session, message.model)
             validate_model(model)
         require_extensions(model, self._device)
@@ -219,11 +196,11 @@ class DeviceHandler:
             message: with the model.
             cancellation: cancelled once the client does not wait any more.
         """
-        self._require_sound()
-        with self._reading(session, message.model, cancellation):
+        self.admission.require_responsive()
+        with self.admission.reading_model(session, message.model.ByteSize(), cancellation):
             model = self._model(session, message.model)
             options = prepare_options_from_wire(message.options, self._extensions)
-            session.check_prepared()
+            session.require_space_for_model()
             level = validate_model(model)
             if self._compilers is not None:
                 forget_bindings(model)  # here it only waits from now on, and may wait for long
@@ -242,13 +219,13 @@ class DeviceHandler:
             wire = message.model.SerializeToString()
             compiler = self._compilers.compiler(session, wire, model.pools, options)
         options = replace(options, variants=variants, compiler=compiler, cancellation=cancellation)
-        with self.call(options), charging(session.accounts.memory):
-            prepared = self._prepared(session, model, options)
-        handle = session.add_prepared(model, prepared, options.priority, cache_key)
+        with self.admission.admit(options), charging(session.accounts.memory):
+            prepared_model = self._prepare(session, model, options)
+        handle = session.add_model(model, prepared_model, options.priority, cache_key)
         kept = None if variants is None or variants.kept is None else kept_to_wire(variants.kept)
         return device_pb2.PrepareModelReply(prepared_model=handle, has_artifact=bool(cache_key), kept=kept)
 
-    def _prepared(self, session: Session, model: Model, options: PrepareOptions) -> PreparedModel:
+    def _prepare(self, session: Session, model: Model, options: PrepareOptions) -> PreparedModel:
         """Has the device prepare a model; one that compiles in this process waits for its turn first."""
         if options.compiler is not None:
             return self._device.prepare_model(model, options)
@@ -261,12 +238,12 @@ class DeviceHandler:
         self, session: Session, message: device_pb2.GetArtifactRequest
     ) -> device_pb2.GetArtifactReply:
         """Gives what the device has compiled, sealed; nothing if there was no key, or there is nothing to give."""
-        found = session.prepared(message.prepared_model)
-        with self._at_work(), charging(found.account):
-            artifact = found.prepared.artifact() if found.cache_key else None
+        registered = session.model(message.prepared_model)
+        with self.admission.track(), charging(registered.account):
+            artifact = registered.prepared_model.artifact() if registered.cache_key else None
             if artifact is None:
                 return device_pb2.GetArtifactReply()
-            seal = make_seal(self._device, found.model, found.cache_key, artifact)
+            seal = make_seal(self._device, registered.model, registered.cache_key, artifact)
             memories = (*artifact.model, *artifact.data)
             tokens = named_tokens(memories, session.add_results(memory for memory in memories if memory.size))
         count = len(artifact.model)
@@ -278,46 +255,30 @@ class DeviceHandler:
         self, session: Session, message: device_pb2.PrepareModelFromCacheRequest
     ) -> device_pb2.PrepareModelReply:
         """Has the device make a prepared model again from what it has compiled, if the seal says that it has."""
-        self._require_sound()
+        self.admission.require_responsive()
         options = prepare_options_from_wire(message.options, self._extensions)
         artifact = Artifact(
             model=tuple(self._artifact_memory(session, token) for token in message.artifact.model_cache),
             data=tuple(self._artifact_memory(session, token) for token in message.artifact.data_cache),
             seal=message.artifact.seal,
         )
-        session.check_prepared()
-        with self.call(options), charging(session.accounts.memory):
+        session.require_space_for_model()
+        with self.admission.admit(options), charging(session.accounts.memory):
             interface = check_seal(self._device, artifact, options.cache_key)
-            prepared = self._device.prepare_model_from_cache(replace(artifact, seal=b""), options)
-        handle = session.add_prepared(interface, prepared, options.priority)
+            prepared_model = self._device.prepare_model_from_cache(replace(artifact, seal=b""), options)
+        handle = session.add_model(interface, prepared_model, options.priority)
         return device_pb2.PrepareModelReply(prepared_model=handle)
 
     def release_prepared_model(
         self, session: Session, message: device_pb2.ReleasePreparedModelRequest
     ) -> device_pb2.ReleasePreparedModelReply:
         """Lets go of a prepared model."""
-        session.release(message.prepared_model)
+        session.release_model(message.prepared_model)
         return device_pb2.ReleasePreparedModelReply()
-
-    @contextlib.contextmanager
-    def _reading(
-        self, session: Session, message: types_pb2.Model, cancellation: Cancellation | None = None
-    ) -> Iterator[None]:
-        """The time in which a model is read and checked, which takes much more memory than it does itself: large ones take turns."""
-        if message.ByteSize() <= _LARGE_MODEL_BYTES:
-            yield
-            return
-        turn = self._large_models.take(
-            Priority.MEDIUM, client=session.token, user=session.user, cancellation=cancellation
-        )
-        try:
-            yield
-        finally:
-            self._large_models.pass_on(turn)
 
     def _model(self, session: Session, message: types_pb2.Model) -> Model:
         pools = [self._constant(session, token) for token in message.pools]
-        session.check_model(sum(pool.size for pool in pools))
+        session.check_constants(sum(pool.size for pool in pools))
         return model_from_wire(message, pools, self._extensions)
 
     def _artifact_memory(self, session: Session, token: bytes) -> Memory:
@@ -344,13 +305,13 @@ class DeviceHandler:
         """
         results: list[Memory] = []
         pools = [self._request_pool(session, pool, results) for pool in message.request.pools]
-        found = session.prepared(message.prepared_model)
+        registered = session.model(message.prepared_model)
         options = execute_options_from_wire(message.options, self._extensions)
         options = replace(options, cancellation=cancellation)
         request = request_from_wire(message.request, pools)
-        validate_request(found.model, request)
-        with self._execution(session, found, options) as turn:
-            result = timed(run_apart(found, request, options), options, turn)
+        validate_request(registered.model, request)
+        with self.admission.execution(session, options, registered.priority) as ticket:
+            result = with_queue_time(run_on_private_copies(registered, request, options), options, ticket)
             is_wanted = result.is_sufficient and not cancellation.is_cancelled
             tokens = [session.add_memory(memory, is_result=True) for memory in results if is_wanted]
         return result_to_wire(result, tokens)
@@ -364,16 +325,16 @@ class DeviceHandler:
         if any(pool.WhichOneof("kind") == "results_bytes" for pool in message.request.pools):
             raise BadData("a fenced execution writes to memory of its client's, not to results")
         pools = [self._request_pool(session, pool, []) for pool in message.request.pools]
-        found = session.prepared(message.prepared_model)
+        registered = session.model(message.prepared_model)
         options = execute_options_from_wire(message.options, self._extensions)
         request = request_from_wire(message.request, pools)
-        validate_request(found.model, request)
+        validate_request(registered.model, request)
         after_fences_s = message.after_fences_s if message.HasField("after_fences_s") else None
         deadline_in(after_fences_s, "a time after fences")  # Refuses what is none before anything waits.
 
         def run(options: ExecuteOptions) -> ExecutionResult:
-            with self._execution(session, found, options) as turn:
-                return timed(run_apart(found, request, options), options, turn)
+            with self.admission.execution(session, options, registered.priority) as ticket:
+                return with_queue_time(run_on_private_copies(registered, request, options), options, ticket)
 
         handle = session.start_fenced(FencedRun(run, wait_for, fence, options, after_fences_s))
         return device_pb2.ExecuteFencedReply(execution=handle)
@@ -386,13 +347,16 @@ class DeviceHandler:
 
     def profile(self, session: Session, message: device_pb2.ProfileRequest) -> device_pb2.ProfileReply:
         """Has the device time the kernels of a prepared model, which takes it as long as an execution."""
-        found = session.prepared(message.prepared_model)
-        with self._execution(session, found, ExecuteOptions()), charging(found.account):
-            return profile_to_wire(found.prepared.profile())
+        registered = session.model(message.prepared_model)
+        with (
+            self.admission.execution(session, ExecuteOptions(), registered.priority),
+            charging(registered.account),
+        ):
+            return profile_to_wire(registered.prepared_model.profile())
 
     def configure_burst(self, session: Session, handle: int, connection: int, ring: int) -> None:
         """Starts a burst of a prepared model; takes over the descriptors of its socket and of its ring."""
-        BurstServer.configured(session, handle, connection, ring, self).start()
+        BurstServer.configured(session, handle, connection, ring, self.admission).start()
 
     def _request_pool(
         self, session: Session, message: types_pb2.RequestPool, results: list[Memory]
@@ -417,7 +381,7 @@ class DeviceHandler:
             for role in named
         ]
         dimensions = dimensions_from_wire(message)
-        with self._at_work():
+        with self.admission.track():
             token = session.buffers.allocate(self._device, dimensions, roles, session.hold)
         return device_pb2.AllocateReply(buffer=token)
 
@@ -426,7 +390,7 @@ class DeviceHandler:
     ) -> device_pb2.CopyToBufferReply:
         """Gives a buffer a value."""
         memory = session.take_memory(message.memory)
-        with self._at_work():
+        with self.admission.track():
             session.buffers.find(message.buffer).write(memory, dimensions_from_wire(message))
         return device_pb2.CopyToBufferReply()
 
@@ -436,7 +400,7 @@ class DeviceHandler:
         """Gives the value of a buffer, in memory of the client's or else in new memory."""
         memory = session.take_memory(message.memory) if message.memory else None
         buffer = session.buffers.find(message.buffer)
-        with self._at_work():
+        with self.admission.track():
             target = session.new_memory(buffer.value_bytes) if memory is None else memory
             buffer.read(target)
             token = session.add_memory(target, is_result=True) if memory is None else b""
@@ -449,158 +413,30 @@ class DeviceHandler:
         session.buffers.release(message.buffer)
         return device_pb2.ReleaseBufferReply()
 
-    # The end
 
-    @contextlib.contextmanager
-    def call(self, options: PrepareOptions | ExecuteOptions) -> Iterator[None]:
-        """Work for the device, which is refused where it is too late for it."""
-        self.begin(options)
-        try:
-            yield
-        finally:
-            self.end()
-
-    @contextlib.contextmanager
-    def _execution(self, session: Session, found: Prepared, options: ExecuteOptions) -> Iterator[Turn]:
-        """An execution on the device, which waits for its turn."""
-        turn = self.begin_execution(session, options, found.priority)
-        try:
-            yield turn
-        finally:
-            self.end_execution(turn)
-
-    def begin_execution(self, session: Session, options: ExecuteOptions, priority: Priority) -> Turn:
-        """Waits until the device can run one more execution of the session; `end_execution` follows.
-
-        Raises:
-            DeadObject: the daemon is about to stop.
-            MissedDeadlineTransient, MissedDeadlinePersistent: the deadline has passed.
-            Cancelled: it was cancelled before its turn came.
-        """
-        self.begin(options)
-        try:
-            turn = self._turns.take(
-                priority,
-                options.deadline_s,
-                client=session.token,
-                user=session.user,
-                cancellation=options.cancellation,
-            )
-        except BaseException:
-            self.end()
-            raise
-        self._watchdog.begin((session, turn), options.deadline_s)
-        turn.work = self.interpreter.begin(session.token)
-        return turn
-
-    @property
-    def waiting(self) -> int:
-        """How many executions wait for their turn."""
-        return self._turns.waiting
-
-    def end_execution(self, turn: Turn) -> None:
-        """Lets the next execution run."""
-        if turn.work is not None:
-            self.interpreter.end(turn.work)
-        if not self._watchdog.end():
-            return  # it was given up, and others have had its turn
-        try:
-            self._turns.pass_on(turn)
-        finally:
-            self.end()
-
-    def _hangs(self, execution: tuple[Session, Turn], taken_s: float) -> None:
-        """Gives up an execution that does not end: its turn, its client's session, and what a drain waits for."""
-        session, turn = execution
-        logger.error("an execution has not ended within %.1f s; the driver hangs", taken_s)
-        self._turns.pass_on(turn)
-        self.end()
-        self.tell_end(session, DeadObject(f"hangs: an execution has not ended within {taken_s:.1f} s"))
-        self.sessions.close(session)
-
-    def _require_sound(self) -> None:
-        if self.is_hanging:
-            raise UnavailableDevice(f"{self._device.name} hangs: an execution has not ended in time")
-
-    @property
-    def is_hanging(self) -> bool:
-        """Whether the device has executions under way that were given up."""
-        return self._watchdog.hanging > 0
-
-    def begin(self, options: PrepareOptions | ExecuteOptions) -> None:
-        """What `call` does at first; `end` follows."""
-        if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
-            raise MissedDeadlinePersistent("the deadline had passed before the device could start")
-        with self._lock:
-            if self._is_draining:
-                raise DeadObject("the daemon is about to stop")
-            self._calls += 1
-
-    @property
-    def is_at_work(self) -> bool:
-        """Whether the device has anything to do."""
-        return self._calls > 0
-
-    def end(self) -> None:
-        """What `call` does at last."""
-        with self._lock:
-            self._calls -= 1
-            if self._is_draining:
-                self._idle.notify_all()
-
-    @contextlib.contextmanager
-    def _at_work(self) -> Iterator[None]:
-        """What a drain waits for."""
-        with self._lock:
-            self._calls += 1
-        try:
-            yield
-        finally:
-            self.end()
-
-    def drain(self, timeout_s: float, is_forced: Callable[[], bool]) -> bool:
-        """Refuses new work and waits for that under way, and for a moment until its results are read.
-
-        Args:
-            timeout_s: how long to wait at most.
-            is_forced: asked again and again whether to stop waiting.
-
-        Returns:
-            Whether all is done.
-        """
-        end = time.monotonic() + timeout_s
-        with self._idle:
-            self._is_draining = True
-            while self._calls and time.monotonic() < end and not is_forced():
-                self._idle.wait(_DRAIN_LOOK_S)
-            # A client that wants its results reads them at once.
-            end = min(end, time.monotonic() + _UNREAD_S)
-            while self._has_work() and time.monotonic() < end and not is_forced():
-                self._idle.wait(_DRAIN_LOOK_S)
-            return not self._has_work()
-
-    def _has_work(self) -> bool:
-        return self._calls > 0 or any(session.has_unread for session in self.sessions.all())
-
-
-def run_apart(found: Prepared, request: Request, options: ExecuteOptions) -> ExecutionResult:
+def run_on_private_copies(
+    registered: RegisteredModel, request: Request, options: ExecuteOptions
+) -> ExecutionResult:
     """Runs a validated request on copies of what its client can write; outputs are written unless it was cancelled."""
-    with charging(found.account), buffers_in_use(found.prepared, found.model.main, request) as use:
-        staged = stage(use.request, stays=lambda pool: not _is_shared(pool), allocate=found.arenas.take)
-        result = found.prepared.execute(staged.request, options)
+    with (
+        charging(registered.account),
+        buffers_in_use(registered.prepared_model, registered.model.main, request) as use,
+    ):
+        staged = stage(use.request, stays=lambda pool: not _is_shared(pool), allocate=registered.arenas.take)
+        result = registered.prepared_model.execute(staged.request, options)
         is_awaited = options.cancellation is None or not options.cancellation.is_cancelled
         if result.is_sufficient and is_awaited:
-            staged.write_back(output_types(found.model), result.output_shapes)
+            staged.write_back(output_types(registered.model), result.output_shapes)
             use.wrote(result)
-    found.arenas.give_back(staged.arenas)
+    registered.arenas.give_back(staged.arenas)
     return result
 
 
 def _requested_role(session: Session, message: device_pb2.BufferRole, *, is_output: bool) -> RequestedRole:
-    found = session.prepared(message.prepared_model)
+    registered = session.model(message.prepared_model)
     return RequestedRole(
-        model=found.model,
-        prepared_model=found.prepared,
+        model=registered.model,
+        prepared_model=registered.prepared_model,
         index=message.index,
         is_output=is_output,
         probability=message.probability,

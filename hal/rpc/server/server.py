@@ -20,12 +20,12 @@ from google.protobuf.message_factory import GetMessageClass
 from neurald._proto import device_pb2
 from neurald.hal.accounting.limits import Limits
 from neurald.hal.accounting.pacing import step
-from neurald.hal.admission.access import SESSIONS_OF_CONNECTION, Gate
-from neurald.hal.admission.intake import MAXIMUM_ARRIVING, Intake
+from neurald.hal.admission.access import MAX_CONNECTION_SESSIONS, AccessInterceptor
+from neurald.hal.admission.message_limits import MAX_AWAITED_MESSAGES, MessageLimitInterceptor
+from neurald.hal.admission.message_reader import MessageReader
 from neurald.hal.admission.peer_user import peer_user
-from neurald.hal.admission.reader import Reader
 from neurald.hal.admission.session import Session
-from neurald.hal.admission.streams import Stream, Streams
+from neurald.hal.admission.streams import Stream, StreamLimiter
 from neurald.hal.compiling.contract import compiles_apart
 from neurald.hal.compiling.pool import CompilePool
 from neurald.hal.device import Device
@@ -55,10 +55,10 @@ _T = TypeVar("_T")
 SERVICE = device_pb2.DESCRIPTOR.services_by_name["Device"].full_name
 #: Calls that are served at the same time; more wait for a free thread, and still more are refused. They are more than the
 #: limits let one user have, so that calls of others, and questions, find threads.
-_MAXIMUM_CALLS = 256
-_MAXIMUM_WAITING = 1024
+_MAX_CALLS = 256
+_MAX_WAITING = 1024
 #: Streams that may be under way beside all these; each has a thread.
-_MAXIMUM_STREAMS = 96
+_MAX_STREAMS = 96
 #: How long a stream may stand still.
 _PATIENCE_S = 10.0
 #: How long it must have stood still to give way to others, where there are too many.
@@ -115,17 +115,17 @@ class DeviceServer:
         self.handler = DeviceHandler(device, limits, self._compilers)
         self._is_open_to_all = insecure
         self._token: bytes | None = None
-        self._gate = Gate(self.handler.sessions)
+        self._gate = AccessInterceptor(self.handler.sessions)
         self.handler.find_access = lambda: self._gate.access
-        self._threads = Workers(_MAXIMUM_CALLS + _MAXIMUM_STREAMS + MAXIMUM_ARRIVING, "neurald call")
+        self._threads = Workers(_MAX_CALLS + _MAX_STREAMS + MAX_AWAITED_MESSAGES, "neurald call")
         self.grpc = grpc.server(
             cast(ThreadPoolExecutor, self._threads),  # gRPC only submits
             options=server_options(),
-            maximum_concurrent_rpcs=_MAXIMUM_CALLS + _MAXIMUM_STREAMS + MAXIMUM_ARRIVING + _MAXIMUM_WAITING,
-            interceptors=[self._gate, Intake(self._owner, most_of_one=limits.calls)],
+            maximum_concurrent_rpcs=_MAX_CALLS + _MAX_STREAMS + MAX_AWAITED_MESSAGES + _MAX_WAITING,
+            interceptors=[self._gate, MessageLimitInterceptor(self._owner, owner_limit=limits.calls)],
         )
-        self.streams = Streams(
-            most=_MAXIMUM_STREAMS, most_of_one=limits.calls, patience_s=_PATIENCE_S, grace_s=_GRACE_S
+        self.streams = StreamLimiter(
+            limit=_MAX_STREAMS, owner_limit=limits.calls, patience_s=_PATIENCE_S, grace_s=_GRACE_S
         )
         self._transport = _Transport(self.handler, self.streams, has_channel=address.path is not None)
         self.grpc.add_generic_rpc_handlers((self._transport.handlers(),))
@@ -206,7 +206,7 @@ class DeviceServer:
         )
 
     def stop(self) -> None:
-        """Ends all sessions and calls, and removes the sockets; `handler.drain` first lets calls finish.
+        """Ends all sessions and calls, and removes the sockets; `handler.admission.drain` first lets calls finish.
 
         The files go even where something else fails: gRPC stops with a thread, which a process without memory does not get.
         """
@@ -231,18 +231,18 @@ class DeviceServer:
 class _Transport:
     """gRPC's side of the calls."""
 
-    def __init__(self, handler: DeviceHandler, streams: Streams, *, has_channel: bool) -> None:
+    def __init__(self, handler: DeviceHandler, streams: StreamLimiter, *, has_channel: bool) -> None:
         self._handler = handler
         self._streams = streams
         self._has_channel = has_channel
-        self._reader = Reader()
+        self._reader = MessageReader()
         #: The real one, once it is known; 0 on UNIX sockets.
         self.port = 0
         self._ends: dict[Session, Callable[[None], None]] = {}
         self._peers: dict[Session, str] = {}
         self._peers_lock = threading.Lock()
         self._watches: dict[Session, _Watch] = {}
-        handler.tell_end = self._tell_end
+        handler.admission.on_hang = self._tell_end
 
     def handlers(self) -> grpc.GenericRpcHandler:
         """A handler for each call of the contract; requests arrive as bytes and are decoded inside."""
@@ -307,7 +307,7 @@ class _Transport:
 
         def counted(message: Callable[[], Any], context: grpc.ServicerContext) -> Message:
             session = self.session(context)
-            with session.call(), self._handler.interpreter.working(session.token):
+            with session.call(), self._handler.admission.interpreter.working(session.token):
                 return call(session, message())
 
         return counted
@@ -317,7 +317,7 @@ class _Transport:
             session = self.session(context)
             with (
                 self._streams.open(session, context) as stream,
-                self._handler.interpreter.working(session.token),
+                self._handler.admission.interpreter.working(session.token),
             ):
                 return self._handler.write_memory(session, moving(stream))
 
@@ -335,7 +335,7 @@ class _Transport:
             message = parse(device_pb2.ReadMemoryRequest, data)
             with (
                 self._streams.open(session, context) as stream,
-                self._handler.interpreter.working(session.token),
+                self._handler.admission.interpreter.working(session.token),
             ):
                 for part in self._handler.read_memory(session, message):
                     yield part
@@ -370,9 +370,9 @@ class _Transport:
         """Opens a session; raises ResourceExhaustedTransient if its connection has as many as it may."""
         peer = context.peer()
         with self._peers_lock:
-            if tuple(self._peers.values()).count(peer) >= SESSIONS_OF_CONNECTION:
+            if tuple(self._peers.values()).count(peer) >= MAX_CONNECTION_SESSIONS:
                 raise ResourceExhaustedTransient(
-                    f"{SESSIONS_OF_CONNECTION} sessions of one connection are open; no more may be"
+                    f"{MAX_CONNECTION_SESSIONS} sessions of one connection are open; no more may be"
                 )
             session = self._handler.sessions.open(peer_user(peer, self.port))
             self._peers[session] = peer
@@ -491,7 +491,7 @@ _Answer = Callable[[Callable[[], Any], grpc.ServicerContext], Message]
 
 
 def _answering(
-    reader: Reader, kind: type[Message], answer: _Answer
+    reader: MessageReader, kind: type[Message], answer: _Answer
 ) -> Callable[[bytes, grpc.ServicerContext], Message]:
     def call(data: bytes, context: grpc.ServicerContext) -> Message:
         with reader.reading(kind, data, context) as message:

@@ -21,14 +21,14 @@ from neurald.hal.device import OutputShape
 from neurald.hal.errors import BadData, Error, OpFailed, ResultCode, error_for
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Argument, Dimensions, Request
-from neurald.hal.operations.machinery.signature import MAXIMUM_RANK
+from neurald.hal.operations.machinery.signature import MAX_RANK
 
 PACKET_BYTES = 1 << 16
 #: How many of each a burst keeps.
-MAXIMUM_SLOTS = 128
-MAXIMUM_REQUESTS = 64
+MAX_SLOTS = 128
+MAX_REQUESTS = 64
 #: Inputs and outputs together; with so many the largest packet has room for all of them.
-MAXIMUM_ARGUMENTS = 256
+MAX_ARGUMENTS = 256
 
 MEMORY, RELEASE, REQUEST, ANSWER, OUTCOME = range(1, 6)
 
@@ -71,8 +71,8 @@ class _Reader:
     def read_dimensions(self, rank: int) -> Dimensions:
         if rank == _NONE:
             return None
-        if not 0 <= rank <= MAXIMUM_RANK:
-            raise BadData(f"rank {rank} in a packet of a burst; at most {MAXIMUM_RANK} is allowed")
+        if not 0 <= rank <= MAX_RANK:
+            raise BadData(f"rank {rank} in a packet of a burst; at most {MAX_RANK} is allowed")
         return self.read(struct.Struct(f"<{rank}Q"))
 
     def require_end(self) -> None:
@@ -124,10 +124,10 @@ def read_request(packet: bytes, memory: Callable[[int], Memory]) -> tuple[int, f
     reader = _Reader(packet)
     _, number = reader.read(_REQUEST_HEAD)
     inputs, outputs = reader.read(_COUNTS)
-    if number >= MAXIMUM_REQUESTS or inputs + outputs > MAXIMUM_ARGUMENTS:
+    if number >= MAX_REQUESTS or inputs + outputs > MAX_ARGUMENTS:
         raise BadData(
-            f"request {number} with {inputs + outputs} arguments; a burst has {MAXIMUM_REQUESTS} "
-            f"with {MAXIMUM_ARGUMENTS}"
+            f"request {number} with {inputs + outputs} arguments; a burst has {MAX_REQUESTS} "
+            f"with {MAX_ARGUMENTS}"
         )
     pools: dict[int, int] = {}
     arguments = []

@@ -30,7 +30,7 @@ _FIXED32: Final = 5
 #: Of wire type `_DELIMITED` too, but each is a part.
 _REPEATED_BYTES: Final = 6
 
-_LONGEST_VARINT: Final = 10
+_MAX_VARINT_BYTES: Final = 10
 #: So often it is looked at whether a message consists of parts that hold nothing: such a one is not read to its limit.
 _LOOK_PARTS: Final = 1 << 13
 _EMPTY_PART_BYTES: Final = 3
@@ -100,7 +100,7 @@ def _count(name: str, tags: Mapping[int, "int | _Table"], data: bytes, most: int
             while data[at] > 0x7F:
                 at += 1
             at += 1
-            if at - start > _LONGEST_VARINT:
+            if at - start > _MAX_VARINT_BYTES:
                 raise _malformed(name, data)
             continue
         if entry == _FIXED32:
@@ -215,7 +215,7 @@ def _varint(name: str, data: bytes, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, at
         shift += 7
-        if shift >= 7 * _LONGEST_VARINT:
+        if shift >= 7 * _MAX_VARINT_BYTES:
             raise _malformed(name, data)
 
 

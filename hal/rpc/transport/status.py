@@ -24,16 +24,16 @@ from neurald.hal.errors import (
 )
 
 #: Of one message to a daemon: the graphs of a model of 80,000 operations fit; the values of its constants are memories.
-MAXIMUM_MESSAGE_BYTES = 8 << 20
+MAX_MESSAGE_BYTES = 8 << 20
 #: Of one message to a client, which may be a sentence for each operation.
-MAXIMUM_REPLY_BYTES = 16 << 20
+MAX_REPLY_BYTES = 16 << 20
 #: Memory that cannot be mapped travels in pieces of this size.
 CHUNK_BYTES = 1 << 20
 
 SESSION_KEY = "neurald-session"
 _CODE_KEY = "neurald-code"
 #: Statuses travel in headers, which have a limit of their own, with up to three bytes for one.
-_MAXIMUM_DETAILS_BYTES = 2000
+_MAX_DETAILS_BYTES = 2000
 
 #: How often a client pings its daemon, and how long the answer may take. A daemon that stops is noticed within their sum.
 #: Pings are sent and answered by gRPC's own threads, which nothing that a driver does can block.
@@ -48,8 +48,8 @@ _COMMON_OPTIONS = (
 )
 CLIENT_OPTIONS = (
     *_COMMON_OPTIONS,
-    ("grpc.max_send_message_length", MAXIMUM_MESSAGE_BYTES),
-    ("grpc.max_receive_message_length", MAXIMUM_REPLY_BYTES),
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_receive_message_length", MAX_REPLY_BYTES),
     # A daemon whose host is gone, or that is stopped, closes nothing; pings find out.
     ("grpc.keepalive_time_ms", _PING_MS),
     ("grpc.keepalive_timeout_ms", _PING_ANSWER_MS),
@@ -62,8 +62,8 @@ CLIENT_OPTIONS = (
 )
 _SERVER_OPTIONS = (
     *_COMMON_OPTIONS,
-    ("grpc.max_send_message_length", MAXIMUM_REPLY_BYTES),
-    ("grpc.max_receive_message_length", MAXIMUM_MESSAGE_BYTES),
+    ("grpc.max_send_message_length", MAX_REPLY_BYTES),
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     # A client that is stopped may go on; one whose host is gone will not, which may take a while to find out.
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 5_000),
@@ -77,13 +77,13 @@ _SERVER_OPTIONS = (
     ("grpc.http2.settings_timeout", 10_000),
     ("grpc.max_connection_idle_ms", 30_000),
 )
-_MAXIMUM_CONNECTIONS = 1024
+_MAX_CONNECTIONS = 1024
 
 
 def server_options() -> tuple[tuple[str, int], ...]:
     """What a gRPC server is made with here. It leaves half of the process's file descriptors to others than connections."""
     descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = _MAXIMUM_CONNECTIONS
+    most = _MAX_CONNECTIONS
     if descriptors != resource.RLIM_INFINITY:
         most = min(most, descriptors // 2)
     return (*_SERVER_OPTIONS, ("grpc.max_allowed_incoming_connections", most))
@@ -156,7 +156,7 @@ def abort(context: grpc.ServicerContext, error: Error, status: grpc.StatusCode |
 
 def _details(error: Error) -> str:
     """The error's message, cut to what a status may hold."""
-    return str(error).encode("utf-8", "replace")[:_MAXIMUM_DETAILS_BYTES].decode("utf-8", "ignore")
+    return str(error).encode("utf-8", "replace")[:_MAX_DETAILS_BYTES].decode("utf-8", "ignore")
 
 
 def error_of_status(failure: Any) -> Error | None:

@@ -9,8 +9,8 @@ from enum import IntEnum
 from neurald._proto import device_pb2, types_pb2
 from neurald.hal.device import (
     CACHE_KEY_BYTES,
-    LOOP_TIMEOUT_MAXIMUM_S,
-    MAXIMUM_THREADS,
+    MAX_LOOP_TIMEOUT_S,
+    MAX_THREADS,
     CacheFilesNeeded,
     Capabilities,
     Device,
@@ -124,8 +124,8 @@ def prepare_options_from_wire(
         BadData: a number is not known or outside its limits, or an attribute is not declared.
     """
     threads = message.threads if message.HasField("threads") else None
-    if threads is not None and not 1 <= threads <= MAXIMUM_THREADS:
-        raise BadData(f"{threads} threads; 1 to {MAXIMUM_THREADS} are expected")
+    if threads is not None and not 1 <= threads <= MAX_THREADS:
+        raise BadData(f"{threads} threads; 1 to {MAX_THREADS} are expected")
     if len(message.cache_key) not in (0, CACHE_KEY_BYTES):
         raise BadData(
             f"a cache key of {len(message.cache_key)} bytes; {CACHE_KEY_BYTES} are expected, or none"
@@ -187,7 +187,7 @@ def execute_options_from_wire(
     return ExecuteOptions(
         measure=message.measure,
         deadline_s=_deadline_from_wire(message),
-        loop_timeout_s=min(message.loop_timeout_s, LOOP_TIMEOUT_MAXIMUM_S),
+        loop_timeout_s=min(message.loop_timeout_s, MAX_LOOP_TIMEOUT_S),
         attributes=attributes_from_wire(message.attributes, AttributeUse.EXECUTION, extensions),
     )
 

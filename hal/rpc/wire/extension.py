@@ -28,7 +28,7 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
 
 #: How many extensions a device may declare, or a model use.
-MAXIMUM_EXTENSIONS = 64
+MAX_EXTENSIONS = 64
 
 _DECLARATION_DOMAIN = b"neurald extension 1\0"
 _PREFIX_BITS = 16
@@ -62,10 +62,8 @@ def extensions_from_wire(messages: Sequence[types_pb2.Extension]) -> tuple[Exten
         BadData: a declaration is none, or an extension is declared twice.
         ResourceExhaustedPersistent: there are too many.
     """
-    if len(messages) > MAXIMUM_EXTENSIONS:
-        raise ResourceExhaustedPersistent(
-            f"{len(messages)} extensions; at most {MAXIMUM_EXTENSIONS} are allowed"
-        )
+    if len(messages) > MAX_EXTENSIONS:
+        raise ResourceExhaustedPersistent(f"{len(messages)} extensions; at most {MAX_EXTENSIONS} are allowed")
     found = tuple(
         Extension(
             name=message.name,
@@ -99,7 +97,7 @@ def _attributes(
     return tuple(ExtensionAttribute(code=message.code, name=message.name) for message in messages)
 
 
-@lru_cache(maxsize=MAXIMUM_EXTENSIONS)
+@lru_cache(maxsize=MAX_EXTENSIONS)
 def declaration_digest(extension: Extension) -> bytes:
     """32 bytes that stand for a declaration in every process: whoever has it declared otherwise has other ones."""
     return hashlib.sha256(_DECLARATION_DOMAIN + msgspec.msgpack.encode(astuple(extension))).digest()

@@ -31,10 +31,10 @@ from neurald.hal.model.types import (
     Subgraph,
 )
 from neurald.hal.rpc.wire.extension import ExtensionNumbers, extension_to_wire, extensions_from_wire
-from neurald.hal.validation.model_rules import MAXIMUM_OPERANDS, MAXIMUM_OPERATIONS
+from neurald.hal.validation.model_rules import MAX_OPERANDS, MAX_OPERATIONS
 
 #: Graphs that IF and WHILE may refer to.
-MAXIMUM_REFERENCED = 1024
+MAX_REFERENCED = 1024
 
 _Member = TypeVar("_Member", bound=IntEnum)
 #: A message that has a field `dimensions`. What protobuf generates has no common type for that.
@@ -152,9 +152,9 @@ def _operand_to_wire(operand: Operand, numbers: ExtensionNumbers) -> types_pb2.O
 def check_graphs(message: types_pb2.Model) -> None:
     """Raises BadData if a message holds more graphs, operands or operations than a model may have; reads nothing else."""
     graphs = (message.main, *message.referenced)
-    _limit(len(message.referenced), MAXIMUM_REFERENCED, "referenced graphs")
-    _limit(sum(len(graph.operands) for graph in graphs), MAXIMUM_OPERANDS, "operands")
-    _limit(sum(len(graph.operations) for graph in graphs), MAXIMUM_OPERATIONS, "operations")
+    _limit(len(message.referenced), MAX_REFERENCED, "referenced graphs")
+    _limit(sum(len(graph.operands) for graph in graphs), MAX_OPERANDS, "operands")
+    _limit(sum(len(graph.operations) for graph in graphs), MAX_OPERATIONS, "operations")
 
 
 def model_from_wire(

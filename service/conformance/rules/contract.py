@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
-from neurald.hal.device import MAXIMUM_CACHE_FILES, Performance
+from neurald.hal.device import MAX_CACHE_FILES, Performance
 from neurald.hal.errors import Error, ResultCode
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.extension import Extension
@@ -65,8 +65,8 @@ def identity(subject: Subject) -> None:
     require(isinstance(device.type, DeviceType), f"type {device.type!r} is not known")
     needed = device.cache_files_needed
     require(
-        0 <= needed.model <= MAXIMUM_CACHE_FILES and 0 <= needed.data <= MAXIMUM_CACHE_FILES,
-        f"{needed} are more cache files than {MAXIMUM_CACHE_FILES} of a kind",
+        0 <= needed.model <= MAX_CACHE_FILES and 0 <= needed.data <= MAX_CACHE_FILES,
+        f"{needed} are more cache files than {MAX_CACHE_FILES} of a kind",
     )
     again = (device.name, device.version, device.feature_level, device.extensions, device.type)
     require(

@@ -12,9 +12,9 @@ import neurald as nd
 _THREADS = 16
 _SHAPE = (64,)
 #: Permitted lead of the thread with the most executions over that with the fewest: as a factor, and
-#: in executions.
-_MOST_AHEAD = 1.5
-_SLACK = 10
+#: in executions. The latter allows for threads that a busy machine starts late in a short run.
+_MAX_AHEAD = 1.5
+_SLACK = 40
 
 
 class CrowdedThreads(Attack):
@@ -59,7 +59,7 @@ class CrowdedThreads(Attack):
             self.outcomes[f"{where}: executions"] += sum(counts)
             fewest, most = min(counts), max(counts)
             self.expect(
-                most <= fewest * _MOST_AHEAD + _SLACK,
+                most <= fewest * _MAX_AHEAD + _SLACK,
                 f"{where}: one thread had {most} executions, another {fewest}",
             )
 

@@ -24,7 +24,7 @@ from support.sweeps import sweep
 import neurald as nd
 from neurald._proto import device_pb2
 from neurald.hal.accounting.limits import Limits, parse_limits
-from neurald.hal.admission.admission_queue import MOST_AT_ONCE
+from neurald.hal.admission.admission_queue import MAX_RUNNING_EXECUTIONS
 from neurald.hal.admission.session import Session, Sessions
 from neurald.hal.device import ExecuteOptions, PreparedModel, PrepareOptions
 from neurald.hal.errors import BadData, ResourceExhaustedPersistent, ResourceExhaustedTransient
@@ -33,9 +33,9 @@ from neurald.hal.process import machine
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.client.device import RemoteDevice, connect
 from neurald.hal.rpc.server.server import DeviceServer
-from neurald.hal.rpc.transport.status import MAXIMUM_MESSAGE_BYTES
+from neurald.hal.rpc.transport.status import MAX_MESSAGE_BYTES
 from neurald.hal.rpc.wire import model as wire
-from neurald.hal.validation.model_rules import MAXIMUM_DEPTH, validate_model
+from neurald.hal.validation.model_rules import MAX_DEPTH, validate_model
 
 CONSTANT = np.ones((2, 3), np.float32)
 
@@ -135,7 +135,7 @@ def test_two_clients_with_all_their_calls_leave_threads_to_others(
     for thread in threads:
         thread.start()
     assert started.wait(30)
-    while server.handler.waiting < len(threads) - MOST_AT_ONCE:
+    while server.handler.admission.waiting < len(threads) - MAX_RUNNING_EXECUTIONS:
         time.sleep(0.001)
     device.on_execute = lambda *_: None
     honest = connect(str(server.address)).prepare_model(addition(CONSTANT), PrepareOptions())
@@ -209,7 +209,7 @@ def prepare(device: RemoteDevice, error: type[nd.Error] | None, words: str) -> N
 
 @sweep(("operands", "is_allowed"), [(3, True), (4, True), (5, False)])
 def test_operands_of_a_model(monkeypatch: pytest.MonkeyPatch, operands: int, is_allowed: bool) -> None:
-    monkeypatch.setattr(wire, "MAXIMUM_OPERANDS", 4)
+    monkeypatch.setattr(wire, "MAX_OPERANDS", 4)
     graph = Subgraph(
         operands=(Operand(type=OperandType.INT32),) * operands, operations=(), inputs=(), outputs=()
     )
@@ -253,18 +253,18 @@ def nested(depth: int) -> Model:
 
 
 def test_depth_of_control_flow() -> None:
-    for depth in (MAXIMUM_DEPTH - 1, MAXIMUM_DEPTH):
+    for depth in (MAX_DEPTH - 1, MAX_DEPTH):
         validate_model(nested(depth))
     with pytest.raises(ResourceExhaustedPersistent, match="17 deep; at most 16"):
-        validate_model(nested(MAXIMUM_DEPTH + 1))
+        validate_model(nested(MAX_DEPTH + 1))
 
 
 def test_bytes_of_a_message(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     peer = Peer(served(tmp_path, request, Limits()))
     request.addfinalizer(peer.close)
     # Bytes that are no message: whether they get as far as being read is what tells.
-    assert peer.raw("PrepareModel", b"\xff" * MAXIMUM_MESSAGE_BYTES) is grpc.StatusCode.INVALID_ARGUMENT
-    too_long = peer.raw("PrepareModel", b"\xff" * (MAXIMUM_MESSAGE_BYTES + 1))
+    assert peer.raw("PrepareModel", b"\xff" * MAX_MESSAGE_BYTES) is grpc.StatusCode.INVALID_ARGUMENT
+    too_long = peer.raw("PrepareModel", b"\xff" * (MAX_MESSAGE_BYTES + 1))
     assert too_long is grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
@@ -361,11 +361,11 @@ def test_nothing_that_executes_data_is_used() -> None:
 
 def test_the_memory_of_a_user_follows_from_that_of_a_session() -> None:
     half = machine.memory_bytes() // 2
-    assert Limits().memory_of_user == half
-    assert parse_limits(("memory_bytes=256MiB",)).memory_of_user == 256 << 20
-    assert parse_limits(("memory_bytes=256MiB", "user_memory_bytes=2GiB")).memory_of_user == 2 << 30
-    assert parse_limits(("user_memory_bytes=1GiB",)).memory_of_user == 1 << 30
-    assert parse_limits(("memory_bytes=100TiB",)).memory_of_user == 100 << 40
+    assert Limits().user_memory_limit == half
+    assert parse_limits(("memory_bytes=256MiB",)).user_memory_limit == 256 << 20
+    assert parse_limits(("memory_bytes=256MiB", "user_memory_bytes=2GiB")).user_memory_limit == 2 << 30
+    assert parse_limits(("user_memory_bytes=1GiB",)).user_memory_limit == 1 << 30
+    assert parse_limits(("memory_bytes=100TiB",)).user_memory_limit == 100 << 40
     assert 0 < Limits().total_memory_bytes < machine.memory_bytes()
     assert 0 < Limits().user_descriptors < Limits().total_descriptors < machine.descriptors()
 

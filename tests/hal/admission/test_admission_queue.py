@@ -1,4 +1,4 @@
-"""Turns: a backlog is worked off fairly between users and clients, by priority within a user, and nobody starves."""
+"""A backlog is worked off fairly between users and clients, by priority within a user; none starves."""
 
 import threading
 import time
@@ -15,9 +15,9 @@ from support.sweeps import sweep
 from neurald.hal.admission.admission_queue import (
     AGEING_S,
     LONG_S,
-    MOST_AT_ONCE,
-    Turn,
-    Turns,
+    MAX_RUNNING_EXECUTIONS,
+    AdmissionQueue,
+    Ticket,
     executions_at_once,
 )
 from neurald.hal.device import ExecuteOptions, PrepareOptions
@@ -42,12 +42,12 @@ class Clock:
 
 
 class Backlog:
-    """Executions that wait, each in a thread, and those that have their turn, on a clock of its own."""
+    """Executions that wait, each in a thread, and those that run, on a clock of its own."""
 
     def __init__(self, slots: int, guests: int = 0) -> None:
         self.clock = Clock()
-        self.turns = Turns(slots, self.clock, guests=guests)
-        self.running: dict[str, Turn] = {}
+        self.queue = AdmissionQueue(slots, self.clock, guests=guests)
+        self.running: dict[str, Ticket] = {}
         self.order: list[str] = []
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
@@ -61,24 +61,24 @@ class Backlog:
         user: Hashable = None,
     ) -> None:
         def run() -> None:
-            turn = self.turns.take(priority, client=client, user=user)
+            ticket = self.queue.acquire(priority, client=client, user=user)
             with self._lock:
-                self.running[name] = turn
+                self.running[name] = ticket
                 self.order.append(name)
 
         self.clock.now += 1e-6
-        before = self.turns.waiting + len(self.order)
+        before = self.queue.waiting + len(self.order)
         thread = threading.Thread(target=run, daemon=True)
         thread.start()
         self._threads.append(thread)
-        self._until(lambda: self.turns.waiting + len(self.order) == before + 1)
+        self._until(lambda: self.queue.waiting + len(self.order) == before + 1)
 
     def end(self, name: str, after_s: float = 0.0) -> None:
         """Ends an execution; those that start now are in `order` when this returns."""
         self.clock.now += after_s
-        waiting, started = self.turns.waiting, len(self.order)
-        self.turns.pass_on(self.running.pop(name))
-        self._until(lambda: self.turns.waiting + len(self.order) == waiting + started)
+        waiting, started = self.queue.waiting, len(self.order)
+        self.queue.release(self.running.pop(name))
+        self._until(lambda: self.queue.waiting + len(self.order) == waiting + started)
 
     def settle(self) -> None:
         """Waits until those that wait have looked at the clock."""
@@ -215,11 +215,11 @@ def test_endless_executions_keep_only_their_own_client_from_the_device() -> None
 
 def test_there_is_an_end_to_what_long_ones_leave_room_for() -> None:
     backlog = Backlog(1)
-    for n in range(MOST_AT_ONCE + 5):
+    for n in range(MAX_RUNNING_EXECUTIONS + 5):
         backlog.add(f"endless {n}", client=n, user="greedy")
         backlog.clock.now += LONG_S
     backlog.settle()
-    assert len(backlog.running) == MOST_AT_ONCE
+    assert len(backlog.running) == MAX_RUNNING_EXECUTIONS
     backlog.add("honest", user="honest")
     backlog.settle()
     assert "honest" in backlog.running
@@ -242,11 +242,11 @@ def test_a_client_of_which_nothing_runs_takes_a_guest_place() -> None:
 
 def test_guests_that_take_long_leave_room_for_more_of_them() -> None:
     backlog = Backlog(1, guests=1)
-    for n in range(MOST_AT_ONCE + 5):
+    for n in range(MAX_RUNNING_EXECUTIONS + 5):
         backlog.add(f"endless {n}", client=n)
         backlog.clock.now += LONG_S
     backlog.settle()
-    assert len(backlog.running) == MOST_AT_ONCE + 5
+    assert len(backlog.running) == MAX_RUNNING_EXECUTIONS + 5
     backlog.add("honest", client="honest")
     assert "honest" in backlog.running
 
@@ -258,7 +258,7 @@ def test_many_that_wait_do_not_look_all_the_time(monkeypatch: pytest.MonkeyPatch
 
     def looks_of(count: int) -> int:
         backlog = Backlog(1)
-        starts = backlog.turns._start
+        starts = backlog.queue._start
 
         def start(now: float) -> None:
             looks[count] += 1
@@ -267,9 +267,9 @@ def test_many_that_wait_do_not_look_all_the_time(monkeypatch: pytest.MonkeyPatch
         backlog.add("first")
         for n in range(count):
             backlog.add(f"waiting {n}")
-        monkeypatch.setattr(backlog.turns, "_start", start)
+        monkeypatch.setattr(backlog.queue, "_start", start)
         time.sleep(0.5)
-        monkeypatch.setattr(backlog.turns, "_start", starts)
+        monkeypatch.setattr(backlog.queue, "_start", starts)
         backlog.work_off(0.0)
         return looks[count]
 
@@ -277,38 +277,38 @@ def test_many_that_wait_do_not_look_all_the_time(monkeypatch: pytest.MonkeyPatch
 
 
 def test_as_many_run_at_once_as_there_are_slots() -> None:
-    several = Turns(2)
-    turns = [several.take(LOW) for _ in range(2)]
+    several = AdmissionQueue(2)
+    tickets = [several.acquire(LOW) for _ in range(2)]
     with pytest.raises(MissedDeadlineTransient):
-        several.take(HIGH, time.monotonic() + 0.01)
+        several.acquire(HIGH, time.monotonic() + 0.01)
     assert several.waiting == 0
-    several.pass_on(turns[0])
-    several.take(LOW, time.monotonic())
+    several.release(tickets[0])
+    several.acquire(LOW, time.monotonic())
 
 
 def test_who_is_cancelled_leaves_the_queue() -> None:
-    one = Turns(1)
-    turn = one.take(LOW)
+    one = AdmissionQueue(1)
+    ticket = one.acquire(LOW)
     cancellation = Cancellation()
     threading.Timer(0.03, cancellation.cancel).start()
     with pytest.raises(Cancelled):
-        one.take(HIGH, cancellation=cancellation)
+        one.acquire(HIGH, cancellation=cancellation)
     assert one.waiting == 0
-    one.pass_on(turn)
-    one.pass_on(one.take(LOW, time.monotonic()))
+    one.release(ticket)
+    one.release(one.acquire(LOW, time.monotonic()))
 
 
 @sweep("deadline_s", [1e300, float("inf")])
 def test_no_deadline_is_too_far_away(deadline_s: float) -> None:
-    one = Turns(1)
-    turn = one.take(LOW)
-    threading.Timer(0.03, one.pass_on, [turn]).start()
-    one.pass_on(one.take(LOW, deadline_s))
+    one = AdmissionQueue(1)
+    ticket = one.acquire(LOW)
+    threading.Timer(0.03, one.release, [ticket]).start()
+    one.release(one.acquire(LOW, deadline_s))
 
 
 def test_whoever_is_interrupted_leaves_no_turn_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = Turns(1)
-    turn = one.take(LOW)
+    one = AdmissionQueue(1)
+    ticket = one.acquire(LOW)
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
@@ -316,19 +316,19 @@ def test_whoever_is_interrupted_leaves_no_turn_behind(monkeypatch: pytest.Monkey
     with monkeypatch.context() as patched:
         patched.setattr(one, "_wait", interrupt)
         with pytest.raises(KeyboardInterrupt):
-            one.take(LOW)
+            one.acquire(LOW)
     assert one.waiting == 0
-    one.pass_on(turn)
-    one.pass_on(one.take(LOW, time.monotonic()))
+    one.release(ticket)
+    one.release(one.acquire(LOW, time.monotonic()))
 
 
 def test_nothing_is_kept_of_clients_that_are_gone() -> None:
     clock = Clock()
-    turns = Turns(2, clock)
+    queue = AdmissionQueue(2, clock)
     for n in range(100):
-        turns.pass_on(turns.take(LOW, client=n, user=n % 7))
+        queue.release(queue.acquire(LOW, client=n, user=n % 7))
         clock.now += 1.0
-    assert len(turns._users) <= 2
+    assert len(queue._users) <= 2
 
 
 def test_devices_say_how_many_run_at_once() -> None:
@@ -365,7 +365,7 @@ def test_a_daemon_takes_turns(tmp_path: Path) -> None:
         threads.append(threading.Thread(target=prepared.execute, args=(values, ExecuteOptions())))
         threads[-1].start()
         assert first.wait(30)
-        while server.handler.waiting < n:
+        while server.handler.admission.waiting < n:
             time.sleep(0.001)
     go_on.set()
     for thread in threads:

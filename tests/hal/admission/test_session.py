@@ -23,7 +23,7 @@ def session() -> Session:
 
 
 def prepare(session: Session) -> int:
-    return session.add_prepared(MODEL, AddingDevice().prepare_model(MODEL, PrepareOptions()))
+    return session.add_model(MODEL, AddingDevice().prepare_model(MODEL, PrepareOptions()))
 
 
 def test_by_default_no_session_takes_all_the_memory() -> None:
@@ -89,17 +89,17 @@ def test_results_wait_to_be_read(session: Session) -> None:
 
 def test_prepared_models(session: Session) -> None:
     first, second = prepare(session), prepare(session)
-    assert session.prepared(first).model is MODEL
+    assert session.model(first).model is MODEL
     with pytest.raises(ResourceExhaustedTransient):
         prepare(session)
     with pytest.raises(ResourceExhaustedTransient):
-        session.check_prepared()
-    session.release(first)
+        session.require_space_for_model()
+    session.release_model(first)
     for handle in (first, 0, 99):
         with pytest.raises(BadData, match=f"prepared model {handle} "):
-            session.prepared(handle)
+            session.model(handle)
         with pytest.raises(BadData):
-            session.release(handle)
+            session.release_model(handle)
     assert prepare(session) not in (first, second)
 
 
@@ -112,7 +112,7 @@ def test_nothing_is_added_to_a_session_that_is_over(session: Session) -> None:
     with pytest.raises(BadData):
         session.take_memory(token)
     with pytest.raises(BadData):
-        session.prepared(handle)
+        session.model(handle)
     with pytest.raises(DeadObject):
         session.add_memory(SharedMemory.create(10))
     with pytest.raises(DeadObject):

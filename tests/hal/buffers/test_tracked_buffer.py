@@ -7,7 +7,7 @@ from support.sweeps import sweep
 
 from neurald.hal.buffers.buffer_use import buffers_in_use
 from neurald.hal.buffers.host_copies import bring_to_host, execute_on_host
-from neurald.hal.buffers.tracked_buffer import ManagedBuffer, Role, described_operand
+from neurald.hal.buffers.tracked_buffer import Role, TrackedBuffer, described_operand
 from neurald.hal.device import ExecuteOptions, ExecutionResult, OutputShape, PrepareOptions
 from neurald.hal.errors import BadData, BadState, OpFailed
 from neurald.hal.memory.pool import HostMemory
@@ -22,16 +22,16 @@ GRAPH = add_model((2, 3)).main
 VALUE = bytes(range(24))
 
 
-def managed(dimensions: Dimensions = (2, 3), *, on_host: bool = False) -> ManagedBuffer:
+def managed(dimensions: Dimensions = (2, 3), *, on_host: bool = False) -> TrackedBuffer:
     roles = frozenset(
         Role(owner=OWNER, index=index, is_output=is_output)
         for index, is_output in ((0, False), (1, False), (0, True))
     )
     memory = HostMemory(bytearray(24)) if on_host else KeptBuffer()
-    return ManagedBuffer(memory, Operand(type=FLOAT, dimensions=dimensions), roles)
+    return TrackedBuffer(memory, Operand(type=FLOAT, dimensions=dimensions), roles)
 
 
-def request(first: ManagedBuffer, output: ManagedBuffer) -> Request:
+def request(first: TrackedBuffer, output: TrackedBuffer) -> Request:
     host = HostMemory(bytearray(24))
     return Request(
         inputs=(Argument(pool=0), Argument(pool=1, length=24)),

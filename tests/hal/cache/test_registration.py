@@ -5,7 +5,7 @@ from support.devices.caching import CachingDevice
 from support.sweeps import sweep
 
 from neurald._proto import device_pb2
-from neurald.hal.device import MAXIMUM_CACHE_FILES, CacheFilesNeeded
+from neurald.hal.device import MAX_CACHE_FILES, CacheFilesNeeded
 from neurald.hal.errors import BadData, Error
 from neurald.hal.registry import create_device
 from neurald.hal.rpc.wire.device import description_from_wire, description_to_wire
@@ -21,7 +21,7 @@ def test_counts_that_are_taken(model: int, data: int) -> None:
 
 @sweep(("model", "data"), [(33, 0), (0, 33), (-1, 0), (0, -1), (1 << 31, 0)])
 def test_counts_that_are_refused(model: int, data: int) -> None:
-    with pytest.raises(BadData, match=f"0 to {MAXIMUM_CACHE_FILES} are expected"):
+    with pytest.raises(BadData, match=f"0 to {MAX_CACHE_FILES} are expected"):
         CacheFilesNeeded(model=model, data=data)
 
 

@@ -16,7 +16,7 @@ from neurald.hal.model.extension import (
     extension_of,
     vendor_extensions,
 )
-from neurald.hal.rpc.wire.extension import MAXIMUM_EXTENSIONS, extension_to_wire, extensions_from_wire
+from neurald.hal.rpc.wire.extension import MAX_EXTENSIONS, extension_to_wire, extensions_from_wire
 from neurald.hal.rpc.wire.model import decode_model, encode_model, model_from_wire, model_to_wire
 from neurald.hal.validation.model_rules import validate_model
 
@@ -161,10 +161,10 @@ def test_hostile_models(message: types_pb2.Model, words: str) -> None:
 
 
 def test_too_many_extensions() -> None:
-    messages = [extension_to_wire(Extension(name=f"com.x{n}")) for n in range(MAXIMUM_EXTENSIONS + 1)]
+    messages = [extension_to_wire(Extension(name=f"com.x{n}")) for n in range(MAX_EXTENSIONS + 1)]
     with pytest.raises(ResourceExhaustedPersistent, match="65 extensions; at most 64"):
         extensions_from_wire(messages)
-    assert len(extensions_from_wire(messages[1:])) == MAXIMUM_EXTENSIONS
+    assert len(extensions_from_wire(messages[1:])) == MAX_EXTENSIONS
 
 
 def test_a_model_is_nothing_where_there_is_no_extension() -> None:

@@ -14,8 +14,8 @@ from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import BadData
 from neurald.hal.model.extension import AttributeUse, Extension, ExtensionAttribute
 from neurald.hal.model.extension_attribute import (
-    MAXIMUM_VALUE_BYTES,
-    MAXIMUM_VALUES,
+    MAX_VALUE_BYTES,
+    MAX_VALUES,
     AttributeValue,
     attribute_value,
     check_attributes,
@@ -30,7 +30,7 @@ from neurald.hal.rpc.wire.extension import declaration_digest, extension_to_wire
 
 WIDE = Extension(
     name="com.vendor.attributes",
-    compilation_attributes=tuple(ExtensionAttribute(code=n, name=f"C{n}") for n in range(MAXIMUM_VALUES + 1)),
+    compilation_attributes=tuple(ExtensionAttribute(code=n, name=f"C{n}") for n in range(MAX_VALUES + 1)),
     execution_attributes=(ExtensionAttribute(code=7, name="E"),),
 )
 
@@ -60,8 +60,8 @@ def test_values_travel_with_the_options() -> None:
         ([given(99)], r"has no compilation attribute 99; it has 0 \(C0\), 1 .*, 7 \(C7\) and 57 others"),
         ([given(1 << 31)], "has no compilation attribute 2147483648"),
         ([given(1), given(2), given(1, b"other")], "attribute 1 of com.vendor.attributes already"),
-        ([given(n) for n in range(MAXIMUM_VALUES + 1)], "65 attributes of one compilation; at most 64"),
-        ([given(0, bytes(MAXIMUM_VALUE_BYTES)), given(1, b"1")], "have 65537 bytes; at most 65536"),
+        ([given(n) for n in range(MAX_VALUES + 1)], "65 attributes of one compilation; at most 64"),
+        ([given(0, bytes(MAX_VALUE_BYTES)), given(1, b"1")], "have 65537 bytes; at most 65536"),
     ],
 )
 def test_values_that_are_refused(values: list[AttributeValue], words: str) -> None:

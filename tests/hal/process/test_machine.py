@@ -30,4 +30,4 @@ def test_control_groups_leave_less(tmp_path: Path) -> None:
 
 
 def test_descriptors() -> None:
-    assert 0 < machine.descriptors() <= machine.MOST_DESCRIPTORS
+    assert 0 < machine.descriptors() <= machine.MAX_DESCRIPTORS

@@ -36,7 +36,7 @@ from neurald.hal.rpc.client.burst_client import RemoteBurst
 from neurald.hal.rpc.client.device import RemoteDevice, RemotePreparedModel, connect
 from neurald.hal.rpc.server.server import DeviceServer
 from neurald.hal.rpc.transport import burst_ring
-from neurald.hal.rpc.transport.burst_packet import MAXIMUM_REQUESTS, MAXIMUM_SLOTS
+from neurald.hal.rpc.transport.burst_packet import MAX_REQUESTS, MAX_SLOTS
 from neurald.hal.sync.cancellation import Cancellation
 
 NOW = PrepareOptions()
@@ -212,14 +212,14 @@ def test_the_burst_may_be_freed_before_memory(prepared: RemotePreparedModel, ser
 
 
 def test_more_memories_than_slots(burst: RemoteBurst, server: DeviceServer) -> None:
-    shared = [Shared() for _ in range(MAXIMUM_SLOTS + 20)]
+    shared = [Shared() for _ in range(MAX_SLOTS + 20)]
     for _ in range(2):
         for number, each in enumerate(shared):
             each.values[:] = number
             burst.execute(each.request, RUN)
             assert each.result.tolist() == [number + 1] * 3
     session = session_of(server)
-    wait_until(lambda: session.memories <= MAXIMUM_SLOTS + 2)
+    wait_until(lambda: session.memories <= MAX_SLOTS + 2)
 
 
 def test_more_requests_than_are_kept(burst: RemoteBurst) -> None:
@@ -231,7 +231,7 @@ def test_more_requests_than_are_kept(burst: RemoteBurst) -> None:
             outputs=(Argument(pool=0, offset=64 * n + 32, length=12),),
             pools=(memory,),
         )
-        for n in range(MAXIMUM_REQUESTS + 10)
+        for n in range(MAX_REQUESTS + 10)
     ]
     for _ in range(2):
         for number, each in enumerate(requests):
@@ -333,13 +333,13 @@ def test_a_deadline_without_an_end_while_there_is_no_turn(
     ]
     for thread in threads:
         thread.start()
-    wait_until(lambda: server.handler.waiting == 2)
+    wait_until(lambda: server.handler.admission.waiting == 2)
     go_on.set()
     for thread in threads:
         thread.join(30)
     assert [result.tolist() for result in results] == [[2, 2]] * 6
     # A client has its result a moment before its turn is given back.
-    wait_until(lambda: not server.handler.is_at_work)
+    wait_until(lambda: not server.handler.admission.is_busy)
     for burst in bursts:
         burst.close()
 
@@ -474,7 +474,7 @@ def test_a_drain_lets_the_run_under_way_finish(
     with ThreadPoolExecutor(2) as pool:
         run = pool.submit(burst.execute, shared.request, RUN)
         assert started.wait(60)
-        drain = pool.submit(server.handler.drain, 30.0, lambda: False)
+        drain = pool.submit(server.handler.admission.drain, 30.0, lambda: False)
         wait_until(lambda: "OFFLINE" in str(server.handler.get_status()))
         proceed.set()
         assert run.result(10).is_sufficient
@@ -510,7 +510,7 @@ def test_too_many_bursts(tmp_path: Path, device: AddingDevice) -> None:
 def test_a_burst_that_no_thread_can_be_started_for(
     prepared: RemotePreparedModel, server: DeviceServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    held = server.handler.sessions.lender.descriptors.used
+    held = server.handler.sessions.accounts.descriptors.used
     start = threading.Thread.start
 
     def fails(thread: threading.Thread) -> None:
@@ -521,7 +521,7 @@ def test_a_burst_that_no_thread_can_be_started_for(
     monkeypatch.setattr(threading.Thread, "start", fails)
     with pytest.raises(ResourceExhaustedTransient, match="can't start new thread"):
         prepared.create_burst()
-    assert server.handler.sessions.lender.descriptors.used == held
+    assert server.handler.sessions.accounts.descriptors.used == held
     monkeypatch.undo()
     burst = burst_of(prepared)  # the session is still there
     burst.close()

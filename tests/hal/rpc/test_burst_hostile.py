@@ -29,7 +29,7 @@ from neurald.hal.rpc.server.server import DeviceServer
 from neurald.hal.rpc.transport.burst_packet import (
     ANSWER,
     COMPLETION,
-    MAXIMUM_SLOTS,
+    MAX_SLOTS,
     MEMORY,
     MEMORY_HEAD,
     OUTCOME,
@@ -269,12 +269,12 @@ def test_memories_that_are_none(raw: Raw, bystander: Callable[[], None]) -> None
 
 
 def test_more_slots_than_there_are(raw: Raw) -> None:
-    for slot in range(1, MAXIMUM_SLOTS + 1):
+    for slot in range(1, MAX_SLOTS + 1):
         raw.ask(MEMORY_HEAD.pack(MEMORY, slot, 1024, False), raw.shared.fd)
     with pytest.raises(Error, match="slots"):
-        raw.ask(MEMORY_HEAD.pack(MEMORY, MAXIMUM_SLOTS + 1, 1024, False), raw.shared.fd)
+        raw.ask(MEMORY_HEAD.pack(MEMORY, MAX_SLOTS + 1, 1024, False), raw.shared.fd)
     raw.connection.send(RELEASE_HEAD.pack(RELEASE, 5))
-    raw.ask(MEMORY_HEAD.pack(MEMORY, MAXIMUM_SLOTS + 1, 1024, False), raw.shared.fd)
+    raw.ask(MEMORY_HEAD.pack(MEMORY, MAX_SLOTS + 1, 1024, False), raw.shared.fd)
 
 
 @pytest.mark.parametrize("descriptors", [0, 2])

@@ -148,6 +148,6 @@ def test_a_daemon_that_is_gone(server: DeviceServer, remote: RemoteDevice) -> No
 def test_a_daemon_that_stops_refuses(server: DeviceServer, remote: RemoteDevice) -> None:
     prepared = prepared_by(remote)
     handler: DeviceHandler = server.handler
-    assert handler.drain(1.0, lambda: False)
+    assert handler.admission.drain(1.0, lambda: False)
     with pytest.raises(DeadObject, match="about to stop"):
         prepared.profile()

@@ -24,7 +24,7 @@ from neurald.hal.model.types import (
     Request,
     Subgraph,
 )
-from neurald.hal.validation.model_rules import MAXIMUM_DEPTH, validate_model
+from neurald.hal.validation.model_rules import MAX_DEPTH, validate_model
 from neurald.hal.validation.request_rules import merge_dimensions, validate_request
 
 T = OperandType
@@ -222,7 +222,7 @@ def test_deep_references() -> None:
     deep = replace(model(), main=referring(0), referenced=graphs)
     with pytest.raises(ResourceExhaustedPersistent, match="3001 deep; at most 16"):
         validate_model(deep)
-    few = (*tuple(referring(n + 1) for n in range(MAXIMUM_DEPTH - 1)), referring())
+    few = (*tuple(referring(n + 1) for n in range(MAX_DEPTH - 1)), referring())
     valid = replace(deep, referenced=few)
     assert validate_model(valid) is FeatureLevel.LEVEL_4
     broken = replace(model(), main=referring(depth + 1), referenced=graphs)

@@ -13,9 +13,9 @@ from support.models.small import add_model
 from support.sweeps import sweep
 
 import neurald as nd
+from neurald.drivers.sample.config import ALL
 from neurald.drivers.sample.device import SampleDevice, create_all
 from neurald.drivers.sample.extension import EXTENSION, GRAY_TO_PIXELS, ORIENTATION, ROUNDING, TENSOR_PIXELS
-from neurald.drivers.sample.flavour import ALL
 from neurald.hal.device import PrepareOptions
 from neurald.hal.errors import BadData, BadState, UnexpectedNull
 from neurald.hal.model.extension_attribute import AttributeValue
@@ -129,11 +129,13 @@ def test_one_burst_takes_executions_with_attributes_and_without(vendor: nd.Devic
 
 
 def test_a_device_refuses_values_that_mean_nothing(vendor: nd.Device) -> None:
-    with pytest.raises(BadData, match=r"ROUNDING of org\.neurald\.sample is b'up'; nearest or down"):
+    with pytest.raises(BadData, match=r"ROUNDING of org\.neurald\.sample is b'up'; expected nearest or down"):
         builder_for(vendor, b"up").finish()
     compilation = builder_for(vendor).finish()
     execution, picture = execution_of(compilation, b"")
-    with pytest.raises(BadData, match=r"ORIENTATION of org\.neurald\.sample is b''; upright or flipped"):
+    with pytest.raises(
+        BadData, match=r"ORIENTATION of org\.neurald\.sample is b''; expected upright or flipped"
+    ):
         execution.compute()
     assert not picture.view(np.uint8).any()
     execution, picture = execution_of(compilation)

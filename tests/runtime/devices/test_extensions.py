@@ -13,10 +13,10 @@ from support.models.plans import cpu
 
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice
+from neurald.drivers.sample.config import ALL
 from neurald.drivers.sample.device import SampleDevice as Driver
 from neurald.drivers.sample.device import create_all, create_float_fast
 from neurald.drivers.sample.extension import EXTENSION
-from neurald.drivers.sample.flavour import ALL
 from neurald.hal.device import Performance, PrepareOptions, Verdict
 from neurald.hal.errors import BadData, DeadObject, OpFailed
 from neurald.hal.model.extension import Extension, ExtensionOperandType, ExtensionOperation
@@ -363,7 +363,7 @@ def test_the_driver_refuses_what_its_signature_does_not_take(vendor: nd.Device) 
     model = builder.finish()
     with pytest.raises(BadData, match="has 1 inputs and 1 outputs; 2 inputs"):
         compiled(model, [vendor])
-    with pytest.raises(BadData, match="rgb or bgr is expected"):
+    with pytest.raises(BadData, match="expected rgb or bgr"):
         compiled(gray_model([vendor], data=b"cmyk"), [vendor])
 
 

@@ -19,7 +19,7 @@ from support.sweeps import sweep
 
 import neurald as nd
 from neurald._proto import device_pb2
-from neurald.hal.device import LONGEST_DURATION_NS, ExecuteOptions, ExecutionResult, PreparedModel, Timing
+from neurald.hal.device import MAX_DURATION_NS, ExecuteOptions, ExecutionResult, PreparedModel, Timing
 from neurald.hal.errors import BadData, OpFailed
 from neurald.hal.model.types import FeatureLevel, Model, Request
 from neurald.hal.process.address import Address
@@ -120,7 +120,7 @@ def test_on_hardware_in_driver_and_around(mode: str, reach: Reach) -> None:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
     ("on_device", "in_driver"),
-    [(None, None), (0, 0), (1, 2), (None, 5), (5, None), (LONGEST_DURATION_NS - 10, LONGEST_DURATION_NS)],
+    [(None, None), (0, 0), (1, 2), (None, 5), (5, None), (MAX_DURATION_NS - 10, MAX_DURATION_NS)],
 )
 def test_what_drivers_tell(on_device: int | None, in_driver: int | None, mode: str, reach: Reach) -> None:
     device = TimedDevice()
@@ -129,7 +129,7 @@ def test_what_drivers_tell(on_device: int | None, in_driver: int | None, mode: s
     for _ in range(2):
         compute(execution, mode)
         told = durations(execution)
-        if mode == "burst" and in_driver == LONGEST_DURATION_NS:
+        if mode == "burst" and in_driver == MAX_DURATION_NS:
             # A burst tells times in 63 bits.
             assert min(ns or 0 for ns in told.values()) >= 2**63 - 1
             continue
@@ -141,7 +141,7 @@ def test_what_drivers_tell(on_device: int | None, in_driver: int | None, mode: s
         else:
             waited = told[nd.Duration.IN_DRIVER]
             assert waited is not None
-            assert in_driver <= waited <= LONGEST_DURATION_NS
+            assert in_driver <= waited <= MAX_DURATION_NS
 
 
 @pytest.mark.parametrize("mode", MODES)

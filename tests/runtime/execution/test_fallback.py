@@ -1,18 +1,18 @@
 """Devices that fail at run time: the CPU stands in, and they get another chance."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
 from support.devices.fakes import FakePreparedModel
-from support.devices.misbehaving import FailingDevice
+from support.devices.misbehaving import FailingDevice, SampleDevice
 from support.errors import error_code
 from support.models.small import add_model, bound_execution
 from support.sweeps import sweep
 
 import neurald as nd
-from neurald.hal.device import ExecuteOptions, ExecutionResult, PreparedModel
+from neurald.hal.device import ExecuteOptions, ExecutionResult, FencedExecution, PreparedModel, Timing
 from neurald.hal.errors import (
     BadData,
     Cancelled,
@@ -25,7 +25,9 @@ from neurald.hal.errors import (
     error_for,
 )
 from neurald.hal.model.types import Model, Request
+from neurald.hal.sync.fence import Fence
 from neurald.runtime.execution import fallback as recovery
+from neurald.runtime.execution.event import Event
 from neurald.runtime.execution.fallback import DEAD_RETRY, FAILING_RETRY, UNREACHABLE_RETRY, RetryPolicy
 from neurald.runtime.plan.preparer import PreparedStep, Preparer
 
@@ -276,6 +278,66 @@ def test_an_execution_that_depends_on_a_redone_one_is_redone(with_fallback: Comp
     event = second.start_compute_with_dependencies([first.start_compute_with_dependencies([])])
     event.wait()
     np.testing.assert_array_equal(output, np.full((2, 3), 6))
+
+
+def test_results_of_invalid_inputs_are_computed_again(with_fallback: Compile) -> None:
+    """The device fails once its dependant, on another device, has read what it left in memory."""
+    has_computed = threading.Event()
+
+    class Failing(FailingDevice):
+        def wrap(self, prepared: PreparedModel) -> PreparedModel:
+            class Prepared(FakePreparedModel):
+                def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
+                    raise OpFailed("no")
+
+                def execute_fenced(
+                    self,
+                    request: Request,
+                    wait_for: Sequence[Fence],
+                    options: ExecuteOptions,
+                    after_fences_s: float | None = None,
+                ) -> FencedExecution:
+                    return Failed()
+
+            return Prepared()
+
+    class Failed:
+        def __init__(self) -> None:
+            self.fence = Fence()
+            self.fence.signal()
+            self.timing_after_fences = Timing()
+
+        def result(self) -> ExecutionResult:
+            assert has_computed.wait(30)
+            raise OpFailed("no")
+
+    class Recording(SampleDevice):
+        def wrap(self, prepared: PreparedModel) -> PreparedModel:
+            class Prepared(FakePreparedModel):
+                def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
+                    try:
+                        return prepared.execute(request, options)
+                    finally:
+                        has_computed.set()
+
+            return Prepared()
+
+    memory = nd.Memory.allocate(3 * 64)
+    first, between, last = (
+        np.frombuffer(memory.view(64 * slot, 24), np.float32).reshape(2, 3) for slot in range(3)
+    )
+    first[:] = 1
+    events: list[Event] = []
+    dependant = nd.CompilationBuilder(add_model(), [Recording("recording")]).finish()
+    for slot, compilation in enumerate((with_fallback(Failing()), dependant)):
+        execution = nd.Execution(compilation)
+        execution.set_input_from_memory(0, memory, 64 * slot, 24)
+        execution.set_input_from_memory(1, memory, 64 * slot, 24)
+        execution.set_output_from_memory(0, memory, 64 * (slot + 1), 24)
+        events.append(execution.start_compute_with_dependencies(events))
+    events[-1].wait()
+    np.testing.assert_array_equal(between, np.full((2, 3), 2))
+    np.testing.assert_array_equal(last, np.full((2, 3), 4))
 
 
 def test_substitutions_count_what_the_cpu_ran_in_place_of_a_device(with_fallback: Compile) -> None:

@@ -19,8 +19,8 @@ from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.device import (
-    LOOP_TIMEOUT_DEFAULT_S,
-    LOOP_TIMEOUT_MAXIMUM_S,
+    DEFAULT_LOOP_TIMEOUT_S,
+    MAX_LOOP_TIMEOUT_S,
     ExecuteOptions,
     ExecutionResult,
     PreparedModel,
@@ -166,7 +166,7 @@ def test_no_time_for_a_loop_is_enough_for_none(placed: str) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_default_and_maximum(mode: str, reach: Reach) -> None:
-    assert (LOOP_TIMEOUT_DEFAULT_S, LOOP_TIMEOUT_MAXIMUM_S) == (2.0, 15.0)
+    assert (DEFAULT_LOOP_TIMEOUT_S, MAX_LOOP_TIMEOUT_S) == (2.0, 15.0)
     device = NumberedDevice("able")
     compilation = compiled(loop(below(5, extra=1), counting(1, 2)), reach(device))
     for wanted, expected in ((None, 2.0), (0.5, 0.5), (15, 15.0), (15.5, 15.0), (float("inf"), 15.0)):
@@ -303,6 +303,28 @@ def test_if_in_while_in_if_over_two_devices(mode: str, reach: Reach) -> None:
         compute(execution, mode)
         expected = reference.run(condition, counter, value)
         assert [output.tobytes() for output in outputs] == [each.tobytes() for each in expected]
+
+
+def factorial(limit: float) -> nd.Model:
+    """Creates (n, x) -> WHILE n < limit: n, x = n + 1, x * n."""
+    body = Graph()
+    counter, value = body.value(shape=(1,)), body.value()
+    results = [
+        body.binary(ADD, counter, body.constant([1]), body.value(shape=(1,))),
+        body.binary(MUL, value, counter, body.value()),
+    ]
+    return loop(below(limit, extra=1), body.finish([counter, value], results))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_step_reads_the_value_that_an_earlier_step_of_the_body_replaces(mode: str, reach: Reach) -> None:
+    adder = reach(only("adder", ADD))
+    compilation = compiled(factorial(6), cpu(), adder)
+    steps = program(compilation)
+    assert "cpu" in steps[steps.index(adder.name) :]
+    execution, outputs = bound(compilation, floats(1), floats(1, -2))
+    compute(execution, mode)
+    assert [output.tolist() for output in outputs] == [[6], [120, -240]]
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 from support.devices.buffers import KeepingDevice
+from support.models.control_flow import ADD, BOOL, MUL, Graph, arithmetic
+from support.models.plans import program
 from support.sweeps import sweep
 
 import neurald as nd
@@ -58,6 +60,31 @@ def test_only_what_the_cpu_reads_comes_to_the_host(*, cpu_reads: bool) -> None:
         assert host_copies(compilation) == (run if cpu_reads else 0)
     # One for a, which every execution uses again, and none for b, which the CPU device writes.
     assert len(device.buffers) == 1
+
+
+def test_a_condition_stays_on_the_host() -> None:
+    """The device computes the condition of an IF, and reads it again after the IF.
+
+    c = s < 0; t = s + 1 if c else s * 2; SELECT(c, t, s).
+    """
+    graph = Graph()
+    source, condition = graph.value(shape=(1,)), graph.value(BOOL, (1,))
+    chosen, output = graph.value(shape=(1,)), graph.value(shape=(1,))
+    graph.builder.add_operation(Op.LESS, [source, graph.constant([0])], [condition])
+    branches = [graph.model(arithmetic(kind, number, (1,))) for kind, number in ((ADD, 1), (MUL, 2))]
+    graph.builder.add_operation(Op.IF, [condition, *branches, source], [chosen])
+    graph.builder.add_operation(Op.SELECT, [condition, chosen, source], [output])
+    device = KeepingDevice("keeping")
+    builder = nd.CompilationBuilder(graph.finish([source], [output]), [nd.devices()[0], device])
+    rules = [nd.pin(device.name, operation_type=kind) for kind in (Op.LESS, Op.SELECT)]
+    rules += [nd.pin("cpu", operation_type=kind) for kind in (Op.IF, ADD, MUL)]
+    builder.set_partitioning(nd.Partitioning(overrides=tuple(rules)))
+    compilation = builder.finish()
+    assert program(compilation).count("If") == 1
+    for number, expected in ((-3.0, -2.0), (5.0, 5.0)):
+        (result,) = compilation.run(np.array([number], np.float32))
+        assert result.tolist() == [expected]
+    assert not device.buffers
 
 
 def test_a_buffer_that_is_lost_is_replaced() -> None:

@@ -126,7 +126,7 @@ class TestPrune:
     def test_what_is_to_go_must_be_said(self, filled: Path) -> None:
         result = invoke("cache", "prune")
         assert result.exit_code == 2
-        assert "say what is to go" in result.stderr
+        assert "nothing selected; use --all" in result.stderr
         assert len(invoke_json("cache", "ls")["entries"]) == 3
 
     def test_all(self, filled: Path) -> None:

@@ -139,7 +139,9 @@ def test_listening_beyond_this_host_is_told_loudly(tmp_path: Path) -> None:
     process = start("driver", "cpu", "--listen", "0.0.0.0:0", "--insecure", env=environment(tmp_path))
     try:
         assert process.stderr is not None
-        assert process.stderr.readline().startswith("warning: --insecure: whoever reaches this address")
+        assert process.stderr.readline().startswith(
+            "warning: --insecure: every host that reaches this address"
+        )
         assert process.stderr.readline().startswith("serving cpu on 0.0.0.0:")
     finally:
         process.kill()

@@ -125,8 +125,10 @@ class TestClassification:
         result = invoke("run", "any.tflite", "--image", digit)
         assert result.exit_code == 0
         assert "y0" in result.stdout
-        assert "no classifier" in result.stderr
-        assert "no classifier" in error_of("run", "any.tflite", "--image", digit, "--labels", labels)
+        assert "the model is not a classifier" in result.stderr
+        assert "the model is not a classifier" in error_of(
+            "run", "any.tflite", "--image", digit, "--labels", labels
+        )
 
 
 class TestImages:
@@ -203,7 +205,7 @@ class TestArrays:
 
     def test_inputs_that_are_no_npz_file(self, tmp_path: Path) -> None:
         (tmp_path / "in.npz").write_text("1 2 3\n")
-        assert "no .npz file" in error_of("run", MODEL, "--inputs", tmp_path / "in.npz")
+        assert "is not an .npz file" in error_of("run", MODEL, "--inputs", tmp_path / "in.npz")
         assert "absent.npz" in error_of("run", MODEL, "--inputs", tmp_path / "absent.npz")
 
     def test_outputs_where_nothing_can_be_written(self, tmp_path: Path) -> None:

@@ -57,8 +57,8 @@ def test_a_sample_driver_behind_a_socket() -> None:
     [
         (create_adding_one, "ADD form 0, TENSOR_FLOAT32", "elements of TENSOR_FLOAT32 differ"),
         (create_lying_about_shapes, "ADD form 0, TENSOR_FLOAT32", "shape"),
-        (create_ignoring_deadlines, "past deadlines", "execute: it did not mind"),
-        (create_forgetful, "cache", "none is given"),
+        (create_ignoring_deadlines, "past deadlines", "execute: it ignored"),
+        (create_forgetful, "cache", "cache files are needed"),
         (create_misprofiling, "profile", "kernel 'other' computes operations (99,) of 1"),
         (create_credulous, "ADD", "it was accepted"),
     ],

@@ -151,7 +151,7 @@ def test_sockets_of_the_dead_are_replaced(directory: Path) -> None:
 def test_nothing_else_is_replaced(directory: Path, name: str) -> None:
     directory.mkdir(mode=0o700)
     (directory / name).write_text("dear diary")
-    with pytest.raises(BadState, match="no socket"):
+    with pytest.raises(BadState, match="exists and is not a socket"):
         Daemon("cpu").startup()
     assert (directory / name).read_text() == "dear diary"
     (directory / name).unlink()

@@ -161,9 +161,9 @@ def test_auto_takes_what_there_is(
 @sweep(
     ("version", "has_seccomp", "words"),
     [
-        (0, True, "landlock-files, .*landlock-signals are unavailable, because this kernel"),
-        (4, True, "full: landlock-devices, landlock-signals cannot"),
-        (7, False, "full: seccomp cannot"),
+        (0, True, "landlock-files, .*landlock-signals, since this kernel"),
+        (4, True, "full: unavailable: landlock-devices, landlock-signals, since"),
+        (7, False, "full: unavailable: seccomp, since"),
     ],
 )
 def test_full_starts_with_all_of_it_or_not_at_all(

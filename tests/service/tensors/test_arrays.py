@@ -175,7 +175,7 @@ RIGHT = np.zeros((2, 3), np.float32)
         ({}, ["lacks input 'x'", "nothing"]),
         ({"x": RIGHT, "z": RIGHT}, ["'z'", "no input for", "'x' (float32 [2, 3])"]),
         ({"x": RIGHT, "input_0": RIGHT}, ["both 'x' and 'input_0'"]),
-        ({"x": RIGHT.astype(np.float64)}, ["x.npy is float64 [2, 3]", "'x' (float32 [2, 3]) is expected"]),
+        ({"x": RIGHT.astype(np.float64)}, ["x.npy is float64 [2, 3]", "expected 'x' (float32 [2, 3])"]),
         ({"x": RIGHT.astype(np.int8)}, ["int8", "float32"]),
         ({"x": RIGHT.T.copy()}, ["float32 [3, 2]", "float32 [2, 3]"]),
         ({"x": RIGHT[0]}, ["float32 [3]", "float32 [2, 3]"]),
@@ -214,8 +214,8 @@ def test_strings_are_read_as_bytes_or_text(tmp_path: Path) -> None:
 @sweep(
     ("array", "words"),
     [
-        (np.zeros((2, 2)), "float64 [2, 2]; 'x' (strings [2, 2]) is expected"),
-        (np.array([b"a"]), "|S1 [1]; 'x' (strings [2, 2]) is expected"),
+        (np.zeros((2, 2)), "float64 [2, 2]; expected 'x' (strings [2, 2])"),
+        (np.array([b"a"]), "|S1 [1]; expected 'x' (strings [2, 2])"),
         (np.array([["\ud800", ""]] * 2), "is no text"),
     ],
 )
@@ -228,7 +228,7 @@ def test_what_are_no_such_strings_is_refused(tmp_path: Path, array: Array, words
 
 def test_pickled_strings_are_never_loaded(tmp_path: Path) -> None:
     np.savez(tmp_path / "in.npz", x=np.array([[b"a", b"b"]] * 2, object))
-    with pytest.raises(BadData, match=r"object \[2, 2\]; 'x' \(strings"):
+    with pytest.raises(BadData, match=r"object \[2, 2\]; expected 'x' \(strings"):
         read_inputs(tmp_path / "in.npz", [STRINGS])
 
 

@@ -87,7 +87,7 @@ def test_the_writer_is_found_behind_reshape_and_quantize() -> None:
 def test_logistic_gives_independent_scores() -> None:
     scores = class_scores(chain(OperationType.LOGISTIC), 0, array(0.9, 0.8, 0.1, 0.0))
     np.testing.assert_allclose(scores.values, [0.9, 0.8, 0.1, 0.0], rtol=1e-6)
-    assert "own" in scores.remark
+    assert "independent probability" in scores.remark
 
 
 def test_log_softmax() -> None:
@@ -143,7 +143,7 @@ def test_labels_are_lines(tmp_path: Path) -> None:
 @sweep("content", [b"", b"\n\n", b"\xff\xfe\x00", b"a\0b\n", bytes(range(256))])
 def test_files_that_hold_no_labels(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "labels.txt").write_bytes(content)
-    with pytest.raises(BadData, match=r"labels\.txt is no label file"):
+    with pytest.raises(BadData, match=r"labels\.txt is not a label file"):
         read_labels(tmp_path / "labels.txt")
 
 

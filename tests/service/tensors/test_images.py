@@ -184,7 +184,7 @@ def test_files_that_are_no_images(tmp_path: Path) -> None:
         b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n",
     ):
         path.write_bytes(content)
-        with pytest.raises(BadData, match="no image"):
+        with pytest.raises(BadData, match="is not an image"):
             read_image(path, 4, 4, 3)
     with pytest.raises(FileNotFoundError):
         read_image(tmp_path / "absent", 4, 4, 3)

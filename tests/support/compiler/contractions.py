@@ -1,4 +1,4 @@
-"""Contractions of random shapes with an epilogue each, for tests of the kernels that compilers have for them."""
+"""Contractions of random shapes with epilogues, for tests of specialised kernels."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,13 +17,13 @@ from neurald.drivers.compiler.passes.fusion import fuse
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-#: Of the inputs; sums are FLOAT32 or INT32.
+#: Types of the inputs; sums are FLOAT32 or INT32.
 TYPES = (Scalar.FLOAT32, Scalar.FLOAT16, Scalar.INT8, Scalar.UINT8)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A kernel, or some of which each reads the one before, what they read, and what the last one gives."""
+    """A chain of kernels, their inputs, and the expected output of the last one."""
 
     kernels: tuple[Kernel, ...]
     arrays: dict[Value, Array]
@@ -32,11 +32,11 @@ class Case:
 
     @property
     def kernel(self) -> Kernel:
-        """The last one."""
+        """The last kernel."""
         return self.kernels[-1]
 
     def assert_equal(self, result: Array, label: str = "") -> None:
-        """Integers are equal; floats differ as sums in another order do."""
+        """Asserts that integers are equal, and floats up to the order of summation."""
         what = f"{self.label}; {label}"
         if self.expected.dtype.kind != "f":
             np.testing.assert_array_equal(result, self.expected, err_msg=what)
@@ -49,10 +49,10 @@ class Case:
 
 
 class Cases:
-    """Makes cases.
+    """Creates random cases.
 
     Args:
-        seed: of all that is random.
+        seed: for the random numbers.
     """
 
     def __init__(self, seed: int) -> None:
@@ -67,7 +67,7 @@ class Cases:
         return self._integer(0, one_in) == 0
 
     def _length(self, limit: int) -> int:
-        """Often a multiple of four, for which kernels have faster ways."""
+        """Returns a random length, often a multiple of 4, for which kernels have faster variants."""
         return 4 * self._integer(1, max(2, limit // 4)) if self._is(2) else self._integer(1, limit)
 
     def _value(self, shape: Sequence[int], kind: Scalar, *, is_constant: bool) -> Value:
@@ -94,7 +94,7 @@ class Cases:
         return Builder(self._graph, lambda operand: Value((), Scalar.FLOAT32))
 
     def convolution(self, kind: Scalar, *, groups: int = 1) -> Case:
-        """A convolution with any stride, dilation and padding."""
+        """Creates a convolution with random stride, dilation and padding."""
         builder = self._begin()
         depth, each = self._length(20), self._length(40)
         kernel, window, shape = self._window()
@@ -116,7 +116,7 @@ class Cases:
         return self._finish(builder, sums, kind, label)
 
     def few_windows(self, kind: Scalar) -> Case:
-        """A convolution at few positions, with windows that reach out of the images."""
+        """Creates a convolution with few output positions, and windows that exceed the images."""
         while True:
             case = self.convolution(kind)
             contraction = case.kernel.contraction
@@ -127,7 +127,7 @@ class Cases:
                 return case
 
     def depthwise(self, kind: Scalar, *, multiplier: int = 1) -> Case:
-        """A depthwise convolution."""
+        """Creates a depthwise convolution."""
         builder = self._begin()
         channels = self._length(24)
         kernel, window, shape = self._window()
@@ -148,7 +148,7 @@ class Cases:
         return self._finish(builder, sums, kind, label)
 
     def separable(self, kind: Scalar) -> Case:
-        """A depthwise convolution with bias and limits, and a 1 × 1 convolution of its result."""
+        """Creates a depthwise convolution with bias and limits, followed by a 1 × 1 convolution."""
         builder = self._begin()
         channels, outputs = 4 * self._integer(1, 8), 4 * self._integer(1, 12)
         kernel, window, shape = self._window()
@@ -165,7 +165,7 @@ class Cases:
         return self._finish(builder, result, kind, f"{kind.name} {source.shape} * {weights.shape}, {window}")
 
     def matrix_product(self, kind: Scalar, *, rows: int | None = None, batch: tuple[int, ...] = ()) -> Case:
-        """A product of matrices in any layout, batches of which broadcast."""
+        """Creates a batched, broadcasting matrix product with random layouts."""
         builder = self._begin()
         m, n, k = rows or self._length(80), self._length(80), self._length(100)
         left_transposed, right_transposed = self._is(2), self._is(2)
@@ -193,7 +193,10 @@ class Cases:
         return Scalar.INT8 if kind is Scalar.UINT8 and self._is(2) else kind
 
     def _window(self) -> tuple[tuple[int, int], dict[str, Any], tuple[int, ...]]:
-        """A kernel, the rest of a window, and (images, height, width, output height, output width)."""
+        """Returns the kernel size, the other window parameters, and the sizes.
+
+        Sizes are (images, height, width, output height, output width).
+        """
         while True:
             size = self._integer(1, 14), self._integer(1, 14)
             kernel = (1, 1) if self._is(3) else (self._integer(1, 4), self._integer(1, 4))
@@ -208,7 +211,7 @@ class Cases:
                 return kernel, window, (self._integer(1, 3), *size, *output)
 
     def _finish(self, builder: Builder, sums: Value, kind: Scalar, label: str) -> Case:
-        """Bias, sometimes a residual, limits, and a result of the inputs' type."""
+        """Adds a bias, sometimes a residual, limits, and a conversion to the inputs' type."""
         way = self._integer(0, 4)
         bias = self._value(sums.shape[-1:], sums.type, is_constant=True)
         residual = self._value(sums.shape, kind if kind.is_float else Scalar.INT8, is_constant=False)

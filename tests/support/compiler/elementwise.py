@@ -1,4 +1,4 @@
-"""Kernels that compute one expression of elements, as machine code and with NumPy."""
+"""Element-wise kernels of one expression, run as machine code and with NumPy."""
 
 from collections.abc import Callable, Sequence
 
@@ -15,14 +15,14 @@ from neurald.drivers.cpu.target.target import Target
 
 
 def interpreted(kernel: Kernel, inputs: dict[Value, Array]) -> Array:
-    """What a kernel gives, computed with NumPy."""
+    """Computes a kernel's output with NumPy."""
     values = tuple(inputs)
     graph = FusedGraph(kernels=(kernel,), aliases={}, inputs=values, outputs=(kernel.output,))
     return evaluate_fused(graph, list(inputs.values()))[0]
 
 
 def kernel_of(body: Callable[..., Expression], values: Sequence[Value]) -> Kernel:
-    """The kernel that gives, for every element of values of one shape, an expression of these."""
+    """Creates the kernel that computes an expression of each element of values of one shape."""
     axes = tuple(axis(length, f"i{d}") for d, length in enumerate(values[0].shape))
     element = body(*(load(value, axes) for value in values))
     return Kernel(output=Value(values[0].shape, element.type), axes=axes, body=element)
@@ -31,7 +31,7 @@ def kernel_of(body: Callable[..., Expression], values: Sequence[Value]) -> Kerne
 def computed(
     bodies: Sequence[Callable[..., Expression]], operands: Sequence[Array], target: Target
 ) -> list[Array]:
-    """The results of expressions of the same elements."""
+    """Computes expressions of the same elements as machine code."""
     values = [Value(each.shape, Scalar.of(each.dtype)) for each in operands]
     inputs = dict(zip(values, operands, strict=True))
     routines = [render(kernel_of(body, values), target) for body in bodies]
@@ -40,7 +40,7 @@ def computed(
 
 
 def expected(bodies: Sequence[Callable[..., Expression]], operands: Sequence[Array]) -> list[Array]:
-    """The same with NumPy."""
+    """Computes the same as `computed` with NumPy."""
     values = [Value(each.shape, Scalar.of(each.dtype)) for each in operands]
     inputs = dict(zip(values, operands, strict=True))
     with np.errstate(all="ignore"):

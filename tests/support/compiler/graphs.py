@@ -1,4 +1,4 @@
-"""Graphs of the kernel compilers: building them by hand, and changing them without changing what they compute."""
+"""Builds graphs of the kernel compiler by hand, and checks that passes preserve their results."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -6,7 +6,7 @@ from typing import TypeVar
 import numpy as np
 
 from neurald.drivers.compiler.analysis.interpreter import Array, evaluate
-from neurald.drivers.compiler.analysis.verifier import check
+from neurald.drivers.compiler.analysis.verifier import verify
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.graph import Graph, Node
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -16,7 +16,7 @@ _N = TypeVar("_N", bound=Node)
 
 
 class GraphBuilder(Builder):
-    """A graph without a model; nodes are appended as lowerings do it."""
+    """Builds a graph without a model; nodes are appended as by lowerings."""
 
     def __init__(self, seed: int = 0) -> None:
         self.graph = Graph(inputs=[], outputs=[])
@@ -33,12 +33,12 @@ class GraphBuilder(Builder):
 
     def finish(self, *outputs: Value) -> Graph:
         self.graph.outputs = list(outputs)
-        check(self.graph)
+        verify(self.graph)
         return self.graph
 
 
 def random_array(generator: np.random.Generator, shape: Shape, kind: Scalar) -> Array:
-    """Small numbers, of both signs where there are."""
+    """Returns small random numbers, of both signs if the type is signed."""
     if kind.is_float:
         return generator.standard_normal(shape).astype(kind.dtype)
     low, high = (0, 2) if kind is Scalar.BOOL else (0, 20) if kind.value.startswith("u") else (-10, 10)
@@ -46,14 +46,17 @@ def random_array(generator: np.random.Generator, shape: Shape, kind: Scalar) -> 
 
 
 def changes(graph: Graph, transformation: Callable[[Graph], bool | None], seed: int = 0) -> bool:
-    """Whether it changes the graph; it must stay valid and give the same results, outputs in their order."""
+    """Returns True if a pass changes the graph.
+
+    Asserts that the graph stays valid and gives the same results, with outputs in the same order.
+    """
     generator = np.random.default_rng(seed)
     inputs = [random_array(generator, value.shape, value.type) for value in graph.inputs]
     before, nodes = evaluate(graph, inputs), list(graph.nodes)
     shapes = [(value.shape, value.type) for value in graph.outputs]
     is_changed = transformation(graph)
     graph.remove_unused()
-    check(graph)
+    verify(graph)
     assert [(value.shape, value.type) for value in graph.outputs] == shapes
     for one, other in zip(before, evaluate(graph, inputs), strict=True):
         if one.dtype.kind == "f":
@@ -64,11 +67,11 @@ def changes(graph: Graph, transformation: Callable[[Graph], bool | None], seed: 
 
 
 def kinds(graph: Graph) -> list[str]:
-    """What the nodes are, in order."""
+    """Returns the kinds of the nodes, in order."""
     return [type(node).__name__ for node in graph.nodes]
 
 
 def node_of(graph: Graph, kind: type[_N]) -> _N:
-    """The only node of that kind."""
+    """Returns the only node of a kind."""
     (found,) = (node for node in graph.nodes if isinstance(node, kind))
     return found

@@ -1,4 +1,4 @@
-"""A device that computes the compilers' graphs with NumPy: what lowerings mean, without any compiler."""
+"""A device that interprets the compiler's graphs with NumPy, to test lowerings alone."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -16,19 +16,19 @@ from neurald.drivers.compiler.ir.graph import Graph
 from neurald.drivers.compiler.ir.kernel import FusedGraph
 from neurald.drivers.compiler.ir.value import Shape
 from neurald.drivers.compiler.passes.fusion import fuse
+from neurald.drivers.sample.config import ALL
 from neurald.drivers.sample.device import SampleDevice
-from neurald.drivers.sample.flavour import ALL
 from neurald.hal.device import ExecuteOptions, ExecutionResult, OutputShape, PrepareOptions, Verdict
 from neurald.hal.errors import OpFailed
 from neurald.hal.model.types import Model, Operand, Request, stored_array
 
 
 class InterpretedDevice(SampleDevice):
-    """Takes what has a lowering.
+    """Supports every operation that has a lowering.
 
     Args:
         transform: changes a graph before it is computed.
-        fused: compute the kernels that fusion makes, not the nodes.
+        fused: compute the kernels that fusion creates instead of the nodes.
     """
 
     def __init__(self, transform: Callable[[Graph], object] | None = None, *, fused: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Runs one operation by its lowering, interpreted, beside its reference."""
+"""Compares the interpreted lowering of one operation with its reference."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -7,7 +7,7 @@ import numpy as np
 from support.operations.single_operation import Given, call_of, evaluate_all
 
 from neurald.drivers.compiler.analysis.interpreter import evaluate
-from neurald.drivers.compiler.analysis.verifier import check
+from neurald.drivers.compiler.analysis.verifier import verify
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.complex_numbers import as_numbers, as_pairs
 from neurald.drivers.compiler.ir.graph import Graph
@@ -22,13 +22,13 @@ from neurald.hal.operations.machinery.call import Array, Call
 def lowered_all(
     operation_type: OperationType, inputs: Sequence[Given], *outputs: Operand, data: Sequence[int] = (0,)
 ) -> tuple[Array, ...]:
-    """All outputs by the lowering.
+    """Computes all outputs with the lowering.
 
     Args:
         operation_type: of the operation.
         inputs: its inputs.
         outputs: its outputs.
-        data: which inputs come at execution only; the others are constants.
+        data: indexes of the inputs that are given at execution; the others are constants.
     """
     known = call_of(operation_type, inputs, *outputs)
     operands = [
@@ -52,7 +52,7 @@ def lowered_all(
     graph = Graph(inputs=[values[index] for index in data], outputs=[])
     graph.outputs = list(LOWERINGS[operation_type](call, Builder(graph, values.__getitem__)))
     graph.remove_unused()
-    check(graph)
+    verify(graph)
     arrays = [as_pairs(given) for index in data if (given := inputs[index].value) is not None]
     results = tuple(
         as_numbers(operand.type, result)
@@ -75,11 +75,11 @@ def expect_same(
     data: Sequence[int] = (0,),
     compare: Callable[[Array, Array], None] = np.testing.assert_array_equal,
 ) -> None:
-    """The lowering gives what the reference gives.
+    """Asserts that the lowering and the reference give the same results.
 
     Args:
         operation_type, inputs, outputs, data: see `lowered_all`.
-        compare: asserts that a result is close enough to what is expected.
+        compare: asserts that a result is close enough to the expected one.
     """
     expected = evaluate_all(operation_type, inputs, *outputs)
     for result, reference in zip(
@@ -90,7 +90,7 @@ def expect_same(
 
 
 def close(result: Array, expected: Array) -> None:
-    """Floats within their type's usual error, stored values within one step, other integers exactly."""
+    """Asserts equality: of floats up to rounding, of quantised values up to 1, of others exactly."""
     if result.dtype.kind == "f":
         tolerance = 1e-5 if result.dtype.itemsize > 2 else 2e-3
         np.testing.assert_allclose(result, expected, rtol=tolerance, atol=tolerance)

@@ -1,4 +1,4 @@
-"""Operations that move elements, by their lowerings and by their references, with every type that kernels know."""
+"""Compares lowerings of data movement operations with references, for all supported types."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ FLOAT32 = OperandType.TENSOR_FLOAT32
 
 
 def kinds(operation: OperationType) -> list[OperandType]:
-    """The types of its data."""
+    """Returns the data types of an operation."""
     return list(dict.fromkeys(types["T"] for _, types in rows([operation])))
 
 
@@ -24,19 +24,19 @@ def expect_moved(
     kind: OperandType | None = None,
     outputs: int = 1,
 ) -> None:
-    """A random tensor, and then arguments that are constants, give what the reference gives.
+    """Asserts that a random tensor and constant arguments give the reference's results.
 
     Args:
-        operation: under test.
+        operation: the operation under test.
         shape: of the tensor.
-        arguments: what comes after it.
-        kind: of its elements; every one that there is where it is left out.
-        outputs: how many.
+        arguments: the constant inputs after the tensor.
+        kind: type of the tensor; None tests every supported type.
+        outputs: number of outputs.
     """
     for each in [kind] if kind else kinds(operation):
         expect_same(operation, [numbers(each, shape), *arguments], *(result(each),) * outputs)
 
 
 def several(kind: OperandType, shapes: Sequence[tuple[int, ...]]) -> list[Given]:
-    """Random tensors, all different."""
+    """Returns different random tensors."""
     return [numbers(kind, shape, seed=seed) for seed, shape in enumerate(shapes)]

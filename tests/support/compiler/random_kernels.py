@@ -1,4 +1,4 @@
-"""Kernels made at random: any shape, any way to get from a position to a place in memory, folds within and around."""
+"""Random kernels: random shapes, index expressions and nested reductions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -44,7 +44,7 @@ _FOLDS = (ReductionOp.SUM, ReductionOp.MINIMUM, ReductionOp.MAXIMUM)
 
 @dataclass
 class RandomKernel:
-    """A kernel made of a seed, and elements for what it reads: small whole numbers, so that no sum is rounded."""
+    """A random kernel and its inputs, which are small integers, so that no sum is rounded."""
 
     seed: int
     inputs: dict[Value, Array] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class RandomKernel:
         return value
 
     def _number(self, axes: tuple[Axis, ...], depth: int, kind: Scalar | None = None) -> Expression:
-        """A number at a position; of a type, if that is given."""
+        """Creates a random expression, of the given type if there is one."""
         kind = kind or self._pick(_TYPES)
         choice = self._random.random()
         if depth and choice < 0.12:
@@ -106,14 +106,14 @@ class RandomKernel:
         return self._load(axes, Scalar.INT8) < 3
 
     def _place(self, axes: tuple[Axis, ...]) -> Expression:
-        """A position that is computed."""
+        """Creates a computed index."""
         place = self._pick(axes) * int(self._random.integers(1, 4)) + int(self._random.integers(0, 5))
         if self._chance(0.4):
             place = place + self._pick(axes)
         return place
 
     def _load(self, axes: tuple[Axis, ...], kind: Scalar) -> Expression:
-        """An element, from a place that depends on any axes in any way."""
+        """Creates a load whose index depends on random axes."""
         chosen = [each for each in axes if self._chance(0.8)][-4:]
         if self._chance(0.1):
             self._random.shuffle(chosen)
@@ -140,7 +140,10 @@ class RandomKernel:
         return load(value, tuple(places))
 
     def _along(self, each: Axis, axes: tuple[Axis, ...]) -> tuple[Expression, bool]:
-        """A place along a dimension, not negative unless it is guarded, and whether it is guarded."""
+        """Creates an index along a dimension; returns it and whether the load needs a guard.
+
+        Without a guard the index is not negative.
+        """
         choice = self._random.random()
         if choice < 0.55 or not each.extent:
             return each + 0, False

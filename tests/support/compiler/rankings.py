@@ -1,4 +1,4 @@
-"""Rankings for tests of their kernels: rows to rank, and what the kernels give beside what the graph gives."""
+"""Inputs for top-k kernels, and a comparison of the kernels with the interpreted graph."""
 
 import numpy as np
 from support.cpu.native import Array, compiled, run
@@ -15,7 +15,7 @@ generator = np.random.default_rng(11)
 
 
 def rows_to_rank(kind: Scalar, shape: tuple[int, ...], order: int) -> Array:
-    """Elements of which some are equal, and for floats some not numbers; in any order, ascending, or descending."""
+    """Returns rows with equal elements and, for floats, NaN; unordered, ascending or descending."""
     values: Array
     if kind.is_float:
         values = generator.integers(-40, 40, shape) / 4
@@ -33,7 +33,7 @@ def rows_to_rank(kind: Scalar, shape: tuple[int, ...], order: int) -> Array:
 
 
 def expect_places(graphs: list[Graph], arrays: list[Array], target: Target) -> None:
-    """The kernels give what the graphs computed with NumPy give, and touch not a byte beside their memory."""
+    """Asserts that kernels give the results of the interpreted graphs and stay in their memory."""
     routines: list[Routine] = []
     for graph in graphs:
         (kernel,) = fuse(graph).kernels
@@ -47,7 +47,7 @@ def expect_places(graphs: list[Graph], arrays: list[Array], target: Target) -> N
             {graph.inputs[0]: array},
             target,
             at_start=bool(number % 2),
-            splits=[routine.grains // 2],
+            splits=[routine.work_items // 2],
             functions=functions,
         )
         assert not status

@@ -9,7 +9,7 @@ Op = nd.OperationType
 
 
 def in_parts(rows: int) -> nd.Model:
-    """A model with an operation that is not compiled between two that are."""
+    """Creates a model with an operation that is not compiled between two that are."""
     builder = nd.ModelBuilder()
     source, doubled, result = (builder.add_operand(FLOAT, (rows, 3)) for _ in range(3))
     drawn = builder.add_operand(nd.OperandType.TENSOR_INT32, (rows, 2))

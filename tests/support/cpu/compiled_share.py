@@ -1,4 +1,4 @@
-"""How much of models the CPU device has compiled, for the summary of a test run."""
+"""Reports how many operations the CPU device has compiled, for the summary of a test run."""
 
 from collections.abc import Callable
 
@@ -6,11 +6,11 @@ import neurald as nd
 
 
 def tell_compiled(compilation: nd.Compilation, record_property: Callable[[str, object], None]) -> None:
-    """Tells how many operations a compilation of the CPU device alone has, and how many of them ran compiled.
+    """Records the number of operations of a compilation, and of those that ran compiled.
 
     Args:
-        compilation: that has been executed, so that shapes that were open are known.
-        record_property: pytest's.
+        compilation: for the CPU device alone; it has been executed, so that all shapes are known.
+        record_property: the pytest fixture.
     """
     operations = len(compilation.model.main.operations)
     on_references = {

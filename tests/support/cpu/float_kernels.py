@@ -1,4 +1,4 @@
-"""Kernels for sums of floats beside the graph computed with NumPy."""
+"""Compares kernels for float contractions with the interpreted graph."""
 
 from collections.abc import Sequence
 
@@ -15,12 +15,12 @@ from neurald.drivers.cpu.kernels.select import routine_for
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
 
-#: One target for each kind of code: what only serves integers makes no difference.
+#: One target for each kind of code; features for integers only make no difference.
 TARGETS = {(target.vector_bytes, target.registers, target.has_fma): target for target in RUNNABLE}
 
 
 def check(cases: Sequence[Case], target: Target) -> list[Routine]:
-    """Runs cases in a few calls, in memory that begins after or ends before a page that must not be touched."""
+    """Runs cases in a few calls each, in memory next to inaccessible pages."""
     routines = []
     for case in cases:
         routine = routine_for(case.kernel, target)
@@ -28,7 +28,7 @@ def check(cases: Sequence[Case], target: Target) -> list[Routine]:
         routines.append(routine)
     functions = compiled(routines, target)
     for number, (case, routine) in enumerate(zip(cases, routines, strict=True)):
-        splits = sorted(np.random.default_rng(number).integers(0, routine.grains + 1, 2).tolist())
+        splits = sorted(np.random.default_rng(number).integers(0, routine.work_items + 1, 2).tolist())
         result, status = run(
             routine, case.arrays, target, at_start=bool(number % 2), splits=splits, functions=functions
         )
@@ -38,7 +38,7 @@ def check(cases: Sequence[Case], target: Target) -> list[Routine]:
 
 
 def finished(builder: GraphBuilder, sums: Value, label: str) -> Case:
-    """The sums with a bias and a limit."""
+    """Adds a bias and a limit to sums."""
     bias = builder.weights(sums.shape[-1])
 
     def body(*at: Expression) -> Expression:
@@ -56,7 +56,7 @@ def finished(builder: GraphBuilder, sums: Value, label: str) -> Case:
 
 
 def windows(source: Shape, weights: Shape, *, stride: int = 1, dilation: int = 1, pad: int = 0) -> Case:
-    """A convolution, or a depthwise one if the weights have three dimensions."""
+    """Creates a convolution, or a depthwise one if the weights have three dimensions."""
     builder = GraphBuilder()
     image = builder.input(*source)
     factors = builder.weights(*weights)

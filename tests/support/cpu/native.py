@@ -1,4 +1,4 @@
-"""Kernels' code compiled for this machine, and called with memory that ends where a page begins that must not be touched."""
+"""Compiles kernels for this machine, and calls them with memory next to inaccessible pages."""
 
 import ctypes
 import itertools
@@ -17,7 +17,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Targets whose code this machine can run.
 RUNNABLE = [target for target in TARGETS.values() if runs_here(target)]
-#: Those of them that general code differs for.
+#: Those among them for which generic code differs.
 DIFFERENT = list({target.vector_bytes: target for target in reversed(RUNNABLE)}.values())[::-1]
 
 _PROT_READ, _PROT_WRITE = 1, 2
@@ -27,7 +27,7 @@ _KEPT: list[Any] = []
 
 
 def assembly_module(*routines: Routine) -> str:
-    """The text of a module with nothing but these routines, and what they call."""
+    """Returns the text of a module with these routines and their helper functions."""
     called = {each for routine in routines for each in routine.subroutines}
     functions: list[Routine | Subroutine] = [*routines, *called]
     own = {each.declaration for each in called}
@@ -37,7 +37,7 @@ def assembly_module(*routines: Routine) -> str:
 
 
 def target_machine(target: Target) -> llvm.TargetMachine:
-    """What generates code for a target."""
+    """Returns LLVM's code generator for a target."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     return llvm.Target.from_default_triple().create_target_machine(
@@ -46,7 +46,7 @@ def target_machine(target: Target) -> llvm.TargetMachine:
 
 
 def compiled(routines: Sequence[Routine], target: Target) -> Mapping[str, int]:
-    """The addresses of routines' functions, by their names."""
+    """Returns the addresses of the routines' functions by name."""
     module = llvm.parse_assembly(assembly_module(*routines))
     module.verify()
     machine = target_machine(target)
@@ -57,14 +57,14 @@ def compiled(routines: Sequence[Routine], target: Target) -> Mapping[str, int]:
     names = {routine.name for routine in routines}
     for name in names:
         library.export_symbol(name)
-    # No library is searched: what a routine calls beside itself is an error.
+    # No library is searched, so a call of an external function is an error.
     linked = library.link(compiler, f"native{next(_COUNTER)}")
     _KEPT.append((compiler, linked))
     return {name: linked[name] for name in names}
 
 
 class Fenced:
-    """Memory for an array that ends at (or, if `at_start`, begins after) a page that nobody may touch."""
+    """Memory for an array that ends at an inaccessible page, or begins after one if `at_start`."""
 
     def __init__(self, array: Array, *, at_start: bool = False) -> None:
         page = mmap.PAGESIZE
@@ -79,7 +79,7 @@ class Fenced:
         self._shape, self._dtype = array.shape, array.dtype
 
     def array(self) -> Array:
-        """A copy of what is there."""
+        """Returns a copy of the contents."""
         count = int(np.prod(self._shape)) * self._dtype.itemsize
         data = ctypes.string_at(self.address, count) if count else b""
         return np.frombuffer(data, self._dtype).reshape(self._shape).copy()
@@ -94,16 +94,16 @@ def run(
     splits: Sequence[int] = (),
     functions: Mapping[str, int] | None = None,
 ) -> tuple[Array, int]:
-    """The output and the status of a routine.
+    """Runs a routine; returns its output and status.
 
     Args:
-        routine: what is run.
-        inputs: the elements of its arguments but the first.
-        target: what its code is for.
-        at_start: whether memory begins after a page that must not be touched, instead of ending before one.
-        splits: grains before which another call begins; half of the grains unless some are given. The last call comes first, so that
-            what it is given is gone if an earlier one writes beyond its own grains.
-        functions: what `compiled` gave for this routine and others; it is compiled alone where that is left out.
+        routine: the routine.
+        inputs: the elements of its arguments except the first one, the output.
+        target: the target of its code.
+        at_start: whether memory begins after an inaccessible page instead of ending before one.
+        splits: work items at which another call begins; half of the work items by default. The last call
+            runs first, so that its results are lost if an earlier one exceeds its own work items.
+        functions: result of `compiled` for this routine and others; None compiles it alone.
     """
     function = (functions or compiled([routine], target))[routine.name]
     output = routine.arguments[0]
@@ -114,8 +114,8 @@ def run(
     scratch = Fenced(np.zeros(-(-routine.scratch_bytes // 64) * 64, np.uint8), at_start=at_start)
     kinds = [ctypes.c_void_p] * (len(memory) + 2) + [ctypes.c_int64] * 2
     call = ctypes.CFUNCTYPE(None, *kinds)(function)
-    inner = splits or [routine.grains // 2]
-    bounds = [0, *(split for split in inner if 0 < split < routine.grains), routine.grains]
+    inner = splits or [routine.work_items // 2]
+    bounds = [0, *(split for split in inner if 0 < split < routine.work_items), routine.work_items]
     for first, last in reversed(list(itertools.pairwise(bounds))):
         call(*(each.address for each in memory), scratch.address, ctypes.addressof(status), first, last)
     return memory[0].array(), status.value

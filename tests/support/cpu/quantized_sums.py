@@ -1,4 +1,4 @@
-"""Kernels that sum products of quantised values and give stored values, for tests of the routines that there are for them."""
+"""Quantised contractions with requantised results, for tests of specialised kernels."""
 
 from collections.abc import Callable
 from typing import Any
@@ -30,9 +30,9 @@ TYPES = [
     (Scalar.INT8, Scalar.UINT8, Scalar.INT16),
 ]
 
-#: The targets that differ the most; compiling takes long.
+#: The targets that differ most, since compiling takes long.
 two_targets = pytest.mark.parametrize("target", [RUNNABLE[0], RUNNABLE[-1]], ids=lambda target: target.name)
-#: An index of `TYPES` with every other target, so that each of both comes with several of the others.
+#: Pairs of an index of `TYPES` and a target, such that each occurs with several of the other.
 types_and_targets = pytest.mark.parametrize(
     ("seed", "target"),
     [
@@ -45,27 +45,27 @@ types_and_targets = pytest.mark.parametrize(
 
 
 def check(case: Case, target: Target, seed: int = 0) -> None:
-    """Runs a case in a few calls, in memory that begins after or ends before a page that must not be touched."""
+    """Runs a case in a few calls, in memory next to inaccessible pages."""
     routine = routine_for(case.kernel, target)
     assert routine is not None, case.label
-    splits = sorted(np.random.default_rng(seed).integers(0, routine.grains + 1, 2).tolist())
+    splits = sorted(np.random.default_rng(seed).integers(0, routine.work_items + 1, 2).tolist())
     result, status = run(routine, case.arrays, target, at_start=bool(seed % 2), splits=splits)
     assert not status
     case.assert_equal(result, f"{target.name}, {routine.label}")
 
 
-#: Gives a kernel's output from the sums.
+#: Computes a kernel's output from the sums.
 Tail = Callable[[Builder, Value], Value]
 
 
 class QuantizedSums:
-    """Makes cases.
+    """Creates random cases.
 
     Args:
-        seed: of all that is random.
-        source, weights: types.
-        zeros: the zero points of both; None: any.
-        extreme: whether all values are the smallest or the largest of their type.
+        seed: for the random numbers.
+        source, weights: types of the operands.
+        zeros: zero points of both; None for random ones.
+        extreme: use only the smallest and largest values of the types.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class QuantizedSums:
     def convolution(
         self, source: Shape, weights: Shape, output: Shape, tail: Tail | None = None, **window: Any
     ) -> Case:
-        """A convolution, see `Convolution` for the shapes."""
+        """Creates a convolution; see `Convolution` for the shapes."""
         graph, builder, value, filter_ = self._begin(source, weights)
         sums = builder.convolution(
             value,
@@ -101,7 +101,7 @@ class QuantizedSums:
     def depthwise(
         self, source: Shape, weights: Shape, output: Shape, tail: Tail | None = None, **window: Any
     ) -> Case:
-        """A depthwise convolution, see `DepthwiseConvolution` for the shapes."""
+        """Creates a depthwise convolution; see `DepthwiseConvolution` for the shapes."""
         graph, builder, value, filter_ = self._begin(source, weights)
         sums = builder.depthwise_convolution(
             value,
@@ -115,7 +115,7 @@ class QuantizedSums:
         return self._case(graph, (tail or self.rescaled())(builder, sums))
 
     def product(self, left: Shape, right: Shape, tail: Tail | None = None) -> Case:
-        """A product of matrices, see `MatrixProduct` for the shapes."""
+        """Creates a matrix product; see `MatrixProduct` for the shapes."""
         graph, builder, value, filter_ = self._begin(left, right)
         sums = builder.matrix_product(
             value, filter_, type=Scalar.INT32, left_zero=self._zeros[0], right_zero=self._zeros[1]
@@ -132,15 +132,15 @@ class QuantizedSums:
         largest: float = 0.01,
         op: Op = Op.FIXED_POINT,
     ) -> Tail:
-        """What quantised operations do with sums: bias, multiplier, zero point and range.
+        """Creates the epilogue of quantised operations: bias, multiplier, zero point and range.
 
         Args:
-            per_channel: whether every channel has a multiplier of its own.
+            per_channel: whether every channel has its own multiplier.
             type: of the result.
-            zero_point: of the result; None: any.
-            low: what results are cut to; None: what the type holds.
-            largest: multipliers are below it.
-            op: how products are rounded.
+            zero_point: of the result; None for a random one.
+            low: lower limit of results; None for that of the type.
+            largest: upper limit of multipliers.
+            op: operation that rounds products.
         """
         limits = np.iinfo(type.value)
 
@@ -168,12 +168,13 @@ class QuantizedSums:
         return tail
 
     def added(self, tail: Tail, *, zeros: tuple[int, int], factors: tuple[float, float]) -> Tail:
-        """Another stored value added to what a tail gives, as quantised additions do it.
+        """Creates an epilogue that adds another quantised value to the results of `tail`.
 
         Args:
-            tail: gives values of one byte.
-            zeros: zero points: of what the tail gives, which is also that of the result, and of the other value.
-            factors: what each is multiplied with, up to 1; the sum is multiplied with 1.118 then.
+            tail: epilogue with one-byte results.
+            zeros: zero points of the results of `tail`, which is also that of the sum, and of the
+                other value.
+            factors: multipliers of both, up to 1; the sum is then multiplied by 1.118.
         """
         mantissas, exponents = quantize_multipliers(np.array((*factors, 1.118)))
         numbers = [

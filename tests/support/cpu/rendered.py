@@ -1,4 +1,4 @@
-"""Kernels made at random, as the CPU driver renders them."""
+"""Random kernels as rendered by the CPU driver."""
 
 import numpy as np
 from support.compiler.elementwise import interpreted
@@ -10,7 +10,7 @@ from neurald.drivers.cpu.codegen.render import render
 
 
 def check_rendered(seed: int) -> None:
-    """That a random kernel gives what NumPy gives, or the status of a requirement that does not hold."""
+    """Checks that a random kernel gives NumPy's results, or the status of a failed requirement."""
     made = RandomKernel(seed)
     kernel, target = made.kernel, RUNNABLE[seed % len(RUNNABLE)]
     inputs = {value: made.inputs[value] for value in kernel.inputs}

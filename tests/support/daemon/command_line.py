@@ -1,4 +1,4 @@
-"""The command line as tests call it: in this process, or as a process of its own."""
+"""Runs the command line in this process, or as a separate process."""
 
 import json
 import subprocess
@@ -17,7 +17,10 @@ def invoke(*arguments: str | Path) -> Result:
 
 
 def invoke_json(*arguments: str | Path) -> Any:
-    """Runs a command that must succeed with `--json`; what it printed, which must be one document and nothing else."""
+    """Runs a command with `--json`; returns the printed document.
+
+    Asserts that the command succeeds and prints exactly one document.
+    """
     result = invoke(*arguments, "--json")
     assert result.exit_code == 0, result.stderr
     assert result.stderr == ""
@@ -25,7 +28,7 @@ def invoke_json(*arguments: str | Path) -> Any:
 
 
 def error_of(*arguments: str | Path) -> str:
-    """Runs a command that must fail with one sentence and nothing else; the sentence."""
+    """Runs a command; returns its error. Asserts that it fails and prints nothing but one sentence."""
     result = invoke(*arguments)
     assert result.exit_code == 1, (result.exit_code, result.stdout, result.stderr)
     assert result.stdout == ""
@@ -38,7 +41,7 @@ def error_of(*arguments: str | Path) -> str:
 
 
 def start(*arguments: str | Path, **options: Any) -> "subprocess.Popen[str]":
-    """Starts a command as a process; stdout and stderr are pipes."""
+    """Starts a command as a process with pipes for stdout and stderr."""
     return subprocess.Popen(
         [sys.executable, "-m", "neurald", *map(str, arguments)],
         stdin=subprocess.DEVNULL,

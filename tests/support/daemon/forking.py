@@ -1,4 +1,4 @@
-"""Forks a process in a test, and tells what became of the child."""
+"""Forks a process in a test, and reports the outcome of the child."""
 
 import os
 import signal
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 def in_child(work: Callable[[], None], timeout_s: float = 20.0) -> None:
-    """Runs `work` in a forked process, and fails as that does. The child is killed if it hangs."""
+    """Runs `work` in a forked process, and fails if that fails. A child that hangs is killed."""
     reader, writer = os.pipe()
     process = os.fork()
     if process == 0:

@@ -1,4 +1,4 @@
-"""A driver in whose daemon gRPC's serving thread runs out of memory once a file is there."""
+"""A driver in whose daemon gRPC's serving thread runs out of memory once a file exists."""
 
 import os
 from pathlib import Path
@@ -12,7 +12,7 @@ PATH = "NEURALD_TEST_MEMORY_SHORTAGE"
 
 
 def create() -> AddingDevice:
-    """The factory."""
+    """Creates the device."""
     server: Any = _server
     process = server._process_event_and_continue
 

@@ -1,4 +1,4 @@
-"""A client of the bare contract, which sends what it likes."""
+"""A client that sends arbitrary messages of the wire contract."""
 
 from typing import Any
 
@@ -21,11 +21,11 @@ OPTIONS = device_pb2.PrepareOptions(preference=1, priority=100)  # type: ignore[
 
 
 class Peer:
-    """A client of the bare contract, with a session on a UNIX socket or not."""
+    """A client that sends arbitrary messages of the wire contract, optionally with a session."""
 
     def __init__(self, server: DeviceServer) -> None:
         address = server.address
-        # A connection of its own: its streams are nothing to those of other peers.
+        # A separate connection, so that peers do not share streams.
         self._channel = grpc.insecure_channel(
             address.numeric.target, (("grpc.use_local_subchannel_pool", 1),)
         )
@@ -47,7 +47,7 @@ class Peer:
             raise error_from(failure, "the daemon") from None
 
     def raw(self, method: str, data: bytes) -> grpc.StatusCode:
-        """The status of a call with these bytes for a message."""
+        """Calls a method with these bytes as the message; returns the status."""
         try:
             call: Any = self._channel.unary_unary(f"/{SERVICE}/{method}")
             call(data, metadata=self.metadata, timeout=20)
@@ -56,7 +56,7 @@ class Peer:
         return grpc.StatusCode.OK
 
     def memory(self, content: bytes, *, constant: bool = False) -> bytes:
-        """The token of a memory with that content."""
+        """Creates a memory with this content; returns its token."""
         if self.side is None:
             parts = [device_pb2.WriteMemoryRequest(size_bytes=len(content))]
             parts += [device_pb2.WriteMemoryRequest(chunk=content)]
@@ -79,7 +79,7 @@ class Peer:
 
 
 def execution(handle: int, *pools: Any, inputs: int = 0, outputs: int = 1, length: int = 24) -> Any:
-    """A request whose input and output take whole pools."""
+    """Creates a request whose inputs and outputs each take a whole pool."""
     return device_pb2.ExecuteRequest(
         prepared_model=handle,
         request=types_pb2.Request(

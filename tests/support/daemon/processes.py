@@ -1,4 +1,4 @@
-"""Driver daemons in processes of their own, for tests."""
+"""Driver daemons as separate processes."""
 
 import contextlib
 import os
@@ -28,7 +28,7 @@ sys.exit(serve(driver, listen or None, drain_s=float(drain_s), ready=tell, limit
 
 @contextlib.contextmanager
 def running_daemon(driver: str = "cpu", listen: str | None = None) -> Iterator[str]:
-    """Runs a daemon and yields its address; by default a new UNIX socket in a directory of its own."""
+    """Runs a daemon and yields its address, by default a UNIX socket in a new directory."""
     with daemon_process(driver, listen) as (_, address):
         yield address
 
@@ -47,9 +47,9 @@ def daemon_process(
     Args:
         driver: name of a driver, or `module:factory`; modules under `tests` can be imported.
         listen: an address; "" for the daemon's own choice, None for a UNIX socket in a new directory.
-        drain_s: how long calls under way may take when it is stopped.
-        environment: variables beside those of this process.
-        limits: as `neurald driver --limit` takes them.
+        drain_s: time limit for running calls when the daemon is stopped, in seconds.
+        environment: variables in addition to those of this process.
+        limits: in the form of `neurald driver --limit`.
     """
     with tempfile.TemporaryDirectory(prefix="neurald") as directory:
         if listen is None:
@@ -74,7 +74,7 @@ def daemon_process(
 
 
 def stop_process(process: "subprocess.Popen[str]") -> int:
-    """Stops a process of ours and returns its exit status."""
+    """Stops a process that the tests started, and returns its exit status."""
     process.terminate()
     try:
         return process.wait(_STOP_TIMEOUT_S)
@@ -84,7 +84,7 @@ def stop_process(process: "subprocess.Popen[str]") -> int:
 
 
 def freeze_process(process: "subprocess.Popen[str]") -> None:
-    """Has a process of ours stand still until SIGCONT, from this call's return on."""
+    """Stops all threads of a process before this call returns, until SIGCONT."""
     process.send_signal(signal.SIGSTOP)
-    # All its threads stop only when one of them has taken the signal.
+    # Its threads stop once one of them has received the signal.
     os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)

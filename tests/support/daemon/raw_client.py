@@ -1,7 +1,7 @@
-"""A client of a daemon that may break every rule: it sends bytes for messages, and any descriptors with any packet.
+"""A client that can break every rule: it sends any bytes as messages, and any descriptors.
 
-Unlike `support.daemon.peer` it shares no code with the library's client, needs an address only, and so attacks daemons in
-other processes.
+Unlike `support.daemon.peer` it shares no code with the library's client and only needs an address,
+so it can attack daemons in other processes.
 """
 
 import array
@@ -36,10 +36,10 @@ from neurald.hal.rpc.wire.model import model_to_wire
 
 SERVICE = "/neurald.v1.Device/"
 CONSTANT, FENCE, BURST = 1, 2, 4
-#: What a memory is sealed with: its size cannot change, and neither can its seals.
+#: Seals of a memory: neither its size nor its seals can change.
 SIZE_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 OPTIONS = device_pb2.PrepareOptions(preference=1, priority=100)  # type: ignore[arg-type]
-#: Arguments begin at multiples of it.
+#: Alignment of arguments in bytes.
 STRIDE = 64
 
 _GREETING = b"neurald1"
@@ -57,7 +57,7 @@ _CHANNEL_OPTIONS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What came of a call: `OK` and bytes, or the name of another status and its text."""
+    """Outcome of a call: `OK` and bytes, or the name of another status and its text."""
 
     status: str
     data: bytes = b""
@@ -65,7 +65,7 @@ class Reply:
 
     @property
     def is_ok(self) -> bool:
-        """Whether the daemon did what it was asked to."""
+        """True if the call succeeded."""
         return self.status == "OK"
 
 
@@ -79,7 +79,7 @@ class Answer:
 
 
 class RawClient:
-    """A connection of its own, with a session if it is opened.
+    """A separate connection, optionally with a session.
 
     Args:
         address: of the daemon.
@@ -89,14 +89,14 @@ class RawClient:
     def __init__(self, address: str, metadata: tuple[tuple[str, str], ...] = ()) -> None:
         self.address = Address.parse(address)
         self.metadata = metadata
-        # Messages are bytes here, which no stub knows.
+        # Messages are bytes here, which stubs do not support.
         self.channel: Any = grpc.insecure_channel(self.address.target, _CHANNEL_OPTIONS)
         self.side: socket.socket | None = None
         self._stream: Any = None
 
     @classmethod
     def opened(cls, address: str) -> Self:
-        """A client with a session."""
+        """Creates a client with a session."""
         client = cls(address)
         try:
             client.open()
@@ -109,7 +109,7 @@ class RawClient:
         """Opens a session.
 
         Raises:
-            ConnectionRefusedError: the daemon opens none.
+            ConnectionRefusedError: the daemon refuses.
         """
         if self.address.path is None:
             self._stream = self.channel.unary_stream(f"{SERVICE}OpenSession")(b"", metadata=self.metadata)
@@ -133,28 +133,28 @@ class RawClient:
     # Calls
 
     def begin(self, method: str, message: Message | bytes, timeout_s: float = _TIMEOUT_S) -> Any:
-        """A call that is not waited for; gRPC's future of it."""
+        """Starts a call; returns gRPC's future."""
         data = message if isinstance(message, bytes) else message.SerializeToString()
         call = self.channel.unary_unary(method if method.startswith("/") else SERVICE + method)
         return call.future(data, metadata=self.metadata, timeout=timeout_s)
 
     def call(self, method: str, message: Message | bytes = b"", timeout_s: float = _TIMEOUT_S) -> Reply:
-        """A call with any bytes for its message."""
+        """Calls a method with any bytes as the message."""
         return reply_of(self.begin(method, message, timeout_s))
 
     # The side channel
 
     def send(self, data: bytes, *descriptors: int) -> None:
-        """One packet of whatever it is."""
+        """Sends one packet of any content."""
         assert self.side is not None
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
         self.side.sendmsg([data], rights if descriptors else [])
 
     def give(self, size: int, flags: int, *descriptors: int) -> Answer:
-        """One packet of the right form, and its answer.
+        """Sends one well-formed packet; returns the answer.
 
         Raises:
-            ConnectionError: the daemon has cut this client off.
+            ConnectionError: the daemon has disconnected this client.
         """
         assert self.side is not None
         self.send(_REGISTRATION.pack(size, flags), *descriptors)
@@ -164,15 +164,15 @@ class RawClient:
         return _read(packet)
 
     def token(self, size: int, flags: int, *descriptors: int) -> bytes:
-        """The token of what was given.
+        """Sends one well-formed packet; returns the token in the answer.
 
         Raises:
-            ConnectionError: the daemon refuses it.
+            ConnectionError: the daemon refuses the descriptors.
         """
         return _token(self.give(size, flags, *descriptors))
 
     def give_memory(self, size: int) -> Answer:
-        """The answer to new memory, which nobody else refers to."""
+        """Gives new memory to the daemon, without keeping a reference; returns the answer."""
         fd = memfd(size)
         try:
             return self.give(size, 0, fd)
@@ -180,31 +180,31 @@ class RawClient:
             os.close(fd)
 
     def memory(self, size: int) -> bytes:
-        """The token of new memory; see `token`."""
+        """Gives new memory to the daemon; returns its token. Raises as `token` does."""
         return _token(self.give_memory(size))
 
-    # What clients do
+    # Ordinary calls
 
     def prepare(self, model: Model, *, timeout_s: float = _TIMEOUT_S) -> int:
-        """The handle of a model, prepared as it is."""
+        """Prepares a model without validating it; returns the handle."""
         return self.prepared(reply_of(self.begin_prepare(model, timeout_s=timeout_s)))
 
     def begin_prepare(self, model: Model, *, timeout_s: float = _TIMEOUT_S) -> Any:
-        """Preparing a model, which is not waited for."""
+        """Starts the preparation of a model; returns gRPC's future."""
         message = device_pb2.PrepareModelRequest(model=self.on_wire(model), options=OPTIONS)
         return self.begin("PrepareModel", message, timeout_s)
 
     def on_wire(self, model: Model) -> types_pb2.Model:
-        """A model as it is sent, with its constants given."""
+        """Gives a model's constants to the daemon; returns the model's message."""
         sealed = seal_constants(model)
         pools = [pool for pool in sealed.pools if isinstance(pool, SharedMemory)]
         return model_to_wire(sealed, [self.token(pool.size, CONSTANT, pool.fd) for pool in pools])
 
     def prepared(self, reply: Reply) -> int:
-        """The handle in the reply to a preparation.
+        """Returns the handle in the reply to a preparation.
 
         Raises:
-            ConnectionRefusedError: it failed.
+            ConnectionRefusedError: the preparation failed.
         """
         if not reply.is_ok:
             raise ConnectionRefusedError(f"{reply.status}: {reply.text}")
@@ -213,11 +213,11 @@ class RawClient:
     def execution(
         self, handle: int, inputs: Iterable[int], outputs: Iterable[int], **options: Any
     ) -> device_pb2.ExecuteRequest:
-        """A request in new memory.
+        """Creates a request in new memory.
 
         Args:
             handle: of the prepared model.
-            inputs, outputs: the bytes of each.
+            inputs, outputs: size of each in bytes.
             options: fields of `ExecuteOptions`.
         """
         request = device_pb2.ExecuteRequest(prepared_model=handle)
@@ -233,7 +233,7 @@ class RawClient:
         return request
 
     def close(self) -> None:
-        """Leaves, and ends whatever it has under way."""
+        """Closes the connection, which ends all running calls."""
         if self.side is not None:
             self.side.close()
         if self._stream is not None:
@@ -242,12 +242,12 @@ class RawClient:
 
 
 class RawBurst:
-    """A client's end of a burst, whose submissions may say anything.
+    """The client side of a burst, with arbitrary submissions.
 
     Args:
         client: with a session on a UNIX socket.
         handle: of a prepared model.
-        inputs, outputs: the bytes of each of its arguments.
+        inputs, outputs: size of each argument in bytes.
     """
 
     def __init__(self, client: RawClient, handle: int, inputs: Iterable[int], outputs: Iterable[int]) -> None:
@@ -281,11 +281,11 @@ class RawBurst:
             raise ConnectionRefusedError(f"the daemon answers {answer!r}")
 
     def submit(self, left_s: float, loop_timeout_s: float = 2.0) -> None:
-        """Has the daemon execute, and does not wait for it."""
+        """Submits an execution without waiting for it."""
         self.ring.put(SUBMISSION.pack(0, False, left_s, loop_timeout_s))
 
     def is_done_within(self, timeout_s: float) -> bool:
-        """Whether the daemon has answered by then, or ended the burst."""
+        """Returns True if the daemon has answered, or ended the burst, within the timeout."""
         self.connection.settimeout(timeout_s)
         try:
             while not self.ring.sleep(timeout_s):
@@ -304,7 +304,7 @@ class RawBurst:
 
 
 class Held:
-    """An iterator of messages that stops moving after the first ones, until it is let go."""
+    """An iterator of messages that pauses after the first ones until `let_go` is called."""
 
     def __init__(self, *first: bytes) -> None:
         self._first = list(first)
@@ -320,12 +320,12 @@ class Held:
         raise StopIteration
 
     def let_go(self) -> None:
-        """Ends it."""
+        """Ends the iterator."""
         self._is_over.set()
 
 
 def reply_of(future: Any) -> Reply:
-    """What came of a call, once it is over."""
+    """Waits for a call; returns its outcome."""
     try:
         return Reply(status="OK", data=future.result())
     except grpc.FutureCancelledError:
@@ -335,7 +335,7 @@ def reply_of(future: Any) -> Reply:
 
 
 def memfd(size: int, seals: int = SIZE_SEALS) -> int:
-    """A sealed memfd, which may be sparse."""
+    """Creates a sealed memfd, which may be sparse."""
     fd = os.memfd_create("raw", os.MFD_ALLOW_SEALING | os.MFD_CLOEXEC)
     try:
         os.ftruncate(fd, size)
@@ -347,7 +347,7 @@ def memfd(size: int, seals: int = SIZE_SEALS) -> int:
 
 
 def closed(*clients: RawClient) -> None:
-    """Closes clients, whatever state they are in."""
+    """Context manager that closes clients in any state."""
     for client in clients:
         with contextlib.suppress(OSError, ValueError):
             client.close()

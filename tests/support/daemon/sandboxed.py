@@ -1,6 +1,7 @@
-"""A process in the sandbox that tries what it should not do; `python -m support.daemon.sandboxed '{…}'` prints what came of it.
+"""A process in the sandbox that tries forbidden acts.
 
-Each act is tried by a child process of its own, with arguments that harm nobody should it be allowed.
+`python -m support.daemon.sandboxed '{…}'` prints the outcomes. Each act is tried by a separate child
+process, with arguments that do no harm if it is allowed.
 """
 
 import ctypes
@@ -26,11 +27,11 @@ from neurald.service.sandbox.sandbox import Sandbox, enter
 from neurald.service.sandbox.system_calls import MACHINES
 
 NUMBERS = MACHINES[os.uname().machine].numbers if os.uname().machine in MACHINES else {}
-_NOBODY = 2**22 + 1  # no process has this number
+_NOBODY = 2**22 + 1  # not a valid process number
 
 
 def called(name: str, *arguments: int | bytes | None) -> Callable[[], object]:
-    """An act: one system call."""
+    """Creates an act that consists of one system call."""
     return lambda: system_call(NUMBERS[name], *arguments)
 
 
@@ -70,7 +71,7 @@ def temporary_file() -> None:
 
 
 def acts(task: dict[str, Any]) -> dict[str, Callable[[], object]]:
-    """Everything that is tried, by name."""
+    """Returns all acts by name."""
     outside, inside = Path(task["outside"]), Path(task["inside"])
     parent = os.getppid()
     found: dict[str, Callable[[], object]] = {
@@ -118,7 +119,7 @@ def acts(task: dict[str, Any]) -> dict[str, Callable[[], object]]:
         "make a UDP socket": lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).close(),
         "make a raw socket": lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW).close(),
         "make a datagram socket": lambda: socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).close(),
-        # What drivers and daemons do
+        # Acts of drivers and daemons, which must be allowed
         "read": (outside / "file").read_bytes,
         "write inside": lambda: (inside / "mine").write_text("x"),
         "make things inside": (inside / "folder").mkdir,
@@ -139,7 +140,7 @@ def acts(task: dict[str, Any]) -> dict[str, Callable[[], object]]:
 
 
 def tried(act: Callable[[], object]) -> str:
-    """What came of an act in a child process: the name of an error, or nothing."""
+    """Tries an act in a child process; returns the name of its error, or nothing."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:

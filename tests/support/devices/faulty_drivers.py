@@ -561,7 +561,9 @@ FAULTS: Mapping[str, Fault] = {
     "no NaN": _executing(no_nan, "nan is expected", "LOG"),
     "wrong remainder of long vectors": _executing(long_remainder, "long", "FLOOR"),
     "wrong shape": _executing(wrong_shape, "shape"),
-    "always sufficient": _executing(always_sufficient, "small is said to be large enough"),
+    "always sufficient": _executing(
+        always_sufficient, "a buffer that is too small was reported as sufficient"
+    ),
     "no shapes when short": _executing(no_shape_when_short, "the shapes are said to be"),
     "ignores cancel": _executing(ignores_cancel, "cancellation"),
     "ignores the deadline of a run": _executing(ignores_deadline_while_running, "deadline of a run"),

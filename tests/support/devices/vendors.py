@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
+from neurald.drivers.sample.config import ALL
 from neurald.drivers.sample.device import SampleDevice
 from neurald.drivers.sample.extension import EXTENSION
-from neurald.drivers.sample.flavour import ALL
 from neurald.hal.device import Performance
 
 

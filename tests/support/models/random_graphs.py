@@ -12,7 +12,7 @@ from neurald.hal.device import Verdict
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.types import Operation
 
-MAXIMUM_OPERATIONS = 100
+MAX_OPERATIONS = 100
 
 T = nd.OperationType
 FUSED = (T.ADD, T.SUB, T.MUL)
@@ -61,7 +61,7 @@ class RandomModel:
         readable = list(inputs)
         unread: list[int] = []
         outputs: list[int] = []
-        for _ in range(rng.randint(2, MAXIMUM_OPERATIONS)):
+        for _ in range(rng.randint(2, MAX_OPERATIONS)):
             output = self._operation(readable, unread)
             # A dead operation: nobody ever reads what it writes, and it is no output.
             if rng.random() >= 0.2:

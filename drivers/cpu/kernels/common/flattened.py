@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from neurald.drivers.compiler.ir.expression import Expression, axis, index
 from neurald.drivers.compiler.ir.graph import delinearize
-from neurald.drivers.compiler.ir.kernel import Kernel, positions
+from neurald.drivers.compiler.ir.kernel import Kernel, element_count
 from neurald.drivers.compiler.ir.traversal import rewrite
-from neurald.drivers.cpu.target.places import stride_along
+from neurald.drivers.cpu.target.offsets import stride_along
 
 
 def pitch_of(kernel: Kernel) -> int:
@@ -28,7 +28,7 @@ def flattened(kernel: Kernel) -> Kernel:
     separately.
     """
     *outer, _ = kernel.shape
-    row, channel = axis(positions(tuple(outer)), "m"), kernel.axes[-1]
+    row, channel = axis(element_count(tuple(outer)), "m"), kernel.axes[-1]
     indexes = delinearize(row, tuple(outer))
     mapping: dict[Expression, Expression] = {
         each: position if each.extent > 1 else index(0)

@@ -112,7 +112,7 @@ class FloatScale:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class RescalingRule:
     """Definition of results: floor(s·v + c - b·[value is not positive]) + zero point, clamped.
 
     Attributes:
@@ -133,12 +133,12 @@ class Rule:
     is_signed: bool
 
 
-def float_scale(rule: Rule) -> FloatScale | None:
+def float_scale(rule: RescalingRule) -> FloatScale | None:
     """Returns equivalent floats, or None if a channel has none."""
     return _float_scale(rule, has_rests=False) or _float_scale(rule, has_rests=True)
 
 
-def _float_scale(rule: Rule, *, has_rests: bool) -> FloatScale | None:
+def _float_scale(rule: RescalingRule, *, has_rests: bool) -> FloatScale | None:
     blocks = []
     for first in range(0, len(rule.factors), _BLOCK):
         found = _Channels(rule, slice(first, first + _BLOCK)).solved(has_rests=has_rests)
@@ -160,7 +160,7 @@ def _float_scale(rule: Rule, *, has_rests: bool) -> FloatScale | None:
 class _Channels:
     """Solver for some channels of a rule."""
 
-    def __init__(self, rule: Rule, part: slice) -> None:
+    def __init__(self, rule: RescalingRule, part: slice) -> None:
         self._rule = rule
         self._factors, self._additions = rule.factors[part], rule.additions[part]
         self._below, self._reach = rule.below[part], rule.reach[part]

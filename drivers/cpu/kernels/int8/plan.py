@@ -3,8 +3,8 @@
 import math
 from dataclasses import dataclass, replace
 
-from neurald.drivers.cpu.kernels.common.product import Product
-from neurald.drivers.cpu.kernels.common.window import Side
+from neurald.drivers.cpu.kernels.common.product import WindowedProduct
+from neurald.drivers.cpu.kernels.common.window import WindowDimension
 from neurald.drivers.cpu.kernels.int8.layout import BlockLayout, seen_width
 from neurald.drivers.cpu.kernels.int8.scheme import Scheme
 
@@ -55,10 +55,10 @@ class ProductPlan:
         rows: per unit.
         block: units computed at a time.
         layout: of their inputs.
-        shares_panels: True if grains are panels; else they are units.
+        shares_panels: True if work items are panels; else they are units.
     """
 
-    product: Product
+    product: WindowedProduct
     scheme: Scheme
     images: int
     height: int
@@ -73,7 +73,7 @@ class ProductPlan:
     @property
     def groups(self) -> int:
         """Number of groups."""
-        return math.prod(part.extent for part in self.product.parts)
+        return math.prod(each.extent for each in self.product.batches)
 
     @property
     def units(self) -> int:
@@ -91,8 +91,8 @@ class ProductPlan:
         return -(-self.width // max_pixels(self.scheme, self.vectors))
 
     @property
-    def grains(self) -> int:
-        """Number of independent grains."""
+    def work_items(self) -> int:
+        """Number of independent work items."""
         return self.panels if self.shares_panels else self.images * self.units
 
     @property
@@ -165,18 +165,19 @@ class ProductPlan:
         return self.block * self.rows * self.width
 
 
-def is_flat(product: Product) -> bool:
+def is_flat(product: WindowedProduct) -> bool:
     """Returns True if windows are single adjacent pixels."""
     sides = (product.rows, product.columns)
     return all(
-        side.taps == side.stride == 1 and side.before == 0 and side.length == side.places for side in sides
+        side.taps == side.stride == 1 and side.padding_before == 0 and side.length == side.positions
+        for side in sides
     )
 
 
-def _is_picked(product: Product) -> bool:
+def _is_picked(product: WindowedProduct) -> bool:
     """Returns True if windows are single pixels inside images."""
     sides = (product.rows, product.columns)
-    return all(side.taps == 1 and side.before == 0 and side.is_inside for side in sides)
+    return all(side.taps == 1 and side.padding_before == 0 and side.is_inside for side in sides)
 
 
 def max_pixels(scheme: Scheme, vectors: int) -> int:
@@ -184,11 +185,11 @@ def max_pixels(scheme: Scheme, vectors: int) -> int:
     return max(1, (scheme.target.registers - scheme.spare_registers) // vectors - 1)
 
 
-def plan_of(product: Product, scheme: Scheme, *, is_direct: bool) -> ProductPlan:
+def plan_of(product: WindowedProduct, scheme: Scheme, *, is_direct: bool) -> ProductPlan:
     """Returns the fastest plan, by estimate.
 
     Args:
-        product: is not empty; its parts are groups.
+        product: is not empty; its batches are channel groups.
         scheme: of the target.
         is_direct: True if elements need no conversion before they are multiplied.
     """
@@ -196,12 +197,16 @@ def plan_of(product: Product, scheme: Scheme, *, is_direct: bool) -> ProductPlan
     if not is_flat(product) and not is_direct and _is_picked(product):
         picked = rows, columns
     if is_flat(product) or picked:
-        positions = images * rows.places * columns.places
-        images, rows, columns = 1, Side(length=positions, places=positions), Side(length=1, places=1)
+        positions = images * rows.positions * columns.positions
+        images, rows, columns = (
+            1,
+            WindowDimension(length=positions, positions=positions),
+            WindowDimension(length=1, positions=1),
+        )
     if picked:
         product = replace(product, images=images, rows=rows, columns=columns)
-    height, width = rows.places, columns.places
-    groups = math.prod(part.extent for part in product.parts)
+    height, width = rows.positions, columns.positions
+    groups = math.prod(each.extent for each in product.batches)
     channels = pixel = product.depth * groups
     run = product.depth * (columns.taps if groups == 1 and columns.dilation == 1 else 1)
     is_direct = is_direct and rows.is_inside and columns.is_inside and run % scheme.group == 0
@@ -255,7 +260,7 @@ def _unit_rows(scheme: Scheme, vectors: int, height: int, width: int) -> int:
     return -(-height // -(-height // most))
 
 
-def _cycles(product: Product, scheme: Scheme, vectors: int, height: int, width: int) -> float:
+def _cycles(product: WindowedProduct, scheme: Scheme, vectors: int, height: int, width: int) -> float:
     """Returns the estimated cycles of an image with this many vectors per panel."""
     most = max_pixels(scheme, vectors)
     rows = _unit_rows(scheme, vectors, height, width)

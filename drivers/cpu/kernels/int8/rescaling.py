@@ -32,7 +32,7 @@ from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.int8 import float_scale
-from neurald.drivers.cpu.kernels.int8.float_scale import FloatScale, Rule
+from neurald.drivers.cpu.kernels.int8.float_scale import FloatScale, RescalingRule
 from neurald.drivers.cpu.target.target import Target
 
 #: Added to sums to make them non-negative.
@@ -84,7 +84,7 @@ class Rescaling:
         if self.type.size_bytes > 1 or target.vector_bytes != _FLOAT_SCALE_BYTES:
             return self
         powers = np.ldexp(1.0, -self.shifts)
-        rule = Rule(
+        rule = RescalingRule(
             factors=np.ldexp(self.mantissas * powers, -31),
             additions=np.where(self.shifts > 0, 0.5, 0.0) + powers / 2,
             below=np.where(self.shifts > 0, powers, 0.0),

@@ -11,9 +11,10 @@ from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.cpu.codegen.epilogue import arguments_of, epilogue, parameter_names, pointer_names
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
-from neurald.drivers.cpu.kernels.common.counters import address, each_grain, multiple, total
+from neurald.drivers.cpu.kernels.common.addressing import address, multiple, total
 from neurald.drivers.cpu.kernels.common.function import cost_ns, function_text
-from neurald.drivers.cpu.kernels.common.lanes import reduced
+from neurald.drivers.cpu.kernels.common.horizontal import horizontal_extreme
+from neurald.drivers.cpu.kernels.common.work_items import each_work_item
 from neurald.drivers.cpu.kernels.row_wise.sort_keys import key_bits, keys_at
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
@@ -43,7 +44,7 @@ def routine(kernel: Kernel, node: TopK, target: Target) -> Routine:
     return Routine(
         text=function_text(code, arguments),
         arguments=arguments,
-        grains=rows,
+        work_items=rows,
         cost_ns=cost_ns(cycles, arguments),
         declarations=frozenset(code.declarations),
         label=f"the largest of {length}, {writer.lanes} at once",
@@ -52,7 +53,7 @@ def routine(kernel: Kernel, node: TopK, target: Target) -> Routine:
 
 
 class _ArgMaxWriter:
-    """Writes a function that finds the index of a row's largest element; a grain is a row."""
+    """Writes a function that finds the index of a row's largest element; a work item is a row."""
 
     def __init__(self, kernel: Kernel, node: TopK, target: Target, code: Instructions) -> None:
         self._kernel, self._node, self._target, self._code = kernel, node, target, code
@@ -68,9 +69,9 @@ class _ArgMaxWriter:
         return self._v.lanes
 
     def write(self) -> None:
-        """Writes the instructions for the range of grains."""
+        """Writes the instructions for the range of work items."""
         code, outer = self._code, self._node.output.shape[:-1]
-        with each_grain(code, (*outer, 1)) as (position, _):
+        with each_work_item(code, (*outer, 1)) as (position, _):
             terms = (multiple(code, at, math.prod(outer[d + 1 :])) for d, at in enumerate(position[:-1]))
             row = multiple(code, total(code, *terms, "0"), self._length * self._kind.size_bytes)
             source = address(code, self._pointers[self._node.input], row)
@@ -114,7 +115,7 @@ class _ArgMaxWriter:
             pairs = zip(keys[::2], keys[1::2], strict=False)
             joined = [self._v.call("llvm.smax", self._key, *pair) for pair in pairs]
             keys = joined + keys[2 * len(joined) :]
-        return reduced(self._v, self._key, "smax", keys[0])
+        return horizontal_extreme(self._v, self._key, "smax", keys[0])
 
     def _of_long(self, source: str) -> str:
         """Returns the index in a row longer than all accumulators."""
@@ -143,7 +144,7 @@ class _ArgMaxWriter:
         for keys, positions in kept:
             own = v.choose(v.compare("eq", key, keys, largest), key, positions, none)
             found = v.call(f"llvm.{how}", key, found, own)
-        index = reduced(v, key, how, found)
+        index = horizontal_extreme(v, key, how, found)
         return index if key == "i32" else code.value(f"trunc {key} {index} to i32")
 
     def _better(self, kept: tuple[str, str], source: str, index: str) -> tuple[str, str]:

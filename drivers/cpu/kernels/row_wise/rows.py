@@ -22,7 +22,7 @@ from neurald.drivers.compiler.ir.expression import (
     accumulator,
 )
 from neurald.drivers.compiler.ir.graph import linearize
-from neurald.drivers.compiler.ir.kernel import Kernel, weight_of
+from neurald.drivers.compiler.ir.kernel import Kernel, op_cost
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import free_axes, rewrite, substitute, walk
 from neurald.drivers.cpu.codegen.epilogue import arguments_of, finish, parameter_names, pointer_names
@@ -32,10 +32,11 @@ from neurald.drivers.cpu.emit.int64_narrowing import narrow_int64
 from neurald.drivers.cpu.emit.op_table import computed
 from neurald.drivers.cpu.emit.reductions import combine, identity_text, reduce_lanes
 from neurald.drivers.cpu.emit.vector import Vector
-from neurald.drivers.cpu.kernels.common.counters import address, each_grain, multiple
+from neurald.drivers.cpu.kernels.common.addressing import address, multiple
 from neurald.drivers.cpu.kernels.common.function import cost_ns, function_text
+from neurald.drivers.cpu.kernels.common.work_items import each_work_item
 from neurald.drivers.cpu.schedule.axis_rewriting import simplify_axes
-from neurald.drivers.cpu.target.places import offset_of, stride_along
+from neurald.drivers.cpu.target.offsets import offset_of, stride_along
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
 
@@ -56,7 +57,7 @@ _Part: TypeAlias = Callable[[Sequence[str], str, str | None], list[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Rows:
+class _RowWiseKernel:
     """A kernel as rows of elements.
 
     Attributes:
@@ -88,7 +89,7 @@ def routine(kernel: Kernel, target: Target) -> Routine | None:
         return None
     arguments = arguments_of(kernel)
     code = Instructions(parameter_names(arguments))
-    writer = _Writer(rows, target, code)
+    writer = _RowWriter(rows, target, code)
     writer.write()
     count = math.prod(rows.kernel.shape[:-1])
     vectors = -(-rows.length // target.lanes(_LANE_BYTES))
@@ -96,7 +97,7 @@ def routine(kernel: Kernel, target: Target) -> Routine | None:
     return Routine(
         text=function_text(code, arguments),
         arguments=arguments,
-        grains=count,
+        work_items=count,
         cost_ns=cost_ns(count * steps, arguments),
         declarations=frozenset(code.declarations),
         scratch_bytes=writer.scratch_bytes,
@@ -105,10 +106,10 @@ def routine(kernel: Kernel, target: Target) -> Routine | None:
     )
 
 
-def _steps(rows: _Rows) -> float:
+def _steps(rows: _RowWiseKernel) -> float:
     """Returns the approximate number of instructions per element."""
     roots = (rows.kernel.body, *(reduction.body for reduction in rows.reductions))
-    return sum(weight_of(each.op) if isinstance(each, Apply) else 0.5 for each in walk(*roots))
+    return sum(op_cost(each.op) if isinstance(each, Apply) else 0.5 for each in walk(*roots))
 
 
 def _is_candidate(kernel: Kernel) -> bool:
@@ -116,7 +117,7 @@ def _is_candidate(kernel: Kernel) -> bool:
     return kernel.row_axes is not None and not kernel.requirements and kernel.output_offset is None
 
 
-def _rows_of(kernel: Kernel) -> _Rows | None:
+def _rows_of(kernel: Kernel) -> _RowWiseKernel | None:
     """Returns a kernel as rows, or None if it has another form."""
     if not _is_candidate(kernel):
         return None
@@ -131,7 +132,7 @@ def _rows_of(kernel: Kernel) -> _Rows | None:
         element = _reduced_element(kept, kernel)
         found = accumulator(element.type)
         kernel = replace(kernel, body=rewrite(kernel.body, {element: found}.get, {}))
-    return _Rows(kernel=kernel, reductions=reductions, kept=kept)
+    return _RowWiseKernel(kernel=kernel, reductions=reductions, kept=kept)
 
 
 def _reductions_of(kernel: Kernel) -> tuple[Reduce, ...] | None:
@@ -183,14 +184,14 @@ def _is_worth_keeping(reduction: Reduce, kernel: Kernel) -> bool:
     if not free_axes(reduction.body) & set(reduction.axes):
         return False
     element = _reduced_element(reduction, kernel)
-    is_costly = isinstance(element, Apply) and weight_of(element.op) > 1 and element.type is Scalar.FLOAT32
+    is_costly = isinstance(element, Apply) and op_cost(element.op) > 1 and element.type is Scalar.FLOAT32
     return is_costly and any(each is element for each in kernel.expressions)
 
 
-class _Writer:
-    """Writes a function that computes rows; a grain is a row."""
+class _RowWriter:
+    """Writes a function that computes rows; a work item is a row."""
 
-    def __init__(self, rows: _Rows, target: Target, code: Instructions) -> None:
+    def __init__(self, rows: _RowWiseKernel, target: Target, code: Instructions) -> None:
         self._rows, self._target, self._code = rows, target, code
         self._pointers = pointer_names(arguments_of(rows.kernel))
         native, length = target.lanes(_LANE_BYTES), rows.length
@@ -216,9 +217,9 @@ class _Writer:
         return -(-self._rows.length // self.lanes) * self.lanes * _LANE_BYTES
 
     def write(self) -> None:
-        """Writes the instructions for the range of grains."""
+        """Writes the instructions for the range of work items."""
         kernel = self._rows.kernel
-        with each_grain(self._code, [*(axis.extent for axis in kernel.axes[:-1]), 1]) as (position, _):
+        with each_work_item(self._code, [*(axis.extent for axis in kernel.axes[:-1]), 1]) as (position, _):
             names: dict[Expression, str] = dict(zip(kernel.axes[:-1], position[:-1], strict=True))
             for reduction in self._rows.reductions:
                 names[reduction] = self._reduced(reduction, names)

@@ -14,12 +14,14 @@ import math
 
 from neurald.drivers.compiler.ir.graph import TopK
 from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.support.kernel_file import kernel_text
 from neurald.drivers.cpu.codegen.epilogue import arguments_of, epilogue, parameter_names, pointer_names
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
-from neurald.drivers.cpu.kernels.common.counters import address, each_grain, multiple, total
+from neurald.drivers.cpu.kernels.common.addressing import address, multiple, total
 from neurald.drivers.cpu.kernels.common.function import cost_ns, function_text
-from neurald.drivers.cpu.kernels.common.lanes import added
+from neurald.drivers.cpu.kernels.common.horizontal import horizontal_sum
+from neurald.drivers.cpu.kernels.common.work_items import each_work_item
 from neurald.drivers.cpu.kernels.row_wise.sort_keys import key_bits, keys_at
 from neurald.drivers.cpu.target.routine import NAME, Routine
 from neurald.drivers.cpu.target.target import Target
@@ -33,40 +35,6 @@ _BLOCK_ELEMENTS = 4
 _FEW = 256
 #: Cycles per heap level of a processed element, and per element.
 _LEVEL_CYCLES, _ELEMENT_CYCLES = 4.0, 0.5
-
-_SIFT = f"""
-; Puts a mark into a heap of %count, of which the place %hole is free: down to where nothing below it is less.
-define internal void @{NAME}_sift(ptr %heap, i64 %hole, i64 %count, $MARK$ %mark) nounwind {{
-entry:
-  br label %test
-test:
-  %at = phi i64 [ %hole, %entry ], [ %child, %move ]
-  %p.at = getelementptr $MARK$, ptr %heap, i64 %at
-  %twice = shl i64 %at, 1
-  %left = or i64 %twice, 1
-  %is.inner = icmp slt i64 %left, %count
-  br i1 %is.inner, label %look, label %end
-look:
-  %next = add i64 %left, 1
-  %has.next = icmp slt i64 %next, %count
-  %right = select i1 %has.next, i64 %next, i64 %left
-  %p.left = getelementptr $MARK$, ptr %heap, i64 %left
-  %p.right = getelementptr $MARK$, ptr %heap, i64 %right
-  %left.mark = load $MARK$, ptr %p.left
-  %right.mark = load $MARK$, ptr %p.right
-  %is.right = icmp slt $MARK$ %right.mark, %left.mark
-  %child = select i1 %is.right, i64 %right, i64 %left
-  %least = select i1 %is.right, $MARK$ %right.mark, $MARK$ %left.mark
-  %sinks = icmp slt $MARK$ %least, %mark
-  br i1 %sinks, label %move, label %end
-move:
-  store $MARK$ %least, ptr %p.at
-  br label %test
-end:
-  store $MARK$ %mark, ptr %p.at
-  ret void
-}}
-"""
 
 
 def routine(kernel: Kernel, node: TopK, target: Target) -> Routine:
@@ -88,7 +56,7 @@ def routine(kernel: Kernel, node: TopK, target: Target) -> Routine:
     return Routine(
         text=function_text(code, arguments),
         arguments=arguments,
-        grains=rows,
+        work_items=rows,
         cost_ns=cost_ns(rows * steps, arguments),
         declarations=frozenset(code.declarations),
         scratch_bytes=writer.scratch_bytes,
@@ -98,7 +66,7 @@ def routine(kernel: Kernel, node: TopK, target: Target) -> Routine:
 
 
 class _TopKWriter:
-    """Writes a function that finds the top-k of rows; a grain is a row."""
+    """Writes a function that finds the top-k of rows; a work item is a row."""
 
     def __init__(self, kernel: Kernel, node: TopK, target: Target, code: Instructions) -> None:
         self._kernel, self._node, self._target, self._code = kernel, node, target, code
@@ -106,7 +74,7 @@ class _TopKWriter:
         self._key_bits = key_bits(self._kind)
         self._pointers = pointer_names(arguments_of(kernel))
         self._single = Vector(code, target, 1)
-        code.globals.append(_SIFT.replace("$MARK$", self._mark))
+        code.globals.append(kernel_text(__name__, "top_k.ll", KERNEL=NAME, MARK=self._mark))
 
     @property
     def rows(self) -> int:
@@ -166,10 +134,10 @@ class _TopKWriter:
         return f"i{self._key_bits}"
 
     def write(self) -> None:
-        """Writes the instructions for the range of grains."""
+        """Writes the instructions for the range of work items."""
         code, (length, count) = self._code, self.lengths
         outer = self._node.output.shape[:-1]
-        with each_grain(code, (*outer, 1)) as (position, _):
+        with each_work_item(code, (*outer, 1)) as (position, _):
             terms = (multiple(code, at, math.prod(outer[d + 1 :])) for d, at in enumerate(position[:-1]))
             row_bytes = length * self._kind.size_bytes
             row = multiple(code, total(code, *terms, "0"), row_bytes)
@@ -220,7 +188,7 @@ class _TopKWriter:
                 keys = code.fresh(f"load {kind}, ptr {at}, align {register}")
                 reached = v.cast("sext", "i1", v.compare("sge", self._key, keys, least), self._key)
                 group.results = [v.two("sub", self._key, group.carried[0], reached)]
-            count = added(v, self._key, group.results[0])
+            count = horizontal_sum(v, self._key, group.results[0])
             is_enough = code.fresh(f"icmp sge {self._key} {count}, {self.lengths[1]}")
             bit.results = [code.fresh(f"select i1 {is_enough}, {self._key} {wanted}, {self._key} {known}")]
         return code.fresh(f"xor {self._key} {bit.results[0]}, {self._lowest}")
@@ -245,7 +213,7 @@ class _TopKWriter:
                 marks = code.fresh(f"load {kind}, ptr {self._slot(each.index)}, align {self.mark_bits // 8}")
                 is_before = v.cast("sext", "i1", v.compare("sgt", mark, marks, compared), mark)
                 each.results = [v.two("sub", mark, each.carried[0], is_before)]
-            rank = added(v, mark, each.results[0])
+            rank = horizontal_sum(v, mark, each.results[0])
             epilogue(
                 self._kernel,
                 self._target,

@@ -45,7 +45,7 @@ class FloatVector:
         """
         text = self._texts.get(root)
         if root not in self._texts:
-            text = self._nesting.made(root, self._text, self.value)
+            text = self._nesting.compute(root, self._text, self.value)
             if text is not None and isinstance(root, Apply | Load):
                 name = f"v{len(self._lines)}"
                 self._lines.append(f"  const float4 {name} = {text};")

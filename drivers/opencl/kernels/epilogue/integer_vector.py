@@ -3,8 +3,8 @@
 Numbers of the model become sizes, so that layers that differ in nothing else have the same text.
 """
 
-from neurald.drivers.compiler.analysis.integer_ranges import Range, Ranges
-from neurald.drivers.compiler.analysis.single_rounding import parts_of
+from neurald.drivers.compiler.analysis.integer_ranges import IntegerRange, RangeAnalysis
+from neurald.drivers.compiler.analysis.single_rounding import match_rounded_once
 from neurald.drivers.compiler.ir.expression import AccumulatorRef, Apply, Constant, Expression, Load
 from neurald.drivers.compiler.ir.nesting import BoundedRecursion
 from neurald.drivers.compiler.ir.op import Op
@@ -28,7 +28,7 @@ class IntegerVector:
         ranges: the bounds of expressions.
     """
 
-    def __init__(self, loads: FourLoads, ranges: Ranges) -> None:
+    def __init__(self, loads: FourLoads, ranges: RangeAnalysis) -> None:
         self.loads = loads
         #: Sizes that texts refer to, in order of appearance.
         self.sizes: dict[str, int] = {}
@@ -49,7 +49,7 @@ class IntegerVector:
             # another.
             return self._number(root) if self._range(root) is not None else None
         if root not in self._texts:
-            self._texts[root] = self._nesting.made(root, self._text, self.value)
+            self._texts[root] = self._nesting.compute(root, self._text, self.value)
         return self._texts[root]
 
     def stored(self, root: Expression) -> str | None:
@@ -59,7 +59,7 @@ class IntegerVector:
             return text
         return f"convert_{stored(root.type)}4({text})"
 
-    def _range(self, expression: Expression) -> Range | None:
+    def _range(self, expression: Expression) -> IntegerRange | None:
         """Returns the bounds of a number; None if it may not fit in 32 bits."""
         if not expression.type.is_integer or expression.type is Scalar.INDEX:
             return None
@@ -69,7 +69,7 @@ class IntegerVector:
     def _number(self, number: Constant) -> str:
         name = f"c{len(self.sizes)}"
         self.sizes[name] = int(number.value)
-        return f"(int4)(z_{name})"
+        return f"(int4)(${name})"
 
     def _limit(self, expression: Expression) -> str | None:
         """Returns the literal text of a constant that is the same in all layers."""
@@ -102,7 +102,7 @@ class IntegerVector:
         return self._declared(found.text if is_plain else f"convert_int4({found.text})")
 
     def _apply(self, expression: Apply) -> str | None:
-        parts = parts_of(expression)
+        parts = match_rounded_once(expression)
         if parts is not None:
             return self._rounded_once(*parts)
         op, operands = expression.op, expression.operands
@@ -133,7 +133,7 @@ class IntegerVector:
             return None
         if exponents.high > 0:
             left = exponent if exponents.low >= 0 else f"max({exponent}, (int4)(0))"
-            is_small = (values << Range(0, exponents.high)).fits(Scalar.INT32)
+            is_small = (values << IntegerRange(0, exponents.high)).fits(Scalar.INT32)
             text = _shifted(value, left) if is_small else f"neurald_shifted_left4({value}, {left})"
             value = self._declared(text)
         product = self._declared(f"neurald_high_product4({value}, {mantissa})")

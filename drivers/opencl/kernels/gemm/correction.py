@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from neurald.drivers.compiler.analysis.integer_ranges import range_of_sums, range_of_type
+from neurald.drivers.compiler.analysis.integer_ranges import range_of_accumulator, range_of_type
 from neurald.drivers.compiler.ir.expression import Apply, Expression, Load, accumulator, load
 from neurald.drivers.compiler.ir.graph import Convolution, MatrixProduct, linearize
 from neurald.drivers.compiler.ir.kernel import Kernel
@@ -44,7 +44,9 @@ def corrected(kernel: Kernel, product: Product, right: Value) -> Kernel:
     if product.column_step or corrections.shape[0] == 1:
         place = column // product.columns, column % product.columns
         # Sums that may wrap around cannot be reordered.
-        if not any(range_of_sums(each) == range_of_type(product.sum_type) for each in (contraction, plain)):
+        if not any(
+            range_of_accumulator(each) == range_of_type(product.sum_type) for each in (contraction, plain)
+        ):
             where = _less_bias(kernel, corrections)
     else:
         place = linearize(kernel.axes[:-1], kernel.shape[:-1]) // product.rows, column

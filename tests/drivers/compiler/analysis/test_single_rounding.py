@@ -1,19 +1,19 @@
-"""What is rounded once is what `fixed_point` says of it, and is found again."""
+"""`rounded_once` equals exact arithmetic, and is recognised."""
 
 import itertools
 
 import numpy as np
 
-from neurald.drivers.compiler.analysis.integer_ranges import Ranges
+from neurald.drivers.compiler.analysis.integer_ranges import RangeAnalysis
 from neurald.drivers.compiler.analysis.interpreter import evaluate_node
-from neurald.drivers.compiler.analysis.single_rounding import parts_of, rounded_once
+from neurald.drivers.compiler.analysis.single_rounding import match_rounded_once, rounded_once
 from neurald.drivers.compiler.ir.expression import axis, constant, load
 from neurald.drivers.compiler.ir.graph import Compute
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 
 
-def test_products_to_the_nearest_and_their_range() -> None:
+def test_products_are_rounded_to_nearest_and_are_within_their_range() -> None:
     numbers = (-(2**31), -(2**31) + 1, -70000, -3, -1, 0, 1, 70000, 2**30, 2**31 - 1)
     mantissas = (0, 1, 2**30, 1395864371, 2**31 - 1)
     rows = np.array(list(itertools.product(numbers, mantissas, range(-31, 16))), np.int64)
@@ -25,19 +25,22 @@ def test_products_to_the_nearest_and_their_range() -> None:
     node = Compute(output=Value((len(rows),), Scalar.INT64), axes=(place,), body=body)
     result = evaluate_node(node, dict(zip(values, arrays, strict=True)))
     assert result.tolist() == [(v * m + (1 << (30 - e))) >> (31 - e) for v, m, e in rows.tolist()]
-    found = Ranges().of(body)
+    found = RangeAnalysis().of(body)
     assert found is not None
     assert (found.low, found.high) == (result.min(), result.max())
 
 
-def test_it_is_found_again() -> None:
+def test_match_rounded_once() -> None:
     value, mantissa, exponent = (
         load(Value((), kind), ()) for kind in (Scalar.INT64, Scalar.INT32, Scalar.INT32)
     )
-    assert parts_of(rounded_once(value, mantissa, exponent)) == (value, mantissa, exponent)
+    assert match_rounded_once(rounded_once(value, mantissa, exponent)) == (value, mantissa, exponent)
     number = constant(-7, Scalar.INT32)
-    assert parts_of(rounded_once(value, mantissa, number)) == (value, mantissa, number)
+    assert match_rounded_once(rounded_once(value, mantissa, number)) == (value, mantissa, number)
     for other in (value, value >> 16, rounded_once(value, mantissa, exponent) + 1):
-        assert parts_of(other) is None
+        assert match_rounded_once(other) is None
     factor = mantissa.to(Scalar.INT64)
-    assert parts_of(((value >> 16) * factor + (value >> 16)) >> (15 - exponent.to(Scalar.INT64))) is None
+    assert (
+        match_rounded_once(((value >> 16) * factor + (value >> 16)) >> (15 - exponent.to(Scalar.INT64)))
+        is None
+    )

@@ -1,4 +1,4 @@
-"""A graph that contradicts itself is told from one that does not, with what is wrong."""
+"""Invalid graphs are detected, with a description of what is wrong."""
 
 import dataclasses
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 from support.compiler.graphs import GraphBuilder
 from support.sweeps import sweep
 
-from neurald.drivers.compiler.analysis.verifier import InvalidGraph, check
+from neurald.drivers.compiler.analysis.verifier import InvalidGraph, verify
 from neurald.drivers.compiler.ir.expression import (
     accumulator,
     apply,
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.quick
 
 
 def whole_graph() -> Graph:
-    """A node of every kind, one after another."""
+    """Returns a graph with a node of every kind."""
     b = GraphBuilder()
     image, mask = b.input(2, 5, 4, 4), b.input(2, type=Scalar.BOOL)
     sums = b.convolution(
@@ -43,8 +43,8 @@ def whole_graph() -> Graph:
     return b.finish(total, sums, mask)
 
 
-def test_a_graph_of_everything_is_valid() -> None:
-    check(whole_graph())
+def test_a_graph_with_every_kind_of_node_is_valid() -> None:
+    verify(whole_graph())
 
 
 def changed(position: int, **fields: Any) -> Graph:
@@ -75,52 +75,52 @@ def changed(position: int, **fields: Any) -> Graph:
         (3, {"right": Value((3,), Scalar.FLOAT32, np.zeros(3, np.float32))}, "wrong ranks"),
     ],
 )
-def test_contractions_that_contradict_their_operands(
+def test_contractions_with_wrong_attributes_are_invalid(
     position: int, fields: dict[str, Any], text: str
 ) -> None:
     with pytest.raises(InvalidGraph, match=text):
-        check(changed(position, **fields))
+        verify(changed(position, **fields))
 
 
-def test_nodes_are_checked_once() -> None:
-    graph, checked = whole_graph(), set[Node]()
-    check(graph, checked)
-    assert checked == set(graph.nodes)
+def test_nodes_are_verified_once() -> None:
+    graph, verified = whole_graph(), set[Node]()
+    verify(graph, verified)
+    assert verified == set(graph.nodes)
     wrong = changed(0, groups=3)
-    check(wrong, set(wrong.nodes))
+    verify(wrong, set(wrong.nodes))
     with pytest.raises(InvalidGraph, match="channels or images"):
-        check(wrong, checked)
+        verify(wrong, verified)
 
 
-def test_nodes_in_another_order() -> None:
+def test_nodes_in_the_wrong_order_are_invalid() -> None:
     graph = whole_graph()
     graph.nodes.reverse()
     with pytest.raises(InvalidGraph, match="before it is computed"):
-        check(graph)
+        verify(graph)
 
 
-def test_values_that_are_computed_twice_or_known() -> None:
+def test_values_that_are_computed_twice_or_are_inputs_are_invalid() -> None:
     graph = whole_graph()
     graph.nodes.append(graph.nodes[-1])
     with pytest.raises(InvalidGraph, match="already computed"):
-        check(graph)
+        verify(graph)
     graph = whole_graph()
     graph.inputs.append(graph.nodes[0].output)
     with pytest.raises(InvalidGraph, match="already computed"):
-        check(graph)
+        verify(graph)
     graph = whole_graph()
     graph.inputs[0].constant = np.zeros(graph.inputs[0].shape, np.float32)
     with pytest.raises(InvalidGraph, match="must not be a constant"):
-        check(graph)
+        verify(graph)
 
 
-def test_an_output_that_nobody_computes() -> None:
+def test_an_output_that_no_node_computes_is_invalid() -> None:
     graph = whole_graph()
     graph.outputs.append(Value((3,), Scalar.FLOAT32, name="lost"))
     with pytest.raises(
         InvalidGraph, match=r"the graph's output: reads lost FLOAT32 \[3\] before it is computed"
     ):
-        check(graph)
+        verify(graph)
 
 
 ALONG, OTHER = axis(3), axis(4)
@@ -132,7 +132,7 @@ NODE = Compute(output=Value((3,), Scalar.FLOAT32), axes=(ALONG,), body=ELEMENT)
 @sweep(
     ("node", "text"),
     [
-        (dataclasses.replace(NODE, axes=(OTHER,)), r"axis extents \[4\] differ"),
+        (dataclasses.replace(NODE, axes=(OTHER,)), r"axes have extents \[4\]; expected"),
         (dataclasses.replace(NODE, axes=(axis(3),)), "an axis that is neither"),
         (dataclasses.replace(NODE, body=ELEMENT.to(Scalar.FLOAT16)), "the body has type FLOAT16"),
         (dataclasses.replace(NODE, requirements=((ELEMENT, ""),)), "requirement is not a BOOL"),
@@ -171,6 +171,6 @@ NODE = Compute(output=Value((3,), Scalar.FLOAT32), axes=(ALONG,), body=ELEMENT)
         ),
     ],
 )
-def test_bodies_that_contradict_themselves(node: Compute, text: str) -> None:
+def test_inconsistent_bodies_are_invalid(node: Compute, text: str) -> None:
     with pytest.raises(InvalidGraph, match=text):
-        check(Graph(inputs=[SOURCE], outputs=[node.output], nodes=[node]))
+        verify(Graph(inputs=[SOURCE], outputs=[node.output], nodes=[node]))

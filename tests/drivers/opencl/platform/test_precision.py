@@ -13,7 +13,7 @@ from support.sweeps import sweep
 
 import neurald as nd
 from neurald.drivers.compiler.analysis.interpreter import evaluate
-from neurald.drivers.compiler.analysis.verifier import check
+from neurald.drivers.compiler.analysis.verifier import verify
 from neurald.drivers.compiler.ir.expression import apply, axis, load, reduce
 from neurald.drivers.compiler.ir.graph import Compute, Graph, inside
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
@@ -65,7 +65,7 @@ def test_what_is_between_is_half_and_what_goes_in_and_out_is_not(precision: Prec
     graph = builder.finish(values[2], values[3])
     inputs, (exact, counted) = results(graph)
     lower_precision(graph, precision)
-    check(graph)
+    verify(graph)
     assert [node.output.type for node in graph.nodes] == [
         Scalar.FLOAT16,
         Scalar.FLOAT16,
@@ -86,7 +86,7 @@ def test_the_error_of_products_is_within_what_is_promised(precision: Precision) 
     graph = builder.finish(builder.matrix_product(left, weights))
     inputs, (exact,) = results(graph)
     lower_precision(graph, precision)
-    check(graph)
+    verify(graph)
     (result,) = evaluate(graph, inputs)
     assert result.dtype == np.float32
     assert weights.constant is not None
@@ -118,7 +118,7 @@ def test_which_factors_are_halves(precision: Precision, lefts: list[Scalar]) -> 
     builder, output = network()
     graph = builder.finish(output)
     lower_precision(graph, precision)
-    check(graph)
+    verify(graph)
     products = [node for node in graph.nodes if not isinstance(node, Compute)]
     assert [node.inputs[0].type for node in products] == lefts
     weights = {node.inputs[1].type for node in products}
@@ -174,7 +174,7 @@ def test_other_types_and_the_mode_f32_change_nothing() -> None:
     graph = builder.finish(builder.compute((3, 5), lambda *at: load(product, at) + 1))
     inputs, (expected,) = results(graph)
     lower_precision(graph, Precision.F16)
-    check(graph)
+    verify(graph)
     np.testing.assert_array_equal(evaluate(graph, inputs)[0], expected)
 
     builder, values = chain()

@@ -87,13 +87,15 @@ def test_a_drain_waits_for_calls_and_their_results(
     call = threading.Thread(target=lambda: replies.append(peer.call("Execute", message)))
     call.start()
     assert entered.wait(10)
-    assert not server.handler.drain(0.0, lambda: False)
+    assert not server.handler.admission.drain(0.0, lambda: False)
     assert peer.call("GetStatus", device_pb2.GetStatusRequest()).status == device_pb2.DEVICE_STATUS_OFFLINE
     with pytest.raises(Error, match="about to stop") as caught:
         peer.call("Execute", late)
     assert caught.value.code is ResultCode.DEAD_OBJECT
     drained: list[bool] = []
-    drain = threading.Thread(target=lambda: drained.append(server.handler.drain(10.0, lambda: False)))
+    drain = threading.Thread(
+        target=lambda: drained.append(server.handler.admission.drain(10.0, lambda: False))
+    )
     drain.start()
     leave.set()
     call.join()
@@ -108,7 +110,7 @@ def test_results_that_nobody_reads_hold_up_a_drain_for_a_moment(server: DeviceSe
     handle = peer.prepare()
     peer.call("Execute", execution(handle, pool(peer.memory(bytes(24))), RESULTS))
     started = time.monotonic()
-    assert not server.handler.drain(30.0, lambda: False)
+    assert not server.handler.admission.drain(30.0, lambda: False)
     assert time.monotonic() - started < 10
 
 
@@ -116,5 +118,5 @@ def test_a_drain_can_be_forced(server: DeviceServer, peer: Peer, device: AddingD
     handle = peer.prepare()
     peer.call("Execute", execution(handle, pool(peer.memory(bytes(24))), RESULTS))
     started = time.monotonic()
-    assert not server.handler.drain(30.0, lambda: time.monotonic() > started + 0.1)
+    assert not server.handler.admission.drain(30.0, lambda: time.monotonic() > started + 0.1)
     assert time.monotonic() < started + 5

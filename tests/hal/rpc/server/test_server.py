@@ -21,7 +21,7 @@ from neurald.hal.memory.pool import HostMemory, SharedMemory
 from neurald.hal.model.types import OperandType
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.server.server import DeviceServer
-from neurald.hal.rpc.transport.status import MAXIMUM_MESSAGE_BYTES, SESSION_KEY, error_from
+from neurald.hal.rpc.transport.status import MAX_MESSAGE_BYTES, SESSION_KEY, error_from
 from neurald.hal.rpc.wire.model import model_to_wire
 
 LIMITS = Limits(sessions=3, prepared_models=2, memories=12, memory_bytes=1 << 20)
@@ -288,7 +288,7 @@ def test_fuzzed_messages_harm_nobody(peer: Peer, caplog: pytest.LogCaptureFixtur
 
 
 def test_messages_are_limited(peer: Peer) -> None:
-    assert peer.raw("Describe", bytes(MAXIMUM_MESSAGE_BYTES + 1)) is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert peer.raw("Describe", bytes(MAX_MESSAGE_BYTES + 1)) is grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
 def size(count: int) -> device_pb2.WriteMemoryRequest:

@@ -4,6 +4,7 @@ import math
 import random
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from enum import IntEnum
 
 import numpy as np
@@ -102,7 +103,13 @@ def _operand(rng: random.Random) -> Operand:
         ),
         subgraph=rng.choice([None, 0, 3]),
         name=rng.choice(["", "ein Name – 漢字"]),
+        number=_number(rng),
+        extension_data=rng.randbytes(rng.choice([0, 3])),
     )
+
+
+def _number(rng: random.Random) -> int | None:
+    return rng.choice([None, 0, 2**31 - 1])
 
 
 def _graph(rng: random.Random) -> Subgraph:
@@ -112,11 +119,17 @@ def _graph(rng: random.Random) -> Subgraph:
     return Subgraph(
         operands=tuple(_operand(rng) for _ in range(rng.randrange(6))),
         operations=tuple(
-            Operation(type=rng.choice(list(OperationType)), inputs=indexes(), outputs=indexes())
+            Operation(
+                type=rng.choice(list(OperationType)),
+                inputs=indexes(),
+                outputs=indexes(),
+                number=_number(rng),
+            )
             for _ in range(rng.randrange(5))
         ),
         inputs=indexes(),
         outputs=indexes(),
+        number=rng.choice([0, 5]),
     )
 
 
@@ -142,6 +155,15 @@ def test_a_model_survives_the_way(seed: int) -> None:
     for name in ("main", "referenced", "relaxed", "input_names", "output_names"):
         assert getattr(back, name) == getattr(model, name)
     assert dict(back.signatures) == dict(model.signatures)
+    assert _numbers(back) == _numbers(model)
+
+
+def _numbers(model: Model) -> list[tuple[int, list[int | None]]]:
+    """Returns the numbers for messages, which do not count in comparisons of models."""
+    return [
+        (graph.number, [o.number for o in graph.operands] + [o.number for o in graph.operations])
+        for graph in (model.main, *model.referenced)
+    ]
 
 
 def test_names_that_are_no_text_are_sent_all_the_same() -> None:
@@ -184,9 +206,9 @@ def test_numbers_that_are_not_known_are_refused(number: int) -> None:
 
 
 def test_counts_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "MAXIMUM_OPERANDS", 3)
-    monkeypatch.setattr(wire, "MAXIMUM_OPERATIONS", 2)
-    monkeypatch.setattr(wire, "MAXIMUM_REFERENCED", 1)
+    monkeypatch.setattr(wire, "MAX_OPERANDS", 3)
+    monkeypatch.setattr(wire, "MAX_OPERATIONS", 2)
+    monkeypatch.setattr(wire, "MAX_REFERENCED", 1)
     message = types_pb2.Model()
     message.main.operands.extend(types_pb2.Operand() for _ in range(2))
     message.main.operations.extend(types_pb2.Operation() for _ in range(2))
@@ -347,14 +369,20 @@ def test_a_description_survives_the_way() -> None:
 def test_capabilities_survive_the_way() -> None:
     capabilities = AddingDevice().capabilities()
     assert wire_device.capabilities_from_wire(wire_device.capabilities_to_wire(capabilities)) == capabilities
-    bad = Capabilities(
-        relaxed_float32_scalar=Performance(exec_time=math.nan, power_usage=1.0),
-        relaxed_float32_tensor=Performance(exec_time=1.0, power_usage=1.0),
-        if_performance=Performance(exec_time=1.0, power_usage=1.0),
-        while_performance=Performance(exec_time=1.0, power_usage=1.0),
+
+
+@sweep("wrong", [math.nan, 0.0, -1.0])
+@sweep("name", ["exec_time", "power_usage"])
+def test_performance_that_is_not_positive_is_refused(wrong: float, name: str) -> None:
+    usual = Performance(exec_time=1.0, power_usage=1.0)
+    capabilities = Capabilities(
+        relaxed_float32_scalar=replace(usual, **{name: wrong}),
+        relaxed_float32_tensor=usual,
+        if_performance=usual,
+        while_performance=usual,
     )
     with pytest.raises(BadData, match="positive"):
-        wire_device.capabilities_from_wire(wire_device.capabilities_to_wire(bad))
+        wire_device.capabilities_from_wire(wire_device.capabilities_to_wire(capabilities))
 
 
 def test_verdicts_survive_the_way() -> None:

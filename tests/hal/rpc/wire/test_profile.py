@@ -5,14 +5,14 @@ from support.sweeps import sweep
 
 import neurald.hal.rpc.wire.profile as wire_profile
 from neurald._proto import device_pb2
-from neurald.hal.device import LONGEST_DURATION_NS, REFERENCE, KernelTime
+from neurald.hal.device import MAX_DURATION_NS, REFERENCE, KernelTime
 from neurald.hal.errors import BadData
 from neurald.hal.rpc.wire.profile import profile_from_wire, profile_to_wire
 
 KERNELS = (
     KernelTime(name="run_0", duration_ns=1500, operations=(0, 2), label="tile 64x64, tensor cores"),
     KernelTime(name="SOFTMAX", duration_ns=0, operations=(1,), label=REFERENCE),
-    KernelTime(name="µ", duration_ns=LONGEST_DURATION_NS, operations=()),
+    KernelTime(name="µ", duration_ns=MAX_DURATION_NS, operations=()),
 )
 
 
@@ -53,8 +53,8 @@ def test_long_texts_are_refused(field: str) -> None:
 
 
 def test_numbers_of_kernels_and_operations_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire_profile, "_MAXIMUM_KERNELS", 3)
-    monkeypatch.setattr(wire_profile, "_MAXIMUM_MENTIONS", 4)
+    monkeypatch.setattr(wire_profile, "_MAX_KERNELS", 3)
+    monkeypatch.setattr(wire_profile, "_MAX_MENTIONS", 4)
     one = device_pb2.KernelTime(operations=[0])
     profile_from_wire(device_pb2.ProfileReply(kernels=[one] * 3), 1)
     with pytest.raises(BadData, match="4 kernels of 4 operations; at most 3 and 4"):

@@ -103,4 +103,4 @@ def test_shapes_are_compared() -> None:
     text = difference(
         OperationType.ADD, kind, np.zeros((2, 1), np.float32), np.zeros(2, np.float32), relaxed=False
     )
-    assert "[2]; [2, 1] is expected" in text
+    assert "[2]; expected [2, 1]" in text

@@ -44,9 +44,9 @@ def test_any_division_gives_the_same(target: Target) -> None:
     routine = routine_for(case.kernel, target)
     assert routine is not None
     assert routine.label.startswith("Winograd")
-    assert routine.grains >= 4
-    whole, _ = run(routine, case.arrays, target, splits=[routine.grains])
-    parts, _ = run(routine, case.arrays, target, splits=range(1, routine.grains))
+    assert routine.work_items >= 4
+    whole, _ = run(routine, case.arrays, target, splits=[routine.work_items])
+    parts, _ = run(routine, case.arrays, target, splits=range(1, routine.work_items))
     np.testing.assert_array_equal(whole, parts)
 
 

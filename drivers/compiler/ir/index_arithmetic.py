@@ -1,0 +1,196 @@
+"""Arithmetic of INDEX expressions, simplified as they are built.
+
+- Sums and multiples become linear forms (`Linear`), in which equal terms cancel.
+- k·n·(x // n) + k·(x % n) becomes k·x.
+- Quotients and remainders by a positive constant disappear where the bounds of the dividend decide
+  them. Terms that are multiples of the divisor are divided on their own.
+
+Quotients round towards minus infinity, as in Python.
+"""
+
+import math
+from collections.abc import Mapping
+
+from neurald.drivers.compiler.ir.expression_nodes import (
+    INDEX_OPERATIONS,
+    Apply,
+    Constant,
+    Expression,
+    Linear,
+    apply,
+    index,
+    interned,
+)
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
+
+
+def _linear_form(terms: Mapping[Expression, int], offset: int) -> Expression:
+    """Returns offset + Σ factor × term. No term is a Linear or has only one value."""
+    kept = {term: factor for term, factor in terms.items() if factor}
+    if _recombine(kept):
+        return sum_of(kept, offset)
+    pairs = tuple(sorted(kept.items(), key=lambda pair: id(pair[0])))
+    if not pairs:
+        return index(offset)
+    if len(pairs) == 1 and pairs[0][1] == 1 and not offset:
+        return pairs[0][0]
+    low = offset + sum(min(c * t.low, c * t.high) for t, c in pairs)
+    high = offset + sum(max(c * t.low, c * t.high) for t, c in pairs)
+    return interned(
+        ("linear", pairs, offset),
+        lambda: Linear(type=Scalar.INDEX, terms=pairs, constant=offset, low=low, high=high),
+    )
+
+
+def _recombine(terms: dict[Expression, int]) -> bool:
+    """Replaces k·n·(x // n) + k·(x % n) by k·x. Returns True if it found such a pair."""
+    for term, factor in terms.items():
+        if not isinstance(term, Apply) or term.op is not Op.MODULO:
+            continue
+        whole, divisor = term.arguments
+        quotient = whole // divisor
+        if divisor.low == divisor.high and terms.get(quotient) == factor * divisor.low:
+            del terms[term], terms[quotient]
+            terms[whole] = terms.get(whole, 0) + factor
+            return True
+    return False
+
+
+def sum_of(terms: Mapping[Expression, int], offset: int) -> Expression:
+    """Returns the sum of an offset and of factor × INDEX expression.
+
+    Terms may be Linear or Constant.
+    """
+    merged: dict[Expression, int] = {}
+    for term, factor in terms.items():
+        inner, constant = _terms_and_offset(term)
+        offset += factor * constant
+        for each, inner_factor in inner.items():
+            merged[each] = merged.get(each, 0) + factor * inner_factor
+    return _linear_form(merged, offset)
+
+
+def has_one_value(value: Expression) -> bool:
+    """Returns True for an INDEX with one possible value: a constant, or an axis of length 1."""
+    return value.type is Scalar.INDEX and value.low == value.high
+
+
+def _terms_and_offset(value: Expression) -> tuple[Mapping[Expression, int], int]:
+    """Splits an INDEX into its terms, with their factors, and its constant."""
+    if has_one_value(value):
+        return {}, value.low
+    if isinstance(value, Linear):
+        return dict(value.terms), value.constant
+    return {value: 1}, 0
+
+
+def _add(first: Expression, second: Expression) -> Expression:
+    return sum_of({first: 2}, 0) if first is second else sum_of({first: 1, second: 1}, 0)
+
+
+def _subtract(first: Expression, second: Expression) -> Expression:
+    return index(0) if first is second else sum_of({first: 1, second: -1}, 0)
+
+
+def _multiply(first: Expression, second: Expression) -> Expression:
+    if has_one_value(first):
+        first, second = second, first
+    if has_one_value(second):
+        return sum_of({first: second.low}, 0)
+    corners = [a * b for a in (first.low, first.high) for b in (second.low, second.high)]
+    return apply(Op.MULTIPLY, first, second, low=min(corners), high=max(corners))
+
+
+def _floor_divide(value: Expression, divisor: Expression) -> Expression:
+    """Returns value // divisor."""
+    if not isinstance(divisor, Constant) or divisor.low < 1:
+        corners = [value.low, value.high, -value.low, -value.high]
+        return apply(Op.FLOOR_DIVIDE, value, divisor, low=min(corners), high=max(corners))
+    n = divisor.low
+    if value.low // n == value.high // n:
+        return index(value.low // n)
+    if n == 1:
+        return value
+    if _is_quotient(value):
+        inner, inner_divisor = value.operands
+        return inner // (n * inner_divisor.low)
+    if isinstance(value, Apply) and value.op is Op.MODULO and isinstance(value.arguments[1], Constant):
+        inner, inner_divisor = value.arguments
+        if inner_divisor.low > 0 and inner_divisor.low % n == 0:
+            # x % (k·n) // n
+            return inner // n % (inner_divisor.low // n)
+    if isinstance(value, Linear):
+        whole = {term: factor // n for term, factor in value.terms if factor % n == 0}
+        rest = {term: factor for term, factor in value.terms if factor % n}
+        if whole or not 0 <= value.constant < n:
+            return sum_of(whole, value.constant // n) + _linear_form(rest, value.constant % n) // n
+        split = _split_by_common_divisor(value, n)
+        if split is not None:
+            common, large, _ = split
+            return large // (n // common)
+        for term, factor in value.terms:
+            if factor == 1 and _is_quotient(term):
+                # (a + x // m) // n equals (m·a + x) // (m·n), which may simplify further.
+                inner, inner_divisor = term.operands
+                m = inner_divisor.low
+                return sum_of({value: m, term: -m, inner: 1}, 0) // (m * n)
+    return apply(Op.FLOOR_DIVIDE, value, divisor, low=value.low // n, high=value.high // n)
+
+
+def _split_by_common_divisor(value: Linear, n: int) -> tuple[int, Expression, Expression] | None:
+    """Splits a value into g × large + small with 0 <= small < g, for a divisor g > 1 of n.
+
+    Returns (g, large, small), or None if there is no such divisor.
+    """
+    factors = [factor for _, factor in value.terms]
+    divisors = {math.gcd(n, first, second) for first in factors for second in factors}
+    for common in sorted(divisors - {1}, reverse=True):
+        rest = {term: factor for term, factor in value.terms if factor % common}
+        small = _linear_form(rest, value.constant % common)
+        if small.low >= 0 and small.high < common:
+            whole = {term: factor // common for term, factor in value.terms if factor % common == 0}
+            return common, _linear_form(whole, value.constant // common), small
+    return None
+
+
+def _is_quotient(value: Expression) -> bool:
+    """Returns True if the expression is a floor division by a positive constant."""
+    if not isinstance(value, Apply) or value.op is not Op.FLOOR_DIVIDE:
+        return False
+    divisor = value.arguments[1]
+    return isinstance(divisor, Constant) and divisor.low > 0
+
+
+def _modulo(value: Expression, divisor: Expression) -> Expression:
+    """Returns value % divisor."""
+    if not isinstance(divisor, Constant) or divisor.low < 1:
+        bound = max(abs(divisor.low), abs(divisor.high))
+        return apply(Op.MODULO, value, divisor, low=-bound, high=bound)
+    n = divisor.low
+    if value.low // n == value.high // n:
+        return value - value.low // n * n
+    if isinstance(value, Apply) and value.op is Op.MODULO:
+        whole, inner_divisor = value.arguments
+        if isinstance(inner_divisor, Constant) and inner_divisor.low % n == 0:
+            return whole % n
+    if isinstance(value, Linear):
+        rest = {term: factor for term, factor in value.terms if factor % n}
+        if len(rest) < len(value.terms) or not 0 <= value.constant < n:
+            return _linear_form(rest, value.constant % n) % n
+        split = _split_by_common_divisor(value, n)
+        if split is not None:
+            common, large, small = split
+            return large % (n // common) * common + small
+    return apply(Op.MODULO, value, divisor, low=0, high=min(n - 1, value.high) if value.low >= 0 else n - 1)
+
+
+INDEX_OPERATIONS.update(
+    {
+        Op.ADD: _add,
+        Op.SUBTRACT: _subtract,
+        Op.MULTIPLY: _multiply,
+        Op.FLOOR_DIVIDE: _floor_divide,
+        Op.MODULO: _modulo,
+    }
+)

@@ -1,0 +1,331 @@
+
+; Claims a chunk, if the word is still %word, and runs it as thread %thread. Whether there was one.
+define internal i1 @claim(ptr %slot, i64 %word, i64 %thread) {
+  %less = sub i64 %word, 1
+  %swap = cmpxchg ptr %slot, i64 %word, i64 %less acq_rel acquire
+  %won = extractvalue { i64, i1 } %swap, 1
+  br i1 %won, label %run, label %lost
+run:
+  %p.record = getelementptr i8, ptr %slot, i64 136
+  %record = load ptr, ptr %p.record
+  %p.scratch = getelementptr i8, ptr %slot, i64 144
+  %scratch = load ptr, ptr %p.scratch
+  %p.stride = getelementptr i8, ptr %slot, i64 152
+  %stride = load i64, ptr %p.stride
+  %p.grains = getelementptr i8, ptr %record, i64 32
+  %grains = load i64, ptr %p.grains
+  %p.chunks = getelementptr i8, ptr %record, i64 40
+  %chunks = load i64, ptr %p.chunks
+  %unclaimed = and i64 %word, 4294967295
+  %after = sub i64 %unclaimed, 1
+  %p.limit = getelementptr i8, ptr %slot, i64 132
+  %helpers = load atomic i32, ptr %p.limit monotonic, align 4
+  %helpers.wide = zext i32 %helpers to i64
+  %last = sub i64 %chunks, 1
+  %one.each = icmp ule i64 %last, %helpers.wide
+  %before.factor = select i1 %one.each, i64 1, i64 %unclaimed
+  %after.factor = select i1 %one.each, i64 1, i64 %after
+  %all.factor = select i1 %one.each, i64 1, i64 %chunks
+  %before.share = mul i64 %unclaimed, %before.factor
+  %after.share = mul i64 %after, %after.factor
+  %all.shares = mul i64 %chunks, %all.factor
+  %before.scaled = mul i64 %grains, %before.share
+  %left.before = udiv i64 %before.scaled, %all.shares
+  %after.scaled = mul i64 %grains, %after.share
+  %left.after = udiv i64 %after.scaled, %all.shares
+  %begin = sub i64 %grains, %left.before
+  %end = sub i64 %grains, %left.after
+  %offset = mul i64 %stride, %thread
+  %own = getelementptr i8, ptr %scratch, i64 %offset
+  %p.cancellation = getelementptr i8, ptr %slot, i64 160
+  %cancellation = load ptr, ptr %p.cancellation
+  %p.deadline = getelementptr i8, ptr %slot, i64 168
+  %deadline = load i64, ptr %p.deadline
+  %stops = call i1 @must.stop(ptr %cancellation, i64 %deadline)
+  br i1 %stops, label %leave.out, label %compute
+leave.out:
+  %p.left.out = getelementptr i8, ptr %slot, i64 76
+  store atomic i32 1, ptr %p.left.out monotonic, align 4
+  br label %count
+compute:
+  call void @call(ptr %record, ptr %own, i64 %begin, i64 %end)
+  br label %count
+count:
+  %done = getelementptr i8, ptr %slot, i64 64
+  %before = atomicrmw add ptr %done, i64 1 seq_cst
+  %p.sleeps = getelementptr i8, ptr %slot, i64 72
+  %sleeps = load atomic i32, ptr %p.sleeps seq_cst, align 4
+  %nobody = icmp eq i32 %sleeps, 0
+  br i1 %nobody, label %ran, label %wake
+wake:
+  %woken = call i64 (i64, ...) @syscall(i64 $FUTEX, ptr %done, i32 129, i32 1)
+  br label %ran
+ran:
+  ret i1 true
+lost:
+  ret i1 false
+}
+
+; Wakes the workers that may help and sleep.
+define internal void @wake(ptr %pool, i32 %helpers) {
+entry:
+  %running = load atomic i32, ptr %pool seq_cst, align 4
+  %p.most = getelementptr i8, ptr %pool, i64 12
+  %most = load atomic i32, ptr %p.most monotonic, align 4
+  %free = sub i32 %most, %running
+  %fewer = icmp slt i32 %free, %helpers
+  %wanted = select i1 %fewer, i32 %free, i32 %helpers
+  %p.workers = getelementptr i8, ptr %pool, i64 8
+  %workers = load atomic i32, ptr %p.workers monotonic, align 4
+  %few = icmp slt i32 %workers, %wanted
+  %count = select i1 %few, i32 %workers, i32 %wanted
+  br label %test
+test:
+  %worker = phi i32 [ 0, %entry ], [ %next, %continue ]
+  %more = icmp slt i32 %worker, %count
+  br i1 %more, label %look, label %end
+look:
+  %wide = zext i32 %worker to i64
+  %line = shl i64 %wide, 6
+  %offset = add i64 %line, $SLEEP_FLAGS_OFFSET
+  %p.sleeps = getelementptr i8, ptr %pool, i64 %offset
+  %sleeps = load atomic i32, ptr %p.sleeps seq_cst, align 4
+  %awake = icmp eq i32 %sleeps, 0
+  br i1 %awake, label %continue, label %take
+take:
+  %slept = atomicrmw xchg ptr %p.sleeps, i32 0 seq_cst
+  %too.late = icmp eq i32 %slept, 0
+  br i1 %too.late, label %continue, label %wake
+wake:
+  %woken = call i64 (i64, ...) @syscall(i64 $FUTEX, ptr %p.sleeps, i32 129, i32 1)
+  br label %continue
+continue:
+  %next = add i32 %worker, 1
+  br label %test
+end:
+  ret void
+}
+
+; Whether all chunks were run, and none was left out.
+define internal i1 @share(ptr %pool, ptr %slot, ptr %record, i32 %helpers) {
+entry:
+  %time = alloca [2 x i64]
+  %p.chunks = getelementptr i8, ptr %record, i64 40
+  %chunks = load i64, ptr %p.chunks
+  %p.record = getelementptr i8, ptr %slot, i64 136
+  store ptr %record, ptr %p.record
+  %p.left.out = getelementptr i8, ptr %slot, i64 76
+  store atomic i32 0, ptr %p.left.out monotonic, align 4
+  %done = getelementptr i8, ptr %slot, i64 64
+  store atomic i64 0, ptr %done release, align 8
+  %last = load atomic i64, ptr %slot acquire, align 8
+  %number = lshr i64 %last, 32
+  %number.next = add i64 %number, 1
+  %shifted = shl i64 %number.next, 32
+  %first = or i64 %shifted, %chunks
+  %old = atomicrmw xchg ptr %slot, i64 %first seq_cst
+  call void @wake(ptr %pool, i32 %helpers)
+  br label %work
+work:
+  %word = load atomic i64, ptr %slot acquire, align 8
+  %unclaimed = and i64 %word, 4294967295
+  %none = icmp eq i64 %unclaimed, 0
+  br i1 %none, label %wait, label %take
+take:
+  %won = call i1 @claim(ptr %slot, i64 %word, i64 0)
+  br label %work
+wait:
+  %looks = phi i64 [ 0, %work ], [ %looks.next, %again ]
+  %finished = load atomic i64, ptr %done acquire, align 8
+  %is.over = icmp sge i64 %finished, %chunks
+  br i1 %is.over, label %end, label %look
+look:
+  $PAUSE
+  %looks.next = add i64 %looks, 1
+  %tired = icmp sgt i64 %looks, $OWNER_POLLS
+  br i1 %tired, label %sleep, label %again
+sleep:
+  %p.sleeps = getelementptr i8, ptr %slot, i64 72
+  store atomic i32 1, ptr %p.sleeps seq_cst, align 4
+  %seen = load atomic i64, ptr %done seq_cst, align 8
+  %over.now = icmp sge i64 %seen, %chunks
+  br i1 %over.now, label %awake, label %park
+park:
+  %expected = trunc i64 %seen to i32
+  %fell.asleep = call i64 @now(ptr %time)
+  %parked = call i64 (i64, ...) @syscall(i64 $FUTEX, ptr %done, i32 128, i32 %expected, ptr null)
+  %woke = call i64 @now(ptr %time)
+  %slept = sub i64 %woke, %fell.asleep
+  %long = icmp sgt i64 %slept, $LONG_SLEEP_NS
+  br i1 %long, label %avoid, label %awake
+avoid:
+  call void @avoid(ptr %pool)
+  br label %awake
+awake:
+  store atomic i32 0, ptr %p.sleeps seq_cst, align 4
+  br label %again
+again:
+  br label %wait
+end:
+  %left.out = load atomic i32, ptr %p.left.out monotonic, align 4
+  %is.whole = icmp eq i32 %left.out, 0
+  ret i1 %is.whole
+}
+
+; Has the next calls run whole, twice as many as the last time.
+define internal void @avoid(ptr %pool) {
+  %p.whole = getelementptr i8, ptr %pool, i64 16
+  %p.next = getelementptr i8, ptr %pool, i64 20
+  %next = load atomic i32, ptr %p.next monotonic, align 4
+  %few = icmp slt i32 %next, $MIN_UNSHARED_CALLS
+  %calls = select i1 %few, i32 $MIN_UNSHARED_CALLS, i32 %next
+  store atomic i32 %calls, ptr %p.whole monotonic, align 4
+  %twice = mul i32 %calls, 2
+  %many = icmp sgt i32 %twice, $MAX_UNSHARED_CALLS
+  %limited = select i1 %many, i32 $MAX_UNSHARED_CALLS, i32 %twice
+  store atomic i32 %limited, ptr %p.next monotonic, align 4
+  ret void
+}
+
+; Whether a call may be shared, or is one of those that are to be run whole.
+define internal i1 @may.share(ptr %pool) {
+  %p.whole = getelementptr i8, ptr %pool, i64 16
+  %whole = load atomic i32, ptr %p.whole monotonic, align 4
+  %free = icmp sle i32 %whole, 0
+  br i1 %free, label %yes, label %no
+yes:
+  ; What comes after the next long sleep gets less with every call that is shared.
+  %p.next = getelementptr i8, ptr %pool, i64 20
+  %next = load atomic i32, ptr %p.next monotonic, align 4
+  %none = icmp sle i32 %next, 0
+  br i1 %none, label %shared, label %less
+less:
+  %lower = sub i32 %next, 1
+  store atomic i32 %lower, ptr %p.next monotonic, align 4
+  br label %shared
+shared:
+  ret i1 true
+no:
+  %left = sub i32 %whole, 1
+  store atomic i32 %left, ptr %p.whole monotonic, align 4
+  ret i1 false
+}
+
+; A slot of one's own; null: all have owners.
+define internal ptr @acquire(ptr %pool) {
+entry:
+  br label %test
+test:
+  %index = phi i64 [ 0, %entry ], [ %next, %other ]
+  %more = icmp ult i64 %index, $SLOT_COUNT
+  br i1 %more, label %try, label %none
+try:
+  %place = mul i64 %index, $SLOT_BYTES
+  %offset = add i64 %place, $SLOTS_OFFSET
+  %slot = getelementptr i8, ptr %pool, i64 %offset
+  %p.owner = getelementptr i8, ptr %slot, i64 128
+  %swap = cmpxchg ptr %p.owner, i32 0, i32 1 acq_rel acquire
+  %won = extractvalue { i32, i1 } %swap, 1
+  br i1 %won, label %found, label %other
+other:
+  %next = add i64 %index, 1
+  br label %test
+found:
+  ret ptr %slot
+none:
+  ret ptr null
+}
+
+; The word of a slot if there is an unclaimed chunk that the worker may claim, else 0.
+define internal i64 @open(ptr %pool, ptr %slot, i32 %worker) {
+  %word = load atomic i64, ptr %slot acquire, align 8
+  %unclaimed = and i64 %word, 4294967295
+  %none = icmp eq i64 %unclaimed, 0
+  br i1 %none, label %no, label %limits
+limits:
+  %p.limit = getelementptr i8, ptr %slot, i64 132
+  %limit = load atomic i32, ptr %p.limit monotonic, align 4
+  %wanted = icmp slt i32 %worker, %limit
+  %running = load atomic i32, ptr %pool monotonic, align 4
+  %threads = add i32 %running, %worker
+  %p.most = getelementptr i8, ptr %pool, i64 12
+  %most = load atomic i32, ptr %p.most monotonic, align 4
+  %has.room = icmp slt i32 %threads, %most
+  %may = and i1 %wanted, %has.room
+  br i1 %may, label %yes, label %no
+yes:
+  ret i64 %word
+no:
+  ret i64 0
+}
+
+; Claims what it can from every slot once. Whether it got any.
+define internal i1 @help(ptr %pool, i32 %worker, i1 %only.look) {
+entry:
+  %wide = zext i32 %worker to i64
+  %thread = add i64 %wide, 1
+  br label %test
+test:
+  %index = phi i64 [ 0, %entry ], [ %next, %closed ]
+  %found = phi i1 [ false, %entry ], [ %got, %closed ]
+  %more = icmp ult i64 %index, $SLOT_COUNT
+  br i1 %more, label %slot, label %end
+slot:
+  %place = mul i64 %index, $SLOT_BYTES
+  %offset = add i64 %place, $SLOTS_OFFSET
+  %address = getelementptr i8, ptr %pool, i64 %offset
+  br label %look
+look:
+  %got = phi i1 [ %found, %slot ], [ true, %take ]
+  %word = call i64 @open(ptr %pool, ptr %address, i32 %worker)
+  %none = icmp eq i64 %word, 0
+  br i1 %none, label %closed, label %opened
+opened:
+  br i1 %only.look, label %seen, label %take
+take:
+  %won = call i1 @claim(ptr %address, i64 %word, i64 %thread)
+  br label %look
+closed:
+  %next = add i64 %index, 1
+  br label %test
+seen:
+  ret i1 true
+end:
+  ret i1 %found
+}
+
+define void @neurald_work(ptr %pool, i64 %worker.wide) {
+entry:
+  %worker = trunc i64 %worker.wide to i32
+  %line = shl i64 %worker.wide, 6
+  %offset = add i64 %line, $SLEEP_FLAGS_OFFSET
+  %p.sleeps = getelementptr i8, ptr %pool, i64 %offset
+  %p.quit = getelementptr i8, ptr %pool, i64 4
+  br label %work
+work:
+  %looks = phi i64 [ 0, %entry ], [ %counted, %rest ], [ 0, %awake ]
+  %helped = call i1 @help(ptr %pool, i32 %worker, i1 false)
+  %more = add i64 %looks, 1
+  %counted = select i1 %helped, i64 0, i64 %more
+  %tired = icmp sgt i64 %counted, $WORKER_POLLS
+  br i1 %tired, label %sleep, label %rest
+rest:
+  $PAUSE
+  br label %work
+sleep:
+  %awake.before = atomicrmw xchg ptr %p.sleeps, i32 1 seq_cst
+  %quit = load atomic i32, ptr %p.quit seq_cst, align 4
+  %stays = icmp eq i32 %quit, 0
+  br i1 %stays, label %last.look, label %leave
+last.look:
+  %missed = call i1 @help(ptr %pool, i32 %worker, i1 true)
+  br i1 %missed, label %awake, label %park
+park:
+  %parked = call i64 (i64, ...) @syscall(i64 $FUTEX, ptr %p.sleeps, i32 128, i32 1, ptr null)
+  br label %awake
+awake:
+  %slept = atomicrmw xchg ptr %p.sleeps, i32 0 seq_cst
+  br label %work
+leave:
+  ret void
+}

@@ -1,0 +1,244 @@
+"""Decides which work a daemon's device takes, and when.
+
+Calls and executions are counted while they are under way. A daemon that is to stop refuses new ones
+and waits for the others (`Admission.drain`). Executions wait in an `AdmissionQueue` for a slot of
+the device. An execution that does not end is given up by a watchdog: its slot goes to others, its
+session ends, and no new models are taken while it hangs.
+"""
+
+import contextlib
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from neurald.hal.accounting.limits import Limits
+from neurald.hal.accounting.pacing import Interpreter
+from neurald.hal.admission.admission_queue import AdmissionQueue, Ticket, executions_at_once
+from neurald.hal.admission.session import Session, Sessions
+from neurald.hal.admission.watchdog import Watchdog
+from neurald.hal.device import Device, ExecuteOptions, PrepareOptions
+from neurald.hal.errors import DeadObject, Error, MissedDeadlinePersistent, UnavailableDevice
+from neurald.hal.model.types import Priority
+from neurald.hal.sync.cancellation import Cancellation
+
+logger = logging.getLogger(__name__)
+
+#: How long results may wait to be read once a daemon that is to stop has nothing else to do.
+_UNREAD_S: Final = 2.0
+_DRAIN_POLL_S: Final = 0.05
+#: Larger models, those of thousands of operations, are read one at a time.
+_LARGE_MODEL_BYTES: Final = 1 << 16
+
+
+class Admission:
+    """Admits calls and executions of many sessions to one device. Thread-safe.
+
+    Args:
+        device: that executes.
+        limits: `execution_s` says how long an execution may take.
+        sessions: of the daemon; the session of a hanging execution is closed.
+
+    Attributes:
+        interpreter: paces what clients have the interpreter do.
+        on_hang: is called with a session that ends because its execution hangs, and with the error
+            for its client.
+    """
+
+    def __init__(self, device: Device, limits: Limits, sessions: Sessions) -> None:
+        self.interpreter = Interpreter()
+        self.on_hang: Callable[[Session, Error], None] = lambda session, error: None
+        self._device = device
+        self._sessions = sessions
+        self._lock = threading.Lock()
+        self._idle = threading.Condition(self._lock)
+        self._calls = 0
+        self._is_draining = False
+        slots = executions_at_once(device)
+        self._queue = AdmissionQueue(slots, guests=slots)
+        self._large_models = AdmissionQueue(1, long_s=math.inf, what="large models")
+        self._watchdog: Watchdog[tuple[Session, Ticket]] = Watchdog(limits.execution_s, self._give_up)
+
+    @property
+    def calls(self) -> int:
+        """How many calls and executions are under way."""
+        return self._calls
+
+    @property
+    def waiting(self) -> int:
+        """How many executions wait in the queue."""
+        return self._queue.waiting
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the device has anything to do."""
+        return self._calls > 0
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether the daemon is about to stop."""
+        return self._is_draining
+
+    @property
+    def is_hanging(self) -> bool:
+        """Whether executions that were given up are still under way."""
+        return self._watchdog.hanging > 0
+
+    def require_responsive(self) -> None:
+        """Raises an error while the device hangs.
+
+        Raises:
+            UnavailableDevice: it hangs.
+        """
+        if self.is_hanging:
+            raise UnavailableDevice(f"{self._device.name} hangs: an execution has not ended in time")
+
+    # Calls
+
+    @contextlib.contextmanager
+    def admit(self, options: PrepareOptions | ExecuteOptions) -> Iterator[None]:
+        """Counts a call as under way, unless the daemon is about to stop.
+
+        Raises:
+            DeadObject: the daemon is about to stop.
+            MissedDeadlinePersistent: the deadline has passed.
+        """
+        self._begin(options)
+        try:
+            yield
+        finally:
+            self._end()
+
+    @contextlib.contextmanager
+    def track(self) -> Iterator[None]:
+        """Counts a call as under way, so that `drain` waits for it; it is never refused."""
+        with self._lock:
+            self._calls += 1
+        try:
+            yield
+        finally:
+            self._end()
+
+    @contextlib.contextmanager
+    def reading_model(
+        self, session: Session, size_bytes: int, cancellation: Cancellation | None
+    ) -> Iterator[None]:
+        """Reads and checks a model; large ones are read one at a time.
+
+        Reading takes many times the memory of the model itself.
+
+        Args:
+            session: of the client.
+            size_bytes: of the message.
+            cancellation: ends the wait; None: the client cannot cancel.
+
+        Raises:
+            Cancelled: it was cancelled while it waited.
+        """
+        if size_bytes <= _LARGE_MODEL_BYTES:
+            yield
+            return
+        ticket = self._large_models.acquire(
+            Priority.MEDIUM, client=session.token, user=session.user, cancellation=cancellation
+        )
+        try:
+            yield
+        finally:
+            self._large_models.release(ticket)
+
+    # Executions
+
+    @contextlib.contextmanager
+    def execution(self, session: Session, options: ExecuteOptions, priority: Priority) -> Iterator[Ticket]:
+        """Runs one execution on the device, see `begin_execution`."""
+        ticket = self.begin_execution(session, options, priority)
+        try:
+            yield ticket
+        finally:
+            self.end_execution(ticket)
+
+    def begin_execution(self, session: Session, options: ExecuteOptions, priority: Priority) -> Ticket:
+        """Waits until the device can run one more execution; `end_execution` follows.
+
+        Raises:
+            DeadObject: the daemon is about to stop.
+            MissedDeadlineTransient, MissedDeadlinePersistent: the deadline has passed.
+            Cancelled: it was cancelled while it waited.
+        """
+        self._begin(options)
+        try:
+            ticket = self._queue.acquire(
+                priority,
+                options.deadline_s,
+                client=session.token,
+                user=session.user,
+                cancellation=options.cancellation,
+            )
+        except BaseException:
+            self._end()
+            raise
+        self._watchdog.begin((session, ticket), options.deadline_s)
+        ticket.work = self.interpreter.begin(session.token)
+        return ticket
+
+    def end_execution(self, ticket: Ticket) -> None:
+        """Ends an execution, and lets the next one run."""
+        if ticket.work is not None:
+            self.interpreter.end(ticket.work)
+        if not self._watchdog.end():
+            return  # it was given up, and its slot went to others then
+        try:
+            self._queue.release(ticket)
+        finally:
+            self._end()
+
+    def _give_up(self, execution: tuple[Session, Ticket], taken_s: float) -> None:
+        """Gives up an execution that does not end: releases its slot, and ends its session."""
+        session, ticket = execution
+        logger.error("an execution has not ended within %.1f s; the driver hangs", taken_s)
+        self._queue.release(ticket)
+        self._end()
+        self.on_hang(session, DeadObject(f"hangs: an execution has not ended within {taken_s:.1f} s"))
+        self._sessions.close(session)
+
+    # The end
+
+    def drain(self, timeout_s: float, is_forced: Callable[[], bool]) -> bool:
+        """Refuses new work, waits for that under way, and for a moment until its results are read.
+
+        Args:
+            timeout_s: how long to wait at most.
+            is_forced: is called repeatedly; when it returns True the wait ends.
+
+        Returns:
+            Whether all work is done.
+        """
+        end = time.monotonic() + timeout_s
+        with self._idle:
+            self._is_draining = True
+            while self._calls and time.monotonic() < end and not is_forced():
+                self._idle.wait(_DRAIN_POLL_S)
+            # A client that wants its results reads them at once.
+            end = min(end, time.monotonic() + _UNREAD_S)
+            while self._has_work() and time.monotonic() < end and not is_forced():
+                self._idle.wait(_DRAIN_POLL_S)
+            return not self._has_work()
+
+    def _has_work(self) -> bool:
+        return self._calls > 0 or any(session.has_unread for session in self._sessions.all())
+
+    def _begin(self, options: PrepareOptions | ExecuteOptions) -> None:
+        if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
+            raise MissedDeadlinePersistent("the deadline had passed before the device could start")
+        with self._lock:
+            if self._is_draining:
+                raise DeadObject("the daemon is about to stop and takes no more work")
+            self._calls += 1
+
+    def _end(self) -> None:
+        with self._lock:
+            self._calls -= 1
+            if self._is_draining:
+                self._idle.notify_all()

@@ -1,0 +1,216 @@
+; rows of 21, 8 elements at once
+declare <8 x float> @llvm.fmuladd.v8f32(<8 x float>, <8 x float>, <8 x float>)
+define void @kcc5ca070561dd219(ptr noalias %a0, ptr noalias %a1, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
+  %v54 = bitcast <8 x float> splat (float 0x4168000000000000) to <8 x i32>
+  br label %v1.before
+v1.before:
+  br label %v1
+v1:
+  %v2 = phi i64 [ %begin, %v1.before ], [ %v139, %v1.next ]
+  %v3 = phi i64 [ %begin, %v1.before ], [ %v137, %v1.next ]
+  %v139.more = icmp slt i64 %v2, %end
+  br i1 %v139.more, label %v1.turn, label %v1.after
+v1.turn:
+  %v4 = icmp eq i64 %v2, %begin
+  %v5 = mul i64 %v3, 21
+  %v6 = getelementptr float, ptr %a1, i64 %v5
+  %v7 = load <8 x float>, ptr %v6, align 4
+  %v8 = fcmp ogt <8 x float> %v7, splat (float 0xFFF0000000000000)
+  %v9 = select <8 x i1> %v8, <8 x float> %v7, <8 x float> splat (float 0xFFF0000000000000)
+  %v10 = fcmp uno <8 x float> %v7, %v7
+  %v11 = select <8 x i1> %v10, <8 x float> %v7, <8 x float> %v9
+  %v12 = add i64 %v5, 8
+  %v13 = getelementptr float, ptr %a1, i64 %v12
+  %v14 = load <8 x float>, ptr %v13, align 4
+  %v15 = fcmp ogt <8 x float> %v14, %v11
+  %v16 = select <8 x i1> %v15, <8 x float> %v14, <8 x float> %v11
+  %v17 = fcmp uno <8 x float> %v14, %v14
+  %v18 = select <8 x i1> %v17, <8 x float> %v14, <8 x float> %v16
+  %v19 = add i64 %v5, 13
+  %v20 = getelementptr float, ptr %a1, i64 %v19
+  %v21 = load <8 x float>, ptr %v20, align 4
+  %v22 = select <8 x i1> <i1 false, i1 false, i1 false, i1 true, i1 true, i1 true, i1 true, i1 true>, <8 x float> %v21, <8 x float> splat (float 0xFFF0000000000000)
+  %v23 = fcmp ogt <8 x float> %v22, %v18
+  %v24 = select <8 x i1> %v23, <8 x float> %v22, <8 x float> %v18
+  %v25 = fcmp uno <8 x float> %v22, %v22
+  %v26 = select <8 x i1> %v25, <8 x float> %v22, <8 x float> %v24
+  %v27 = shufflevector <8 x float> %v26, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
+  %v28 = shufflevector <8 x float> %v26, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
+  %v29 = fcmp ogt <4 x float> %v28, %v27
+  %v30 = select <4 x i1> %v29, <4 x float> %v28, <4 x float> %v27
+  %v31 = fcmp uno <4 x float> %v28, %v28
+  %v32 = select <4 x i1> %v31, <4 x float> %v28, <4 x float> %v30
+  %v33 = shufflevector <4 x float> %v32, <4 x float> poison, <2 x i32> <i32 0, i32 1>
+  %v34 = shufflevector <4 x float> %v32, <4 x float> poison, <2 x i32> <i32 2, i32 3>
+  %v35 = fcmp ogt <2 x float> %v34, %v33
+  %v36 = select <2 x i1> %v35, <2 x float> %v34, <2 x float> %v33
+  %v37 = fcmp uno <2 x float> %v34, %v34
+  %v38 = select <2 x i1> %v37, <2 x float> %v34, <2 x float> %v36
+  %v39 = extractelement <2 x float> %v38, i64 0
+  %v40 = extractelement <2 x float> %v38, i64 1
+  %v41 = fcmp ogt float %v40, %v39
+  %v42 = select i1 %v41, float %v40, float %v39
+  %v43 = fcmp uno float %v40, %v40
+  %v44 = select i1 %v43, float %v40, float %v42
+  %v45 = insertelement <8 x float> poison, float %v44, i64 0
+  %v46 = shufflevector <8 x float> %v45, <8 x float> poison, <8 x i32> zeroinitializer
+  %v47 = fsub <8 x float> %v7, %v46
+  %v48 = fcmp olt <8 x float> %v47, splat (float 0xC05A000000000000)
+  %v49 = select <8 x i1> %v48, <8 x float> splat (float 0xC05A000000000000), <8 x float> %v47
+  %v50 = fcmp ogt <8 x float> %v49, splat (float 0x4056400000000000)
+  %v51 = select <8 x i1> %v50, <8 x float> splat (float 0x4056400000000000), <8 x float> %v49
+  %v52 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v51, <8 x float> splat (float 0x3FF7154760000000), <8 x float> splat (float 0x4168000000000000))
+  %v53 = bitcast <8 x float> %v52 to <8 x i32>
+  %v55 = sub <8 x i32> %v53, %v54
+  %v56 = fsub <8 x float> %v52, splat (float 0x4168000000000000)
+  %v57 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v56, <8 x float> splat (float 0xBFE62E4000000000), <8 x float> %v51)
+  %v58 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v56, <8 x float> splat (float 0xBEB7F7D1C0000000), <8 x float> %v57)
+  %v59 = ashr <8 x i32> %v55, splat (i32 1)
+  %v60 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> splat (float 0x3F56BEBAE0000000), <8 x float> %v58, <8 x float> splat (float 0x3F81229B40000000))
+  %v61 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v60, <8 x float> %v58, <8 x float> splat (float 0x3FA5556780000000))
+  %v62 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v61, <8 x float> %v58, <8 x float> splat (float 0x3FC5554AE0000000))
+  %v63 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v62, <8 x float> %v58, <8 x float> splat (float 0x3FDFFFFFE0000000))
+  %v64 = fmul <8 x float> %v58, %v58
+  %v65 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v64, <8 x float> %v63, <8 x float> %v58)
+  %v66 = fadd <8 x float> %v65, splat (float 0x3FF0000000000000)
+  %v67 = add <8 x i32> %v59, splat (i32 127)
+  %v68 = shl <8 x i32> %v67, splat (i32 23)
+  %v69 = bitcast <8 x i32> %v68 to <8 x float>
+  %v70 = fmul <8 x float> %v66, %v69
+  %v71 = sub <8 x i32> %v55, %v59
+  %v72 = add <8 x i32> %v71, splat (i32 127)
+  %v73 = shl <8 x i32> %v72, splat (i32 23)
+  %v74 = bitcast <8 x i32> %v73 to <8 x float>
+  %v75 = fmul <8 x float> %v70, %v74
+  %v76 = getelementptr float, ptr %a0, i64 %v5
+  store <8 x float> %v75, ptr %v76, align 4
+  %v77 = fsub <8 x float> %v14, %v46
+  %v78 = fcmp olt <8 x float> %v77, splat (float 0xC05A000000000000)
+  %v79 = select <8 x i1> %v78, <8 x float> splat (float 0xC05A000000000000), <8 x float> %v77
+  %v80 = fcmp ogt <8 x float> %v79, splat (float 0x4056400000000000)
+  %v81 = select <8 x i1> %v80, <8 x float> splat (float 0x4056400000000000), <8 x float> %v79
+  %v82 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v81, <8 x float> splat (float 0x3FF7154760000000), <8 x float> splat (float 0x4168000000000000))
+  %v83 = bitcast <8 x float> %v82 to <8 x i32>
+  %v84 = sub <8 x i32> %v83, %v54
+  %v85 = fsub <8 x float> %v82, splat (float 0x4168000000000000)
+  %v86 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v85, <8 x float> splat (float 0xBFE62E4000000000), <8 x float> %v81)
+  %v87 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v85, <8 x float> splat (float 0xBEB7F7D1C0000000), <8 x float> %v86)
+  %v88 = ashr <8 x i32> %v84, splat (i32 1)
+  %v89 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> splat (float 0x3F56BEBAE0000000), <8 x float> %v87, <8 x float> splat (float 0x3F81229B40000000))
+  %v90 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v89, <8 x float> %v87, <8 x float> splat (float 0x3FA5556780000000))
+  %v91 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v90, <8 x float> %v87, <8 x float> splat (float 0x3FC5554AE0000000))
+  %v92 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v91, <8 x float> %v87, <8 x float> splat (float 0x3FDFFFFFE0000000))
+  %v93 = fmul <8 x float> %v87, %v87
+  %v94 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v93, <8 x float> %v92, <8 x float> %v87)
+  %v95 = fadd <8 x float> %v94, splat (float 0x3FF0000000000000)
+  %v96 = add <8 x i32> %v88, splat (i32 127)
+  %v97 = shl <8 x i32> %v96, splat (i32 23)
+  %v98 = bitcast <8 x i32> %v97 to <8 x float>
+  %v99 = fmul <8 x float> %v95, %v98
+  %v100 = sub <8 x i32> %v84, %v88
+  %v101 = add <8 x i32> %v100, splat (i32 127)
+  %v102 = shl <8 x i32> %v101, splat (i32 23)
+  %v103 = bitcast <8 x i32> %v102 to <8 x float>
+  %v104 = fmul <8 x float> %v99, %v103
+  %v105 = getelementptr float, ptr %a0, i64 %v12
+  store <8 x float> %v104, ptr %v105, align 4
+  %v106 = fsub <8 x float> %v21, %v46
+  %v107 = fcmp olt <8 x float> %v106, splat (float 0xC05A000000000000)
+  %v108 = select <8 x i1> %v107, <8 x float> splat (float 0xC05A000000000000), <8 x float> %v106
+  %v109 = fcmp ogt <8 x float> %v108, splat (float 0x4056400000000000)
+  %v110 = select <8 x i1> %v109, <8 x float> splat (float 0x4056400000000000), <8 x float> %v108
+  %v111 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v110, <8 x float> splat (float 0x3FF7154760000000), <8 x float> splat (float 0x4168000000000000))
+  %v112 = bitcast <8 x float> %v111 to <8 x i32>
+  %v113 = sub <8 x i32> %v112, %v54
+  %v114 = fsub <8 x float> %v111, splat (float 0x4168000000000000)
+  %v115 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v114, <8 x float> splat (float 0xBFE62E4000000000), <8 x float> %v110)
+  %v116 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v114, <8 x float> splat (float 0xBEB7F7D1C0000000), <8 x float> %v115)
+  %v117 = ashr <8 x i32> %v113, splat (i32 1)
+  %v118 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> splat (float 0x3F56BEBAE0000000), <8 x float> %v116, <8 x float> splat (float 0x3F81229B40000000))
+  %v119 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v118, <8 x float> %v116, <8 x float> splat (float 0x3FA5556780000000))
+  %v120 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v119, <8 x float> %v116, <8 x float> splat (float 0x3FC5554AE0000000))
+  %v121 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v120, <8 x float> %v116, <8 x float> splat (float 0x3FDFFFFFE0000000))
+  %v122 = fmul <8 x float> %v116, %v116
+  %v123 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v122, <8 x float> %v121, <8 x float> %v116)
+  %v124 = fadd <8 x float> %v123, splat (float 0x3FF0000000000000)
+  %v125 = add <8 x i32> %v117, splat (i32 127)
+  %v126 = shl <8 x i32> %v125, splat (i32 23)
+  %v127 = bitcast <8 x i32> %v126 to <8 x float>
+  %v128 = fmul <8 x float> %v124, %v127
+  %v129 = sub <8 x i32> %v113, %v117
+  %v130 = add <8 x i32> %v129, splat (i32 127)
+  %v131 = shl <8 x i32> %v130, splat (i32 23)
+  %v132 = bitcast <8 x i32> %v131 to <8 x float>
+  %v133 = fmul <8 x float> %v128, %v132
+  %v134 = getelementptr float, ptr %a0, i64 %v19
+  store <8 x float> %v133, ptr %v134, align 4
+  %v135 = add i64 %v3, 1
+  %v136 = icmp eq i64 %v135, 3
+  %v137 = select i1 %v136, i64 0, i64 %v135
+  %v138 = zext i1 %v136 to i64
+  br label %v1.next
+v1.next:
+  %v139 = add i64 %v2, 1
+  br label %v1
+v1.after:
+  ret void
+}
+
+
+; rows of 21, 8 elements at once
+define void @k6cdc7fa5bb78c261(ptr noalias %a0, ptr noalias %a1, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
+  br label %v1.before
+v1.before:
+  br label %v1
+v1:
+  %v2 = phi i64 [ %begin, %v1.before ], [ %v39, %v1.next ]
+  %v3 = phi i64 [ %begin, %v1.before ], [ %v37, %v1.next ]
+  %v39.more = icmp slt i64 %v2, %end
+  br i1 %v39.more, label %v1.turn, label %v1.after
+v1.turn:
+  %v4 = icmp eq i64 %v2, %begin
+  %v5 = mul i64 %v3, 21
+  %v6 = getelementptr float, ptr %a1, i64 %v5
+  %v7 = load <8 x float>, ptr %v6, align 4
+  %v8 = fadd <8 x float> splat (float 0x0000000000000000), %v7
+  %v9 = add i64 %v5, 8
+  %v10 = getelementptr float, ptr %a1, i64 %v9
+  %v11 = load <8 x float>, ptr %v10, align 4
+  %v12 = fadd <8 x float> %v8, %v11
+  %v13 = add i64 %v5, 13
+  %v14 = getelementptr float, ptr %a1, i64 %v13
+  %v15 = load <8 x float>, ptr %v14, align 4
+  %v16 = select <8 x i1> <i1 false, i1 false, i1 false, i1 true, i1 true, i1 true, i1 true, i1 true>, <8 x float> %v15, <8 x float> splat (float 0x0000000000000000)
+  %v17 = fadd <8 x float> %v12, %v16
+  %v18 = shufflevector <8 x float> %v17, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
+  %v19 = shufflevector <8 x float> %v17, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
+  %v20 = fadd <4 x float> %v18, %v19
+  %v21 = shufflevector <4 x float> %v20, <4 x float> poison, <2 x i32> <i32 0, i32 1>
+  %v22 = shufflevector <4 x float> %v20, <4 x float> poison, <2 x i32> <i32 2, i32 3>
+  %v23 = fadd <2 x float> %v21, %v22
+  %v24 = extractelement <2 x float> %v23, i64 0
+  %v25 = extractelement <2 x float> %v23, i64 1
+  %v26 = fadd float %v24, %v25
+  %v27 = insertelement <8 x float> poison, float %v26, i64 0
+  %v28 = shufflevector <8 x float> %v27, <8 x float> poison, <8 x i32> zeroinitializer
+  %v29 = fdiv <8 x float> %v7, %v28
+  %v30 = getelementptr float, ptr %a0, i64 %v5
+  store <8 x float> %v29, ptr %v30, align 4
+  %v31 = fdiv <8 x float> %v11, %v28
+  %v32 = getelementptr float, ptr %a0, i64 %v9
+  store <8 x float> %v31, ptr %v32, align 4
+  %v33 = fdiv <8 x float> %v15, %v28
+  %v34 = getelementptr float, ptr %a0, i64 %v13
+  store <8 x float> %v33, ptr %v34, align 4
+  %v35 = add i64 %v3, 1
+  %v36 = icmp eq i64 %v35, 3
+  %v37 = select i1 %v36, i64 0, i64 %v35
+  %v38 = zext i1 %v36 to i64
+  br label %v1.next
+v1.next:
+  %v39 = add i64 %v2, 1
+  br label %v1
+v1.after:
+  ret void
+}
+

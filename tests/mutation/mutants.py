@@ -1,0 +1,393 @@
+"""The mutants: faults that a careless change could make, over the parts of hal, runtime and drivers.
+
+Texts are as short as uniqueness allows, so that renaming does not break them needlessly.
+"""
+
+from mutation.mutant import Mutant
+
+_RULES = (
+    Mutant(
+        name="validation-written-twice",
+        file="hal/validation/model_rules.py",
+        text="            if written[index]:",
+        replacement="            if False:",
+        breaks="A model may write an operand twice, or write a constant.",
+        tests=("tests/hal/validation/test_model_rules.py",),
+    ),
+    Mutant(
+        name="validation-nesting-depth",
+        file="hal/validation/model_rules.py",
+        text="max((1 + depth[each]",
+        replacement="max((depth[each]",
+        breaks="Graphs may refer to one another to any depth.",
+        tests=("tests/hal/validation/test_model_rules.py",),
+    ),
+    Mutant(
+        name="validation-readonly-output",
+        file="hal/validation/request_rules.py",
+        text="if is_output and pool.readonly:",
+        replacement="if False:",
+        breaks="An output may lie in read-only memory.",
+        tests=("tests/hal/validation/test_model_rules.py",),
+    ),
+    Mutant(
+        name="validation-argument-length",
+        file="hal/validation/request_rules.py",
+        text="if argument.length != needed:",
+        replacement="if argument.length < needed:",
+        breaks="An argument may be longer than its operand.",
+        tests=("tests/hal/validation/test_model_rules.py",),
+    ),
+)
+
+_OPERATIONS = (
+    Mutant(
+        name="shape-concatenation-behind-the-axis",
+        file="hal/operations/movement/concatenation.py",
+        text=" or shape[axis + 1 :] != first[axis + 1 :]",
+        replacement="",
+        breaks="Inputs of CONCATENATION may differ in the dimensions behind the axis.",
+        tests=("tests/hal/operations/movement/test_concatenation.py",),
+    ),
+    Mutant(
+        name="shape-dilated-window",
+        file="hal/operations/convolution/windowing.py",
+        text="extent = (kernel - 1) * dilation + 1",
+        replacement="extent = kernel * dilation",
+        breaks="A dilated window is too long, so outputs are too small.",
+        tests=("tests/hal/operations/convolution/test_convolution.py",),
+    ),
+    Mutant(
+        name="reference-same-padding",
+        file="hal/operations/convolution/windowing.py",
+        text="return total // 2, total - total // 2",
+        replacement="return total - total // 2, total // 2",
+        breaks="The odd element of SAME padding lies before the image, not behind it.",
+        tests=("tests/hal/operations/convolution/test_convolution.py",),
+    ),
+    Mutant(
+        name="reference-suppression-threshold",
+        file="hal/operations/detection/suppression.py",
+        text="overlaps(boxes[best], boxes[others]) < threshold",
+        replacement="overlaps(boxes[best], boxes[others]) <= threshold",
+        breaks="A box that overlaps a better one by exactly the threshold is kept.",
+        tests=("tests/hal/operations/detection/test_suppression.py",),
+    ),
+    Mutant(
+        name="rounding-negative-ties",
+        file="hal/operations/arithmetic/fixed_point.py",
+        text="0 if ties_up else -1 << 31",
+        replacement="0",
+        breaks="Negative ties are rounded upwards, not away from zero.",
+        tests=("tests/hal/operations/arithmetic/test_fixed_point.py",),
+    ),
+    Mutant(
+        name="rounding-left-shift-saturates",
+        file="hal/operations/arithmetic/fixed_point.py",
+        text="np.clip(product, -1 << 31, (1 << 31) - 1, out=product)",
+        replacement="pass",
+        breaks="A left shift by a multiplier above 1 does not saturate.",
+        tests=("tests/hal/operations/arithmetic/test_fixed_point.py",),
+    ),
+)
+
+_CACHE = (
+    Mutant(
+        name="cache-key-scale",
+        file="hal/cache/key.py",
+        text="        float(operand.scale),\n",
+        replacement="",
+        breaks="Models that differ in a scale only have the same cache key.",
+        tests=("tests/hal/cache/test_key.py",),
+    ),
+    Mutant(
+        name="cache-key-threads",
+        file="hal/cache/key.py",
+        text="threads=options.threads,",
+        replacement="threads=None,",
+        breaks="The number of threads is not part of the cache key.",
+        tests=("tests/hal/cache/test_key.py",),
+    ),
+    Mutant(
+        name="cache-seal-key",
+        file="hal/cache/artifact_seal.py",
+        text="if seal.cache_key != cache_key:",
+        replacement="if False:",
+        breaks="A daemon loads an artifact of its own that was made under another key.",
+        tests=("tests/hal/cache/test_artifact_seal.py",),
+    ),
+    Mutant(
+        name="cache-evicts-oldest",
+        file="hal/cache/directory.py",
+        text="sorted(sizes.keys() - {keep}, key=self.last_use_s)",
+        replacement="sorted(sizes.keys() - {keep}, key=self.last_use_s, reverse=True)",
+        breaks="A full cache removes the entries that were used last.",
+        tests=("tests/hal/cache/test_store.py", "tests/hal/cache/test_directory.py"),
+    ),
+)
+
+_SERVING = (
+    Mutant(
+        name="admission-priority",
+        file="hal/admission/admission_queue.py",
+        text="(-flow.level(now),",
+        replacement="(flow.level(now),",
+        breaks="Executions of low priority run before those of high priority.",
+        tests=("tests/hal/admission/test_admission_queue.py",),
+    ),
+    Mutant(
+        name="admission-ageing",
+        file="hal/admission/admission_queue.py",
+        text="return self.rank + int(",
+        replacement="return self.rank + 0 * int(",
+        breaks="An execution of low priority may wait for ever.",
+        tests=("tests/hal/admission/test_admission_queue.py",),
+    ),
+    Mutant(
+        name="wire-operation-number",
+        file="hal/rpc/wire/model.py",
+        text='operation.number if operation.HasField("number") else None',
+        replacement="None",
+        breaks="A daemon's messages do not name operations by the application's numbers.",
+        tests=("tests/hal/rpc/wire/test_model.py",),
+    ),
+    Mutant(
+        name="wire-performance",
+        file="hal/rpc/wire/device.py",
+        text="if not (message.exec_time > 0 and message.power_usage > 0):",
+        replacement="if not message.exec_time > 0:",
+        breaks="A daemon may claim a power usage of 0, or one that is not a number.",
+        tests=("tests/hal/rpc/wire/test_model.py",),
+    ),
+    Mutant(
+        name="wire-part-limit",
+        file="hal/rpc/transport/message_scan.py",
+        text="    if parts > most:",
+        replacement="    if parts > 2 * most:",
+        breaks="A message may hold twice as many parts as it should.",
+        tests=("tests/hal/rpc/transport/test_message_scan.py",),
+    ),
+    Mutant(
+        name="limit-account",
+        file="hal/accounting/account.py",
+        text="if account._used + amount > account.limit:",
+        replacement="if amount > account.limit:",
+        breaks="Many small reservations together may pass a limit.",
+        tests=("tests/hal/accounting/test_account.py",),
+    ),
+    Mutant(
+        name="limit-memories",
+        file="hal/accounting/holdings.py",
+        text="if count >= self._most:",
+        replacement="if count > self._most:",
+        breaks="A session may have one memory more than its limit.",
+        tests=("tests/hal/accounting/test_holdings.py",),
+    ),
+    Mutant(
+        name="fence-kind",
+        file="hal/sync/fence.py",
+        text="if kind != _KIND:",
+        replacement="if False:",
+        breaks="A client may send any descriptor as a fence.",
+        tests=("tests/hal/sync/test_fence.py",),
+    ),
+    Mutant(
+        name="device-buffer-readers",
+        file="hal/buffers/tracked_buffer.py",
+        text="if self._is_written or (writing and self._readers):",
+        replacement="if self._is_written:",
+        breaks="Device memory may be written while an execution reads it.",
+        tests=("tests/hal/buffers/test_tracked_buffer.py",),
+    ),
+    Mutant(
+        name="arena-lifetimes",
+        file="hal/memory/arena_planner.py",
+        text="return self.first <= other.last and other.first <= self.last",
+        replacement="return self.first < other.last and other.first < self.last",
+        breaks="An operation's input and its output may share bytes.",
+        tests=("tests/hal/memory/test_arena_planner.py",),
+    ),
+)
+
+_PARTITIONING = (
+    Mutant(
+        name="partitioning-checks-groups",
+        file="runtime/partitioning/partitioner.py",
+        text="    check_groups(model, groups)\n",
+        replacement="",
+        breaks="Groups that cannot run in their order are not refused.",
+        tests=("tests/runtime/partitioning/test_partitioner.py",),
+    ),
+    Mutant(
+        name="placement-ties",
+        file="runtime/partitioning/placement.py",
+        text="(scores[n], not self._candidates[n].is_cpu, n)",
+        replacement="(scores[n], n)",
+        breaks="A tie goes to the first device, even if the CPU device is among the equals.",
+        tests=("tests/runtime/partitioning/test_placement.py",),
+    ),
+    Mutant(
+        name="partitioning-keeps-largest",
+        file="runtime/partitioning/limits.py",
+        text="(step not in fixed, -len(step.operations))",
+        replacement="(step not in fixed, len(step.operations))",
+        breaks="Of too many steps the smallest are kept on the device.",
+        tests=("tests/runtime/partitioning/test_partitioner.py",),
+    ),
+    Mutant(
+        name="feature-level-slice-outputs",
+        file="runtime/model/feature_level_slice.py",
+        text=" or index in read_outside",
+        replacement="",
+        breaks="A slice lacks the outputs that operations outside of it read.",
+        tests=("tests/runtime/model/test_feature_level_slice.py",),
+    ),
+)
+
+_EXECUTION = (
+    Mutant(
+        name="fallback-prepares-once",
+        file="runtime/execution/fallback.py",
+        text="if self._on_cpu is None:",
+        replacement="if True:",
+        breaks="The CPU device prepares the step again at every failure.",
+        tests=("tests/runtime/execution/test_fallback.py",),
+    ),
+    Mutant(
+        name="fallback-dead-driver",
+        file="runtime/execution/fallback.py",
+        text="if isinstance(error, DeadObject) and self._prepared is prepared:",
+        replacement="if False:",
+        breaks="The prepared model of a driver that died is used again.",
+        tests=("tests/runtime/execution/test_fallback.py",),
+    ),
+    Mutant(
+        name="fallback-deadline-of-the-device",
+        file="runtime/execution/fallback.py",
+        text="return not (is_late and has_limit)",
+        replacement="return not is_late",
+        breaks="The CPU does not take over from a device that misses a deadline nobody set.",
+        tests=("tests/runtime/execution/test_fallback.py",),
+    ),
+    Mutant(
+        name="fence-redone-dependency",
+        file="runtime/execution/fenced.py",
+        text="if any(event.was_redone for event in dependencies):",
+        replacement="if False:",
+        breaks="An execution keeps results that it computed from invalid outputs of another one.",
+        tests=("tests/runtime/execution/test_fallback.py",),
+    ),
+    Mutant(
+        name="control-flow-swaps-buffers",
+        file="runtime/execution/loop_interpreter.py",
+        text="places[result], places[spare] = places[spare], places[result]",
+        replacement="pass",
+        breaks="The body of a loop overwrites the values that it reads.",
+        tests=("tests/runtime/execution/test_loop_interpreter.py",),
+    ),
+    Mutant(
+        name="residency-conditions",
+        file="runtime/plan/residency.py",
+        text="            on_host.add(step.condition)\n",
+        replacement="            pass\n",
+        breaks="The condition of an IF may stay in device memory, where the runtime cannot read it.",
+        tests=("tests/runtime/plan/test_residency.py",),
+    ),
+)
+
+_COMPILER = (
+    Mutant(
+        name="fusion-guarded-sum",
+        file="drivers/compiler/passes/fusion.py",
+        text="if times > 1 or each.guard is not None or linearize",
+        replacement="if times > 1 or linearize",
+        breaks="A reader that replaces some sums of a contraction is fused as if it read them all.",
+        tests=("tests/drivers/compiler/passes/test_fusion.py",),
+    ),
+    Mutant(
+        name="fusion-recomputes-reductions",
+        file="drivers/compiler/passes/fusion.py",
+        text="return not again and not is_folded",
+        replacement="return True",
+        breaks="A reduction is computed again for every element that reads it.",
+        tests=("tests/drivers/compiler/passes/test_fusion.py",),
+    ),
+    Mutant(
+        name="ranges-difference",
+        file="drivers/compiler/analysis/integer_ranges.py",
+        text="Range(self.low - other.high, self.high - other.low)",
+        replacement="Range(self.low - other.low, self.high - other.high)",
+        breaks="Differences are thought to have smaller bounds than they have.",
+        tests=("tests/drivers/compiler/analysis/test_integer_ranges.py",),
+    ),
+    Mutant(
+        name="arena-inputs",
+        file="drivers/compiler/memory/buffer_assignment.py",
+        text="    first.update((value, 0) for value in graph.inputs if value in first)\n",
+        replacement="",
+        breaks="A kernel may overwrite an input that a later kernel reads first.",
+        tests=("tests/drivers/compiler/memory/test_buffer_assignment.py",),
+    ),
+)
+
+_DRIVERS = (
+    Mutant(
+        name="cpu-rounding-negative-ties",
+        file="drivers/cpu/emit/math/fixed_point.py",
+        text='        limit = v.two("sub", "i32", limit,',
+        replacement='        limit = v.two("add", "i32", limit,',
+        breaks="Vectors of negative quantised values are rounded differently from the reference.",
+        tests=("tests/drivers/cpu/emit/test_op_table.py",),
+    ),
+    Mutant(
+        name="cpu-kernel-selection",
+        file="drivers/cpu/kernels/gemm/winograd.py",
+        text="    if plan.cycles > _WORTHWHILE * choose_tile(product_of(node), target).cycles:\n",
+        replacement="    if False:\n",
+        breaks="Winograd's method is chosen for convolutions that it makes slower.",
+        tests=("tests/drivers/cpu/kernels/gemm/test_winograd.py",),
+    ),
+    Mutant(
+        name="opencl-refuses-long-rows",
+        file="drivers/opencl/device.py",
+        text="return top_k_unsupported_reason(graph)",
+        replacement='return ""',
+        breaks="The OpenCL device accepts rankings of long rows, which take it quadratic time.",
+        tests=("tests/drivers/opencl/test_device.py",),
+    ),
+    Mutant(
+        name="opencl-codegen-rounding",
+        file="drivers/opencl/codegen/dialect.py",
+        text="return ((value >> ~exponent) + 1) >> 1;",
+        replacement="return value >> -exponent;",
+        breaks="Quantised results of four elements at once are truncated, not rounded.",
+        tests=("tests/drivers/opencl/kernels/epilogue/test_integer_epilogues.py",),
+    ),
+    Mutant(
+        name="opencl-codegen-guard",
+        file="drivers/opencl/codegen/statements.py",
+        text='return element if len(texts) == 1 else f"{texts[1]} ? {element} : {texts[2]}"',
+        replacement="return element",
+        breaks="Generated code reads padding from outside of a tensor.",
+        tests=("tests/drivers/opencl/codegen/test_statements.py",),
+    ),
+    Mutant(
+        name="opencl-buffer-size",
+        file="drivers/opencl/runtime/buffer.py",
+        text="if size_bytes > self.size:",
+        replacement="if False:",
+        breaks="A value that is larger than its device memory is copied there.",
+        tests=("tests/drivers/opencl/runtime/test_buffer.py",),
+    ),
+)
+
+MUTANTS = (
+    *_RULES,
+    *_OPERATIONS,
+    *_CACHE,
+    *_SERVING,
+    *_PARTITIONING,
+    *_EXECUTION,
+    *_COMPILER,
+    *_DRIVERS,
+)
