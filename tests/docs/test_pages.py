@@ -38,6 +38,19 @@ def test_every_block_is_run_or_says_why_not(page: Path) -> None:
             assert list(commands(snippet.code)), f"{where}: no line begins with '$ '"
 
 
+def test_a_reason_is_that_of_one_block(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "<!-- not run: first -->\n```console\n$ a\n```\n\n```python\nb = 1\n```\n\n"
+        "<!-- not run: second -->\n```console\n$ c\n```\n"
+    )
+    assert [(each.language, each.reason) for each in snippets(page)] == [
+        ("console", "first"),
+        ("python", ""),
+        ("console", "second"),
+    ]
+
+
 @sweep("page", PAGES, ids=_name)
 def test_configuration_files_are_valid(page: Path) -> None:
     for snippet in snippets(page):
