@@ -167,9 +167,7 @@ def test_implicit_padding_refuses_impossible_output_shapes(scheme: int) -> None:
             if size in allowed:
                 assert DEFINITIONS[TRANSPOSE].shape(call) == ((1, size, 1, 1),)
             else:
-                with pytest.raises(
-                    BadData, match=f"output_shape .* has height {size}; {min(allowed)} to "
-                ):
+                with pytest.raises(BadData, match=f"output_shape .* has height {size}; {min(allowed)} to "):
                     DEFINITIONS[TRANSPOSE].shape(call)
 
 

@@ -94,7 +94,9 @@ def test_refuses() -> None:
     whole, truth = given(INT32, [1]), given(BOOL8, [True])
     with pytest.raises(BadData, match=r"operand 2 \(output of LESS\) has type TENSOR_INT32; TENSOR_BOOL8"):
         evaluate(OperationType.LESS, [whole, whole], wanted(INT32))
-    with pytest.raises(BadData, match=r"operand 1 \(input2 of LESS\) has type TENSOR_BOOL8; .* is expected with the types"):
+    with pytest.raises(
+        BadData, match=r"operand 1 \(input2 of LESS\) has type TENSOR_BOOL8; .* is expected with the types"
+    ):
         evaluate(OperationType.LESS, [whole, truth], wanted(BOOL8))
     with pytest.raises(BadData, match=r"operand 0 \(input1 of LOGICAL_OR\) has type TENSOR_INT32"):
         evaluate(OperationType.LOGICAL_OR, [whole, truth], wanted(BOOL8))
