@@ -1,4 +1,4 @@
-"""Operands for operations that compute one element of the result from one of each input."""
+"""Operands for element-wise operations."""
 
 import zlib
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from neurald.hal.model.types import Operand, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array
 
-#: Some that broadcast against each other: rank 0, no elements, and lengths of 1 on both sides.
+#: Shapes that broadcast against each other: rank 0, no elements, and lengths of 1 on both sides.
 PAIRS_OF_SHAPES = (((), ()), ((0, 3), (3,)), ((2, 1, 5), (7, 1)), ((7,), (2, 3, 1)), ((4, 9), (4, 9)))
 SHAPES = ((), (0, 2), (7,), (2, 1, 3, 2))
 
@@ -25,13 +25,13 @@ _UNKNOWN = {OperandType.TENSOR_COMPLEX64, OperandType.TENSOR_STRING}
 
 
 def rows(operations: Iterable[OperationType]) -> list[tuple[OperationType, dict[str, OperandType]]]:
-    """Each operation with each of its rows of types, but for complex numbers and strings."""
+    """Returns each operation with each row of types, except complex numbers and strings."""
     pairs = ((operation, dict(row.types)) for operation in operations for row in DEFINITIONS[operation].rows)
     return [(operation, types) for operation, types in pairs if not _UNKNOWN.intersection(types.values())]
 
 
 def label(value: object) -> str | None:
-    """How a test names an operation, or its types."""
+    """Returns the name of an operation or of its types in tests."""
     if isinstance(value, OperationType):
         return value.name
     return (
@@ -42,7 +42,7 @@ def label(value: object) -> str | None:
 
 
 def quantization(kind: OperandType, scale: float = 0.05) -> tuple[float, int]:
-    """Scale and zero point for a type; 0 and 0 where it has none."""
+    """Returns scale and zero point for a type; 0 and 0 if it has none."""
     if kind not in QUANTIZED:
         return 0.0, 0
     limits = np.iinfo(kind.dtype.name)
