@@ -12,7 +12,7 @@ from neurald.hal.model.operation_type import OperationType
 
 def _share(operation: OperationType) -> int:
     # `support.operations.variants.inputs_as_internal` puts ADD before the tested operation, which
-# should be on another device if possible.
+    # should be on another device if possible.
     return 0 if operation is OperationType.ADD else zlib.crc32(operation.name.encode()) % 3
 
 

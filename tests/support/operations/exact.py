@@ -14,7 +14,7 @@ def multiplier(real: float) -> tuple[int, int]:
 
 
 def times(value: int, mantissa: int, exponent: int) -> int:
-    """Returns the product, rounded to nearest, and again in the right shift, ties away from zero."""
+    """Returns the product, rounded to nearest, and in the right shift away from zero."""
     shifted = min(max(value * 2 ** max(exponent, 0), _INT32[0]), _INT32[1])
     high = math.floor(Fraction(shifted * mantissa, 2**31) + Fraction(1, 2))
     return away_from_zero(Fraction(high, 2 ** max(-exponent, 0)))

@@ -52,14 +52,14 @@ def quantization(kind: OperandType, scale: float = 0.05) -> tuple[float, int]:
 def numbers(
     kind: OperandType, shape: tuple[int, ...], *, seed: int = 0, scale: float = 0.05, low: float = -9.0
 ) -> Given:
-    """Random numbers of a type: stored and whole ones over its range, the first of them at its ends.
+    """Creates random numbers of a type: integers over its range, with its limits first.
 
     Args:
         kind: of the operand.
         shape: of the operand.
-        seed: for other numbers.
-        scale: where the type has one.
-        low: of floats; those from 0 on are never special. Otherwise the first are infinite, and not a number.
+        seed: for the random numbers.
+        scale: for types that have one.
+        low: lower limit of floats; if it is negative, the first ones are infinities and NaN.
     """
     generator = np.random.default_rng([seed, zlib.crc32(kind.name.encode()), *shape])
     return given(kind, _values(generator, kind, shape, low), *quantization(kind, scale))
@@ -75,7 +75,7 @@ def _values(generator: np.random.Generator, kind: OperandType, shape: tuple[int,
         return values
     limits = np.iinfo(dtype.name)
     values = generator.integers(limits.min, limits.max, shape, dtype.name, endpoint=True).astype(dtype)
-    # Some that are near to 0, where whole numbers do most.
+    # Some numbers near 0, where integers have the largest relative effect.
     values = np.where(generator.random(shape) < 0.5, values % dtype.type(11), values)
     _put_first(values, [limits.min, limits.max])
     return values
@@ -87,10 +87,10 @@ def _put_first(values: Array, first: list[float]) -> None:
 
 
 def result(kind: OperandType, scale: float = 0.05) -> Operand:
-    """An output of a type."""
+    """Creates an output of a type."""
     return wanted(kind, *quantization(kind, scale))
 
 
 def same(found: Array, expected: Array) -> None:
-    """Floats are close, NaN and infinity where they are expected; all others are exact."""
+    """Asserts that floats are close, with equal NaN and infinities, and all others equal."""
     (close if found.dtype.kind == "f" else np.testing.assert_array_equal)(found, expected)
