@@ -73,7 +73,9 @@ def test_inputs_that_are_converted_share_it_too(given: Any, monkeypatch: pytest.
     monkeypatch.setattr(QuickRuns, "first_run", record)
     compilation = compiled_add()
     for _ in range(3):
-        np.testing.assert_array_equal(compilation.run(given, numbers(3))[0], np.asarray(given, np.float32) + numbers(3))
+        np.testing.assert_array_equal(
+            compilation.run(given, numbers(3))[0], np.asarray(given, np.float32) + numbers(3)
+        )
     assert len(created) == 1
 
 
