@@ -1,1 +1,1 @@
-"""The drivers: each folder is one device, with the same file names in each."""
+"""The drivers, one folder for each device, and the compiler that they share."""

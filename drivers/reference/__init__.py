@@ -1,1 +1,1 @@
-"""The reference device: every operation runs on its NumPy reference, and nothing is compiled."""
+"""The reference device, which runs every operation on its NumPy reference."""

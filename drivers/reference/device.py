@@ -1,4 +1,7 @@
-"""Reference device: runs every operation on its reference. Other devices are compared with it."""
+"""The reference device, which runs every operation on its NumPy reference.
+
+The results of other devices are compared with those of this one.
+"""
 
 import os
 import time
@@ -25,11 +28,10 @@ from neurald.hal.model.numbering import first_few
 from neurald.hal.model.types import DeviceType, FeatureLevel, Model, Operand, OperandType
 
 if TYPE_CHECKING:
-    # Listing devices does not import it.
+    # Imported when a model is prepared, so that listing devices stays fast.
     from neurald.hal.execution.reference_model import ReferenceModel
 
-#: Performance figures are relative to the CPU device. This device is not chosen for its speed, so
-#: it does not measure its own.
+#: The device claims the performance of the CPU device instead of measuring its own.
 _UNIT = Performance(exec_time=1.0, power_usage=1.0)
 
 
@@ -44,7 +46,7 @@ class ReferenceDevice:
 
     @property
     def cache_files_needed(self) -> CacheFilesNeeded:
-        """See `Device.cache_files_needed`. There is nothing to cache."""
+        """See `Device.cache_files_needed`. The device caches nothing."""
         return CacheFilesNeeded()
 
     @property
@@ -58,7 +60,7 @@ class ReferenceDevice:
         return len(os.sched_getaffinity(0))
 
     def capabilities(self) -> Capabilities:
-        """Returns 1.0 for everything."""
+        """See `Device.capabilities`. All figures are 1.0."""
         return Capabilities(
             operand_performance=dict.fromkeys(OperandType, _UNIT),
             relaxed_float32_scalar=_UNIT,
@@ -68,7 +70,7 @@ class ReferenceDevice:
         )
 
     def supported_operations(self, model: Model) -> Sequence[Verdict]:
-        """Returns ok for operations that have a reference."""
+        """See `Device.supported_operations`. Operations with a reference are supported."""
         return supported_by_references(model, self)
 
     def prepare_model(self, model: Model, options: PrepareOptions) -> "ReferenceModel":
@@ -83,11 +85,11 @@ class ReferenceDevice:
         return ReferenceModel(model)
 
     def prepare_model_from_cache(self, artifact: Artifact, options: PrepareOptions) -> "ReferenceModel":
-        """See `Device.prepare_model_from_cache`. Always refused, since nothing is compiled."""
+        """Raises BadData, since the device has no artifacts."""
         raise BadData(f"{self.name} does not compile, so it cannot load an artifact")
 
     def allocate(self, description: BufferDescription) -> Memory:
-        """See `Device.allocate`. Allocates host memory, so the size must be known."""
+        """See `Device.allocate`. Allocates host memory, for which all dimensions must be known."""
         from neurald.hal.execution.reference_model import ReferenceModel
 
         uses: list[tuple[str, Operand]] = []

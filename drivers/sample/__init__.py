@@ -1,1 +1,1 @@
-"""Example driver to copy, on the CPU, in five flavours that exercise partitioning."""
+"""Example driver to copy. It runs on the CPU, in five configurations that exercise partitioning."""

@@ -1,9 +1,14 @@
-"""The sample device: describes its hardware and prepares models.
+"""The sample device, which describes its hardware and prepares models.
 
-To write a driver, copy this folder and replace four parts: the description of the device and of
-supported operations (`flavour.py`), vendor operations, if any (`extension.py`), the prepared form
-of a model and its execution (`prepared_model.py`), and its cached form (`artifact.py`). Keep the
-order of steps in `prepare_model`, and the checks.
+To write a driver, copy this folder and replace these parts:
+
+- `config.py`: the name, the performance and the supported operations of the device;
+- `prepared_model.py`: how a model is compiled and executed;
+- `artifact.py`: the form in which a prepared model is cached;
+- `buffer.py`: device memory, if there is any;
+- `extension.py`: operations and operand types that Android NN lacks, if there are any.
+
+Keep the checks in this file, and their order.
 """
 
 import time
@@ -14,8 +19,8 @@ import numpy as np
 from neurald._version import __version__
 from neurald.drivers.sample.artifact import read_artifact
 from neurald.drivers.sample.buffer import allocate
-from neurald.drivers.sample.extension import why_not
-from neurald.drivers.sample.flavour import ALL, FLOAT_FAST, FLOAT_SLOW, MINIMAL, QUANT, SampleConfig
+from neurald.drivers.sample.config import ALL, FLOAT_FAST, FLOAT_SLOW, MINIMAL, QUANT, SampleConfig
+from neurald.drivers.sample.extension import extension_unsupported_reason
 from neurald.drivers.sample.prepared_model import SamplePreparedModel
 from neurald.hal.device import (
     Artifact,
@@ -34,43 +39,37 @@ from neurald.hal.types import DeviceType, FeatureLevel, Model, Operation, Subgra
 
 
 class SampleDevice:
-    """Implements `neurald.hal.device.Device`.
-
-    Its prepared models run the reference implementations.
+    """Implements `neurald.hal.device.Device`. Its prepared models run the references of operations.
 
     Args:
-        config: name, performance and supported operations.
-        feature_level: the newest operations that it may be asked to run.
+        config: the name, performance and supported operations.
+        feature_level: the feature level; the device is not asked about newer operations.
     """
 
     type = DeviceType.ACCELERATOR
     is_remote = False
-    # Names everything that artifacts depend on: an artifact of another version is never read.
+    # This names everything that artifacts depend on. Artifacts of another version are not read.
     version = f"neurald sample {__version__}, numpy {np.__version__}"
-    #: One memory with the graph, which decides what is executed, and one with the constants.
+    #: An artifact has one memory with the graph and one with the constants.
     cache_files_needed = CacheFilesNeeded(model=1, data=1)
 
     def __init__(self, config: SampleConfig, *, feature_level: FeatureLevel = FeatureLevel.LEVEL_8) -> None:
         self.name = config.name
         self.feature_level = feature_level
         self._config = config
-        #: Vendor extensions, and the names of all extensions: a device is never asked about
-        #: operations of others.
+        # The device is only asked about operations of the extensions that it lists.
         self.declared_extensions = config.extensions
         self.extensions = (TFLITE, *(extension.name for extension in config.extensions))
 
     def capabilities(self) -> Capabilities:
         """See `Device.capabilities`.
 
-        A real driver measures once and caches the figures; these are fixed.
+        The figures are fixed. A real driver measures them once and caches them.
         """
         return self._config.capabilities
 
     def supported_operations(self, model: Model) -> Sequence[Verdict]:
-        """See `Device.supported_operations`.
-
-        Operations with a reference that the flavour supports.
-        """
+        """See `Device.supported_operations`."""
         return tuple(
             Verdict(ok=not reason, reason=reason)
             for reason in (
@@ -81,10 +80,11 @@ class SampleDevice:
     def _unsupported_reason(self, model: Model, graph: Subgraph, operation: Operation) -> str:
         """Returns the reason why an operation is not supported, or "".
 
-        Control flow is supported if its graphs are; validation has limited their nesting.
+        Control flow is supported if all operations of its graphs are. This recurses once per level
+        of nesting, which validation limits.
         """
         if extension_of(operation.type) in self._config.extensions:
-            return why_not(model, graph, operation)
+            return extension_unsupported_reason(model, graph, operation)
         if operation.type not in DEFINITIONS:
             return f"{operation.type.name} has no reference"
         reason = self._config.unsupported_reason(operation, graph)
@@ -124,7 +124,7 @@ class SampleDevice:
 
 
 def create_float_fast() -> SampleDevice:
-    """Creates a fast float32 device. Like those below, it is called by `neurald.hal.registry`."""
+    """Creates a fast float32 device. `neurald.hal.registry` calls this function."""
     return SampleDevice(FLOAT_FAST)
 
 

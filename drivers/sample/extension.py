@@ -1,25 +1,23 @@
-"""Extension of the sample driver.
+"""The vendor extension of the sample driver: operations and operand types that Android NN lacks.
 
-Shows how a vendor offers operations and operand types beyond Android NN.
+The extension has two operand types: pictures (tensors whose elements are pixels of three bytes) and
+weights (a scalar of three float32). Its two operations convert between pictures and float32
+tensors. An extension consists of five parts:
 
-It has pictures (tensors whose elements are pixels of three bytes), weights (a scalar of three
-float32), two operations between pictures and ordinary float32 tensors, and two attributes. A driver
-needs five things:
-
-- the declaration, which is visible to clients, and which decides whether two devices mean the same
-  extension (`EXTENSION`);
-- a signature for each operation: its operands with types and ranks (`Form` and `row`);
-- a shape rule for each operation, from the shapes of its inputs;
-- an implementation: here NumPy, on a real device a kernel;
-- a parser for the values of its attributes, which refuses invalid ones.
+- the declaration, which clients see, and by which the runtime decides whether two devices have the
+  same extension (`EXTENSION`);
+- a signature for each operation, with the types and ranks of its operands (`Form` and `row`);
+- a shape rule for each operation, which returns the shapes of its outputs;
+- an implementation of each operation, which is a kernel on a real device;
+- a parser for the values of attributes, which refuses invalid values.
 
 Extension data are bytes that an application attaches to an operand. Those of a picture give the
-order of a pixel's channels: `rgb`, the default, or `bgr`.
+order of a pixel's channels: `rgb` (the default) or `bgr`.
 
-Attributes are bytes that an application attaches to a whole compilation or to a single execution.
-`ROUNDING` of a compilation selects how gray values are rounded to integers: `nearest`, the default,
-or `down`. `ORIENTATION` of an execution selects the order in which rows of output pictures are
-written: `upright`, the default, or `flipped`.
+Attributes are bytes that an application attaches to a compilation or to an execution. `ROUNDING` of
+a compilation selects how gray values are rounded to integers: `nearest` (the default) or `down`.
+`ORIENTATION` of an execution selects the order of the rows of output pictures: `upright` (the
+default) or `flipped`.
 """
 
 from collections.abc import Callable, Sequence
@@ -61,13 +59,13 @@ GRAY_TO_PIXELS = EXTENSION.operation_type(1)
 ROUNDING = 0
 ORIENTATION = 0
 
-_ORDERS = (b"", b"rgb", b"bgr")
+_CHANNEL_ORDERS = (b"", b"rgb", b"bgr")
 
 
-def _order_is_known(call: Call) -> None:
+def _check_channel_order(call: Call) -> None:
     for name in ("pixels", "gray"):
         data = call.operand(name).extension_data
-        if data not in _ORDERS:
+        if data not in _CHANNEL_ORDERS:
             raise BadData(f"{call.name(name)} has extension data {data[:16]!r}; expected rgb or bgr")
 
 
@@ -75,29 +73,34 @@ def _same_shape(call: Call) -> tuple[Shape, ...]:
     return (call.shape(next(iter(call.binding.inputs))),)
 
 
-def _channels(values: Array, data: bytes) -> Array:
-    """Reorders the channels of pixels to red, green and blue, or back."""
+def _reordered(values: Array, data: bytes) -> Array:
+    """Converts pixels from the order of their extension data to red, green and blue, or back."""
     return values[..., ::-1] if data == b"bgr" else values
 
 
 def _pixels_to_gray(call: Call) -> tuple[Array, ...]:
     pixels = np.ascontiguousarray(call.array("pixels"))
     channels = pixels.view(np.uint8).reshape(*pixels.shape, 3)
-    # A value in shared memory is copied before it is read twice.
+    # Another process may change shared memory, so the weights are copied before they are used.
     weights = np.frombuffer(call.array("weights").tobytes(), "<f4")
-    real = _channels(channels, call.operand("pixels").extension_data).astype(np.float32)
+    real = _reordered(channels, call.operand("pixels").extension_data).astype(np.float32)
     return (np.clip(real @ weights, 0.0, 255.0).astype(np.float32),)
 
 
-def gray_to_pixels(call: Call, whole: Callable[[Array], Array] = np.rint) -> tuple[Array, ...]:
-    """Computes GRAY_TO_PIXELS; `whole` rounds gray values to integers."""
+def gray_to_pixels(call: Call, round_gray: Callable[[Array], Array] = np.rint) -> tuple[Array, ...]:
+    """Computes GRAY_TO_PIXELS.
+
+    Args:
+        call: the operation and its arguments.
+        round_gray: rounds gray values to integers.
+    """
     gray = np.nan_to_num(np.clip(call.array("gray"), 0.0, 255.0))
-    channels = np.repeat(whole(gray).astype(np.uint8)[..., np.newaxis], 3, axis=-1)
+    channels = np.repeat(round_gray(gray).astype(np.uint8)[..., np.newaxis], 3, axis=-1)
     return (np.ascontiguousarray(channels).view(TENSOR_PIXELS.dtype).reshape(gray.shape),)
 
 
 def rounding(attributes: Sequence[AttributeValue]) -> Callable[[Array], Array]:
-    """Returns the rounding function for a compilation with these attributes.
+    """Returns the function that rounds gray values in a compilation with these attributes.
 
     Raises:
         BadData: the value of ROUNDING is invalid.
@@ -109,7 +112,7 @@ def rounding(attributes: Sequence[AttributeValue]) -> Callable[[Array], Array]:
 
 
 def is_flipped(attributes: Sequence[AttributeValue]) -> bool:
-    """Returns True if an execution with these attributes writes rows of pictures in reverse.
+    """Returns True if an execution with these attributes writes the rows of pictures in reverse.
 
     Raises:
         BadData: the value of ORIENTATION is invalid.
@@ -134,7 +137,7 @@ DEFINITIONS = {
                 ),
             ),
             rows=(row(FeatureLevel.LEVEL_3),),
-            checks=(_order_is_known,),
+            checks=(_check_channel_order,),
             shape=_same_shape,
             reference=_pixels_to_gray,
             arithmetic=frozenset(("pixels", "weights")),
@@ -148,7 +151,7 @@ DEFINITIONS = {
                 ),
             ),
             rows=(row(FeatureLevel.LEVEL_3),),
-            checks=(_order_is_known,),
+            checks=(_check_channel_order,),
             shape=_same_shape,
             reference=gray_to_pixels,
             arithmetic=frozenset(("gray",)),
@@ -157,13 +160,11 @@ DEFINITIONS = {
 }
 
 
-def why_not(model: Model, graph: Subgraph, operation: Operation) -> str:
-    """Describes what is wrong with an operation of the extension, as far as the model shows.
+def extension_unsupported_reason(model: Model, graph: Subgraph, operation: Operation) -> str:
+    """Returns the reason why an operation of the extension is not supported, or "".
 
-    "" if nothing is.
-
-    The runtime does not know the extension, so the driver checks everything, here and (values and
-    shapes) at run time.
+    The runtime cannot check operations of vendor extensions, so the driver does. Values and shapes
+    that are not known yet are checked when the operation runs.
     """
     definition = DEFINITIONS[operation.type]
     try:

@@ -1,6 +1,6 @@
-"""Prepared model of the sample device.
+"""The prepared model of the sample device.
 
-A real driver compiles the model here once, and runs the result.
+A real driver compiles the model in the constructor and runs the compiled code in `run`.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,8 @@ from neurald.drivers.sample.extension import (
     rounding,
 )
 from neurald.hal.device import REFERENCE, Artifact, ExecuteOptions, KernelTime, PrepareOptions
-from neurald.hal.execution.array_model import ArrayModel, Limits, ReferenceExecutor
+from neurald.hal.execution.array_model import ArrayModel, ExecutionLimits
+from neurald.hal.execution.reference_executor import ReferenceExecutor
 from neurald.hal.operations.machinery.call import Array
 from neurald.hal.types import Model, OperandType
 
@@ -26,12 +27,12 @@ from neurald.hal.types import Model, OperandType
 class SamplePreparedModel(ArrayModel):
     """Implements `neurald.hal.device.PreparedModel`.
 
-    It is stateless, so executions may run concurrently.
+    Executions may run concurrently, because they do not change the object.
 
     Args:
         model: a model whose operations are all supported.
-        device: the name of the device, which identifies the models that buffers are for.
-        options: the options of the preparation; with a cache key `artifact` will be called.
+        device: the name of the device. `buffer.py` uses it to refuse models of other devices.
+        options: the options of the preparation. Artifacts are only requested with a cache key.
 
     Raises:
         BadData: the value of an attribute is invalid.
@@ -41,13 +42,13 @@ class SamplePreparedModel(ArrayModel):
         super().__init__(model)
         self.device = device
         self._keeps_artifact = bool(options.cache_key)
-        kernels = {GRAY_TO_PIXELS: partial(gray_to_pixels, whole=rounding(options.attributes))}
-        self._compiled = ReferenceExecutor(model, kernels, DEFINITIONS)
+        kernels = {GRAY_TO_PIXELS: partial(gray_to_pixels, round_gray=rounding(options.attributes))}
+        self._executor = ReferenceExecutor(model, kernels, DEFINITIONS)
 
-    def run(self, inputs: Sequence[Array | None], limits: Limits) -> Sequence[Array]:
+    def run(self, inputs: Sequence[Array | None], limits: ExecutionLimits) -> Sequence[Array]:
         """See `ArrayModel.run`."""
         flipped = is_flipped(limits.options.attributes)
-        results = self._compiled.run(inputs, limits)
+        results = self._executor.run(inputs, limits)
         if not flipped:
             return results
         types = [self.model.main.operands[index].type for index in self.model.main.outputs]
@@ -61,9 +62,9 @@ class SamplePreparedModel(ArrayModel):
         return write_artifact(self.model) if self._keeps_artifact else None
 
     def profile(self) -> Sequence[KernelTime]:
-        """See `PreparedModel.profile`: runs the operations one by one on zeros.
+        """See `PreparedModel.profile`. Runs the operations one by one on zeros.
 
-        There are no times if shapes are unspecified.
+        The result is empty if shapes of inputs are unspecified.
         """
         graph = self.model.main
         operands = [graph.operands[index] for index in graph.inputs]
@@ -72,7 +73,7 @@ class SamplePreparedModel(ArrayModel):
         ):
             return ()
         inputs = [np.zeros(each.dimensions or (), each.type.dtype) for each in operands]
-        times_ns = self._compiled.profile(inputs, Limits(ExecuteOptions()))
+        times_ns = self._executor.profile(inputs, ExecutionLimits(ExecuteOptions()))
         return tuple(
             KernelTime(name=operation.type.name, duration_ns=time_ns, operations=(position,), label=REFERENCE)
             for position, (operation, time_ns) in enumerate(zip(graph.operations, times_ns, strict=True))

@@ -1,1 +1,1 @@
-"""How much a daemon lends: limits, accounts, and the memories that count against them."""
+"""Limits of what a daemon lends to its clients: memory, descriptors, calls, and the interpreter."""

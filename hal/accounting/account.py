@@ -1,12 +1,15 @@
-"""Accounts of what a daemon lends: memory and descriptors, reserved before they are taken and returned whatever happens.
+"""Accounts of the memory and descriptors that a daemon lends to its clients.
 
-Accounts form a tree: the daemon, its users, their sessions. A reservation counts in an account and in all accounts above it, and
-is refused where one of them would pass its limit. It is returned when `Reservation.release` is called or when nothing refers to
-the reservation any more, so whatever owns memory keeps the reservation beside it.
+Everything is reserved before it is taken, and returned whatever happens. Accounts form a tree: the
+daemon, its users, their sessions. A reservation counts in an account and in all accounts above it,
+and is refused if one of them would exceed its limit. It is returned when `Reservation.release` is
+called, or when nothing refers to the reservation any more, so an object that owns memory keeps the
+reservation beside it.
 
-A daemon says with `charging` for whom it works before it calls a driver. A driver reserves with `reserve` what lasts as long as
-an object of its own, and with `charge` what is needed until the end of the enclosing `temporary`. In the process of an
-application nobody is charged, and both cost next to nothing.
+Before a daemon calls a driver, it says with `charging` whose account pays. A driver calls `reserve`
+for memory that lasts as long as an object of its own, and `charge` for memory that is needed until
+the enclosing `temporary` ends. In the process of an application there is no account, and both cost
+next to nothing.
 """
 
 import contextlib
@@ -19,7 +22,7 @@ from neurald.hal.errors import Error, ResourceExhaustedPersistent, ResourceExhau
 
 
 class Reservation:
-    """An amount that an account lends until `release` is called or this object goes."""
+    """An amount that an account lends until `release` is called or this object is collected."""
 
     __slots__ = ("_held", "amount")
 
@@ -28,7 +31,10 @@ class Reservation:
         self._held = [] if account is None else [account]
 
     def release(self) -> None:
-        """Returns the amount; a second call does nothing. Never blocks, so that a garbage collection may call it anywhere."""
+        """Returns the amount; a second call does nothing.
+
+        It never blocks, because a garbage collection may call it at any point.
+        """
         try:
             account = self._held.pop()
         except IndexError:
@@ -46,7 +52,7 @@ class Reservation:
 
 
 class _Ledger:
-    """What the accounts of a tree share: a lock, and amounts that were returned while another thread had the lock."""
+    """State that the accounts of a tree share: a lock, and amounts returned while it is held."""
 
     __slots__ = ("lock", "returned")
 
@@ -55,7 +61,7 @@ class _Ledger:
         self.returned: deque[tuple[Account, int]] = deque()
 
     def settle(self) -> None:
-        """Books what was returned; the caller has the lock."""
+        """Books the returned amounts. The caller holds the lock."""
         while True:
             try:
                 account, amount = self.returned.popleft()
@@ -66,15 +72,15 @@ class _Ledger:
 
 
 class Account:
-    """An amount of something that may be used, and what is used of it. Thread-safe.
+    """A limited amount of a resource, and how much of it is used. Thread-safe.
 
     Args:
-        owner: who has it, for messages: "a session".
+        owner: whose account it is, for messages: "a session".
         limit: how much may be used.
-        name: of the limit, for messages and for who sets it.
+        name: of the limit, by which operators set it, for messages.
         unit: what is counted.
-        parent: the account that everything counts in as well.
-        floor: what this account may use in any case, whatever others use of the accounts above it.
+        parent: the account in which everything counts as well.
+        floor: how much may be used whatever other accounts below the same parents use.
     """
 
     def __init__(
@@ -104,7 +110,7 @@ class Account:
             return self._used
 
     def reserve(self, amount: int, what: str) -> Reservation:
-        """Lends an amount.
+        """Reserves an amount.
 
         Args:
             amount: how much; not negative.
@@ -112,10 +118,10 @@ class Account:
 
         Raises:
             ResourceExhaustedPersistent: it is more than an account may ever use.
-            ResourceExhaustedTransient: it does not fit beside what is in use.
+            ResourceExhaustedTransient: it is more than what is left.
         """
         if amount < 0:
-            raise ValueError(f"{amount} {self._unit} for {what}; a negative amount cannot be reserved")
+            raise ValueError(f"{amount} {self._unit} for {what}: a negative amount cannot be reserved")
         with self._ledger.lock:
             self._ledger.settle()
             is_guaranteed = self._used + amount <= self._floor
@@ -136,7 +142,8 @@ class Account:
 
     def _give_back(self, amount: int) -> None:
         self._ledger.returned.append((self, amount))
-        # Whoever has the lock now, or takes it next, books it. It may be this very thread, interrupted by a collection.
+        # If the lock is taken, the thread that holds it or takes it next books the amount. It may
+        # be this very thread, interrupted by a garbage collection.
         if self._ledger.lock.acquire(blocking=False):
             try:
                 self._ledger.settle()
@@ -145,7 +152,7 @@ class Account:
 
 
 class _Unlimited(Account):
-    """The account of work that nobody is charged for."""
+    """The account of work that is charged to no client."""
 
     def __init__(self) -> None:
         super().__init__("this process", 0, name="")
@@ -162,7 +169,7 @@ _temporary: ContextVar["list[Reservation] | None"] = ContextVar("neurald_tempora
 
 
 def current_account() -> Account:
-    """The account that is charged for what this thread does: for who keeps it for later."""
+    """Returns the account that pays for what this thread does."""
     return _current.get()
 
 
@@ -172,9 +179,12 @@ def reserve(amount: int, what: str) -> Reservation:
 
 
 def charge(amount: int, what: str) -> None:
-    """Reserves memory in the current account until the enclosing `temporary` ends; see `Account.reserve`.
+    """Reserves memory in the current account until the enclosing `temporary` ends.
 
-    Outside of any, it only tells whether there is so much.
+    Outside of any `temporary`, it only checks that so much is left.
+
+    Raises:
+        Error: see `Account.reserve`.
     """
     reservation = reserve(amount, what)
     kept = _temporary.get()
@@ -184,7 +194,7 @@ def charge(amount: int, what: str) -> None:
 
 @contextlib.contextmanager
 def charging(account: Account) -> Iterator[None]:
-    """Has an account charged for what this thread does meanwhile."""
+    """Charges what this thread does within the context to an account."""
     token = _current.set(account)
     try:
         yield
@@ -194,7 +204,7 @@ def charging(account: Account) -> Iterator[None]:
 
 @contextlib.contextmanager
 def temporary() -> Iterator[None]:
-    """A piece of work at whose end everything is returned that `charge` reserved in it."""
+    """Returns, at the end of the context, everything that `charge` reserved within it."""
     kept: list[Reservation] = []
     token = _temporary.set(kept)
     try:

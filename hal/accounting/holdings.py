@@ -1,8 +1,8 @@
-"""The memories that a session holds: each counts for as long as anything refers to it, and was reserved before it was made.
+"""The memories of a session. Each is reserved before it is made, and counts while it lives.
 
-A client may give the same shared memory again and again, for one call each time. It is mapped once: whoever gives it again gets
-another memory of the same bytes, which takes neither address space nor a descriptor. So what a session maps is never more than
-what it has reserved.
+A client may pass the same shared memory again and again, for one call each time. It is mapped once:
+passing it again gives another `Memory` of the same bytes, which takes neither address space nor a
+descriptor. So a session never maps more than it has reserved.
 """
 
 import contextlib
@@ -20,12 +20,12 @@ from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Accounts:
-    """What a session is charged for.
+class SessionAccounts:
+    """The accounts that a session is charged in.
 
     Attributes:
         memory: bytes of memory, and of address space for memory of clients.
-        descriptors: that stay open.
+        descriptors: descriptors that stay open.
     """
 
     memory: Account
@@ -34,25 +34,25 @@ class Accounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True, eq=False)
 class _Mapping:
-    """A client's shared memory, mapped once, and what that takes."""
+    """A client's shared memory, mapped once, with the reservations for it."""
 
     memory: SharedMemory
     reservations: tuple[Reservation, ...]
 
 
 class Holdings:
-    """Memories that live, as far as a session is to answer for them. Thread-safe.
+    """Counts the living memories of a session. Thread-safe.
 
     Args:
-        limits: how many there may be.
-        accounts: what they count in.
+        limits: `memories` says how many there may be.
+        accounts: are charged for them.
     """
 
-    def __init__(self, limits: Limits, accounts: Accounts) -> None:
-        self._most = limits.memories
+    def __init__(self, limits: Limits, accounts: SessionAccounts) -> None:
+        self._limit = limits.memories
         self._accounts = accounts
         self._lock = threading.Lock()
-        # With each memory goes what it holds: reservations, or a mapping with its own.
+        # The value is what goes with the memory: reservations, or a mapping that has some.
         self._held: WeakKeyDictionary[Memory, object] = WeakKeyDictionary()
         self._mappings: WeakValueDictionary[tuple[int, int, bool], _Mapping] = WeakValueDictionary()
 
@@ -61,19 +61,20 @@ class Holdings:
 
     def _require_room(self, size_bytes: int) -> None:
         count = len(self._held)
-        if count >= self._most:
+        if count >= self._limit:
             raise ResourceExhaustedTransient(
-                f"one more memory of {size_bytes} bytes makes {count + 1}; a session may have {self._most} (memories)"
+                f"the session has {count} memories and asks for one more, of {size_bytes} bytes; "
+                f"a session may have {self._limit} (memories)"
             )
 
     def new(self, size_bytes: int) -> Memory:
-        """Zeroed memory.
+        """Returns new, zeroed memory.
 
         Raises:
             BadData: the size is not positive.
-            ResourceExhaustedPersistent: it never fits.
-            ResourceExhaustedTransient: it does not fit beside the others.
-            OutOfMemory: the system has no such memory.
+            ResourceExhaustedPersistent: it is more than the session may ever have.
+            ResourceExhaustedTransient: it is more than what is left.
+            OutOfMemory: the system cannot provide it.
         """
         _require_positive(size_bytes)
         with self._lock:
@@ -82,12 +83,16 @@ class Holdings:
             try:
                 memory = HostMemory(mmap.mmap(-1, size_bytes))
             except (OSError, OverflowError) as error:
-                raise OutOfMemory(f"{size_bytes} bytes: {error}") from None
+                raise OutOfMemory(f"no memory of {size_bytes} bytes can be mapped: {error}") from None
             self._held[memory] = reservation
         return memory
 
     def add(self, memory: Memory) -> None:
-        """Counts a memory that exists; one that counts already stays as it is. Raises as `new` does."""
+        """Counts an existing memory, unless it counts already.
+
+        Raises:
+            Error: see `new`.
+        """
         with self._lock:
             if memory not in self._held:
                 _require_positive(memory.size)
@@ -95,13 +100,13 @@ class Holdings:
                 self._held[memory] = self._accounts.memory.reserve(memory.size, "memory")
 
     def receive(self, descriptor: int, size_bytes: int, *, constant: bool) -> Memory:
-        """A client's shared memory; takes over the descriptor. See `SharedMemory.received`.
+        """Maps a client's shared memory and takes over its descriptor; see `SharedMemory.received`.
 
         Raises:
-            BadData: it is not what a client may share, or has another size.
-            ResourceExhaustedPersistent: it never fits.
-            ResourceExhaustedTransient: it does not fit beside the others.
-            OutOfMemory: the process can have no more memory.
+            BadData: it is not a memory that a client may share, or has another size.
+            ResourceExhaustedPersistent: it is more than the session may ever have.
+            ResourceExhaustedTransient: it is more than what is left.
+            OutOfMemory: the process cannot map more memory.
         """
         with contextlib.ExitStack() as cleanup:
             cleanup.callback(os.close, descriptor)
@@ -118,7 +123,7 @@ class Holdings:
                     )
                     cleanup.pop_all()
                     memory = SharedMemory.received(descriptor, size_bytes, constant=constant)
-                    memory.close()  # the mapping is all that is needed
+                    memory.close()  # only the mapping is needed
                     mapping = _Mapping(memory=memory, reservations=reservations)
                     self._mappings[key] = mapping
                 memory = mapping.memory.alias()
@@ -126,15 +131,15 @@ class Holdings:
         return memory
 
     def make(self, size_bytes: int, make: Callable[[], Memory]) -> Memory:
-        """Memory that the device makes.
+        """Has the device make a memory.
 
         Args:
-            size_bytes: what it will take, 0 if that is not known.
+            size_bytes: that it will take, 0 if that is not known.
             make: has the device make it.
 
         Raises:
-            ResourceExhaustedPersistent: it never fits.
-            ResourceExhaustedTransient: it does not fit beside the others.
+            ResourceExhaustedPersistent: it is more than the session may ever have.
+            ResourceExhaustedTransient: it is more than what is left.
             Error: the device cannot make it.
         """
         expected = max(1, size_bytes)
@@ -151,4 +156,4 @@ class Holdings:
 
 def _require_positive(size_bytes: int) -> None:
     if size_bytes <= 0:
-        raise BadData(f"memory of {size_bytes} bytes; a positive size is expected")
+        raise BadData(f"a memory has {size_bytes} bytes; a positive size is expected")

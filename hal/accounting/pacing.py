@@ -1,12 +1,14 @@
-"""Pacing: what a client has the interpreter do for long gives way to what other clients want of it.
+"""Pacing: long Python work for one client gives way to the calls of other clients.
 
-One thread of Python runs at a time. An execution of many small operations, such as a loop that never ends, wants the
-interpreter all the time, and a few of them would leave hardly any of it to calls that need it for a moment. So the daemon notes
-for whom a thread works, and whatever takes long in Python calls `step` now and then. The work of a client that has had more
-than its share rests after every `SLICE_S`, if others are there: all such work together gets an eighth of the interpreter, shared
-evenly between clients. What native code computes without the interpreter does not count.
+Python runs one thread at a time. An execution of many small operations, such as an endless loop,
+wants the interpreter all the time, and a few of them would leave hardly any of it to calls that
+need it briefly. So a daemon records for which client each thread works, and code that takes long in
+Python calls `step` regularly. The work of a client that has used more than its share sleeps after
+every `SLICE_S` while other clients are present: all such work together gets an eighth of the
+interpreter, divided evenly between clients. Time that native code computes without the interpreter
+does not count.
 
-In the process of an application nobody paces, and `step` costs next to nothing.
+In the process of an application nothing is paced, and `step` costs next to nothing.
 """
 
 import contextlib
@@ -17,30 +19,32 @@ from typing import Final, TypeVar
 
 _T = TypeVar("_T")
 
-#: A client may have so much of the interpreter at once before its work is paced, and has it again after eight times as long.
+#: How much of the interpreter a client may use at once before its work is paced. It may use as much
+#: again after eight times as long.
 FREE_S: Final = 2e-3
-#: Paced work rests whenever it has had the interpreter for so long.
+#: Paced work sleeps whenever it has used the interpreter for so long.
 SLICE_S: Final = 1e-3
-#: The longest rest, and how often work that rests looks whether it is to stop.
+#: The longest sleep, and how often sleeping work checks whether it must stop.
 MAX_REST_S: Final = 0.5
-_LOOK_S: Final = 0.02
-#: How long a client counts as there after its last call.
+_POLL_S: Final = 0.02
+#: How long a client counts as present after its last call.
 _PRESENCE_S: Final = 0.25
-#: Paced work gets one part in so many while others are there.
-_PARTS: Final = 8
+#: All paced work together gets 1 / `_PACED_SHARE` of the interpreter while other clients are
+#: present.
+_PACED_SHARE: Final = 8
 #: A step that takes longer was native code.
 _INTERPRETED_S: Final = 5e-4
-#: So many clients are remembered before those are forgotten that have not called for a while.
-_REMEMBERED: Final = 64
+#: With more clients than that, those that have not called for a while are removed.
+_MAX_CLIENTS: Final = 64
 
 
 class Interpreter:
-    """The interpreter of a daemon, which the work of its clients shares. Thread-safe.
+    """The interpreter of a daemon, which the work of all clients shares. Thread-safe.
 
     Args:
-        clock: tells seconds, as `time.monotonic` does.
-        used: tells how many seconds of a processor the calling thread has had.
-        rest: waits for so many seconds.
+        clock: returns seconds, as `time.monotonic` does.
+        used: returns how many seconds of processor time the calling thread has used.
+        rest: sleeps for so many seconds.
     """
 
     def __init__(
@@ -55,30 +59,30 @@ class Interpreter:
         self._lock = threading.Lock()
         self._seen_s: dict[Hashable, float] = {}
         self._paced: dict[Hashable, int] = {}
-        #: What each client has had beyond what it was due, and when that was noted.
-        self._had_s: dict[Hashable, tuple[float, float]] = {}
+        #: How much each client has used beyond its due, and when that was recorded.
+        self._overuse_s: dict[Hashable, tuple[float, float]] = {}
 
-    def begin(self, client: Hashable) -> "Work":
-        """The calling thread begins to work for a client; `end` follows."""
+    def begin(self, client: Hashable) -> "PacedWork":
+        """Begins work of the calling thread for a client; `end` follows."""
         self._seen_s[client] = self._clock()
-        if len(self._seen_s) > _REMEMBERED:
+        if len(self._seen_s) > _MAX_CLIENTS:
             self._forget()
-        around = _current.work
-        while around is not None and around.is_over:
-            around = around.around
-        _current.work = Work(self, client, around)
+        enclosing = _current.work
+        while enclosing is not None and enclosing.is_over:
+            enclosing = enclosing.enclosing
+        _current.work = PacedWork(self, client, enclosing)
         return _current.work
 
-    def end(self, work: "Work") -> None:
-        """Work is done; by the thread that began it, or by another one that cleans up after it."""
+    def end(self, work: "PacedWork") -> None:
+        """Ends work. Another thread may call this to clean up after the one that began it."""
         if _current.work is work:
-            _current.work = work.around
+            _current.work = work.enclosing
         self._seen_s[work.client] = self._clock()
         work.end()
 
     @contextlib.contextmanager
     def working(self, client: Hashable) -> Iterator[None]:
-        """The time in which the calling thread works for a client."""
+        """Records the calling thread as working for a client within the context."""
         work = self.begin(client)
         try:
             yield
@@ -86,7 +90,7 @@ class Interpreter:
             self.end(work)
 
     def count(self, client: Hashable, change: int) -> None:
-        """Counts work of a client that is paced."""
+        """Adds `change` to the number of paced works of a client."""
         with self._lock:
             count = self._paced.get(client, 0) + change
             if count:
@@ -95,56 +99,56 @@ class Interpreter:
                 self._paced.pop(client, None)
 
     def charge(self, client: Hashable, seconds: float) -> bool:
-        """Notes what a client has had of the interpreter; whether that is more than it may have at once."""
+        """Records interpreter time of a client; returns whether it exceeds the free allowance."""
         with self._lock:
             now_s = self._clock()
-            had_s, noted_s = self._had_s.get(client, (0.0, now_s))
-            had_s = max(0.0, had_s - (now_s - noted_s) / _PARTS) + seconds
-            self._had_s[client] = min(had_s, 2 * FREE_S), now_s
-        return had_s > FREE_S
+            overuse_s, noted_s = self._overuse_s.get(client, (0.0, now_s))
+            overuse_s = max(0.0, overuse_s - (now_s - noted_s) / _PACED_SHARE) + seconds
+            self._overuse_s[client] = min(overuse_s, 2 * FREE_S), now_s
+        return overuse_s > FREE_S
 
     def rest_s(self, client: Hashable, slices: float = 1.0) -> float:
-        """How long paced work of a client rests after so many slices."""
+        """Returns how long paced work of a client must sleep after so many slices."""
         limit_s = self._clock() - _PRESENCE_S
         with self._lock:
             clients, own = len(self._paced), self._paced.get(client, 1)
         is_alone = clients <= 1 and not any(
             seen_s > limit_s and other != client for other, seen_s in tuple(self._seen_s.items())
         )
-        return 0.0 if is_alone else min(MAX_REST_S, slices * SLICE_S * (_PARTS * clients * own - 1))
+        return 0.0 if is_alone else min(MAX_REST_S, slices * SLICE_S * (_PACED_SHARE * clients * own - 1))
 
     def _forget(self) -> None:
         limit_s = self._clock() - _PRESENCE_S
         for client, seen_s in tuple(self._seen_s.items()):
             if seen_s <= limit_s:
                 self._seen_s.pop(client, None)
-                self._had_s.pop(client, None)
+                self._overuse_s.pop(client, None)
 
 
-class Work:
-    """What one thread does for a client, as a part of what it does `around` that; see `Interpreter.begin`."""
+class PacedWork:
+    """The work of one thread for a client, nested in `enclosing` work; see `Interpreter.begin`."""
 
     __slots__ = (
         "_interpreter",
         "_is_paced",
         "_slice_s",
         "_used_s",
-        "around",
         "client",
+        "enclosing",
         "is_over",
     )
 
-    def __init__(self, interpreter: Interpreter, client: Hashable, around: "Work | None") -> None:
+    def __init__(self, interpreter: Interpreter, client: Hashable, enclosing: "PacedWork | None") -> None:
         self._interpreter = interpreter
         self.client = client
-        self.around = around
+        self.enclosing = enclosing
         self._used_s: float | None = None
         self._slice_s = 0.0
         self._is_paced = False
         self.is_over = False
 
     def step(self, is_interpreted: bool, beside_s: float, stops: Callable[[], bool]) -> None:
-        """See `step`."""
+        """Sleeps if the work is paced and has used up its slice; see the function `step`."""
         used_s = self._interpreter.used()
         step_s = beside_s if self._used_s is None else used_s - self._used_s + beside_s
         self._used_s = used_s
@@ -161,11 +165,11 @@ class Work:
             self._interpreter.count(self.client, 1)
         left_s = self._interpreter.rest_s(self.client, slice_s / SLICE_S)
         while left_s > 0 and not stops():
-            self._interpreter.rest(min(left_s, _LOOK_S))
-            left_s -= _LOOK_S
+            self._interpreter.rest(min(left_s, _POLL_S))
+            left_s -= _POLL_S
 
     def end(self) -> None:
-        """Counts no more, see `Interpreter.end`."""
+        """Ends the counting of the work, see `Interpreter.end`."""
         self.is_over = True
         if self._slice_s:
             self._interpreter.charge(self.client, self._slice_s)
@@ -174,25 +178,27 @@ class Work:
 
 
 class _Current(threading.local):
-    work: Work | None = None
+    work: PacedWork | None = None
 
 
 _current: Final = _Current()
 
 
-def _goes_on() -> bool:
+def _never_stops() -> bool:
     return False
 
 
 def step(
-    *, is_interpreted: bool = False, beside_s: float = 0.0, stops: Callable[[], bool] = _goes_on
+    *, is_interpreted: bool = False, beside_s: float = 0.0, stops: Callable[[], bool] = _never_stops
 ) -> None:
-    """Is called between two steps of work that may take long; rests where that work is paced.
+    """Gives way to other clients if the current work is paced. Call it between steps of long work.
 
     Args:
-        is_interpreted: the last step was Python, however long it took. Else one that took long was native code.
-        beside_s: what the last step took of other threads, such as those that serve all clients.
-        stops: says whether the work is to stop, which ends a rest.
+        is_interpreted: the last step was Python code, however long it took. If False, a long step
+            counts as native code.
+        beside_s: the time that other threads, such as those that serve all clients, have spent on
+            the last step.
+        stops: returns whether the work must stop, which ends the sleep.
     """
     work = _current.work
     if work is not None and not work.is_over:
@@ -200,7 +206,7 @@ def step(
 
 
 def paced(items: Iterable[_T]) -> Iterable[_T]:
-    """The same items, with a `step` after each that was worked on: for loops in Python over what a client has sent."""
+    """Iterates over the same items with a `step` after each, for Python loops over client data."""
     return items if _current.work is None else _stepping(items)
 
 

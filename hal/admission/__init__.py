@@ -1,1 +1,1 @@
-"""Who may call a daemon, what a client's session holds, and in which order executions run."""
+"""Decides who may call a daemon, what a session may hold, and in which order executions run."""

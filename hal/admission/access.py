@@ -1,9 +1,9 @@
-"""Who may call a daemon: looked at before anything of a call is parsed, whichever service it is for.
+"""Authorizes calls of a daemon before anything of them is parsed, whichever service they are for.
 
-A call is let through that carries the daemon's token, or the token of a session that is open. Sessions are only opened for
-clients that have shown the daemon's token or, over the side socket, that the kernel has vouched for (SO_PEERCRED). A UNIX
-socket with mode 0600 admits nobody but its user and root, which is as good; once its mode or owner has ever been changed, calls on it
-need the token, too.
+A call is authorized if it carries the daemon's token, or the token of an open session. Sessions are
+only opened for clients that have presented the daemon's token or, over the side channel, whose user
+the kernel has confirmed (SO_PEERCRED). A UNIX socket with mode 0600 admits only its user and root,
+which is as good; if its mode or owner was ever changed, calls on it need the token, too.
 """
 
 import hmac
@@ -20,12 +20,12 @@ from neurald.hal.rpc.transport.access_token import TOKEN_KEY, TOKEN_VARIABLE
 from neurald.hal.rpc.transport.status import SESSION_KEY, abort
 from neurald.hal.rpc.wire.device import Access
 
-#: Sessions that one connection may hold. Ours have a connection each.
-SESSIONS_OF_CONNECTION = 8
+#: How many sessions one connection may hold. The client library uses a connection for each.
+MAX_CONNECTION_SESSIONS = 8
 
 
-class Gate(grpc.ServerInterceptor):
-    """Refuses calls that carry neither the token nor an open session.
+class AccessInterceptor(grpc.ServerInterceptor):
+    """Refuses calls that carry neither the daemon's token nor that of an open session.
 
     Args:
         sessions: of the daemon.
@@ -39,7 +39,7 @@ class Gate(grpc.ServerInterceptor):
         self._identity: object = None
 
     def require(self, token: bytes, file: Path, socket: Path | None) -> None:
-        """Lets nobody through without the token from now on.
+        """Requires the token of every call from now on.
 
         Args:
             token: of the daemon.
@@ -54,11 +54,11 @@ class Gate(grpc.ServerInterceptor):
     def intercept_service(
         self, continuation: Callable[[Any], Any], handler_call_details: grpc.HandlerCallDetails
     ) -> Any:
-        """Gives the handler of a call, or one that refuses it."""
+        """Returns the handler of a call, or a handler that refuses it."""
         metadata = handler_call_details.invocation_metadata
-        if self._token is None or self._may_pass(metadata) or self._is_kept_by_modes():
+        if self._token is None or self._is_authorized(metadata) or self._is_protected_by_mode():
             return continuation(handler_call_details)
-        # It takes a stream, so that it need not wait for a message.
+        # A stream handler runs without waiting for the request message.
         return grpc.stream_unary_rpc_method_handler(self._refuse)
 
     @property
@@ -66,9 +66,9 @@ class Gate(grpc.ServerInterceptor):
         """Who may call now."""
         if self._token is None:
             return Access.ANYBODY
-        return Access.OWN_USER if self._is_kept_by_modes() else Access.TOKEN
+        return Access.OWN_USER if self._is_protected_by_mode() else Access.TOKEN
 
-    def _may_pass(self, metadata: Iterable[tuple[str, str | bytes]]) -> bool:
+    def _is_authorized(self, metadata: Iterable[tuple[str, str | bytes]]) -> bool:
         for key, value in metadata or ():
             if key == TOKEN_KEY:
                 shown = value if isinstance(value, bytes) else value.encode("utf-8", "surrogateescape")
@@ -85,20 +85,23 @@ class Gate(grpc.ServerInterceptor):
             return False
         return True
 
-    def _is_kept_by_modes(self) -> bool:
-        """Whether only this user and root can ever have connected."""
+    def _is_protected_by_mode(self) -> bool:
+        """Returns whether only this user and root can ever have connected."""
         return self._identity is not None and _identity(self._socket) == self._identity
 
     def _refuse(self, requests: Any, context: grpc.ServicerContext) -> Any:
         refusal = UnavailableDevice(
-            f"this daemon serves its own user, and whoever has a copy of its token file {self._file}: "
+            f"this daemon serves its own user, and clients that have a copy of its token file {self._file}: "
             f"pass the copy as token_file=, --token-file or {TOKEN_VARIABLE}"
         )
         abort(context, refusal, grpc.StatusCode.UNAUTHENTICATED)
 
 
 def _identity(socket: Path | None) -> object:
-    """What changes with every change of a socket's mode or owner, also one that is undone; None if others may connect."""
+    """Returns a value that changes whenever a socket's mode or owner changes, even temporarily.
+
+    Returns None if others may connect.
+    """
     if socket is None:
         return None
     try:

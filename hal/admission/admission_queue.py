@@ -25,7 +25,7 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import replace
 from typing import Final, Protocol, TypeVar
 
-from neurald.hal.accounting.pacing import Work
+from neurald.hal.accounting.pacing import PacedWork
 from neurald.hal.device import Device, ExecuteOptions, ExecutionResult
 from neurald.hal.errors import MissedDeadlineTransient
 from neurald.hal.model.types import Priority
@@ -179,7 +179,7 @@ class Ticket:
         self.queued_at = now
         self.started_at: float | None = None
         self.ready = threading.Lock()
-        self.work: Work | None = None
+        self.work: PacedWork | None = None
 
     @property
     def waited_ns(self) -> int:

@@ -110,8 +110,7 @@ class HandleTable(Generic[_Handle, _T]):
     def _require_space(self) -> None:
         if self._limit is not None and len(self._objects) >= self._limit:
             raise ResourceExhaustedTransient(
-                f"the session has {self._limit} {self._what}s, which is the most that it may have; "
-                "release one first"
+                f"the session has {self._limit} {self._what}s; a session may have no more, release one first"
             )
 
     def _known(self, handle: _Handle) -> _Handle:

@@ -1,4 +1,4 @@
-"""What clients on TCP are told apart by, so that none of them takes what is there for all."""
+"""Distinguishes the users of clients on TCP, so that limits apply to each user."""
 
 import ipaddress
 import sys
@@ -9,7 +9,9 @@ _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def peer_user(peer: str, port: int) -> int | str:
-    """The user of a client on this host by its number, else the client's host, of which those of IPv6 have a network each.
+    """Returns the number of the user of a client on this host, or the network of another host.
+
+    That network is the address itself for IPv4, and the /64 network for IPv6.
 
     Args:
         peer: of a call, as gRPC spells it.
@@ -32,7 +34,10 @@ def peer_user(peer: str, port: int) -> int | str:
 
 
 def _user_of(address: _Address, port: int, server_port: int) -> int | None:
-    """Whose socket is connected from an address and port of this host to a port of it; None where that cannot be seen."""
+    """Returns the user of the socket at an address of this host that is connected to the server.
+
+    Returns None if it cannot be found.
+    """
     if isinstance(address, ipaddress.IPv4Address):
         # Sockets of IPv6 can be connected over IPv4, too.
         mapped = ipaddress.IPv6Address(b"\0" * 10 + b"\xff" * 2 + address.packed)
@@ -42,7 +47,7 @@ def _user_of(address: _Address, port: int, server_port: int) -> int | None:
 
 
 def _in_table(name: str, address: _Address, port: int, server_port: int) -> int | None:
-    local, remote = f"{_kernels(address)}:{port:04X}", f":{server_port:04X}"
+    local, remote = f"{_kernel_notation(address)}:{port:04X}", f":{server_port:04X}"
     try:
         with Path("/proc/net", name).open(encoding="ascii") as lines:
             for line in lines:
@@ -54,8 +59,8 @@ def _in_table(name: str, address: _Address, port: int, server_port: int) -> int 
     return None
 
 
-def _kernels(address: _Address) -> str:
-    """An address as the kernel's tables spell it: words of 32 bits in the order of the machine."""
+def _kernel_notation(address: _Address) -> str:
+    """Returns an address as the kernel's tables spell it: 32-bit words in native byte order."""
     packed = address.packed
     words = (packed[start : start + 4] for start in range(0, len(packed), 4))
     return "".join(f"{int.from_bytes(word, sys.byteorder):08X}" for word in words)

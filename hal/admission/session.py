@@ -16,12 +16,12 @@ from typing import Protocol
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from neurald.hal.accounting.account import Account, Reservation
-from neurald.hal.accounting.holdings import Accounts, Holdings
-from neurald.hal.accounting.lending import Lender
+from neurald.hal.accounting.daemon_accounts import DaemonAccounts
+from neurald.hal.accounting.holdings import Holdings, SessionAccounts
 from neurald.hal.accounting.limits import Limits, UserCalls
-from neurald.hal.admission.buffer_tracker import BufferTracker
 from neurald.hal.admission.handle_table import HandleTable
-from neurald.hal.buffers.staging import Arenas
+from neurald.hal.admission.session_buffers import SessionBuffers
+from neurald.hal.buffers.staging import ArenaPool
 from neurald.hal.device import PreparedModel
 from neurald.hal.errors import (
     BadState,
@@ -60,7 +60,7 @@ class RegisteredModel:
 
     model: Model
     prepared_model: PreparedModel
-    arenas: Arenas
+    arenas: ArenaPool
     priority: Priority
     account: Account
     cache_key: bytes = b""
@@ -105,7 +105,7 @@ class Session:
         limits: Limits,
         user: int | str | None = None,
         user_calls: UserCalls | None = None,
-        accounts: Accounts | None = None,
+        accounts: SessionAccounts | None = None,
     ) -> None:
         self.token = _new_token()
         self.user = user
@@ -114,7 +114,7 @@ class Session:
         self._limits = limits
         self._lock = threading.Lock()
         self._is_open = True
-        self.accounts = Lender(limits).session(user) if accounts is None else accounts
+        self.accounts = DaemonAccounts(limits).session(user) if accounts is None else accounts
         self._holdings = Holdings(limits, self.accounts)
         self._cancellations: set[Cancellation] = set()
         handles = itertools.count(1)
@@ -133,7 +133,7 @@ class Session:
             "fenced execution", next_handle, limits.fenced_executions
         )
         self._bursts: HandleTable[int, _OpenBurst] = HandleTable("burst", next_handle, limits.bursts)
-        self.buffers = BufferTracker()
+        self.buffers = SessionBuffers()
 
     # Memories
 
@@ -295,7 +295,9 @@ class Session:
             ResourceExhaustedTransient: there are too many.
             DeadObject: the session is over.
         """
-        arenas = Arenas(self.new_memory, kept=_ARENA_CACHE_SIZE, kept_bytes=_MAX_CACHED_ARENA_BYTES)
+        arenas = ArenaPool(
+            self.new_memory, max_kept=_ARENA_CACHE_SIZE, max_kept_bytes=_MAX_CACHED_ARENA_BYTES
+        )
         registered = RegisteredModel(
             model=model,
             prepared_model=prepared_model,
@@ -423,7 +425,7 @@ class Session:
             execution.cancel()
         # Their last references may go here, and drivers may have much to do then.
         del memories, models
-        self.buffers.clear()
+        self.buffers.close()
 
     def _require_open(self) -> None:
         if not self._is_open:
@@ -438,7 +440,7 @@ class Sessions:
     """The open sessions of a daemon. Thread-safe.
 
     Attributes:
-        lender: of whose accounts each session gets its own.
+        accounts: of the daemon; each session is charged in some of its own below them.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -447,7 +449,7 @@ class Sessions:
         self._by_token: dict[bytes, Session] = {}
         # An entry goes with the last session of its user.
         self._user_calls: WeakValueDictionary[int | str | None, UserCalls] = WeakValueDictionary()
-        self.lender = Lender(limits)
+        self.accounts = DaemonAccounts(limits)
 
     def open(self, user: int | str | None = None) -> Session:
         """Opens a session.
@@ -471,7 +473,7 @@ class Sessions:
                 )
             calls = self._user_calls.get(user) or UserCalls(self._limits)
             self._user_calls[user] = calls
-            session = Session(self._limits, user, calls, self.lender.session(user))
+            session = Session(self._limits, user, calls, self.accounts.session(user))
             self._by_token[session.token] = session
         return session
 

@@ -1,7 +1,8 @@
-"""Calls that wait for their clients: each takes a thread, or memory, for as long as its client likes.
+"""Limits streams: calls that hold a thread, or memory, for as long as their clients like.
 
-So they are counted, and cut off if they stand still. Where no more may be under way, one that stands still gives way to the
-next, of the client that has most of them: who takes all places keeps nobody out.
+They are counted, and cut off if they stall. If there are too many, a stalled one is cut off for the
+next, one of the owner that has most of them: so an owner that takes all of them does not lock out
+the others.
 """
 
 import contextlib
@@ -13,24 +14,30 @@ from typing import Final, Protocol
 
 from neurald.hal.errors import ResourceExhaustedTransient
 
-_LOOKS: Final = 10
-#: How many looks the watch stays awake for after the last stream.
-_IDLE_LOOKS: Final = 20
-#: How often who waits for room looks for it.
-_LOOK_S: Final = 0.02
-#: A stream stands still that does not move so many bytes.
-_STEP_BYTES: Final = 1 << 14
+_CHECKS_PER_PATIENCE: Final = 10
+#: After how many checks without a stream the watching thread ends.
+_IDLE_CHECKS: Final = 20
+#: How often a call that waits for another one to end checks for it.
+_POLL_S: Final = 0.02
+#: A stream stalls while it moves fewer bytes than that.
+_MIN_PROGRESS_BYTES: Final = 1 << 14
 
 
 class _Context(Protocol):
-    """What a stream is cut off by."""
+    """The context of a call, which can cut it off."""
 
     def cancel(self) -> object:
-        """Ends the call, for the thread that works on it and for the client."""
+        """Ends the call, for the thread that serves it and for the client."""
 
 
 class Stream:
-    """One stream that is under way."""
+    """One stream that is under way.
+
+    Attributes:
+        owner: whose it is.
+        context: of its call.
+        moved_s: when it last made progress, on the clock of `time.monotonic()`.
+    """
 
     __slots__ = ("_moved_bytes", "context", "moved_s", "owner")
 
@@ -40,29 +47,29 @@ class Stream:
         self.moved_s = time.monotonic()
         self._moved_bytes = 0
 
-    def moves(self, size_bytes: int = _STEP_BYTES) -> None:
-        """A part of that size has come, or was taken; a small one is no progress by itself."""
+    def moves(self, size_bytes: int = _MIN_PROGRESS_BYTES) -> None:
+        """Records that so many bytes have arrived, or were taken. Few bytes are no progress."""
         self._moved_bytes += size_bytes
-        if self._moved_bytes >= _STEP_BYTES:
+        if self._moved_bytes >= _MIN_PROGRESS_BYTES:
             self._moved_bytes = 0
             self.moved_s = time.monotonic()
 
 
-class Streams:
-    """The streams of a server. Thread-safe.
+class StreamLimiter:
+    """Counts the streams of a server, and cuts off those that stall. Thread-safe.
 
     Args:
-        most: how many may be under way.
-        patience_s: how long a stream may stand still before it is cut off.
-        grace_s: how long it must have stood still to give way.
-        most_of_one: how many may be of one owner; None for no limit of that kind.
+        limit: how many may be under way.
+        patience_s: how long a stream may stall before it is cut off.
+        grace_s: how long a stream must have stalled to be cut off for another one.
+        owner_limit: how many of one owner may be under way; None for no such limit.
     """
 
     def __init__(
-        self, *, most: int, patience_s: float, grace_s: float, most_of_one: int | None = None
+        self, *, limit: int, patience_s: float, grace_s: float, owner_limit: int | None = None
     ) -> None:
-        self._most = most
-        self._most_of_one = most if most_of_one is None else most_of_one
+        self._limit = limit
+        self._owner_limit = limit if owner_limit is None else owner_limit
         self._patience_s = patience_s
         self._grace_s = grace_s
         self._changed = threading.Condition()
@@ -72,7 +79,7 @@ class Streams:
 
     @contextlib.contextmanager
     def open(self, owner: object, context: _Context) -> Iterator[Stream]:
-        """A stream, from its beginning to its end; see `begin`."""
+        """Counts a stream for the duration of the context; see `begin`."""
         stream = self.begin(owner, context)
         try:
             yield stream
@@ -80,20 +87,21 @@ class Streams:
             self.end(stream)
 
     def begin(self, owner: object, context: _Context) -> Stream:
-        """A stream begins; `end` follows.
+        """Begins a stream; `end` follows.
 
         Args:
-            owner: whose it is; hashable. None for all who have no session: they do not wait until one has stood still.
+            owner: whose it is; hashable. None for clients without a session, which do not wait for
+                another stream to stall.
             context: of the call.
 
         Raises:
-            ResourceExhaustedTransient: there are too many, and they all move.
+            ResourceExhaustedTransient: there are too many, and none of them stalls.
         """
         stream = Stream(owner, context)
         with self._changed:
-            if len(self._streams) >= self._most:
+            if len(self._streams) >= self._limit:
                 self._make_room(owner)
-            if owner is not None and self._owners[owner] >= self._most_of_one:
+            if owner is not None and self._owners[owner] >= self._owner_limit:
                 raise self._too_many()
             self._streams.add(stream)
             self._owners[owner] += 1
@@ -103,14 +111,14 @@ class Streams:
         return stream
 
     def end(self, stream: Stream) -> None:
-        """A stream is over; one that is already stays so."""
+        """Ends a stream; one that has ended already stays so."""
         with self._changed:
             self._remove(stream)
 
     def _make_room(self, owner: object) -> None:
-        """Waits for a moment until there is room, and makes it; the lock is held."""
+        """Cuts off a stalled stream, waiting for a moment until there is one. The lock is held."""
         end = time.monotonic() + 2 * self._grace_s
-        while len(self._streams) >= self._most:
+        while len(self._streams) >= self._limit:
             now = time.monotonic()
             stalled = [stream for stream in self._streams if stream.moved_s <= now - self._grace_s]
             if stalled:
@@ -121,11 +129,12 @@ class Streams:
                     continue
             if owner is None or now >= end:
                 raise self._too_many()
-            self._changed.wait(min(end - now, _LOOK_S))
+            self._changed.wait(min(end - now, _POLL_S))
 
     def _too_many(self) -> ResourceExhaustedTransient:
         return ResourceExhaustedTransient(
-            f"too many streams are under way; at most {self._most_of_one} of one client and {self._most} of all may be"
+            f"too many streams are under way: at most {self._owner_limit} of one client and {self._limit} of all "
+            "clients are allowed"
         )
 
     def _remove(self, stream: Stream) -> None:
@@ -135,17 +144,17 @@ class Streams:
         self._owners[stream.owner] -= 1
         if not self._owners[stream.owner]:
             del self._owners[stream.owner]
-        if len(self._streams) == self._most - 1:
+        if len(self._streams) == self._limit - 1:
             self._changed.notify_all()
 
     def _cut(self) -> None:
-        """Cuts off the streams that stand still; ends when there has been none for a while."""
+        """Cuts off stalled streams; ends when there has been no stream for a while."""
         idle = 0
         while True:
-            time.sleep(self._patience_s / _LOOKS)
+            time.sleep(self._patience_s / _CHECKS_PER_PATIENCE)
             with self._changed:
                 idle = 0 if self._streams else idle + 1
-                if idle > _IDLE_LOOKS:
+                if idle > _IDLE_CHECKS:
                     self._watch = None
                     return
                 limit_s = time.monotonic() - self._patience_s

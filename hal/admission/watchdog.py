@@ -1,7 +1,7 @@
-"""Executions that do not end: a daemon's watch over what its device has under way.
+"""Finds executions that do not end.
 
-A thread that is stuck in a driver cannot be ended. What can be done is to tell its client, to give its turn to others, and
-to take no new work until it comes back after all.
+A thread that is stuck in a driver cannot be stopped. What a daemon can do is to tell its client, to
+give its slot to others, and to take no new models until it returns after all.
 """
 
 import threading
@@ -12,20 +12,21 @@ from typing import Generic, TypeVar
 
 _T = TypeVar("_T")
 
-#: How much longer than its deadline an execution may take: what a driver has begun, many cannot stop.
+#: How much longer than its deadline an execution may take: many drivers cannot stop what they have
+#: begun.
 OVERDUE_S = 10.0
-#: How often executions under way are looked at: so many times within the limit, within bounds.
-_LOOKS = 10
+#: How often executions under way are checked: so many times within the limit, within bounds.
+_CHECKS_PER_LIMIT = 10
 _MIN_INTERVAL_S = 0.02
 _MAX_INTERVAL_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Run(Generic[_T]):
+class _WatchedRun(Generic[_T]):
     """An execution under way.
 
     Attributes:
-        owner: who is told if it does not end.
+        owner: is passed to the callback if the execution does not end.
         started_s: on the clock of `time.monotonic()`.
         end_s: when it should have ended, on the same clock.
     """
@@ -36,20 +37,22 @@ class _Run(Generic[_T]):
 
 
 class Watchdog(Generic[_T]):
-    """Watches executions, of which a thread runs one at a time. Thread-safe.
+    """Watches executions; each thread runs one at a time. Thread-safe.
 
     Args:
         limit_s: how long an execution may take that has no deadline, or a later one.
-        found: called, by a thread of its own, for an execution that does not end: with its owner, and how long it has taken.
+        on_hang: is called, in a thread of its own, for an execution that does not end, with its
+            owner and how many seconds it has taken.
     """
 
-    def __init__(self, limit_s: float, found: Callable[[_T, float], None]) -> None:
+    def __init__(self, limit_s: float, on_hang: Callable[[_T, float], None]) -> None:
         self._limit_s = limit_s
-        self._look_s = min(_MAX_INTERVAL_S, max(_MIN_INTERVAL_S, limit_s / _LOOKS))
-        self._found = found
-        # Both by the number of the thread. An entry leaves the first by one atomic `pop`: whoever gets it decides.
-        self._under_way: dict[int, _Run[_T]] = {}
-        self._hanging: dict[int, _Run[_T]] = {}
+        self._interval_s = min(_MAX_INTERVAL_S, max(_MIN_INTERVAL_S, limit_s / _CHECKS_PER_LIMIT))
+        self._on_hang = on_hang
+        # Both by thread identifier. One atomic `pop` removes an entry from the first: the thread
+        # that gets it decides whether the execution has ended or hangs.
+        self._under_way: dict[int, _WatchedRun[_T]] = {}
+        self._hanging: dict[int, _WatchedRun[_T]] = {}
         self._wake = threading.Event()
         self._sleeps = False
         self._start = threading.Lock()
@@ -61,18 +64,18 @@ class Watchdog(Generic[_T]):
         return len(self._hanging)
 
     def begin(self, owner: _T, deadline_s: float | None) -> None:
-        """The calling thread begins an execution; `end` follows."""
+        """Begins an execution of the calling thread; `end` follows."""
         now = time.monotonic()
         end_s = now + self._limit_s
         if deadline_s is not None:
             end_s = min(end_s, deadline_s + OVERDUE_S)
-        self._under_way[threading.get_ident()] = _Run(owner=owner, started_s=now, end_s=end_s)
+        self._under_way[threading.get_ident()] = _WatchedRun(owner=owner, started_s=now, end_s=end_s)
         if self._sleeps or self._thread is None:
             self._wake.set()
             self._ensure_thread()
 
     def end(self) -> bool:
-        """The execution of the calling thread has ended; whether it had not been given up before."""
+        """Ends the execution of the calling thread; returns False if it was given up before."""
         number = threading.get_ident()
         if self._under_way.pop(number, None) is not None:
             return True
@@ -90,20 +93,20 @@ class Watchdog(Generic[_T]):
             if not self._under_way:
                 self._wake.clear()
                 self._sleeps = True
-                if not self._under_way:  # one that began meanwhile may not have seen that this thread sleeps
+                if not self._under_way:  # one that began meanwhile may not have seen `_sleeps`
                     self._wake.wait()
                 self._sleeps = False
-            time.sleep(self._look_s)
-            self._look()
+            time.sleep(self._interval_s)
+            self._check()
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         now = time.monotonic()
         for number, run in tuple(self._under_way.items()):
             if now < run.end_s:
                 continue
             self._hanging[number] = run
             if self._under_way.pop(number, None) is not run:
-                # It ended just now, and its thread may even have begun the next one.
+                # It has just ended, and its thread may have begun the next one.
                 self._hanging.pop(number, None)
                 continue
-            self._found(run.owner, now - run.started_s)
+            self._on_hang(run.owner, now - run.started_s)

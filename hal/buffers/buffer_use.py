@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from neurald.hal.buffers.tracked_buffer import ManagedBuffer, Role
+from neurald.hal.buffers.tracked_buffer import Role, TrackedBuffer
 from neurald.hal.device import ExecutionResult, OutputShape
 from neurald.hal.errors import BadData, Error, OpFailed
 from neurald.hal.memory.pool import Memory
@@ -23,7 +23,7 @@ class BufferUse:
         request: the request with the devices' own memories instead of the tracked ones.
     """
 
-    def __init__(self, request: Request, outputs: Sequence[ManagedBuffer | None]) -> None:
+    def __init__(self, request: Request, outputs: Sequence[TrackedBuffer | None]) -> None:
         self.request = request
         self._outputs = outputs
 
@@ -61,7 +61,7 @@ def buffers_in_use(
         BadState: a memory is in use elsewhere.
         OpFailed: an input holds no value.
     """
-    if not any(isinstance(pool, ManagedBuffer) for pool in request.pools):
+    if not any(isinstance(pool, TrackedBuffer) for pool in request.pools):
         yield BufferUse(request, ())
         return
     inputs = [_buffer(request, argument) for argument in request.inputs]
@@ -72,7 +72,7 @@ def buffers_in_use(
             for buffer in filter(None, buffers):
                 buffer.acquire(writing=writing)
                 stack.callback(buffer.release, writing=writing)
-        pools = tuple(pool.memory if isinstance(pool, ManagedBuffer) else pool for pool in request.pools)
+        pools = tuple(pool.memory if isinstance(pool, TrackedBuffer) else pool for pool in request.pools)
         resolved = [
             argument if buffer is None else resolve(buffer, argument, graph.operands[index], what, mismatch)
             for buffers, arguments, indexes, resolve, what in (
@@ -90,13 +90,13 @@ def buffers_in_use(
         )
 
 
-def _buffer(request: Request, argument: Argument) -> ManagedBuffer | None:
+def _buffer(request: Request, argument: Argument) -> TrackedBuffer | None:
     pool = None if argument.pool is None else request.pools[argument.pool]
-    return pool if isinstance(pool, ManagedBuffer) else None
+    return pool if isinstance(pool, TrackedBuffer) else None
 
 
 def _require_roles(
-    owner: object, inputs: Sequence[ManagedBuffer | None], outputs: Sequence[ManagedBuffer | None]
+    owner: object, inputs: Sequence[TrackedBuffer | None], outputs: Sequence[TrackedBuffer | None]
 ) -> None:
     for is_output, buffers in ((False, inputs), (True, outputs)):
         for index, buffer in enumerate(buffers):
@@ -113,7 +113,7 @@ def _require_roles(
 
 
 def _resolved_input(
-    buffer: ManagedBuffer, argument: Argument, operand: Operand, what: str, mismatch: type[Error]
+    buffer: TrackedBuffer, argument: Argument, operand: Operand, what: str, mismatch: type[Error]
 ) -> Argument:
     held = buffer.dimensions
     if held is None:
@@ -128,7 +128,7 @@ def _resolved_input(
 
 
 def _resolved_output(
-    buffer: ManagedBuffer, argument: Argument, operand: Operand, what: str, mismatch: type[Error]
+    buffer: TrackedBuffer, argument: Argument, operand: Operand, what: str, mismatch: type[Error]
 ) -> Argument:
     try:
         wanted = merge_dimensions(operand.dimensions, argument.dimensions, what)
@@ -138,7 +138,7 @@ def _resolved_output(
     return _placed(buffer, argument, wanted, buffer.memory.size)
 
 
-def _placed(buffer: ManagedBuffer, argument: Argument, dimensions: Dimensions, length: int) -> Argument:
+def _placed(buffer: TrackedBuffer, argument: Argument, dimensions: Dimensions, length: int) -> Argument:
     """Returns the argument for the device: host memory with its bytes, device memory as a whole."""
     length = 0 if isinstance(buffer.memory, DeviceBuffer) else length
     return replace(argument, offset=0, length=length, dimensions=dimensions)

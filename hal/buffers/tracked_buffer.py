@@ -90,7 +90,7 @@ def host_memory_for(device: str, uses: Sequence[tuple[str, Operand]], dimensions
     return HostMemory(aligned_zeros(bytes_for(device, uses, dimensions)))
 
 
-class ManagedBuffer(DeviceBuffer):
+class TrackedBuffer(DeviceBuffer):
     """Device memory with tracked use. Thread-safe.
 
     While it is written it has no other user; a conflicting use is rejected.

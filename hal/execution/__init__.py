@@ -1,1 +1,1 @@
-"""What drivers share for executions: requests bound to arrays, fenced executions, and bursts."""
+"""What drivers share for executions: array models, fenced executions, bursts, references."""

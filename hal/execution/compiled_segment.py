@@ -1,4 +1,4 @@
-"""Operations of a graph that a driver has compiled, as a graph on references runs them."""
+"""The interface of compiled operations within a graph that otherwise runs on references."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -13,7 +13,7 @@ class CompiledSegment(Protocol):
 
     @property
     def operations(self) -> tuple[int, ...]:
-        """The positions of the operations, ascending."""
+        """The positions of the operations, in ascending order."""
         ...
 
     @property
@@ -28,7 +28,7 @@ class CompiledSegment(Protocol):
 
     @property
     def is_tolerant(self) -> bool:
-        """True if executions stay inside their memory even if inputs change meanwhile."""
+        """Whether executions stay inside their memory even if inputs change meanwhile."""
         ...
 
     def run(
@@ -36,7 +36,8 @@ class CompiledSegment(Protocol):
     ) -> list[tuple[Array, Reservation]] | None:
         """Computes the outputs, each with the reservation of its memory.
 
-        Returns None if inputs are missing or have other shapes than compiled for.
+        Returns:
+            None if inputs are missing, or have other shapes than the segment was compiled for.
 
         Raises:
             Error: the execution failed; see `PreparedModel.execute`.
@@ -44,5 +45,5 @@ class CompiledSegment(Protocol):
         ...
 
     def profile(self) -> Sequence[KernelTime]:
-        """Returns the times of its kernels."""
+        """Returns the times of the segment's kernels."""
         ...

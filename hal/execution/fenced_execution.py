@@ -23,12 +23,12 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FencedOutcome:
-    """What came of a fenced execution.
+    """The result or the error of a fenced execution.
 
     Attributes:
-        result: whose timing counts from the launch; None where it failed.
-        error: why it failed.
-        after_fences: timing from when the last fence had signalled.
+        result: its timing counts from the launch; None if the execution failed.
+        error: why the execution failed.
+        after_fences: the timing from when the last fence had signalled.
     """
 
     result: ExecutionResult | None = None
@@ -40,11 +40,12 @@ class FencedRun:
     """Implements `neurald.hal.device.FencedExecution` with a thread that waits and then runs.
 
     Args:
-        run: executes; gets the options with the deadline that holds after the fences.
-        wait_for: what must signal first.
-        fence: signalled at the end, whatever that is.
+        run: executes the request; is given the options with the deadline that holds after the
+            fences.
+        wait_for: the fences that must signal first.
+        fence: is signalled when the execution is over, also if it failed.
         options: as for `PreparedModel.execute`.
-        after_fences_s: how long it may take once all have signalled.
+        after_fences_s: how long it may take once all fences have signalled; None for no limit.
     """
 
     def __init__(
@@ -65,10 +66,10 @@ class FencedRun:
         self._outcome = FencedOutcome(error=OpFailed("the execution is under way"))
 
     def start(self) -> None:
-        """Launches it.
+        """Starts the thread.
 
         Raises:
-            ResourceExhaustedTransient: there are too many threads.
+            ResourceExhaustedTransient: the process has too many threads.
         """
         launched_ns = time.monotonic_ns()
         try:
@@ -76,10 +77,12 @@ class FencedRun:
                 target=self._work, args=(launched_ns,), name="neurald fenced execution", daemon=True
             ).start()
         except RuntimeError as error:
-            raise ResourceExhaustedTransient(f"no thread can be started: {error}") from None
+            raise ResourceExhaustedTransient(
+                f"no thread can be started for a fenced execution: {error}"
+            ) from None
 
     def cancel(self) -> None:
-        """Asks it to stop waiting, or to stop at the next operation."""
+        """Cancels the execution: it stops waiting, or stops at the next operation."""
         self._cancellation.cancel()
 
     def _work(self, launched_ns: int) -> None:
@@ -87,7 +90,7 @@ class FencedRun:
             self._wait()
             self._outcome = self._execute(launched_ns)
         except Error as error:
-            # Not the error itself, whose frames keep the memory of the call.
+            # Without its traceback, whose frames keep the memory of the call.
             self._outcome = FencedOutcome(error=error.with_traceback(None))
         except MemoryError as error:
             self._outcome = FencedOutcome(error=OutOfMemory(str(error)))
@@ -121,12 +124,12 @@ class FencedRun:
 
     @property
     def is_over(self) -> bool:
-        """Whether `outcome` is known."""
+        """Whether `outcome` is available without waiting."""
         return self._is_over.is_set()
 
     @property
     def outcome(self) -> FencedOutcome:
-        """What came of it; waits for that."""
+        """Waits until the execution is over, and returns its result or error."""
         self._is_over.wait()
         return self._outcome
 
@@ -146,7 +149,7 @@ class FencedRun:
 
 
 def result_of(outcome: FencedOutcome) -> ExecutionResult:
-    """The result of an outcome; raises its error instead if it has one."""
+    """Returns the result of an outcome, or raises its error."""
     if outcome.result is None:
-        raise outcome.error or OpFailed("the execution gave neither a result nor an error")
+        raise outcome.error or OpFailed("the execution returned neither a result nor an error")
     return outcome.result

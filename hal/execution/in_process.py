@@ -1,4 +1,4 @@
-"""Bursts and fenced executions of prepared models in this process: what a driver needs no code of its own for."""
+"""Bursts and fenced executions of prepared models in this process."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ class _Executable(Protocol):
 
 
 class InProcessBurst:
-    """Implements `neurald.hal.device.Burst`: in one process there is nothing to keep at hand."""
+    """Implements `neurald.hal.device.Burst`, which needs no preparation within a process."""
 
     def __init__(self, prepared_model: _Executable) -> None:
         self._prepared_model = prepared_model
@@ -35,7 +35,7 @@ def start_fenced(
     options: ExecuteOptions,
     after_fences_s: float | None = None,
 ) -> FencedRun:
-    """A fenced execution in a thread of this process; see `PreparedModel.execute_fenced`."""
+    """Starts a fenced execution in a thread of this process; see `PreparedModel.execute_fenced`."""
     run = FencedRun(
         lambda later: prepared_model.execute(request, later), wait_for, Fence(), options, after_fences_s
     )
@@ -44,9 +44,10 @@ def start_fenced(
 
 
 class InProcessModel(ABC):
-    """The part of a prepared model that follows from its `execute`: fenced executions and bursts.
+    """Implements the fenced executions and bursts of a prepared model with its `execute`.
 
-    A driver whose hardware waits for fences, or that keeps memory mapped for a burst, overrides them.
+    A driver whose hardware waits for fences, or that keeps memory mapped for a burst, overrides
+    them.
     """
 
     @abstractmethod

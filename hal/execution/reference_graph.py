@@ -1,4 +1,4 @@
-"""A graph whose operations run one after another on references, except compiled segments."""
+"""A graph whose operations run one after another on references, except for compiled segments."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -6,8 +6,9 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from neurald.hal.device import REFERENCE, KernelTime
-from neurald.hal.execution.array_model import GraphOperations, Limits, Values
+from neurald.hal.execution.array_model import ExecutionLimits
 from neurald.hal.execution.compiled_segment import CompiledSegment
+from neurald.hal.execution.graph_operations import GraphOperations, OperandValues
 from neurald.hal.model.numbering import operation_name
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Lifetime, Model, OperandType, Subgraph
@@ -34,7 +35,7 @@ class ExecutionState:
     def __init__(
         self,
         referenced: Sequence["ReferenceGraph"],
-        limits: Limits,
+        limits: ExecutionLimits,
         times: list[KernelTime] | None = None,
     ) -> None:
         self._referenced = referenced
@@ -55,16 +56,17 @@ class ExecutionState:
 
 
 class ReferenceGraph:
-    """A graph with its state that is independent of executions.
+    """A graph and everything about it that does not change between executions.
 
     Attributes:
-        graph, steps: as given; every operation is a step if nothing is compiled.
+        graph: as given.
+        steps: as given; each operation is a step if nothing is compiled.
 
     Args:
         model: the model of the graph.
-        graph: every operation has a reference.
+        graph: each of its operations has a reference.
         steps: positions of operations, and compiled segments, in an order in which they can run;
-        None if nothing is compiled.
+            None if nothing is compiled.
         definitions: of operations of vendor extensions.
     """
 
@@ -106,7 +108,7 @@ class ReferenceGraph:
         return dead
 
     def run(self, inputs: Sequence[Array | None], run: ExecutionState) -> list[Array]:
-        """Computes the outputs for these inputs; None for omitted inputs."""
+        """Computes the outputs for these inputs; None stands for an omitted input."""
         values, omitted = self._operations.start(inputs)
         for number, step in enumerate(self.steps):
             started = time.perf_counter_ns()
@@ -127,10 +129,11 @@ class ReferenceGraph:
         name = self.graph.operations[step].type.name
         return (KernelTime(name=name, duration_ns=duration_ns, operations=(step,), label=REFERENCE),)
 
-    def _run_segment(self, segment: CompiledSegment, values: Values, run: ExecutionState) -> bool:
-        """Runs a segment.
+    def _run_segment(self, segment: CompiledSegment, values: OperandValues, run: ExecutionState) -> bool:
+        """Runs a segment and returns True.
 
-        Returns False if inputs are missing or have other shapes than compiled for.
+        Returns False, without running it, if inputs are missing or have other shapes than it was
+        compiled for.
         """
         first = segment.operations[0]
         run.limits.check(f"before {operation_name(self.graph, first)}")
@@ -145,7 +148,7 @@ class ReferenceGraph:
 def _operands_of(graph: Subgraph, step: Step) -> tuple[int, ...]:
     """Returns the operands that a step reads and writes.
 
-    A segment includes inner operands, which its references would compute.
+    Those of a segment include inner operands, which its references would compute.
     """
     positions = (step,) if isinstance(step, int) else step.operations
     return tuple(
@@ -163,7 +166,7 @@ def only_calculates(
 ) -> bool:
     """Returns True if data only affects arithmetic, never addresses or shapes.
 
-    Strings contain offsets, so they never qualify.
+    Strings contain offsets, so models with strings never qualify.
     """
     return not any(operand.type is OperandType.TENSOR_STRING for operand in graph.operands) and all(
         name in definition.arithmetic or model.constant(graph.operands[index]) is not None

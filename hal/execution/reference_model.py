@@ -1,4 +1,4 @@
-"""A model whose operations run on references, except compiled ones."""
+"""A prepared model whose operations run on references, except for compiled segments."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from neurald.hal.device import (
     Timing,
 )
 from neurald.hal.errors import BadData, MissedDeadlinePersistent
-from neurald.hal.execution.array_model import Limits, input_arrays, write_outputs
+from neurald.hal.execution.array_model import ExecutionLimits, input_arrays, write_outputs
 from neurald.hal.execution.in_process import InProcessModel
 from neurald.hal.execution.reference_graph import ExecutionState, ReferenceGraph, Step
 from neurald.hal.model.operation_type import OperationType
@@ -28,12 +28,14 @@ from neurald.hal.operations.machinery.definition import Definition
 
 
 class ReferenceModel(InProcessModel):
-    """Implements `neurald.hal.device.PreparedModel`. Keeps only the input shapes of an execution.
+    """Implements `neurald.hal.device.PreparedModel`.
+
+    It remembers nothing of an execution but the shapes of its inputs.
 
     Args:
-        model: every operation has a reference.
-        steps: of the main graph and of each that control flow refers to, see `ReferenceGraph`; None
-        if nothing is compiled.
+        model: each of its operations has a reference.
+        steps: of the main graph and of each graph that control flow refers to, see
+            `ReferenceGraph`; None if nothing is compiled.
         definitions: of operations of vendor extensions.
     """
 
@@ -93,13 +95,13 @@ class ReferenceModel(InProcessModel):
         return None
 
     def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
-        """See `PreparedModel.execute`. Deadlines are checked before every operation."""
+        """See `PreparedModel.execute`. The deadline is checked before every operation."""
         started = time.monotonic_ns()
         if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
             raise MissedDeadlinePersistent("the deadline had passed before the execution started")
         inputs = input_arrays(self._model, request)
         self._shapes = tuple(None if each is None else each.shape for each in inputs)
-        results = self._main.run(inputs, ExecutionState(self._referenced, Limits(options)))
+        results = self._main.run(inputs, ExecutionState(self._referenced, ExecutionLimits(options)))
         shapes = write_outputs(self._model, request, results)
         elapsed = time.monotonic_ns() - started
         timing = (
@@ -124,5 +126,5 @@ class ReferenceModel(InProcessModel):
             for shape, kind in zip(self._shapes, kinds, strict=True)
         ]
         times: list[KernelTime] = []
-        self._main.run(inputs, ExecutionState(self._referenced, Limits(ExecuteOptions()), times))
+        self._main.run(inputs, ExecutionState(self._referenced, ExecutionLimits(ExecuteOptions()), times))
         return tuple(times)

@@ -1,4 +1,4 @@
-"""Which operations of a model have a reference."""
+"""Says which operations of a model have a reference."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from neurald.hal.operations import DEFINITIONS
 
 
 def supported_by_references(model: Model, device: Device) -> Sequence[Verdict]:
-    """Returns ok for operations that have a reference.
+    """Returns a verdict for each operation: those with a reference are supported.
 
     Control flow is refused if its graphs contain operations of a vendor extension that `device`
     does not have.

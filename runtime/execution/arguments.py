@@ -9,7 +9,7 @@ import numpy as np
 
 from neurald.hal.api_arguments import dimensions as check_dimensions
 from neurald.hal.api_arguments import instance, integer, integers
-from neurald.hal.buffers.tracked_buffer import ManagedBuffer, Role
+from neurald.hal.buffers.tracked_buffer import Role, TrackedBuffer
 from neurald.hal.errors import BadData, BadState, UnexpectedNull
 from neurald.hal.memory.pool import HostMemory, Memory
 from neurald.hal.model.strings import as_strings, encode_strings
@@ -272,7 +272,7 @@ def _place(bound: _Bound) -> tuple[int, int] | None:
     None if they are not in this process.
     """
     argument = bound.argument
-    if bound.memory is None or isinstance(bound.memory, ManagedBuffer) or not argument.length:
+    if bound.memory is None or isinstance(bound.memory, TrackedBuffer) or not argument.length:
         return None
     view = np.frombuffer(bound.memory.view(argument.offset, argument.length), np.uint8)
     start: int = view.__array_interface__["data"][0]

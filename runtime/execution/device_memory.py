@@ -8,7 +8,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 
 from neurald.hal.buffers.buffer_use import BufferUse, buffers_in_use
-from neurald.hal.buffers.tracked_buffer import ManagedBuffer, Role
+from neurald.hal.buffers.tracked_buffer import Role, TrackedBuffer
 from neurald.hal.errors import BadData, OpFailed
 from neurald.hal.memory.pool import HostMemory, Memory
 from neurald.hal.model.device_buffer import DeviceBuffer
@@ -17,7 +17,7 @@ from neurald.hal.process.fork import forkable_lock
 from neurald.hal.validation.request_rules import merge_dimensions, validate_argument
 
 
-class DeviceMemory(ManagedBuffer):
+class DeviceMemory(TrackedBuffer):
     """Memory for declared roles.
 
     Thread-safe; `neurald.hal.buffers.tracked_buffer` documents its states.
@@ -26,7 +26,7 @@ class DeviceMemory(ManagedBuffer):
     `set_output_from_memory` with offset and length 0, and copied by `Memory.copy`.
 
     Args:
-        memory, operand, roles: see `ManagedBuffer`.
+        memory, operand, roles: see `TrackedBuffer`.
         renew: allocates a replacement for memory whose device is gone.
     """
 

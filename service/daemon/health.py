@@ -13,7 +13,7 @@ from typing import Any
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from neurald.hal.admission.streams import Streams
+from neurald.hal.admission.streams import StreamLimiter
 from neurald.hal.errors import ResourceExhaustedTransient
 from neurald.hal.rpc.transport.status import abort
 
@@ -46,7 +46,7 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
         self._states: dict[str, int] = {}
         # By call, in order of arrival.
         self._watches: dict[grpc.ServicerContext, _Watch] = {}
-        self._telling = Streams(most=MAX_WATCHES, patience_s=_TELL_S, grace_s=_GRACE_S)
+        self._telling = StreamLimiter(limit=MAX_WATCHES, patience_s=_TELL_S, grace_s=_GRACE_S)
         self._tellers = ThreadPoolExecutor(_TELLERS, thread_name_prefix="neurald health")
 
     def set(self, service: str, state: int) -> None:

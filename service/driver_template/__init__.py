@@ -1,1 +1,1 @@
-"""The package that `neurald new-driver` writes: a starter driver, its tests, and their CI."""
+"""Templates of the package that `neurald new-driver` writes: a driver, its tests, and their CI."""

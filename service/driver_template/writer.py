@@ -1,4 +1,4 @@
-"""Writes a driver package from the templates beside this file."""
+"""Writes the package of a new driver from the templates in this folder."""
 
 import keyword
 import re
@@ -9,9 +9,9 @@ from neurald.hal.errors import BadData
 from neurald.hal.registry import BUILT_IN
 
 _NAME = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*")
-_LONGEST_NAME = 40
-_TAKEN = frozenset(("neurald", "numpy", "test", "tests", "pytest", "setuptools"))
-#: Files of the package and their templates; {package} is the name of the Python package.
+_MAX_NAME_LENGTH = 40
+_RESERVED_NAMES = frozenset(("neurald", "numpy", "test", "tests", "pytest", "setuptools"))
+#: The template of each file of the package. {package} is the name of the Python package.
 _FILES = {
     "pyproject.toml": "pyproject.toml.txt",
     "README.md": "README.md.txt",
@@ -27,31 +27,35 @@ _FILES = {
 
 
 def checked_name(name: str) -> str:
-    """Returns the name of a driver's Python package.
+    """Returns the name of the Python package for a driver.
 
     Raises:
-        BadData: the name is not valid for a driver.
+        BadData: the driver cannot have this name.
     """
     package = name.replace("-", "_")
-    if not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
+    if not _NAME.fullmatch(name) or len(name) > _MAX_NAME_LENGTH:
         raise BadData(
-            f"driver name {name!r}; expected a lower-case letter followed by lower-case letters, digits and single hyphens, "
-            f"at most {_LONGEST_NAME} characters"
+            f"driver name {name!r}; expected a lower-case letter followed by lower-case letters, digits and "
+            f"single hyphens, at most {_MAX_NAME_LENGTH} characters"
         )
     if keyword.iskeyword(package) or keyword.issoftkeyword(package):
         raise BadData(f"driver name {name!r}: it is a Python keyword; choose another name")
-    if package in sys.stdlib_module_names or package in _TAKEN:
-        raise BadData(f"driver name {name!r}: there is a Python module of that name; choose another name")
+    if package in sys.stdlib_module_names or package in _RESERVED_NAMES:
+        raise BadData(f"driver name {name!r}: a Python module has this name; choose another name")
     if name in BUILT_IN:
-        raise BadData(f"driver name {name!r}: neurald has a driver of that name; choose another name")
+        raise BadData(f"driver name {name!r}: a driver of neurald has this name; choose another name")
     return package
 
 
 def write_driver(name: str, directory: Path) -> None:
-    """Writes the package of a new driver to a directory that must not exist yet.
+    """Writes the package of a new driver.
+
+    Args:
+        name: the name of the driver.
+        directory: the directory of the package, which must not exist yet.
 
     Raises:
-        BadData: the name is not valid for a driver, or the directory exists.
+        BadData: the driver cannot have this name, or the directory exists.
         OSError: the package cannot be written.
     """
     package = checked_name(name)
@@ -72,6 +76,7 @@ def write_driver(name: str, directory: Path) -> None:
 
 
 def _filled(template: str, words: dict[str, str]) -> str:
+    """Returns the text of a template, with the value of each word in place of @word@."""
     text = (Path(__file__).parent / template).read_text()
     for word, value in words.items():
         text = text.replace(f"@{word}@", value)

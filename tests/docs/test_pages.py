@@ -1,14 +1,18 @@
 """Runs every code block of README and the documentation, unless the page says why not."""
 
+import configparser
 import os
 import shutil
 import sys
+import tomllib
 from pathlib import Path
 
 import numpy as np
 import pytest
 from support.snippets import Page, commands, snippets
 from support.sweeps import sweep
+from support.tflite.builder import TfliteModel
+from support.tflite.resources import assign, initialise, plus, read, variable
 
 from neurald.hal import registry
 
@@ -34,11 +38,64 @@ def test_every_block_is_run_or_says_why_not(page: Path) -> None:
             assert list(commands(snippet.code)), f"{where}: no line begins with '$ '"
 
 
+def test_a_reason_is_that_of_one_block(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "<!-- not run: first -->\n```console\n$ a\n```\n\n```python\nb = 1\n```\n\n"
+        "<!-- not run: second -->\n```console\n$ c\n```\n"
+    )
+    assert [(each.language, each.reason) for each in snippets(page)] == [
+        ("console", "first"),
+        ("python", ""),
+        ("console", "second"),
+    ]
+
+
+@sweep("page", PAGES, ids=_name)
+def test_configuration_files_are_valid(page: Path) -> None:
+    for snippet in snippets(page):
+        if snippet.language == "toml":
+            tomllib.loads(snippet.code)
+        elif snippet.language == "ini":
+            configparser.ConfigParser(interpolation=None, strict=True).read_string(snippet.code)
+
+
+def _assistant() -> TfliteModel:
+    """A file with the signatures "encode" and "decode"."""
+    file = TfliteModel()
+    for position, name in enumerate(("encode", "decode")):
+        graph = file.subgraph()
+        x = graph.tensor((2,))
+        y = plus(graph, x, x, 2)
+        graph.inputs, graph.outputs = (x,), (y,)
+        file.signature(name, {"x": x}, {"y": y}, position)
+    return file
+
+
+def _training() -> TfliteModel:
+    """A file whose signature "train" assigns the variable that "infer" reads."""
+    file = TfliteModel()
+    train, infer = file.subgraph(), file.subgraph()
+    initialise(file, train, total=[0, 0])
+    x = train.tensor((2,))
+    total = variable(train, "total")
+    y = plus(train, read(train, total, 2), x, 2)
+    assign(train, total, y)
+    train.inputs, train.outputs = (x,), (y,)
+    result = read(infer, variable(infer, "total"), 2)
+    infer.inputs, infer.outputs = (), (result,)
+    file.signature("train", {"x": x}, {"y": y}, 0)
+    file.signature("infer", {}, {"total": result}, 1)
+    return file
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Creates a working directory with the files that pages name, and one for sockets."""
     demo = ROOT / "service" / "demo"
     shutil.copy(demo / "digits.tflite", tmp_path)
+    _assistant().write(tmp_path / "assistant.tflite")
+    _training().write(tmp_path / "model.tflite")
     np.savez(tmp_path / "inputs.npz", image=np.zeros((1, 8, 8, 1), np.uint8))
     runtime = tmp_path / "run"
     runtime.mkdir(mode=0o700)

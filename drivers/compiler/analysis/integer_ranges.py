@@ -121,7 +121,7 @@ class RangeAnalysis:
         self._ranges: dict[Expression, IntegerRange | None] = {}
 
     def of(self, root: Expression) -> IntegerRange | None:
-        """Returns the range of an integer expression, or None if it may wrap around or is unknown."""
+        """Returns the range of an integer expression; None if it is unknown or may wrap around."""
         for each in walk(root):
             if each not in self._ranges:
                 self._ranges[each] = self._range(each)

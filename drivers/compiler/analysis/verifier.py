@@ -119,7 +119,8 @@ def _expression_errors(expression: Expression) -> Iterator[str]:
     elif isinstance(expression, Load):
         kinds = {index.type for index in expression.index}
         if len(expression.index) != len(expression.value.shape) or not kinds <= {Scalar.INDEX}:
-            yield f"it reads {_text(expression.value)} with {len(expression.index)} indices of type {_names(kinds)}"
+            count = len(expression.index)
+            yield f"it reads {_text(expression.value)} with {count} indices of type {_names(kinds)}"
         if expression.guard is not None and expression.guard.type is not Scalar.BOOL:
             yield "a guard is not a BOOL"
         if expression.otherwise is not None and expression.otherwise.type is not expression.type:

@@ -29,8 +29,8 @@ class UnrolledModel:
 
     Attributes:
         model: the model, equivalent to the original one.
-        origins: for each of its operations, the position in the original model of the operation that
-            it comes from.
+        origins: for each of its operations, the position in the original model of the one that it
+            comes from.
     """
 
     model: Model
@@ -62,7 +62,7 @@ def unroll_control_flow(
 class _Unroller:
     """Unrolls one model.
 
-    Operands of the main graph keep their indices. Operands of other graphs get new indices each time
+    Operands of the main graph keep their indices. Operands of other graphs get new indices whenever
     their graph is inlined.
     """
 

@@ -192,7 +192,7 @@ def _output_shapes(call: Call) -> tuple[Shape, ...]:
 
 
 def fold_constant_operation(call: Call, known: Mapping[int, Array]) -> Sequence[Array] | None:
-    """Returns the reference's results for an operation on constants, or None if it has other inputs."""
+    """Returns the reference's results for an operation on constants; None for other operations."""
     binding = call.binding
     if not _is_foldable(call, known):
         return None
@@ -241,8 +241,8 @@ def _computed_by_lowering(
 ) -> Sequence[Array] | None:
     """Computes an operation on constants by its lowering.
 
-    Constants that other operations computed are inputs of the evaluated graph, so that the result is
-    the same as if those operations ran in another step.
+    Constants that other operations computed are inputs of the evaluated graph, so that the result
+    is the same as if those operations ran in another step.
 
     Args:
         call: the operation.

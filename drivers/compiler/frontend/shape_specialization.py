@@ -119,7 +119,7 @@ class SpecializingModel(InProcessModel):
         return main.operands[indexes[index]]
 
     def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
-        """See `PreparedModel.execute`. The first execution with a set of shapes compiles the model."""
+        """See `PreparedModel.execute`. The first execution with these shapes compiles the model."""
         return self._variant(self._shapes(request), options).execute(request, options)
 
     def create_reusable_execution(self, request: Request) -> Callable[[Cancellation], None] | None:

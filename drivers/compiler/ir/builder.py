@@ -28,7 +28,7 @@ Body = Callable[..., Expression]
 
 
 class Unsupported(Exception):
-    """An operation cannot be lowered. The message says why. It is not raised outside of the drivers."""
+    """An operation cannot be lowered; the message says why. It is not raised outside of drivers."""
 
 
 class Builder:

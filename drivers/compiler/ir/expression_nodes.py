@@ -210,8 +210,8 @@ class AccumulatorRef(Expression):
     """The contraction's result at the current index, as its epilogue reads it."""
 
 
-#: Builds simplified INDEX operations. `index_arithmetic` fills it in, because it needs the classes of
-#: this module. Operations without an entry are not simplified.
+#: Functions that build simplified INDEX operations. `index_arithmetic` adds them, because it needs
+#: the classes of this module. Operations without an entry are not simplified.
 INDEX_OPERATIONS: dict[Op, Callable[[Expression, Expression], Expression]] = {}
 
 #: Bounds of an INDEX about which nothing is known.

@@ -50,7 +50,7 @@ class Compute:
 
     @property
     def aliased_input(self) -> Value | None:
-        """The value that the output reshapes: it has the same elements in the same order. Or None."""
+        """The value that has the output's elements in the same order, or None."""
         if not isinstance(self.body, Load) or self.body.guard is not None or self.requirements:
             return None
         source = self.body.value
@@ -85,7 +85,9 @@ class Compute:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Convolution:
-    """Computes output[n, y, x, o] = Σ (input[…] - input_zero) · (weights[o, i, j, c] - weights_zero).
+    """Computes a convolution.
+
+    output[n, y, x, o] = Σ (input[…] - input_zero) · (weights[o, i, j, c] - weights_zero).
 
     Outside of the image, input elements are `input_zero`.
 
@@ -233,7 +235,7 @@ class Graph:
     """Nodes in topological order. Passes change it in place.
 
     Attributes:
-        inputs, outputs: the values in the model's order. Outputs may repeat a value, and may include
+        inputs, outputs: the values in the model's order. Outputs may repeat a value and may include
             inputs and constants.
     """
 

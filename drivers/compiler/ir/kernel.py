@@ -17,7 +17,7 @@ class Kernel:
 
     Attributes:
         output: has one element for each index of `axes`, in the same order; its shape may differ.
-        axes: the indices of the elements, which are those of the contraction's output if there is one.
+        axes: the indices of the elements. With a contraction they are those of its output.
         body: the element at `axes`. An `AccumulatorRef` is the contraction's result at this index.
         contraction: the contraction or top-k whose result `body` reads, if any.
         requirements: see `Compute`.

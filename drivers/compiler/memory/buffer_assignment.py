@@ -74,7 +74,8 @@ class Port(msgspec.Struct, frozen=True, array_like=True):
             raise BadData(f"unknown operand type {self.type}") from None
         if any(d < 0 for d in self.dimensions) or self.size_bytes != byte_size(kind, self.dimensions):
             raise BadData(
-                f"an operand of type {kind.name} and dimensions {list(self.dimensions)} cannot have {self.size_bytes} bytes"
+                f"an operand of type {kind.name} and dimensions {list(self.dimensions)} "
+                f"cannot have {self.size_bytes} bytes"
             )
         if self.offset is not None and not 0 <= self.offset <= arena_bytes - self.size_bytes:
             raise BadData(f"operand offset {self.offset} is outside the arena of {arena_bytes} bytes")

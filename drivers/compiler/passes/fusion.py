@@ -8,7 +8,8 @@ A fused value is computed where it is read, instead of being stored and loaded:
   are cheap. A reduction is not fused into another reduction.
 - A reduction over whole rows is fused into all of its readers that are generated row by row
   (`is_row_wise`).
-- The only reader of a contraction becomes its epilogue, if it reads one element for each of its own.
+- The only reader of a contraction becomes its epilogue, if it has one element for each that the
+  contraction has.
 
 The graph's outputs are always stored.
 """
@@ -208,7 +209,7 @@ class _Fusion:
         return _reduces_once_per_row(producer, reader)
 
     def _keeps_rows(self, kernels: Iterable[Kernel], joined: Kernel) -> bool:
-        """Returns True if merging keeps row reductions out of the loop over the elements of a row."""
+        """Returns True if the kernel still computes each reduction once per row."""
         has_rows = self._is_row_wise is not None and any(each.row_axes is not None for each in kernels)
         return not has_rows or self._is_generated_by_rows(joined)
 
@@ -390,7 +391,7 @@ def _loads(kernel: Kernel) -> Iterator[tuple[Load, int]]:
 
 
 def _reduces_once_per_row(producer: Kernel, reader: Kernel) -> bool:
-    """Returns True if a reader needs the producer's reductions once per row, and all of its own too."""
+    """Returns True if a reader needs the producer's and its own reductions once per row."""
     if not producer.has_reduction or reader.contraction is not None:
         return False
     rows = math.prod(producer.shape)

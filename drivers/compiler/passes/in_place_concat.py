@@ -110,12 +110,12 @@ class _InPlaceConcat:
             self._kernels[stored[-1].value] = (replace(writer, operations=operations),)
 
     def _alias(self, part: Value, whole: Value, start: int) -> None:
-        """Makes a value an alias of another one, or of the value that the other one is an alias of."""
+        """Makes a value an alias of another one, or of the owner of that one."""
         self._aliases[part] = self._aliases.get(whole, whole)
         self._starts[part] = self._starts.get(whole, 0) + start
 
     def _can_store(self, concat: _Concatenation, part: _ConcatSlice) -> bool:
-        """Returns True if only the concatenation reads a value, and its kernel can store it there."""
+        """Returns True if a value has no other reader, and its kernel can store it in place."""
         value = part.value
         writers = self._kernels.get(value, ())
         if len(writers) != 1 or self._readers.get(value) != 1 or value in self._graph.outputs:

@@ -17,8 +17,8 @@ from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import rewrite, walk
 
-#: Largest exponent that is replaced. Products for larger ones cost as much as a power, and lose more
-#: bits.
+#: Largest exponent that is replaced. Products for larger ones cost as much as a power and are less
+#: accurate.
 _MAX_EXPONENT = 4
 
 

@@ -18,7 +18,7 @@ from neurald.hal.errors import (
     ResultCode,
 )
 from neurald.hal.process.descriptors import NO_DESCRIPTORS, Acceptor, is_scarce
-from neurald.hal.process.seldom import Seldom
+from neurald.hal.process.rate_limited_logger import RateLimitedLogger
 from neurald.hal.rpc.transport.channel_messages import (
     BURST,
     CONSTANT,
@@ -66,7 +66,7 @@ class ChannelServer:
             self._close_all()
             raise
         self._acceptor = Acceptor(self._listener)
-        self._warnings = Seldom(logger)
+        self._warnings = RateLimitedLogger(logger)
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
         self._selector.register(self._woken, selectors.EVENT_READ, lambda: None)
         self._thread = threading.Thread(target=self._run, name="neurald side channel", daemon=True)
@@ -158,7 +158,7 @@ class _Client:
         session: Session,
         configure_burst: Callable[[Session, int, int, int], None],
         drop: Callable[["_Client"], None],
-        warnings: Seldom,
+        warnings: RateLimitedLogger,
     ) -> None:
         self._warnings = warnings
         self.connection = connection

@@ -20,12 +20,12 @@ from google.protobuf.message_factory import GetMessageClass
 from neurald._proto import device_pb2
 from neurald.hal.accounting.limits import Limits
 from neurald.hal.accounting.pacing import step
-from neurald.hal.admission.access import SESSIONS_OF_CONNECTION, Gate
-from neurald.hal.admission.intake import MAX_ARRIVING, Intake
+from neurald.hal.admission.access import MAX_CONNECTION_SESSIONS, AccessInterceptor
+from neurald.hal.admission.message_limits import MAX_AWAITED_MESSAGES, MessageLimitInterceptor
+from neurald.hal.admission.message_reader import MessageReader
 from neurald.hal.admission.peer_user import peer_user
-from neurald.hal.admission.reader import Reader
 from neurald.hal.admission.session import Session
-from neurald.hal.admission.streams import Stream, Streams
+from neurald.hal.admission.streams import Stream, StreamLimiter
 from neurald.hal.compiling.contract import compiles_apart
 from neurald.hal.compiling.pool import CompilePool
 from neurald.hal.device import Device
@@ -41,7 +41,7 @@ from neurald.hal.errors import (
 )
 from neurald.hal.process.address import Address
 from neurald.hal.process.fork import require_grpc
-from neurald.hal.process.workers import Workers
+from neurald.hal.process.workers import WorkerThreads
 from neurald.hal.rpc.server.channel import ChannelServer
 from neurald.hal.rpc.server.handler import DeviceHandler
 from neurald.hal.rpc.transport.access_token import create_token, remove_token, token_path
@@ -115,17 +115,17 @@ class DeviceServer:
         self.handler = DeviceHandler(device, limits, self._compilers)
         self._is_open_to_all = insecure
         self._token: bytes | None = None
-        self._gate = Gate(self.handler.sessions)
+        self._gate = AccessInterceptor(self.handler.sessions)
         self.handler.find_access = lambda: self._gate.access
-        self._threads = Workers(_MAX_CALLS + _MAX_STREAMS + MAX_ARRIVING, "neurald call")
+        self._threads = WorkerThreads(_MAX_CALLS + _MAX_STREAMS + MAX_AWAITED_MESSAGES, "neurald call")
         self.grpc = grpc.server(
             cast(ThreadPoolExecutor, self._threads),  # gRPC only submits
             options=server_options(),
-            maximum_concurrent_rpcs=_MAX_CALLS + _MAX_STREAMS + MAX_ARRIVING + _MAX_WAITING,
-            interceptors=[self._gate, Intake(self._owner, most_of_one=limits.calls)],
+            maximum_concurrent_rpcs=_MAX_CALLS + _MAX_STREAMS + MAX_AWAITED_MESSAGES + _MAX_WAITING,
+            interceptors=[self._gate, MessageLimitInterceptor(self._owner, owner_limit=limits.calls)],
         )
-        self.streams = Streams(
-            most=_MAX_STREAMS, most_of_one=limits.calls, patience_s=_PATIENCE_S, grace_s=_GRACE_S
+        self.streams = StreamLimiter(
+            limit=_MAX_STREAMS, owner_limit=limits.calls, patience_s=_PATIENCE_S, grace_s=_GRACE_S
         )
         self._transport = _Transport(self.handler, self.streams, has_channel=address.path is not None)
         self.grpc.add_generic_rpc_handlers((self._transport.handlers(),))
@@ -231,11 +231,11 @@ class DeviceServer:
 class _Transport:
     """gRPC's side of the calls."""
 
-    def __init__(self, handler: DeviceHandler, streams: Streams, *, has_channel: bool) -> None:
+    def __init__(self, handler: DeviceHandler, streams: StreamLimiter, *, has_channel: bool) -> None:
         self._handler = handler
         self._streams = streams
         self._has_channel = has_channel
-        self._reader = Reader()
+        self._reader = MessageReader()
         #: The real one, once it is known; 0 on UNIX sockets.
         self.port = 0
         self._ends: dict[Session, Callable[[None], None]] = {}
@@ -370,9 +370,9 @@ class _Transport:
         """Opens a session; raises ResourceExhaustedTransient if its connection has as many as it may."""
         peer = context.peer()
         with self._peers_lock:
-            if tuple(self._peers.values()).count(peer) >= SESSIONS_OF_CONNECTION:
+            if tuple(self._peers.values()).count(peer) >= MAX_CONNECTION_SESSIONS:
                 raise ResourceExhaustedTransient(
-                    f"{SESSIONS_OF_CONNECTION} sessions of one connection are open; no more may be"
+                    f"{MAX_CONNECTION_SESSIONS} sessions of one connection are open; no more may be"
                 )
             session = self._handler.sessions.open(peer_user(peer, self.port))
             self._peers[session] = peer
@@ -491,7 +491,7 @@ _Answer = Callable[[Callable[[], Any], grpc.ServicerContext], Message]
 
 
 def _answering(
-    reader: Reader, kind: type[Message], answer: _Answer
+    reader: MessageReader, kind: type[Message], answer: _Answer
 ) -> Callable[[bytes, grpc.ServicerContext], Message]:
     def call(data: bytes, context: grpc.ServicerContext) -> Message:
         with reader.reading(kind, data, context) as message:

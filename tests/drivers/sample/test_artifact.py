@@ -1,4 +1,4 @@
-"""What the sample driver keeps in a cache: it comes back, and whatever else comes is refused."""
+"""Artifacts of the sample driver restore the model; other bytes are refused."""
 
 import random
 
@@ -28,7 +28,7 @@ def artifact(model: bytes, data: bytes) -> Artifact:
     return Artifact(model=(HostMemory(model),), data=(HostMemory(data),))
 
 
-def test_a_prepared_model_comes_back() -> None:
+def test_an_artifact_restores_the_model() -> None:
     device = create_all()
     kept = device.prepare_model(addition(CONSTANT), KEY).artifact()
     assert kept is not None
@@ -40,23 +40,23 @@ def test_a_prepared_model_comes_back() -> None:
     assert bytes(prepared.artifact().model[0].view()) == bytes(kept.model[0].view())  # type: ignore[union-attr]
 
 
-def test_nothing_is_kept_without_a_key() -> None:
+def test_there_is_no_artifact_without_a_cache_key() -> None:
     assert create_all().prepare_model(addition(CONSTANT), PrepareOptions()).artifact() is None
 
 
-def test_what_is_not_supported_is_not_read() -> None:
+def test_an_unsupported_model_is_refused() -> None:
     with pytest.raises(BadData, match="sample-quant"):
         create_quant().prepare_model_from_cache(artifact(*written()), KEY)
 
 
-def test_later_changes_of_the_files_do_not_matter() -> None:
+def test_later_changes_of_the_files_have_no_effect() -> None:
     model, data = (bytearray(part) for part in written())
     read = read_artifact(Artifact(model=(HostMemory(model),), data=(HostMemory(data),)))
     data[:] = bytes(len(data))
     np.testing.assert_array_equal(read.constant(read.main.operands[1]), CONSTANT)
 
 
-def test_other_bytes_are_refused() -> None:
+def test_invalid_files_are_refused() -> None:
     model, data = written()
     wrong = [
         (data, model),
@@ -77,7 +77,7 @@ def test_other_bytes_are_refused() -> None:
             read_artifact(Artifact(model=count, data=(HostMemory(data),)))
 
 
-def test_damaged_bytes_give_a_valid_model_or_none() -> None:
+def test_damaged_files_give_a_valid_model_or_an_error() -> None:
     model, data = written()
     chance = random.Random(1)
     for _ in range(300):

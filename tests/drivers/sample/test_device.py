@@ -1,4 +1,4 @@
-"""The sample drivers: who takes what, and at which speed."""
+"""The sample drivers: who supports what, and at which speed."""
 
 import pytest
 from support.daemon.processes import running_daemon
@@ -43,7 +43,7 @@ def select(kind: nd.OperandType) -> nd.Model:
     return builder.finish()
 
 
-def takes(name: str, model: nd.Model) -> bool:
+def supports(name: str, model: nd.Model) -> bool:
     (verdict,) = registry.create_device(name).supported_operations(model)
     assert verdict.ok == (not verdict.reason)
     return verdict.ok
@@ -64,7 +64,7 @@ def test_devices_are_named_like_their_drivers(name: str) -> None:
         ("sample-all", (1.1, 1.1), (1.1, 1.1), (1.1, 1.1)),
     ],
 )
-def test_speeds(
+def test_capabilities(
     name: str, float32: tuple[float, float], relaxed: tuple[float, float], quant8: tuple[float, float]
 ) -> None:
     capabilities = registry.create_device(name).capabilities()
@@ -78,9 +78,9 @@ def test_speeds(
     assert capabilities.operand_performance.keys() == set(OperandType)
 
 
-def test_what_each_flavour_takes() -> None:
+def test_which_devices_support_an_operation() -> None:
     of_floats = {"sample-float-fast", "sample-float-slow"}
-    for model, takers in (
+    for model, supporting in (
         (binary(FLOAT), of_floats | {"sample-minimal"}),
         (binary(FLOAT, nd.OperationType.MAXIMUM), of_floats),
         (binary(QUANT), {"sample-quant"}),
@@ -89,21 +89,21 @@ def test_what_each_flavour_takes() -> None:
         (select(FLOAT), of_floats),
         (select(QUANT), {"sample-quant"}),
     ):
-        assert {name for name in NAMES if takes(name, model)} == takers | {"sample-all"}
+        assert {name for name in NAMES if supports(name, model)} == supporting | {"sample-all"}
 
 
-def test_every_tensor_counts() -> None:
+def test_every_tensor_must_have_a_supported_type() -> None:
     builder = nd.ModelBuilder()
     source, result = builder.add_operand(QUANT, (2,), scale=0.5), builder.add_operand(FLOAT, (2,))
     builder.add_operation(nd.OperationType.DEQUANTIZE, [source], [result])
     builder.identify_inputs_and_outputs([source], [result])
     model = builder.finish()
-    assert {name for name in NAMES if takes(name, model)} == {"sample-all"}
+    assert {name for name in NAMES if supports(name, model)} == {"sample-all"}
     (verdict,) = create_quant().supported_operations(model)
-    assert verdict.reason == "DEQUANTIZE with TENSOR_FLOAT32; it takes 8-bit asymmetric tensors only"
+    assert verdict.reason == "DEQUANTIZE with TENSOR_FLOAT32; expected 8-bit asymmetric tensors"
 
 
-def test_control_flow_is_taken_if_its_graphs_are() -> None:
+def test_control_flow_is_supported_if_its_graphs_are() -> None:
     builder = nd.ModelBuilder()
     condition = builder.add_operand(BOOL, (1,))
     branches = [builder.add_operand(nd.OperandType.MODEL) for _ in range(2)]
@@ -113,18 +113,18 @@ def test_control_flow_is_taken_if_its_graphs_are() -> None:
     builder.add_operation(nd.OperationType.IF, [condition, *branches, first, second], [output])
     builder.identify_inputs_and_outputs([condition, first, second], [output])
     model = builder.finish()
-    assert takes("sample-all", model)
-    assert not takes("sample-float-fast", model)
+    assert supports("sample-all", model)
+    assert not supports("sample-float-fast", model)
 
 
-def test_what_is_not_supported_is_not_prepared() -> None:
-    with pytest.raises(BadData, match="sample-quant: ADD of TENSOR_FLOAT32; it takes 8-bit"):
+def test_unsupported_models_are_not_prepared() -> None:
+    with pytest.raises(BadData, match="sample-quant: ADD of TENSOR_FLOAT32; expected 8-bit"):
         create_quant().prepare_model(binary(FLOAT), PrepareOptions())
     with pytest.raises(BadData, match="sample-minimal: MAXIMUM is not one of ADD, CONCATENATION, CONV_2D"):
         create_minimal().prepare_model(binary(FLOAT, nd.OperationType.MAXIMUM), PrepareOptions())
 
 
-def test_a_deadline_that_has_passed() -> None:
+def test_a_deadline_in_the_past() -> None:
     with pytest.raises(MissedDeadlinePersistent):
         create_all().prepare_model(binary(FLOAT), PrepareOptions(deadline_s=0.0))
 
@@ -161,7 +161,7 @@ def test_memory_for_roles() -> None:
         create_float_fast().allocate(described(source))
 
 
-def test_a_daemon_serves_it() -> None:
+def test_a_daemon_serves_the_device() -> None:
     with running_daemon(driver="sample-float-fast") as address:
         device = nd.connect(address)
         assert device.name.startswith("sample-float-fast@")

@@ -1,4 +1,4 @@
-"""Accounts: what is reserved counts everywhere above, is refused where it is too much, and always comes back."""
+"""SessionAccounts: what is reserved counts everywhere above, is refused where it is too much, and always comes back."""
 
 import gc
 import threading

@@ -51,7 +51,7 @@ def test_one_memory_given_16000_times_is_mapped_once_for_each_session() -> None:
     kept.clear()
     assert mappings(size) == mapped
     assert not open_files() - before
-    assert sessions.lender.memory.used == sessions.lender.descriptors.used == 0
+    assert sessions.accounts.memory.used == sessions.accounts.descriptors.used == 0
 
 
 def test_six_sessions_of_one_user_have_no_more_than_the_user() -> None:
@@ -72,7 +72,7 @@ def test_six_sessions_of_one_user_have_no_more_than_the_user() -> None:
     del first
     opened[1].new_memory(250 * MIB)
     del kept
-    assert sessions.lender.memory.used == 0
+    assert sessions.accounts.memory.used == 0
 
 
 def test_a_user_who_has_all_leaves_a_little_for_each_session() -> None:
@@ -110,7 +110,7 @@ def test_descriptors_of_a_user() -> None:
     opened[1].close()
     kept.clear()
     del fence
-    assert sessions.lender.descriptors.used == 1
+    assert sessions.accounts.descriptors.used == 1
     receive(opened[2], SharedMemory.create(10))
 
 
@@ -127,7 +127,7 @@ def test_what_is_refused_leaves_nothing_behind() -> None:
     with pytest.raises(BadData):
         session.receive_memory(os.memfd_create("unsealed", os.MFD_ALLOW_SEALING), 0, constant=False)
     assert not open_files() - before
-    assert (session.memories, sessions.lender.memory.used, sessions.lender.descriptors.used) == (0, 0, 0)
+    assert (session.memories, sessions.accounts.memory.used, sessions.accounts.descriptors.used) == (0, 0, 0)
 
 
 def test_memory_of_the_device_is_reserved_before_it_is_made() -> None:
@@ -136,7 +136,7 @@ def test_memory_of_the_device_is_reserved_before_it_is_made() -> None:
     asked: list[int] = []
 
     def make(size: int) -> Memory:
-        asked.append(sessions.lender.memory.used)
+        asked.append(sessions.accounts.memory.used)
         return HostMemory(bytearray(size))
 
     memory = session.hold(100, lambda: make(100))
@@ -146,9 +146,9 @@ def test_memory_of_the_device_is_reserved_before_it_is_made() -> None:
     assert asked == [100]
     # One that turns out to be larger than the device had said.
     larger = session.hold(0, lambda: make(5000))
-    assert sessions.lender.memory.used == 5100
+    assert sessions.accounts.memory.used == 5100
     del memory, larger
-    assert sessions.lender.memory.used == 0
+    assert sessions.accounts.memory.used == 0
 
 
 def test_what_lives_on_after_its_session_still_counts_for_the_user() -> None:

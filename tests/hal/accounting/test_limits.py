@@ -255,7 +255,7 @@ def nested(depth: int) -> Model:
 def test_depth_of_control_flow() -> None:
     for depth in (MAX_DEPTH - 1, MAX_DEPTH):
         validate_model(nested(depth))
-    with pytest.raises(ResourceExhaustedPersistent, match="17 deep; at most 16"):
+    with pytest.raises(ResourceExhaustedPersistent, match="17 levels deep; at most 16"):
         validate_model(nested(MAX_DEPTH + 1))
 
 
@@ -361,11 +361,11 @@ def test_nothing_that_executes_data_is_used() -> None:
 
 def test_the_memory_of_a_user_follows_from_that_of_a_session() -> None:
     half = machine.memory_bytes() // 2
-    assert Limits().memory_of_user == half
-    assert parse_limits(("memory_bytes=256MiB",)).memory_of_user == 256 << 20
-    assert parse_limits(("memory_bytes=256MiB", "user_memory_bytes=2GiB")).memory_of_user == 2 << 30
-    assert parse_limits(("user_memory_bytes=1GiB",)).memory_of_user == 1 << 30
-    assert parse_limits(("memory_bytes=100TiB",)).memory_of_user == 100 << 40
+    assert Limits().user_memory_limit == half
+    assert parse_limits(("memory_bytes=256MiB",)).user_memory_limit == 256 << 20
+    assert parse_limits(("memory_bytes=256MiB", "user_memory_bytes=2GiB")).user_memory_limit == 2 << 30
+    assert parse_limits(("user_memory_bytes=1GiB",)).user_memory_limit == 1 << 30
+    assert parse_limits(("memory_bytes=100TiB",)).user_memory_limit == 100 << 40
     assert 0 < Limits().total_memory_bytes < machine.memory_bytes()
     assert 0 < Limits().user_descriptors < Limits().total_descriptors < machine.descriptors()
 

@@ -13,7 +13,7 @@ from neurald.hal.accounting import pacing
 from neurald.hal.accounting.pacing import FREE_S, MAX_REST_S, SLICE_S, Interpreter, step
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import Error
-from neurald.hal.execution.array_model import Limits
+from neurald.hal.execution.array_model import ExecutionLimits
 from neurald.hal.model.types import Request
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.client.device import connect
@@ -170,17 +170,17 @@ def test_few_clients_are_remembered() -> None:
 
 def test_nobody_paces_an_application() -> None:
     step()
-    Limits(ExecuteOptions()).check("anywhere")
+    ExecutionLimits(ExecuteOptions()).check("anywhere")
 
 
 def test_a_daemon_paces_what_it_executes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Drivers that ask for limits between operations need not know of it; bursts are executions as well."""
     works: list[object] = []
-    monkeypatch.setattr(pacing.Work, "step", lambda work, *_: works.append(work.client))
+    monkeypatch.setattr(pacing.PacedWork, "step", lambda work, *_: works.append(work.client))
     device = AddingDevice()
 
     def execute(request: Request, options: ExecuteOptions) -> None:
-        Limits(options).check("between operations")
+        ExecutionLimits(options).check("between operations")
 
     device.on_execute = execute
     server = DeviceServer(device, Address.parse(f"unix://{tmp_path}/d.sock"))
@@ -222,7 +222,7 @@ def test_work_that_another_thread_ends_leaves_nothing_behind() -> None:
     cleaner.join()
     with machine.interpreter.working("honest"):
         assert pacing._current.work is not None
-        assert pacing._current.work.around is None
+        assert pacing._current.work.enclosing is None
     assert pacing._current.work is None
 
 
@@ -231,7 +231,9 @@ def test_a_daemon_paces_reading_and_checking_a_large_model(
 ) -> None:
     """Each of its operations is a step: none of these loops keeps the interpreter from others for long."""
     steps: list[object] = []
-    monkeypatch.setattr(pacing.Work, "step", lambda work, is_interpreted, *_: steps.append(is_interpreted))
+    monkeypatch.setattr(
+        pacing.PacedWork, "step", lambda work, is_interpreted, *_: steps.append(is_interpreted)
+    )
     server = DeviceServer(AddingDevice(), Address.parse(f"unix://{tmp_path}/d.sock"))
     server.start()
     remote = connect(str(server.address))

@@ -50,8 +50,8 @@ def server(tmp_path: Path, device: AddingDevice) -> Iterator[DeviceServer]:
 
 
 def used(server: DeviceServer) -> tuple[int, int]:
-    lender = server.handler.sessions.lender
-    return lender.memory.used, lender.descriptors.used
+    accounts = server.handler.sessions.accounts
+    return accounts.memory.used, accounts.descriptors.used
 
 
 def all_is_back(server: DeviceServer) -> None:

@@ -20,7 +20,7 @@ from support.sweeps import sweep
 import neurald as nd
 from neurald._proto import device_pb2
 from neurald.hal.accounting.limits import Limits
-from neurald.hal.admission.access import SESSIONS_OF_CONNECTION
+from neurald.hal.admission.access import MAX_CONNECTION_SESSIONS
 from neurald.hal.errors import BadData, BadState, DeadObject, UnavailableDevice
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.client.device import connect
@@ -347,7 +347,7 @@ def test_one_connection_cannot_take_all_sessions(runtime: Path) -> None:
             next(stream)
             continue
         refused.append((stream.code(), stream.details()))
-    assert len(streams) - len(refused) + 1 == SESSIONS_OF_CONNECTION
+    assert len(streams) - len(refused) + 1 == MAX_CONNECTION_SESSIONS
     assert {code for code, _ in refused} == {grpc.StatusCode.RESOURCE_EXHAUSTED}
     assert all("one connection" in details for _, details in refused)
     connect(str(server.address)).close()

@@ -16,8 +16,8 @@ from support.waiting import wait_until
 
 from neurald._proto import device_pb2
 from neurald.hal.accounting.limits import Limits
-from neurald.hal.admission import reader
-from neurald.hal.admission.streams import Streams
+from neurald.hal.admission import message_reader
+from neurald.hal.admission.streams import StreamLimiter
 from neurald.hal.errors import DeadObject, ResourceExhaustedTransient
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.server import server as server_module
@@ -38,7 +38,7 @@ class Context:
 
 
 def test_streams_are_counted_in_all_and_for_each_client() -> None:
-    streams = Streams(most=3, most_of_one=2, patience_s=60, grace_s=0.3)
+    streams = StreamLimiter(limit=3, owner_limit=2, patience_s=60, grace_s=0.3)
     with ExitStack() as first:
         for _ in range(2):
             first.enter_context(streams.open("a", Context()))
@@ -50,7 +50,7 @@ def test_streams_are_counted_in_all_and_for_each_client() -> None:
 
 
 def test_no_more_may_be_under_way_while_all_move() -> None:
-    streams = Streams(most=2, patience_s=60, grace_s=0.3)
+    streams = StreamLimiter(limit=2, patience_s=60, grace_s=0.3)
     moving = [streams.begin(owner, Context()) for owner in "ab"]
     ends = threading.Event()
 
@@ -68,7 +68,7 @@ def test_no_more_may_be_under_way_while_all_move() -> None:
 
 
 def test_where_too_many_stand_still_the_one_that_has_most_gives_way() -> None:
-    streams = Streams(most=4, patience_s=60, grace_s=0.05)
+    streams = StreamLimiter(limit=4, patience_s=60, grace_s=0.05)
     contexts = {owner: [Context() for _ in range(count)] for owner, count in (("a", 3), ("b", 1))}
     for owner, owned in contexts.items():
         for context in owned:
@@ -81,7 +81,7 @@ def test_where_too_many_stand_still_the_one_that_has_most_gives_way() -> None:
 
 
 def test_who_has_no_session_keeps_nobody_out() -> None:
-    streams = Streams(most=4, patience_s=60, grace_s=0.05, most_of_one=1)
+    streams = StreamLimiter(limit=4, patience_s=60, grace_s=0.05, owner_limit=1)
     strangers = [Context() for _ in range(4)]
     for context in strangers:
         streams.begin(None, context)
@@ -94,7 +94,7 @@ def test_who_has_no_session_keeps_nobody_out() -> None:
 
 
 def test_drops_are_no_progress() -> None:
-    streams = Streams(most=3, patience_s=0.3, grace_s=60)
+    streams = StreamLimiter(limit=3, patience_s=0.3, grace_s=60)
     dripping = Context()
     with streams.open("a", dripping) as stream:
         end = time.monotonic() + 10
@@ -104,7 +104,7 @@ def test_drops_are_no_progress() -> None:
 
 
 def test_what_stands_still_is_cut_off_and_what_moves_is_not() -> None:
-    streams = Streams(most=3, patience_s=0.3, grace_s=60)
+    streams = StreamLimiter(limit=3, patience_s=0.3, grace_s=60)
     still, moving = Context(), Context()
     with streams.open("a", still), streams.open("a", moving) as stream:
         end = time.monotonic() + 10
@@ -172,7 +172,7 @@ def test_messages_without_a_session_are_not_parsed(
         return status.parse(kind, data)
 
     monkeypatch.setattr(server_module, "parse", counted)
-    monkeypatch.setattr(reader, "parse", counted)
+    monkeypatch.setattr(message_reader, "parse", counted)
     peer = Peer(server)
     parsed.clear()
     bomb = device_pb2.PrepareModelRequest(model=model_to_wire(addition(np.ones(3)), [bytes(16)]))

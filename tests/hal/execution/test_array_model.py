@@ -10,7 +10,8 @@ from support.sweeps import sweep
 
 from neurald.hal.device import ExecuteOptions
 from neurald.hal.errors import Cancelled, MissedDeadlinePersistent, MissedDeadlineTransient, OpFailed
-from neurald.hal.execution.array_model import ArrayModel, Limits, ReferenceExecutor
+from neurald.hal.execution.array_model import ArrayModel, ExecutionLimits
+from neurald.hal.execution.reference_executor import ReferenceExecutor
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Array
 from neurald.hal.sync.cancellation import Cancellation
@@ -24,7 +25,7 @@ class Returning(ArrayModel):
     results: Sequence[Array] = ()
     given: Sequence[Array | None] = ()
 
-    def run(self, inputs: Sequence[Array | None], limits: Limits) -> Sequence[Array]:
+    def run(self, inputs: Sequence[Array | None], limits: ExecutionLimits) -> Sequence[Array]:
         self.given = inputs
         return self.results
 
@@ -67,11 +68,13 @@ def test_limits() -> None:
     cancelled = Cancellation()
     cancelled.cancel()
     with pytest.raises(Cancelled, match="before operation 3"):
-        Limits(ExecuteOptions(cancellation=cancelled)).check("before operation 3")
+        ExecutionLimits(ExecuteOptions(cancellation=cancelled)).check("before operation 3")
     with pytest.raises(MissedDeadlineTransient, match="before operation 3"):
-        Limits(ExecuteOptions(deadline_s=time.monotonic())).check("before operation 3")
-    Limits(ExecuteOptions(deadline_s=time.monotonic() + 60, cancellation=Cancellation())).check("here")
-    assert Limits(ExecuteOptions(loop_timeout_s=1000)).loop_deadline_s() < time.monotonic() + 16
+        ExecutionLimits(ExecuteOptions(deadline_s=time.monotonic())).check("before operation 3")
+    ExecutionLimits(ExecuteOptions(deadline_s=time.monotonic() + 60, cancellation=Cancellation())).check(
+        "here"
+    )
+    assert ExecutionLimits(ExecuteOptions(loop_timeout_s=1000)).loop_deadline_s() < time.monotonic() + 16
     target = np.zeros((2, 3), np.float32)
     with pytest.raises(MissedDeadlinePersistent):
         returning(ONES).execute(request(ONES, target), ExecuteOptions(deadline_s=0.0))
@@ -80,7 +83,7 @@ def test_limits() -> None:
 
 
 def test_kernels_stand_for_references() -> None:
-    limits = Limits(ExecuteOptions())
+    limits = ExecutionLimits(ExecuteOptions())
     (right,) = ReferenceExecutor(addition(ONES)).run([ONES], limits)
     np.testing.assert_array_equal(right, ONES * 2)
     kernels = {OperationType.ADD: lambda call: (call.array("input1") * 7,)}

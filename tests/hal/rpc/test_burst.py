@@ -510,7 +510,7 @@ def test_too_many_bursts(tmp_path: Path, device: AddingDevice) -> None:
 def test_a_burst_that_no_thread_can_be_started_for(
     prepared: RemotePreparedModel, server: DeviceServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    held = server.handler.sessions.lender.descriptors.used
+    held = server.handler.sessions.accounts.descriptors.used
     start = threading.Thread.start
 
     def fails(thread: threading.Thread) -> None:
@@ -521,7 +521,7 @@ def test_a_burst_that_no_thread_can_be_started_for(
     monkeypatch.setattr(threading.Thread, "start", fails)
     with pytest.raises(ResourceExhaustedTransient, match="can't start new thread"):
         prepared.create_burst()
-    assert server.handler.sessions.lender.descriptors.used == held
+    assert server.handler.sessions.accounts.descriptors.used == held
     monkeypatch.undo()
     burst = burst_of(prepared)  # the session is still there
     burst.close()

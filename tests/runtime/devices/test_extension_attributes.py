@@ -13,9 +13,9 @@ from support.models.small import add_model
 from support.sweeps import sweep
 
 import neurald as nd
+from neurald.drivers.sample.config import ALL
 from neurald.drivers.sample.device import SampleDevice, create_all
 from neurald.drivers.sample.extension import EXTENSION, GRAY_TO_PIXELS, ORIENTATION, ROUNDING, TENSOR_PIXELS
-from neurald.drivers.sample.flavour import ALL
 from neurald.hal.device import PrepareOptions
 from neurald.hal.errors import BadData, BadState, UnexpectedNull
 from neurald.hal.model.extension_attribute import AttributeValue

@@ -13,10 +13,10 @@ from support.models.plans import cpu
 
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice
+from neurald.drivers.sample.config import ALL
 from neurald.drivers.sample.device import SampleDevice as Driver
 from neurald.drivers.sample.device import create_all, create_float_fast
 from neurald.drivers.sample.extension import EXTENSION
-from neurald.drivers.sample.flavour import ALL
 from neurald.hal.device import Performance, PrepareOptions, Verdict
 from neurald.hal.errors import BadData, DeadObject, OpFailed
 from neurald.hal.model.extension import Extension, ExtensionOperandType, ExtensionOperation

@@ -11,7 +11,7 @@ def test_a_good_device() -> None:
     result = invoke("conformance", "--device", "sample-quant", "--operation", "FLOOR", "--count", "0")
     assert result.exit_code == 0, result.stderr
     assert "operations" in result.stdout
-    assert "it takes 8-bit asymmetric tensors" in result.stdout
+    assert "expected 8-bit asymmetric tensors" in result.stdout
 
 
 def test_a_faulty_device() -> None:

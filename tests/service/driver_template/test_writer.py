@@ -1,4 +1,4 @@
-"""`neurald new-driver`: what it writes is a driver that passes its own tests."""
+"""`neurald new-driver` writes a driver that passes its own tests."""
 
 import os
 import subprocess
@@ -37,13 +37,13 @@ from neurald.service.driver_template.writer import _FILES
         "a" * 41,
     ],
 )
-def test_bad_names(name: str, tmp_path: Path) -> None:
+def test_invalid_names_are_refused(name: str, tmp_path: Path) -> None:
     message = error_of("new-driver", "--", name, tmp_path / "new")
     assert "driver name" in message
     assert not (tmp_path / "new").exists()
 
 
-def test_nothing_is_overwritten(tmp_path: Path) -> None:
+def test_existing_directories_are_not_overwritten(tmp_path: Path) -> None:
     target = tmp_path / "new"
     target.mkdir()
     assert "exists already; nothing was written" in error_of("new-driver", "turbo", target)
@@ -53,7 +53,7 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     assert "exists already" in error_of("new-driver", "turbo", dangling)
 
 
-def test_what_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_written_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "new"
     assert invoke("new-driver", "my-npu", target).exit_code == 0
     written = {str(path.relative_to(target)) for path in target.rglob("*") if path.is_file()}
@@ -67,10 +67,10 @@ def test_what_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert create_device("my_npu.device:create").name == "my-npu"
 
 
-def test_an_entry_point_names_it(tmp_path: Path) -> None:
+def test_an_entry_point_names_the_driver(tmp_path: Path) -> None:
     assert invoke("new-driver", "turbo-one", tmp_path / "new").exit_code == 0
     source = tmp_path / "new" / "src"
-    # What an installation writes, without one.
+    # These files are written by an installation.
     information = source / "turbo_one-0.1.0.dist-info"
     information.mkdir()
     (information / "METADATA").write_text("Metadata-Version: 2.1\nName: turbo-one\nVersion: 0.1.0\n")
@@ -87,7 +87,7 @@ def test_an_entry_point_names_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_its_tests_pass(tmp_path: Path) -> None:
+def test_the_tests_of_the_package_pass(tmp_path: Path) -> None:
     assert invoke("new-driver", "turbo", tmp_path / "new").exit_code == 0
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
@@ -101,8 +101,8 @@ def test_its_tests_pass(tmp_path: Path) -> None:
     assert "4 passed" in done.stdout
 
 
-def test_what_is_written_is_tidy(tmp_path: Path) -> None:
+def test_the_written_files_compile_and_have_short_lines(tmp_path: Path) -> None:
     assert invoke("new-driver", "turbo", tmp_path / "new").exit_code == 0
     for path in (tmp_path / "new").rglob("*.py"):
         compile(path.read_text(), str(path), "exec")
-        assert max(map(len, path.read_text().splitlines())) <= 130
+        assert max(map(len, path.read_text().splitlines())) <= 110

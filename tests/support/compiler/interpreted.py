@@ -16,8 +16,8 @@ from neurald.drivers.compiler.ir.graph import Graph
 from neurald.drivers.compiler.ir.kernel import FusedGraph
 from neurald.drivers.compiler.ir.value import Shape
 from neurald.drivers.compiler.passes.fusion import fuse
+from neurald.drivers.sample.config import ALL
 from neurald.drivers.sample.device import SampleDevice
-from neurald.drivers.sample.flavour import ALL
 from neurald.hal.device import ExecuteOptions, ExecutionResult, OutputShape, PrepareOptions, Verdict
 from neurald.hal.errors import OpFailed
 from neurald.hal.model.types import Model, Operand, Request, stored_array

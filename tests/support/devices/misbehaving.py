@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from support.devices.fakes import FakePreparedModel
 
 from neurald.drivers.sample import device as drivers_sample
-from neurald.drivers.sample.flavour import SampleConfig
+from neurald.drivers.sample.config import SampleConfig
 from neurald.hal.device import (
     Capabilities,
     ExecuteOptions,

@@ -5,9 +5,9 @@ Their names as drivers have the form `support.devices.vendors:create_measured`.
 
 from dataclasses import replace
 
+from neurald.drivers.sample.config import ALL
 from neurald.drivers.sample.device import SampleDevice
 from neurald.drivers.sample.extension import EXTENSION
-from neurald.drivers.sample.flavour import ALL
 from neurald.hal.device import Performance
 
 

@@ -34,7 +34,7 @@ _MANTISSAS = (0, 1, 2**30 - 1, 2**30, 1395864371, 2**31 - 1)
 
 
 def assert_within(numbers: np.ndarray, found: IntegerRange) -> None:
-    """They lie between the bounds."""
+    """Asserts that all numbers are within the range."""
     assert found.low <= numbers.min()
     assert numbers.max() <= found.high
 
@@ -44,14 +44,14 @@ def value_of(array: np.ndarray) -> Value:
 
 
 def computed(body: Expression, place: Axis, count: int, *values: Value) -> np.ndarray:
-    """What an expression gives at all places."""
+    """Returns the elements of a computed value."""
     output = Value((count,), body.type)
     node = Compute(output=output, axes=(place,), body=body)
     return evaluate_node(node, {value: value.constant for value in values if value.constant is not None})
 
 
 @sweep("ties_up", [False, True])
-def test_fixed_point_is_what_it_is_for_the_interpreter(ties_up: bool) -> None:
+def test_fixed_point_equals_the_interpreter(ties_up: bool) -> None:
     rows = np.array(list(itertools.product(_NUMBERS, _MANTISSAS, range(-32, 32))), np.int64)
     place = axis(len(rows))
     values = [value_of(rows[:, 0]), *(value_of(rows[:, n].astype(np.int32)) for n in (1, 2))]
@@ -62,7 +62,7 @@ def test_fixed_point_is_what_it_is_for_the_interpreter(ties_up: bool) -> None:
 
 
 @sweep("op", [Op.FIXED_POINT, Op.FIXED_POINT_UP])
-def test_the_extremes_of_fixed_point_are_those_of_its_corners(op: Op) -> None:
+def test_fixed_point_has_its_extremes_at_the_bounds_of_its_operands(op: Op) -> None:
     generator = np.random.default_rng(0)
     for _ in range(60):
         bounds = [
@@ -86,7 +86,7 @@ def test_the_extremes_of_fixed_point_are_those_of_its_corners(op: Op) -> None:
 
 
 def random_expression(generator: np.random.Generator, leaves: list[Expression], depth: int) -> Expression:
-    """Of INT64 and INT32 numbers."""
+    """Returns an expression of INT64 and INT32 numbers."""
     if depth == 0:
         return leaves[generator.integers(len(leaves))].to(Scalar.INT64)
     first, second = (random_expression(generator, leaves, depth - 1) for _ in range(2))
@@ -109,7 +109,7 @@ def random_expression(generator: np.random.Generator, leaves: list[Expression], 
     return minimum(maximum(first, 0), 127).to(kind).to(Scalar.INT64)
 
 
-def test_numbers_lie_in_their_range() -> None:
+def test_results_are_within_their_range() -> None:
     generator = np.random.default_rng(1)
     kinds = (Scalar.INT8, Scalar.UINT8, Scalar.INT16, Scalar.INT32)
     count, known = 64, 0
@@ -121,7 +121,7 @@ def test_numbers_lie_in_their_range() -> None:
             array = generator.integers(info.min, info.max, count, endpoint=True).astype(kind.dtype)
             array[:2] = info.min, info.max
             values.append(value_of(array))
-        # Nothing is known of what is no constant but its type.
+        # A value that is not constant has the range of its type.
         inputs = [Value(each.shape, each.type) for each in values[:2]]
         leaves = [load(each, (place,)) for each in (*inputs, *values[2:])]
         body = random_expression(generator, leaves, 4)
@@ -136,7 +136,7 @@ def test_numbers_lie_in_their_range() -> None:
     assert known > 50
 
 
-def test_what_may_wrap_has_no_range() -> None:
+def test_expressions_that_may_wrap_have_no_range() -> None:
     ranges = RangeAnalysis(IntegerRange(-1000, 1000))
     total = accumulator(Scalar.INT32)
     assert ranges.of(total) == IntegerRange(-1000, 1000)
@@ -150,7 +150,7 @@ def test_what_may_wrap_has_no_range() -> None:
     assert ranges.of(total.to(Scalar.INT64) + load(Value((), Scalar.INT64), ())) is None
 
 
-def test_mantissas_and_exponents_have_to_be_known() -> None:
+def test_fixed_point_with_unknown_mantissa_or_exponent_has_no_range() -> None:
     total = constant(100, Scalar.INT64)
     mantissa, exponent = (load(Value((), Scalar.INT32), ()) for _ in range(2))
     for factor, power in ((mantissa, constant(-3, Scalar.INT32)), (constant(3, Scalar.INT32), exponent)):
@@ -159,8 +159,8 @@ def test_mantissas_and_exponents_have_to_be_known() -> None:
 
 @sweep("kind", [Scalar.INT8, Scalar.UINT8])
 @sweep("form", ["convolution", "depthwise", "matrix_product"])
-def test_sums_lie_in_their_range(form: str, kind: Scalar) -> None:
-    """Also those of inputs that are the farthest from their zero point."""
+def test_accumulators_are_within_their_range(form: str, kind: Scalar) -> None:
+    """Covers inputs with the greatest distance from their zero point."""
     for seed in range(8):
         case = getattr(Cases(seed), form)(kind)
         contraction = case.kernel.contraction
@@ -178,7 +178,7 @@ def test_sums_lie_in_their_range(form: str, kind: Scalar) -> None:
         assert found.fits(Scalar.INT32)
 
 
-def test_sums_that_may_wrap_can_be_anything() -> None:
+def test_accumulators_that_may_wrap_have_the_range_of_their_type() -> None:
     left, right = (Value((1, 1 << 20), Scalar.INT8) for _ in range(2))
     product = MatrixProduct(output=Value((1, 1), Scalar.INT32), left=left, right=right)
     assert range_of_accumulator(product) == IntegerRange(-(2**31), 2**31 - 1)

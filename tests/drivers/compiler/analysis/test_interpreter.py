@@ -1,4 +1,4 @@
-"""The NumPy evaluation against loops that are too simple to be wrong."""
+"""The interpreter gives the same results as simple loops."""
 
 import math
 from typing import Any
@@ -30,7 +30,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def windows(node: Convolution | DepthwiseConvolution, source: Array, weights: Array) -> Array:
-    """The sums of a convolution, product by product."""
+    """Returns the result of a convolution, computed product by product."""
     result = np.zeros(node.output.shape)
     is_depthwise = isinstance(node, DepthwiseConvolution)
     each = node.weights.shape[0] // node.groups if isinstance(node, Convolution) else 1
@@ -105,14 +105,14 @@ def test_products(flags: tuple[bool, bool]) -> None:
 
 
 def element_by_element(body: Any, *arrays: Array) -> Array:
-    """`body` of the elements of arrays of one length."""
+    """Returns the results of `body` for the elements of arrays of equal length."""
     b = GraphBuilder()
     values = [b.input(len(array), type=Scalar.of(array.dtype)) for array in arrays]
     graph = b.finish(b.compute((len(arrays[0]),), lambda i: body(*(load(value, (i,)) for value in values))))
     return evaluate(graph, arrays)[0]
 
 
-def test_floats_become_integers_towards_zero_and_saturate() -> None:
+def test_conversion_of_floats_to_integers_truncates_and_saturates() -> None:
     numbers = np.array([1.9, -1.9, 0.5, -0.5, 3e9, -3e9, np.inf, -np.inf, np.nan], np.float32)
     info = np.iinfo(np.int32)
     expected = [1, -1, 0, 0, info.max, info.min, info.max, info.min, 0]
@@ -121,13 +121,13 @@ def test_floats_become_integers_towards_zero_and_saturate() -> None:
     assert element_by_element(lambda x: x.to(Scalar.UINT8), numbers).tolist() == expected
 
 
-def test_integers_become_narrower_ones_modulo() -> None:
+def test_conversion_to_narrower_integers_wraps() -> None:
     numbers = np.array([0, 127, 128, 255, 256, -1, -129], np.int32)
     assert element_by_element(lambda x: x.to(Scalar.INT8), numbers).tolist() == [0, 127, -128, -1, 0, -1, 127]
     assert element_by_element(lambda x: x.to(Scalar.BOOL), numbers).tolist() == [False] + [True] * 6
 
 
-def test_divisions_of_integers() -> None:
+def test_integer_divisions() -> None:
     one = np.array([7, -7, 7, -7, 6, -6, 0], np.int32)
     other = np.array([2, 2, -2, -2, 3, 3, -5], np.int32)
     pairs = list(zip(one.tolist(), other.tolist(), strict=True))
@@ -145,21 +145,21 @@ def test_roundings() -> None:
     assert away.tolist() == [1, 2, 3, -1, -2, 0, 8388609, -2]
 
 
-def test_the_smaller_of_two_is_nan_where_one_is() -> None:
+def test_minimum_and_maximum_propagate_nan() -> None:
     one, other = np.array([1, np.nan, 2], np.float32), np.array([np.nan, 1, 3], np.float32)
     for op, last in ((Op.MINIMUM, 2), (Op.MAXIMUM, 3)):
         found = element_by_element(lambda a, c, op=op: apply(op, a, c), one, other)
         np.testing.assert_array_equal(found, [np.nan, np.nan, last])
 
 
-def test_bits_are_kept_where_they_are_seen_as_another_type() -> None:
+def test_reinterpret_keeps_the_bits() -> None:
     numbers = np.array([1.0, -0.0, 3.5], np.float32)
     found = element_by_element(lambda x: apply(Op.REINTERPRET, x, type=Scalar.INT32), numbers)
     np.testing.assert_array_equal(found, numbers.view(np.int32))
 
 
 @sweep("multiplier", [0.3, 0.9999, 1.0, 5.7, 1e-4])
-def test_fixed_point_is_that_of_the_references(multiplier: float) -> None:
+def test_fixed_point_equals_the_references(multiplier: float) -> None:
     mantissa, exponent = fixed_point.quantize_multiplier(multiplier)
     numbers = np.array([0, 1, -1, 5, -5, 123456, -123456, 2**20 + 1, -(2**20) - 1], np.int64)
     found = element_by_element(
@@ -175,14 +175,14 @@ def test_fixed_point_is_that_of_the_references(multiplier: float) -> None:
     np.testing.assert_array_equal(found, fixed_point.multiply(numbers, mantissa, exponent))
 
 
-@sweep("fold", [ReductionOp.SUM, ReductionOp.PRODUCT, ReductionOp.MINIMUM, ReductionOp.MAXIMUM])
+@sweep("reduction", [ReductionOp.SUM, ReductionOp.PRODUCT, ReductionOp.MINIMUM, ReductionOp.MAXIMUM])
 @sweep("kind", [Scalar.FLOAT32, Scalar.INT32, Scalar.UINT8])
 @sweep("length", [0, 1, 4])
-def test_folds(fold: ReductionOp, kind: Scalar, length: int) -> None:
+def test_reductions(reduction: ReductionOp, kind: Scalar, length: int) -> None:
     b = GraphBuilder()
     source = b.input(3, length, type=kind)
     along = axis(length)
-    graph = b.finish(b.compute((3,), lambda i: reduce(fold, (along,), load(source, (i, along)))))
+    graph = b.finish(b.compute((3,), lambda i: reduce(reduction, (along,), load(source, (i, along)))))
     numbers = random_array(b.generator, source.shape, kind)
     (found,) = evaluate(graph, [numbers])
     functions: dict[ReductionOp, Any] = {
@@ -192,25 +192,25 @@ def test_folds(fold: ReductionOp, kind: Scalar, length: int) -> None:
         ReductionOp.MAXIMUM: max,
     }
     for row, result in zip(numbers, found, strict=True):
-        total: Any = reduction_identity(fold, kind)
+        total: Any = reduction_identity(reduction, kind)
         for number in row.tolist():
-            total = functions[fold](total, number)
+            total = functions[reduction](total, number)
         if kind.is_float:
             assert result == pytest.approx(total, rel=1e-5)
         else:
             assert int(result) == (total % 256 if kind is Scalar.UINT8 else total)
 
 
-@sweep(("fold", "expected"), [(ReductionOp.ANY, [False, True]), (ReductionOp.ALL, [True, True])])
-def test_folds_of_conditions(fold: ReductionOp, expected: list[bool]) -> None:
+@sweep(("reduction", "expected"), [(ReductionOp.ANY, [False, True]), (ReductionOp.ALL, [True, True])])
+def test_reductions_of_conditions(reduction: ReductionOp, expected: list[bool]) -> None:
     b = GraphBuilder()
     along, source = axis(0), b.input(2, type=Scalar.BOOL)
-    empty = reduce(fold, (along,), load(source, (along,)))
+    empty = reduce(reduction, (along,), load(source, (along,)))
     graph = b.finish(b.compute((2,), lambda i: select(i < 1, empty, True)))
     assert evaluate(graph, [np.zeros(2, bool)])[0].tolist() == expected
 
 
-def test_a_requirement_that_does_not_hold() -> None:
+def test_a_violated_requirement_raises() -> None:
     b = GraphBuilder()
     source = b.input(3, type=Scalar.INT32)
     value = b.compute(
@@ -224,7 +224,7 @@ def test_a_requirement_that_does_not_hold() -> None:
         evaluate(graph, [np.array([1, 0, 3], np.int32)])
 
 
-def test_where_a_guard_does_not_hold_nothing_is_read() -> None:
+def test_nothing_is_read_where_the_guard_is_false() -> None:
     b = GraphBuilder()
     source, empty = b.input(3), b.input(0)
     values = [
@@ -237,7 +237,7 @@ def test_where_a_guard_does_not_hold_nothing_is_read() -> None:
 
 
 @sweep("guard", [None, True])
-def test_a_load_that_leaves_its_value_is_found(guard: bool | None) -> None:
+def test_loads_out_of_bounds_raise(guard: bool | None) -> None:
     b = GraphBuilder()
     source = b.input(3)
 
@@ -248,7 +248,7 @@ def test_a_load_that_leaves_its_value_is_found(guard: bool | None) -> None:
         evaluate(b.finish(b.compute((3,), body)), [np.zeros(3, np.float32)])
 
 
-def test_nothing_is_read_for_no_elements() -> None:
+def test_reductions_over_no_elements_read_nothing() -> None:
     b = GraphBuilder()
     source = b.input(0, 3)
     graph = b.finish(
@@ -271,7 +271,7 @@ def test_inputs_and_constants_may_be_outputs() -> None:
     assert found[1] is table.constant
 
 
-def test_functions_are_those_of_mathematics() -> None:
+def test_functions_equal_the_math_module() -> None:
     numbers = np.array([0.1, 0.5, 1.5], np.float32)
     functions = {
         Op.LOGISTIC: lambda x: 1 / (1 + math.exp(-x)),

@@ -1,4 +1,4 @@
-"""What is rounded once is what `fixed_point` says of it, and is found again."""
+"""`rounded_once` equals exact arithmetic, and is recognised."""
 
 import itertools
 
@@ -13,7 +13,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 
 
-def test_products_to_the_nearest_and_their_range() -> None:
+def test_products_are_rounded_to_nearest_and_are_within_their_range() -> None:
     numbers = (-(2**31), -(2**31) + 1, -70000, -3, -1, 0, 1, 70000, 2**30, 2**31 - 1)
     mantissas = (0, 1, 2**30, 1395864371, 2**31 - 1)
     rows = np.array(list(itertools.product(numbers, mantissas, range(-31, 16))), np.int64)
@@ -30,7 +30,7 @@ def test_products_to_the_nearest_and_their_range() -> None:
     assert (found.low, found.high) == (result.min(), result.max())
 
 
-def test_it_is_found_again() -> None:
+def test_match_rounded_once() -> None:
     value, mantissa, exponent = (
         load(Value((), kind), ()) for kind in (Scalar.INT64, Scalar.INT32, Scalar.INT32)
     )

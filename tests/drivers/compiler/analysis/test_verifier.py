@@ -1,4 +1,4 @@
-"""A graph that contradicts itself is told from one that does not, with what is wrong."""
+"""Invalid graphs are detected, with a description of what is wrong."""
 
 import dataclasses
 from typing import Any
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.quick
 
 
 def whole_graph() -> Graph:
-    """A node of every kind, one after another."""
+    """Returns a graph with a node of every kind."""
     b = GraphBuilder()
     image, mask = b.input(2, 5, 4, 4), b.input(2, type=Scalar.BOOL)
     sums = b.convolution(
@@ -43,7 +43,7 @@ def whole_graph() -> Graph:
     return b.finish(total, sums, mask)
 
 
-def test_a_graph_of_everything_is_valid() -> None:
+def test_a_graph_with_every_kind_of_node_is_valid() -> None:
     verify(whole_graph())
 
 
@@ -75,7 +75,7 @@ def changed(position: int, **fields: Any) -> Graph:
         (3, {"right": Value((3,), Scalar.FLOAT32, np.zeros(3, np.float32))}, "wrong ranks"),
     ],
 )
-def test_contractions_that_contradict_their_operands(
+def test_contractions_with_wrong_attributes_are_invalid(
     position: int, fields: dict[str, Any], text: str
 ) -> None:
     with pytest.raises(InvalidGraph, match=text):
@@ -92,14 +92,14 @@ def test_nodes_are_verified_once() -> None:
         verify(wrong, verified)
 
 
-def test_nodes_in_another_order() -> None:
+def test_nodes_in_the_wrong_order_are_invalid() -> None:
     graph = whole_graph()
     graph.nodes.reverse()
     with pytest.raises(InvalidGraph, match="before it is computed"):
         verify(graph)
 
 
-def test_values_that_are_computed_twice_or_known() -> None:
+def test_values_that_are_computed_twice_or_are_inputs_are_invalid() -> None:
     graph = whole_graph()
     graph.nodes.append(graph.nodes[-1])
     with pytest.raises(InvalidGraph, match="already computed"):
@@ -114,7 +114,7 @@ def test_values_that_are_computed_twice_or_known() -> None:
         verify(graph)
 
 
-def test_an_output_that_no_node_computes() -> None:
+def test_an_output_that_no_node_computes_is_invalid() -> None:
     graph = whole_graph()
     graph.outputs.append(Value((3,), Scalar.FLOAT32, name="lost"))
     with pytest.raises(
@@ -171,6 +171,6 @@ NODE = Compute(output=Value((3,), Scalar.FLOAT32), axes=(ALONG,), body=ELEMENT)
         ),
     ],
 )
-def test_bodies_that_contradict_themselves(node: Compute, text: str) -> None:
+def test_inconsistent_bodies_are_invalid(node: Compute, text: str) -> None:
     with pytest.raises(InvalidGraph, match=text):
         verify(Graph(inputs=[SOURCE], outputs=[node.output], nodes=[node]))

@@ -1,4 +1,4 @@
-"""Graphs of models: what depends on constants is known, and what has no lowering is refused with the reason."""
+"""Graphs of models: constants are folded, and unsupported operations are refused with a reason."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ from neurald.hal.model.types import Model
 FLOAT = nd.OperandType.TENSOR_FLOAT32
 
 
-def test_operations_one_after_another() -> None:
+def test_a_chain_of_operations() -> None:
     graph = build_graph(add_model((2, 3), operations=3))
     verify(graph)
     assert [node.operations for node in graph.nodes] == [(0,), (1,), (2,)]
@@ -27,7 +27,7 @@ def test_operations_one_after_another() -> None:
 
 
 def constant_first(*, is_output: bool) -> Model:
-    """`constant + constant`, which is an output or added to an input."""
+    """Returns `constant + constant` as an output, or added to an input."""
     builder = nd.ModelBuilder()
     table = builder.add_operand(FLOAT, (2,))
     builder.set_operand_value(table, np.array([1, 2], np.float32))
@@ -41,7 +41,7 @@ def constant_first(*, is_output: bool) -> Model:
 
 
 @sweep("is_output", [False, True])
-def test_what_only_depends_on_constants_is_a_constant(is_output: bool) -> None:
+def test_operations_on_constants_are_folded(is_output: bool) -> None:
     graph = build_graph(constant_first(is_output=is_output))
     verify(graph)
     assert len(graph.nodes) == 1
@@ -58,12 +58,12 @@ def tanh_model(dimensions: tuple[int, ...]) -> Model:
     return builder.finish()
 
 
-def test_shapes_that_are_not_known_are_refused() -> None:
+def test_unknown_shapes_are_refused() -> None:
     with pytest.raises(BadData, match=r"operation 0 TANH: .* not known before execution"):
         build_graph(tanh_model((0, 3)))
 
 
-def test_a_device_may_object() -> None:
+def test_a_device_may_refuse_an_operation() -> None:
     seen: list[int] = []
 
     def unsupported_reason(graph: Graph) -> str:
@@ -77,7 +77,7 @@ def test_a_device_may_object() -> None:
 
 
 def lstm_model(*, is_gate_computed: bool) -> Model:
-    """An LSTM, the weights of whose input gate are a constant, or computed by the operation before it."""
+    """Returns an LSTM; the weights of its input gate are constant or computed by an operation."""
     builder = nd.ModelBuilder()
 
     def constant(value: object, dimensions: tuple[int, ...] = (), kind: nd.OperandType = FLOAT) -> int:
@@ -118,12 +118,12 @@ def test_a_verdict_holds_for_every_step(is_gate_computed: bool) -> None:
     model = lstm_model(is_gate_computed=is_gate_computed)
     *others, verdict = supported_operations(model)
     assert all(other.ok for other in others)
-    # In a step of its own, the LSTM cannot tell a computed gate from an optional input of the application's.
+    # In a step without the operation that computes it, the gate is an input of the step.
     assert verdict.ok is not is_gate_computed
     assert "input_to_input_weights" in verdict.reason or verdict.ok
 
 
-def test_types_that_kernels_know() -> None:
+def test_types_that_kernels_support() -> None:
     assert scalar_of(nd.OperandType.TENSOR_QUANT8_ASYMM) is Scalar.UINT8
     assert scalar_of(nd.OperandType.BOOL) is Scalar.BOOL
     assert scalar_of(nd.OperandType.TENSOR_FLOAT16) is Scalar.FLOAT16

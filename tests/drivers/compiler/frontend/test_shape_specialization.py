@@ -1,4 +1,4 @@
-"""Models whose shapes come at execution: compiled once for each, and the last ones kept."""
+"""Models with unspecified shapes are compiled once for each set of shapes, with a bounded cache."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -31,7 +31,7 @@ def open_model(rows: int = 0) -> Model:
 
 
 class Compiler:
-    """Prepares on the CPU device, and counts."""
+    """Prepares models on the CPU device, and counts them."""
 
     def __init__(self) -> None:
         self.shapes: list[Mapping[int, Shape]] = []
@@ -51,7 +51,7 @@ def executed(prepared: SpecializingModel, rows: int) -> None:
     np.testing.assert_allclose(result, np.abs(array).sum(0))
 
 
-def test_what_is_specified_and_what_is_assumed_of_the_rest() -> None:
+def test_unspecified_dimensions_are_assumed_to_be_1() -> None:
     assert is_specified(open_model(2))
     model = open_model()
     assert not is_specified(model)
@@ -61,14 +61,14 @@ def test_what_is_specified_and_what_is_assumed_of_the_rest() -> None:
     assert is_specified(found)
 
 
-def test_every_set_of_shapes_is_compiled_once_while_it_is_kept() -> None:
+def test_each_set_of_shapes_is_compiled_once_while_cached() -> None:
     compiler = Compiler()
     prepared = SpecializingModel(open_model(), compiler, owner=None, tolerant=False)
     for rows in (2, 5, 2, 5):
         executed(prepared, rows)
     (index,) = open_model().main.inputs
     assert compiler.shapes == [{index: (2, 3)}, {index: (5, 3)}]
-    # Others push the one out that was not used for longest.
+    # Other shapes evict the least recently used variant.
     for rows in range(20, 27):
         executed(prepared, rows)
     executed(prepared, 5)
@@ -77,7 +77,7 @@ def test_every_set_of_shapes_is_compiled_once_while_it_is_kept() -> None:
     assert len(compiler.shapes) == 10
 
 
-def test_a_request_can_be_bound_to_what_was_compiled_for_its_shapes() -> None:
+def test_reusable_executions_use_the_variant_for_their_shapes() -> None:
     prepared = SpecializingModel(open_model(), Compiler(), owner=None, tolerant=False)
     array = np.ones((4, 3), np.float32)
     request, (result,) = request_of(open_model(), [array], [(3,)])
@@ -90,7 +90,7 @@ def test_a_request_can_be_bound_to_what_was_compiled_for_its_shapes() -> None:
     np.testing.assert_array_equal(result, np.full(3, 8))
 
 
-def test_shapes_that_do_not_fit_fail_the_execution_and_are_not_kept() -> None:
+def test_invalid_shapes_fail_the_execution_and_are_not_cached() -> None:
     compiler = Compiler()
     prepared = SpecializingModel(open_model(), compiler, owner=None, tolerant=False)
     for _ in range(2):
@@ -101,7 +101,7 @@ def test_shapes_that_do_not_fit_fail_the_execution_and_are_not_kept() -> None:
     executed(prepared, 2)
 
 
-def test_what_it_says_of_itself() -> None:
+def test_operands_artifact_and_profile() -> None:
     model = open_model()
     prepared = SpecializingModel(model, Compiler(), owner=None, tolerant=True)
     assert prepared.tolerates_changing_inputs

@@ -1,4 +1,4 @@
-"""What lowerings are written with: every node gets the shape and type that follow from its operands."""
+"""The builder gives every node the shape and type that follow from its operands."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def test_a_scalar_value() -> None:
     assert found == 6
 
 
-def test_the_same_shape_is_the_same_value() -> None:
+def test_reshaping_to_the_same_shape_returns_the_value() -> None:
     b = GraphBuilder()
     source = b.input(2, 3)
     assert b.reshape(source, (2, 3)) is source
@@ -46,14 +46,14 @@ def test_the_same_shape_is_the_same_value() -> None:
     assert node.output is node_output
 
 
-def test_values_without_elements_have_shapes_too() -> None:
+def test_reshaping_values_without_elements() -> None:
     b = GraphBuilder()
     source = b.input(0, 3)
     graph = b.finish(b.reshape(source, (3, 2, 0)))
     assert evaluate(graph, [np.zeros((0, 3), np.float32)])[0].shape == (3, 2, 0)
 
 
-def test_constants_are_dense() -> None:
+def test_constants_are_contiguous() -> None:
     b = GraphBuilder()
     turned = np.arange(6, dtype=np.int16).reshape(2, 3).T
     value = b.constant(turned, "table")
@@ -88,7 +88,7 @@ def test_convolutions() -> None:
     ]
 
 
-def test_broadcast_as_numpy_does() -> None:
+def test_broadcast_follows_numpy() -> None:
     b = GraphBuilder()
     first, second = b.input(2, 1, 4), b.input(3, 1)
     graph = b.finish(b.compute((2, 3, 4), lambda *at: broadcast(first, at) + broadcast(second, at)))
@@ -96,6 +96,6 @@ def test_broadcast_as_numpy_does() -> None:
     np.testing.assert_array_equal(evaluate(graph, [one, other])[0], one + other)
 
 
-def test_axes_to_fold_over() -> None:
+def test_reduction_axes() -> None:
     found = reduction_axes((2, 3, 4), (0, 2))
     assert {dimension: each.extent for dimension, each in found.items()} == {0: 2, 2: 4}

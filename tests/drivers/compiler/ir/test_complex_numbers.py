@@ -8,7 +8,7 @@ COMPLEX = OperandType.TENSOR_COMPLEX64
 
 
 @sweep("shape", [(), (1,), (3,), (2, 3), (2, 0)])
-def test_numbers_as_pairs_and_back(shape: tuple[int, ...]) -> None:
+def test_complex_numbers_are_converted_to_pairs_and_back(shape: tuple[int, ...]) -> None:
     parts = np.arange(2 * np.prod(shape, dtype=int)).astype(np.float32).reshape(*shape, 2)
     numbers = np.asarray(parts[..., 0] + 1j * parts[..., 1], np.complex64)
     pairs = as_pairs(numbers)
@@ -19,7 +19,7 @@ def test_numbers_as_pairs_and_back(shape: tuple[int, ...]) -> None:
     assert as_numbers(COMPLEX, pairs).tolist() == numbers.tolist()
 
 
-def test_other_elements_stay_as_they_are() -> None:
+def test_other_elements_are_not_converted() -> None:
     array = np.arange(6, dtype=np.float32)
     assert as_pairs(array) is array
     assert as_numbers(OperandType.TENSOR_FLOAT32, array) is array

@@ -1,4 +1,4 @@
-"""Graphs: what nodes are recognised as, and what is known of their values."""
+"""Graphs, recognised patterns of nodes, and index conversion."""
 
 import pytest
 from support.compiler.graphs import GraphBuilder, kinds
@@ -29,13 +29,13 @@ def compute(*shape: int, body, type: Scalar = Scalar.FLOAT32) -> Compute:  # typ
 
 
 @sweep("shape", [(2, 3, 4), (24,), (6, 4), (4, 6), (1, 2, 12, 1), (3, 8)])
-def test_another_shape_is_a_view(shape: Shape) -> None:
+def test_a_reshape_has_an_aliased_input(shape: Shape) -> None:
     node = compute(*shape, body=lambda *at: load(SOURCE, delinearize(linearize(at, shape), SOURCE.shape)))
     assert node.aliased_input is SOURCE
     assert node.inputs == (SOURCE,)
 
 
-def test_what_is_no_view() -> None:
+def test_other_nodes_have_no_aliased_input() -> None:
     bodies = [
         compute(2, 4, 3, body=lambda i, j, k: load(SOURCE, (i, k, j))),
         compute(2, 3, 3, body=lambda i, j, k: load(SOURCE, (i, j, k))),
@@ -81,7 +81,7 @@ def test_padding_of_length_1() -> None:
     assert found[1] == ((2, 0), (0, 0))
 
 
-def test_what_is_no_padding() -> None:
+def test_other_nodes_are_no_padding() -> None:
     other = load(SOURCE, (index(0), index(0), index(0)))
     bodies = [
         compute(2, 5, 4, body=lambda i, j, k: load(SOURCE, (i, j - 1, k), (j >= 1) & (j < 3))),
@@ -96,7 +96,7 @@ def test_what_is_no_padding() -> None:
     assert [node.padding for node in bodies] == [None] * len(bodies)
 
 
-def test_positions_and_shapes() -> None:
+def test_linearize_and_delinearize() -> None:
     assert strides((2, 3, 4)) == (12, 4, 1)
     assert strides(()) == ()
     assert strides((2, 0, 3)) == (0, 3, 1)
@@ -108,7 +108,7 @@ def test_positions_and_shapes() -> None:
     assert inside((), ()) is constant(True, Scalar.BOOL)
 
 
-def test_movements() -> None:
+def test_data_movement() -> None:
     i = axis(2)
     element = load(SOURCE, (i, i, i))
     assert is_data_movement(element)
@@ -126,7 +126,7 @@ def test_values() -> None:
     assert Value((2,), Scalar.INT8) != Value((2,), Scalar.INT8)
 
 
-def test_producers_consumers_and_what_nobody_needs() -> None:
+def test_producers_consumers_and_unused_nodes() -> None:
     b = GraphBuilder()
     source = b.input(3)
     first = b.compute((3,), lambda i: load(source, (i,)) * 2.0)
@@ -142,7 +142,7 @@ def test_producers_consumers_and_what_nobody_needs() -> None:
     assert kinds(graph) == ["Compute", "Compute"]
 
 
-def test_requirements_are_read_too() -> None:
+def test_values_of_requirements_are_inputs() -> None:
     source, mask = Value((3,), Scalar.FLOAT32), Value((3,), Scalar.BOOL)
     i = axis(3)
     node = Compute(

@@ -1,4 +1,4 @@
-"""What kernels tell of themselves."""
+"""Properties of kernels."""
 
 from support.compiler.graphs import GraphBuilder
 
@@ -17,7 +17,7 @@ def kernel(body: Expression, *axes: Expression) -> Kernel:
     return Kernel(output=Value(shape, Scalar.FLOAT32), axes=axes, body=body)  # type: ignore[arg-type]
 
 
-def test_inputs_come_once_and_those_of_a_contraction_first() -> None:
+def test_inputs_are_unique_and_those_of_the_contraction_come_first() -> None:
     builder = GraphBuilder()
     left, weights = builder.input(4, 5), builder.weights(4, 5)
     product = builder.matrix_product(left, weights)
@@ -29,7 +29,7 @@ def test_inputs_come_once_and_those_of_a_contraction_first() -> None:
     assert found.shape == (4, 4)
 
 
-def test_requirements_are_read_too() -> None:
+def test_values_of_requirements_are_inputs() -> None:
     builder = GraphBuilder()
     source, other = builder.input(4), builder.input(4)
     end = builder.compute(
@@ -40,18 +40,18 @@ def test_requirements_are_read_too() -> None:
     assert found.aliased_input is None
 
 
-def test_rows_are_told_by_the_axes_that_folds_depend_on() -> None:
+def test_row_axes_are_those_that_reductions_depend_on() -> None:
     i, j, along = axis(4), axis(6), axis(6)
     total = reduce(ReductionOp.SUM, (along,), load(SOURCE, (i, along)))
     assert kernel(load(SOURCE, (i, j)) / total, i, j).row_axes == 1
     assert kernel(load(SOURCE, (i, j)), i, j).row_axes is None
-    # There is nothing to share in rows of one element.
+    # Rows of one element have nothing to share.
     assert kernel(total, i).row_axes is None
     every = reduce(ReductionOp.SUM, (axis(4), along), load(SOURCE, (i * 0, along)))
     assert kernel(load(SOURCE, (i, j)) / every, i, j).row_axes == 0
 
 
-def test_weights_and_positions() -> None:
+def test_op_costs_and_element_counts() -> None:
     assert op_cost(Op.ADD) == 1
     assert op_cost(Op.ADD) < op_cost(Op.DIVIDE) < op_cost(Op.EXP)
     assert element_count((2, 3)) == 6

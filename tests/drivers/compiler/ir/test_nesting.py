@@ -6,7 +6,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 
 
 class _Counted:
-    """Counts what an expression is made of, operands first."""
+    """Counts the subexpressions of an expression recursively."""
 
     def __init__(self) -> None:
         self.found: dict[Expression, int] = {}
@@ -22,7 +22,7 @@ class _Counted:
 
 
 @sweep("length", [10, 31, 32, 33, 64, 65, 5_000])
-def test_no_chain_is_too_long(length: int) -> None:
+def test_long_chains_do_not_exceed_the_recursion_limit(length: int) -> None:
     expression = axis(5).to(Scalar.INT32)
     for step in range(length):
         expression = expression * constant(3 + step % 2, Scalar.INT32) + expression

@@ -1,4 +1,4 @@
-"""Places of values: aligned, inside their buffers, and never shared by what is needed at the same time."""
+"""Locations are aligned and inside their buffers; values with overlapping lifetimes share none."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ def chain(length: int) -> tuple[GraphBuilder, list[Value]]:
     return builder, values
 
 
-def test_values_that_live_together_never_share_bytes() -> None:
+def test_values_with_overlapping_lifetimes_share_no_bytes() -> None:
     builder, values = chain(6)
     total = builder.compute((10, 10), lambda *at: load(values[1], at) + load(values[6], at))
     found, uses = placed(builder, total, values[3])
@@ -42,16 +42,16 @@ def test_values_that_live_together_never_share_bytes() -> None:
     first = {value: step for step, arguments in reversed(list(enumerate(uses))) for value in arguments}
     first.update(dict.fromkeys(found.graph.inputs, -1))
     for one in first:
-        (spot,) = found.of([one])
-        assert spot.base is Base.ARENA
-        assert spot.offset % ALIGNMENT == 0
-        assert spot.offset + one.size_bytes <= found.arena_bytes
+        (location,) = found.of([one])
+        assert location.base is Base.ARENA
+        assert location.offset % ALIGNMENT == 0
+        assert location.offset + one.size_bytes <= found.arena_bytes
         for other in first:
             if one is not other and first[one] <= last[other] and first[other] <= last[one]:
-                (there,) = found.of([other])
+                (occupied,) = found.of([other])
                 assert (
-                    spot.offset + one.size_bytes <= there.offset
-                    or there.offset + other.size_bytes <= spot.offset
+                    location.offset + one.size_bytes <= occupied.offset
+                    or occupied.offset + other.size_bytes <= location.offset
                 )
     assert found.arena_bytes < found.unshared_bytes
 
@@ -63,13 +63,16 @@ def test_an_input_that_is_read_late_is_not_overwritten() -> None:
     small = builder.compute((10, 10), lambda *at: load(large, at) + 1)
     total = builder.compute((10, 10), lambda *at: load(small, at) + load(late, at))
     found, _ = placed(builder, total)
-    (spot,) = found.of([late])
+    (location,) = found.of([late])
     for other in (source, large, small):
-        (there,) = found.of([other])
-        assert spot.offset + late.size_bytes <= there.offset or there.offset + other.size_bytes <= spot.offset
+        (occupied,) = found.of([other])
+        assert (
+            location.offset + late.size_bytes <= occupied.offset
+            or occupied.offset + other.size_bytes <= location.offset
+        )
 
 
-def test_aliases_lie_where_their_values_do() -> None:
+def test_aliases_are_located_in_their_owners() -> None:
     builder = GraphBuilder()
     source = builder.input(4, 6)
     flat = builder.reshape(source, (24,))
@@ -80,7 +83,7 @@ def test_aliases_lie_where_their_values_do() -> None:
     assert found.of([flat]) == found.of([source])
 
 
-def test_constants_lie_side_by_side_once_each() -> None:
+def test_each_constant_is_stored_once() -> None:
     builder = GraphBuilder()
     source, first, second = builder.input(3), builder.weights(3), builder.weights(100)
     end = builder.compute(
@@ -89,15 +92,15 @@ def test_constants_lie_side_by_side_once_each() -> None:
     found, _ = placed(builder, end)
     assert found.constants.nbytes == 64 + 448
     for value in (first, second):
-        (spot,) = found.of([value])
-        assert spot.base is Base.CONSTANTS
+        (location,) = found.of([value])
+        assert location.base is Base.CONSTANTS
         assert value.constant is not None
-        held = found.constants[spot.offset : spot.offset + value.size_bytes].view(np.float32)
+        held = found.constants[location.offset : location.offset + value.size_bytes].view(np.float32)
         np.testing.assert_array_equal(held, value.constant)
     assert found.constants.ctypes.data % ALIGNMENT == 0
 
 
-def test_ports_say_what_the_model_says() -> None:
+def test_ports_describe_the_operands_of_the_model() -> None:
     models = Models()
     used, unused = models.input(FLOAT, (2, 3)), models.input(FLOAT, (5,))
     model = models.finish(models.add(nd.OperationType.ABS, [used], shape=(2, 3)))
@@ -122,7 +125,7 @@ def test_ports_say_what_the_model_says() -> None:
         {"type": 9999},
     ],
 )
-def test_ports_that_contradict_themselves_are_refused(changes: dict[str, int]) -> None:
+def test_invalid_ports_are_refused(changes: dict[str, int]) -> None:
     fields = {
         "offset": 40,
         "size_bytes": 24,

@@ -1,4 +1,4 @@
-"""What is computed twice is computed once."""
+"""Equal nodes and constants are merged."""
 
 import numpy as np
 from support.compiler.graphs import GraphBuilder, changes, kinds
@@ -29,7 +29,7 @@ def added(b: GraphBuilder, first: Value, second: Value) -> Value:
     return b.compute(first.shape, body)
 
 
-def test_two_dequantized_alike_and_what_follows() -> None:
+def test_equal_nodes_and_their_equal_readers_are_merged() -> None:
     b = GraphBuilder()
     source = b.input(4, 6, type=Scalar.UINT8)
     sums = [total(b, dequantized(b, source)) for _ in range(2)]
@@ -39,7 +39,7 @@ def test_two_dequantized_alike_and_what_follows() -> None:
     assert not changes(graph, eliminate_common_subexpressions)
 
 
-def test_other_numbers_inputs_shapes_and_folds_stay() -> None:
+def test_nodes_that_differ_are_kept() -> None:
     b = GraphBuilder()
     source, other = b.input(4, 6, type=Scalar.UINT8), b.input(4, 6, type=Scalar.UINT8)
     graph = b.finish(
@@ -52,7 +52,7 @@ def test_other_numbers_inputs_shapes_and_folds_stay() -> None:
     assert not changes(graph, eliminate_common_subexpressions)
 
 
-def test_both_may_be_outputs() -> None:
+def test_equal_nodes_may_both_be_outputs() -> None:
     b = GraphBuilder()
     source = b.input(4, 6, type=Scalar.UINT8)
     first, second = dequantized(b, source), dequantized(b, source)
@@ -61,7 +61,7 @@ def test_both_may_be_outputs() -> None:
     assert graph.outputs == [first, source, first]
 
 
-def test_contractions_with_constants_that_are_alike() -> None:
+def test_contractions_with_equal_constants_are_merged() -> None:
     b = GraphBuilder()
     source = b.input(1, 5, 5, 2)
     weights = b.weights(3, 3, 3, 2)
@@ -77,7 +77,7 @@ def test_contractions_with_constants_that_are_alike() -> None:
     assert kinds(graph) == ["Convolution", "Convolution", "Compute"]
 
 
-def test_the_kept_node_stands_for_the_operations_of_both() -> None:
+def test_the_remaining_node_has_the_operations_of_both() -> None:
     b = GraphBuilder()
     source = b.input(4, 6, type=Scalar.UINT8)
     values = []
@@ -89,7 +89,7 @@ def test_the_kept_node_stands_for_the_operations_of_both() -> None:
     assert graph.nodes[0].operations == (1, 3)
 
 
-def test_zeros_of_both_signs_are_not_alike() -> None:
+def test_positive_and_negative_zeros_are_not_merged() -> None:
     b = GraphBuilder()
     source = b.input(4)
     values = [added(b, source, b.constant(np.full(4, zero, np.float32))) for zero in (0.0, -0.0)]

@@ -1,4 +1,4 @@
-"""What only depends on constants becomes a constant."""
+"""Nodes that only depend on constants become constants."""
 
 import numpy as np
 from support.compiler.graphs import GraphBuilder, changes, kinds
@@ -9,7 +9,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.passes.constant_folding import fold_constants
 
 
-def test_transposed_and_reshaped_weights() -> None:
+def test_transposed_and_reshaped_weights_are_folded() -> None:
     b = GraphBuilder()
     weights = b.weights(6, 4)
     turned = b.compute((4, 6), lambda i, j: load(weights, (j, i)))
@@ -31,27 +31,27 @@ def test_a_reshaped_constant_shares_its_elements() -> None:
     assert np.shares_memory(output.constant, weights.constant)
 
 
-def test_what_depends_on_an_input_stays() -> None:
+def test_nodes_that_depend_on_an_input_are_kept() -> None:
     b = GraphBuilder()
     source, table = b.input(5), b.weights(5)
     graph = b.finish(b.compute((5,), lambda i: load(source, (i,)) + load(table, (i,))))
     assert not changes(graph, fold_constants)
 
 
-def test_what_reads_nothing_stays_where_it_is_read() -> None:
+def test_nodes_without_inputs_are_kept() -> None:
     b = GraphBuilder()
     graph = b.finish(b.compute((5,), lambda i: i.to(Scalar.FLOAT32)))
     assert not changes(graph, fold_constants)
 
 
-def test_what_gets_much_larger_stays() -> None:
+def test_results_much_larger_than_their_inputs_are_not_folded() -> None:
     b = GraphBuilder()
     row = b.weights(1, 100)
     graph = b.finish(b.compute((1000, 100), lambda i, j: load(row, (index(0), j)) + i.to(Scalar.FLOAT32)))
     assert not changes(graph, fold_constants)
 
 
-def test_what_takes_long_stays() -> None:
+def test_long_computations_are_not_folded() -> None:
     b = GraphBuilder()
     row = b.weights(5000)
     along = axis(5000)
@@ -61,7 +61,7 @@ def test_what_takes_long_stays() -> None:
     assert not fold_constants(graph)
 
 
-def test_a_requirement_that_fails_stays_for_the_execution() -> None:
+def test_nodes_with_violated_requirements_are_kept() -> None:
     b = GraphBuilder()
     table = b.constant(np.array([1, -1], np.int32))
     b.compute(

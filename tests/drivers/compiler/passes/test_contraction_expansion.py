@@ -1,4 +1,4 @@
-"""Contractions as folds compute what contractions do."""
+"""Expanded contractions have the same results."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.quick
 
 
 def expect_same(graph: Graph) -> None:
-    """The same results once every contraction is a fold."""
+    """Asserts equal results after every contraction was expanded."""
     generator = np.random.default_rng(0)
     inputs = [random_array(generator, value.shape, value.type) for value in graph.inputs]
     fused = fuse(graph)
@@ -94,7 +94,7 @@ def test_matrix_products_whose_batches_broadcast(left_transposed: bool, right_tr
     )
 
 
-def test_what_is_no_contraction_stays_as_it_is() -> None:
+def test_kernels_without_a_contraction_are_not_changed() -> None:
     builder = GraphBuilder()
     source = builder.input(3)
     (kernel,) = fuse(builder.finish(builder.compute((3,), lambda i: load(source, (i,)) * 2.0))).kernels

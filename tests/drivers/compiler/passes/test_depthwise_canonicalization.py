@@ -1,4 +1,4 @@
-"""A convolution whose groups have one channel each is depthwise."""
+"""Convolutions with groups of one channel become depthwise convolutions."""
 
 from support.compiler.graphs import GraphBuilder, changes, kinds, node_of
 from support.sweeps import sweep
@@ -11,7 +11,7 @@ from neurald.drivers.compiler.passes.depthwise_canonicalization import canonical
 
 @sweep("multiplier", [1, 2])
 @sweep("kind", [Scalar.FLOAT32, Scalar.UINT8])
-def test_each_channel_by_itself(multiplier: int, kind: Scalar) -> None:
+def test_groups_of_one_channel_become_depthwise(multiplier: int, kind: Scalar) -> None:
     b = GraphBuilder()
     sums = b.convolution(
         b.input(2, 6, 5, 3, type=kind),
@@ -33,7 +33,7 @@ def test_each_channel_by_itself(multiplier: int, kind: Scalar) -> None:
 
 
 @sweep(("groups", "depth"), [(1, 1), (2, 2), (1, 4)])
-def test_other_groups_stay(groups: int, depth: int) -> None:
+def test_other_groups_are_kept(groups: int, depth: int) -> None:
     b = GraphBuilder()
     sums = b.convolution(
         b.input(1, 4, 4, groups * depth), b.weights(4, 3, 3, depth), output=(1, 2, 2, 4), groups=groups

@@ -1,4 +1,4 @@
-"""Fusion: which nodes become one kernel, which never do, and that kernels compute what the nodes did."""
+"""Fusion: which nodes become one kernel, which do not, and equal results of both."""
 
 import numpy as np
 from support.compiler.graphs import GraphBuilder, random_array
@@ -31,12 +31,12 @@ def exp(value: Expression) -> Expression:
 
 
 def pointwise(builder: GraphBuilder, source: Value) -> Value:
-    """Something of each element that is not cheap."""
+    """Returns an elementwise function that is too expensive to recompute."""
     return builder.compute(source.shape, lambda *at: exp(load(source, at)) + 1)
 
 
 def long(value: Expression) -> Expression:
-    """A function of more than sixty operations, few of which follow each other."""
+    """Returns a function of more than sixty operations with a small depth."""
     terms = [apply(Op.TANH, value * 0.5 + number) for number in range(16)]
     while len(terms) > 1:
         terms = [first + second for first, second in zip(terms[::2], terms[1::2], strict=True)]
@@ -44,7 +44,7 @@ def long(value: Expression) -> Expression:
 
 
 def reversed_rows(builder: GraphBuilder, source: Value) -> Value:
-    """Only moves."""
+    """Returns data movement."""
     rows, _ = source.shape
     return builder.compute(source.shape, lambda i, j: load(source, (rows - 1 - i, j)))
 
@@ -66,7 +66,7 @@ def row_sums(builder: GraphBuilder, source: Value) -> Value:
 
 
 def fused(graph: Graph, *, is_row_wise: IsRowWise | None = None) -> FusedGraph:
-    """The fused graph, once it is shown to compute what the nodes do, in whatever way it is fused."""
+    """Returns the fused graph, after checking that every kind of fusion keeps the results."""
     generator = np.random.default_rng(0)
     inputs = [random_array(generator, value.shape, value.type) for value in graph.inputs]
     expected = evaluate(graph, inputs)
@@ -82,7 +82,7 @@ def only(graph: FusedGraph) -> Kernel:
     return kernel
 
 
-def test_a_chain_becomes_one_kernel_for_all_its_operations() -> None:
+def test_a_chain_becomes_one_kernel_with_all_operations() -> None:
     builder = GraphBuilder()
     value = builder.input(2, 3)
     for position in range(4):
@@ -95,7 +95,7 @@ def test_a_chain_becomes_one_kernel_for_all_its_operations() -> None:
     assert len(fuse(graph, enabled=False).kernels) == 4
 
 
-def test_what_is_computed_never_crosses_a_graph_output() -> None:
+def test_nodes_are_not_fused_across_a_graph_output() -> None:
     builder = GraphBuilder()
     middle = pointwise(builder, builder.input(2, 3))
     end = pointwise(builder, middle)
@@ -104,7 +104,7 @@ def test_what_is_computed_never_crosses_a_graph_output() -> None:
     assert found.kernels[1].inputs == (middle,)
 
 
-def test_what_is_computed_never_crosses_a_second_consumer() -> None:
+def test_nodes_with_two_consumers_are_not_fused() -> None:
     builder = GraphBuilder()
     middle = pointwise(builder, builder.input(2, 3))
     first, second = pointwise(builder, middle), pointwise(builder, middle)
@@ -112,17 +112,17 @@ def test_what_is_computed_never_crosses_a_second_consumer() -> None:
     assert [kernel.output for kernel in found.kernels] == [middle, first, second]
 
 
-def test_both_sides_of_a_diamond_meet_in_one_kernel() -> None:
+def test_both_branches_of_a_diamond_become_one_kernel() -> None:
     builder = GraphBuilder()
     middle = pointwise(builder, builder.input(2, 3))
     one, other = pointwise(builder, middle), pointwise(builder, middle)
     end = builder.compute((2, 3), lambda *at: load(one, at) * load(other, at))
     found = fused(builder.finish(end))
-    # Once both sides are in one kernel, that is the only reader.
+    # Once both branches are in one kernel, it is the only reader.
     assert only(found).inputs == (builder.graph.inputs[0],)
 
 
-def test_movement_is_computed_wherever_it_is_read() -> None:
+def test_data_movement_is_fused_into_all_readers() -> None:
     builder = GraphBuilder()
     source = builder.input(4, 3)
     moved = reversed_rows(builder, source)
@@ -131,7 +131,7 @@ def test_movement_is_computed_wherever_it_is_read() -> None:
     assert [kernel.inputs for kernel in found.kernels] == [(source,), (source,)]
 
 
-def test_movement_that_is_an_output_is_stored_too() -> None:
+def test_data_movement_that_is_an_output_is_stored_too() -> None:
     builder = GraphBuilder()
     source = builder.input(4, 3)
     moved = reversed_rows(builder, source)
@@ -140,7 +140,7 @@ def test_movement_that_is_an_output_is_stored_too() -> None:
     assert [kernel.output for kernel in found.kernels] == [moved, end]
 
 
-def test_a_position_that_is_folded_is_no_movement() -> None:
+def test_an_index_with_a_reduction_is_not_data_movement() -> None:
     builder = GraphBuilder()
     table, keys = builder.input(4, 3), builder.input(50)
     along = axis(50, "r")
@@ -152,7 +152,7 @@ def test_a_position_that_is_folded_is_no_movement() -> None:
     assert [kernel.has_reduction for kernel in kernels] == [True, False, False]
 
 
-def test_elements_that_cost_much_are_not_computed_over_and_over() -> None:
+def test_expensive_elements_are_not_recomputed() -> None:
     builder = GraphBuilder()
     source = builder.input(3)
     costly, cheap = (
@@ -166,7 +166,7 @@ def test_elements_that_cost_much_are_not_computed_over_and_over() -> None:
     assert [kernel.output for kernel in found.kernels] == [costly, *repeated]
 
 
-def test_a_fold_takes_in_what_it_folds_but_no_other_fold() -> None:
+def test_reductions_are_fused_with_their_bodies_but_not_with_each_other() -> None:
     builder = GraphBuilder()
     costly = pointwise(builder, builder.input(4, 6))
     assert len(fused(builder.finish(row_sums(builder, costly))).kernels) == 1
@@ -179,7 +179,7 @@ def test_a_fold_takes_in_what_it_folds_but_no_other_fold() -> None:
     assert [kernel.output for kernel in found.kernels] == [as_rows, end]
 
 
-def test_a_fold_is_computed_again_for_a_whole_row_only_where_that_is_asked_for() -> None:
+def test_row_reductions_are_recomputed_only_in_row_wise_kernels() -> None:
     builder = GraphBuilder()
     source = builder.input(4, 6)
     sums = row_sums(builder, source)
@@ -190,7 +190,7 @@ def test_a_fold_is_computed_again_for_a_whole_row_only_where_that_is_asked_for()
     assert kernel.row_axes == 1
 
 
-def test_a_fold_of_rows_is_left_where_the_compiler_does_not_compute_rows() -> None:
+def test_row_reductions_are_not_fused_into_kernels_that_are_not_row_wise() -> None:
     builder = GraphBuilder()
     source = builder.input(4, 6)
     sums = row_sums(builder, source)
@@ -199,7 +199,7 @@ def test_a_fold_of_rows_is_left_where_the_compiler_does_not_compute_rows() -> No
 
 
 @sweep("is_transposed", [False, True])
-def test_rows_are_not_taken_apart(is_transposed: bool) -> None:
+def test_fusion_keeps_kernels_row_wise(is_transposed: bool) -> None:
     builder = GraphBuilder()
     source = builder.input(4, 6)
     sums = row_sums(builder, source)
@@ -212,7 +212,7 @@ def test_rows_are_not_taken_apart(is_transposed: bool) -> None:
     assert len(found.kernels) == (2 if is_transposed else 1)
 
 
-def test_another_shape_leaves_positions_as_they_were() -> None:
+def test_a_reshape_does_not_change_the_index_arithmetic() -> None:
     builder = GraphBuilder()
     table = builder.input(3, 2)
     looked_up = builder.compute((4, 6), lambda i, j: exp(load(table, (i % 3, j // 3))))
@@ -220,7 +220,7 @@ def test_another_shape_leaves_positions_as_they_were() -> None:
     assert (kernel.shape, kernel.output.shape) == ((4, 6), (2, 12))
 
 
-def test_what_reads_a_contraction_is_its_epilogue() -> None:
+def test_the_reader_of_a_contraction_becomes_its_epilogue() -> None:
     builder = GraphBuilder()
     product = builder.matrix_product(builder.input(4, 5), builder.weights(6, 5))
     bias = builder.weights(6)
@@ -239,7 +239,7 @@ def product_weights(kernel: Kernel) -> Value:
     return kernel.contraction.inputs[1]
 
 
-def test_a_residual_joins_the_contraction_that_comes_last() -> None:
+def test_a_residual_addition_joins_the_last_contraction() -> None:
     builder = GraphBuilder()
     source = builder.input(4, 5)
     first = builder.matrix_product(source, builder.weights(4, 5))
@@ -251,7 +251,7 @@ def test_a_residual_joins_the_contraction_that_comes_last() -> None:
 
 
 @sweep("form", ["moved", "padded", "folded", "read twice", "an output"])
-def test_what_is_no_epilogue(form: str) -> None:
+def test_other_readers_are_no_epilogues(form: str) -> None:
     builder = GraphBuilder()
     product = builder.matrix_product(builder.input(4, 5), builder.weights(4, 5))
     outputs = []
@@ -290,7 +290,7 @@ def test_the_operands_of_contractions_are_stored() -> None:
     assert [kernel.output for kernel in found.kernels] == [left, end]
 
 
-def test_requirements_stay_with_their_node_and_are_not_repeated() -> None:
+def test_nodes_with_requirements_are_not_recomputed() -> None:
     builder = GraphBuilder()
     source = builder.input(4)
     checked = builder.compute(
@@ -300,7 +300,7 @@ def test_requirements_stay_with_their_node_and_are_not_repeated() -> None:
     assert [len(kernel.requirements) for kernel in found.kernels] == [1, 0]
 
 
-def test_other_shapes_of_a_value_are_aliases_of_it() -> None:
+def test_reshapes_are_aliases() -> None:
     builder = GraphBuilder()
     product = builder.matrix_product(builder.input(4, 6), builder.weights(6, 6))
     flat = builder.reshape(product, (24,))
@@ -312,7 +312,7 @@ def test_other_shapes_of_a_value_are_aliases_of_it() -> None:
     assert set(found.aliases.values()) <= {product}
 
 
-def test_inputs_constants_and_repeated_values_are_copied_to_outputs() -> None:
+def test_outputs_that_are_inputs_constants_or_repeated_are_copied() -> None:
     builder = GraphBuilder()
     source, number = builder.input(2), builder.weights(2)
     result = pointwise(builder, source)
@@ -351,7 +351,7 @@ def test_kernels_stay_within_limits() -> None:
     assert all(len(kernel.inputs) <= 16 for kernel in found.kernels)
 
 
-def test_padding_of_something_cheap_reads_nothing_outside() -> None:
+def test_padding_of_a_cheap_value_reads_nothing_outside() -> None:
     builder = GraphBuilder()
     source = builder.input(3, 3)
     cheap = builder.compute((3, 3), lambda *at: load(source, at) + 5)
@@ -360,7 +360,7 @@ def test_padding_of_something_cheap_reads_nothing_outside() -> None:
     assert read.guard is not None
 
 
-def test_guards_of_guards_and_loads_that_stand_for_others() -> None:
+def test_nested_guards() -> None:
     builder = GraphBuilder()
     source, edge = builder.input(3, 3), builder.input(7, 7)
     once = padded(builder, source)
@@ -374,7 +374,7 @@ def test_guards_of_guards_and_loads_that_stand_for_others() -> None:
         assert not (isinstance(each, Load) and each.value is source and each.guard is None)
 
 
-def test_positions_that_are_loaded_are_guarded_with_what_they_point_to() -> None:
+def test_loaded_indices_are_guarded() -> None:
     builder = GraphBuilder()
     table, places = builder.input(9), builder.input(4, type=Scalar.UINT8)
     picked = builder.compute((4,), lambda i: load(table, (load(places, (i,)).to(Scalar.INDEX) % 9,)))
@@ -388,12 +388,12 @@ def test_guarded() -> None:
     holds = at < 4
     seven = constant(7, Scalar.FLOAT32)
     plain = load(value, (at,))
-    # A load that may not be read is a load with a guard, and nothing else.
+    # A load that must not execute becomes a guarded load.
     assert guarded(plain, holds, seven) is load(value, (at,), holds, seven)
-    # One that already stands for the same number has both guards.
+    # A guarded load with the same alternative gets both guards.
     inner = load(value, (at,), at > 1, 7)
     assert guarded(inner, holds, seven) is load(value, (at,), holds & (at > 1), 7)
-    # Anything else is selected.
+    # Other expressions are selected.
     other = guarded(inner, holds, constant(8, Scalar.FLOAT32))
     assert isinstance(other, Apply)
     assert other.op is Op.SELECT
@@ -416,12 +416,12 @@ def test_zero_sizes() -> None:
 
 
 @sweep("seed", range(40))
-def test_random_graphs_compute_the_same(seed: int) -> None:
+def test_fused_random_graphs_equal_their_nodes(seed: int) -> None:
     fused(random_compute_graph(seed))
 
 
 def random_compute_graph(seed: int) -> Graph:
-    """Nodes of every kind that fusion tells apart, with several outputs."""
+    """Returns a graph with every kind of node that fusion distinguishes, and several outputs."""
     generator = np.random.default_rng(seed)
     builder = GraphBuilder(seed)
     values = [builder.input(4, 4), builder.input(4, 4)]

@@ -1,4 +1,4 @@
-"""Products of two plain matrices are written as such."""
+"""Contractions that are products of two matrices are rewritten as such."""
 
 from support.compiler.graphs import GraphBuilder, changes, kinds, node_of
 from support.sweeps import sweep
@@ -21,7 +21,7 @@ from neurald.drivers.compiler.passes.matmul_canonicalization import canonicalize
     ],
 )
 @sweep("kind", [Scalar.FLOAT32, Scalar.INT8])
-def test_a_convolution_that_sees_whole_images(
+def test_a_convolution_over_whole_images_becomes_a_product(
     image: Pair, kernel: Pair, dilation: Pair, padding: tuple[Pair, Pair], kind: Scalar
 ) -> None:
     b = GraphBuilder()
@@ -54,7 +54,7 @@ def test_a_convolution_that_sees_whole_images(
         ((1, 1), (1, 1), (1, 1), 1, ((1, 0), (0, 0))),
     ],
 )
-def test_other_convolutions_stay(
+def test_other_convolutions_are_kept(
     image: Pair, kernel: Pair, output: Pair, groups: int, padding: tuple[Pair, Pair]
 ) -> None:
     b = GraphBuilder()
@@ -68,7 +68,7 @@ def test_other_convolutions_stay(
     assert not changes(b.finish(sums), canonicalize_matrix_products)
 
 
-def test_whole_images_in_steps_of_a_dilated_window_stay() -> None:
+def test_dilated_windows_over_whole_images_are_kept() -> None:
     b = GraphBuilder()
     sums = b.convolution(b.input(2, 3, 1, 4), b.weights(6, 2, 1, 4), output=(2, 1, 1, 6), dilation=(2, 1))
     assert not changes(b.finish(sums), canonicalize_matrix_products)
@@ -84,7 +84,7 @@ def test_whole_images_in_steps_of_a_dilated_window_stay() -> None:
         ((0, 6, 4), (5, 4), (False, False)),
     ],
 )
-def test_many_matrices_by_one(
+def test_batches_with_one_right_matrix_become_one_product(
     left: tuple[int, ...], right: tuple[int, ...], flags: tuple[bool, bool]
 ) -> None:
     b = GraphBuilder()
@@ -108,7 +108,7 @@ def test_many_matrices_by_one(
         ((2, 4, 3), (5, 4), True),
     ],
 )
-def test_other_products_stay(left: tuple[int, ...], right: tuple[int, ...], is_transposed: bool) -> None:
+def test_other_products_are_kept(left: tuple[int, ...], right: tuple[int, ...], is_transposed: bool) -> None:
     b = GraphBuilder()
     product = b.matrix_product(b.input(*left), b.input(*right), left_transposed=is_transposed)
     assert not changes(b.finish(product), canonicalize_matrix_products)

@@ -1,4 +1,4 @@
-"""Padding before a convolution becomes its own."""
+"""Padding before a convolution is folded into it."""
 
 from support.compiler.graphs import GraphBuilder, changes, kinds, node_of
 from support.sweeps import sweep
@@ -25,7 +25,7 @@ SPATIAL = ((0, 0), (1, 2), (0, 3), (0, 0))
 
 
 @sweep(("kind", "zero"), [(Scalar.FLOAT32, 0), (Scalar.UINT8, 7), (Scalar.INT8, -3)])
-def test_of_height_and_width(kind: Scalar, zero: int) -> None:
+def test_padding_of_height_and_width_is_folded(kind: Scalar, zero: int) -> None:
     b = GraphBuilder()
     source = b.input(2, 5, 4, 3, type=kind)
     image = padded(b, source, SPATIAL, zero)
@@ -46,7 +46,7 @@ def test_of_height_and_width(kind: Scalar, zero: int) -> None:
     assert not changes(graph, fold_padding)
 
 
-def test_of_a_depthwise_convolution_and_other_readers() -> None:
+def test_depthwise_convolutions_and_other_readers() -> None:
     b = GraphBuilder()
     source = b.input(1, 5, 4, 3)
     image = padded(b, source, SPATIAL)
@@ -68,7 +68,7 @@ def test_of_a_depthwise_convolution_and_other_readers() -> None:
         (((1, 0), (1, 2), (0, 3), (0, 0)), 0),
     ],
 )
-def test_with_other_numbers_or_along_other_dimensions_stays(pads: tuple[Pair, ...], number: float) -> None:
+def test_other_padding_is_kept(pads: tuple[Pair, ...], number: float) -> None:
     b = GraphBuilder()
     image = padded(b, b.input(2, 5, 4, 3), pads, number)
     images, _, _, channels = image.shape

@@ -1,4 +1,4 @@
-"""All transformations together, on graphs that are put together at random."""
+"""All passes together, on random graphs."""
 
 import random
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes import PASSES, transform
 from neurald.drivers.compiler.passes.fusion import fuse
 
-#: A value of one that there is; None where its shape does not fit.
+#: Returns a value computed from another one; None if its shape does not fit.
 Grow = Callable[[GraphBuilder, random.Random, Value], Value | None]
 
 
@@ -159,7 +159,7 @@ def random_graph(generator: random.Random) -> Graph:
             if generator.random() < 0.2:
                 values.append(b.compute(grown.shape, lambda *at, v=grown: load(v, at) * 2))
     outputs = generator.choices(values, k=2)
-    # Numbers of a sensible size, so that sums of them can be compared.
+    # The magnitudes stay small, so that sums can be compared.
     bounded = [
         b.compute(v.shape, lambda *at, v=v: load(v, at) * (1 if kind.is_integer else 1e-2)) for v in outputs
     ]
@@ -168,9 +168,9 @@ def random_graph(generator: random.Random) -> Graph:
 
 @settings(max_examples=150, deadline=None)
 @given(SEEDS)
-# Of what only a node reads that nobody needs.
+# Some readers of these values are unused.
 @example(569289999)
-def test_results_stay_the_same(seed: int) -> None:
+def test_all_passes_keep_the_results(seed: int) -> None:
     graph = random_graph(random.Random(seed))
     changes(graph, transform)
     assert not any(transformation(graph) for transformation in PASSES)
@@ -178,13 +178,13 @@ def test_results_stay_the_same(seed: int) -> None:
 
 @settings(max_examples=50, deadline=None)
 @given(SEEDS, st.sampled_from(PASSES))
-def test_each_by_itself(seed: int, transformation: Callable[[Graph], bool]) -> None:
+def test_each_pass_keeps_the_results(seed: int, transformation: Callable[[Graph], bool]) -> None:
     changes(random_graph(random.Random(seed)), transformation)
 
 
 @settings(max_examples=50, deadline=None)
 @given(SEEDS)
-def test_what_is_fused_afterwards_is_the_same(seed: int) -> None:
+def test_fusion_after_the_passes_keeps_the_results(seed: int) -> None:
     graph = random_graph(random.Random(seed))
     transform(graph)
     inputs = [
@@ -195,8 +195,8 @@ def test_what_is_fused_afterwards_is_the_same(seed: int) -> None:
         np.testing.assert_allclose(other, one, rtol=1e-4, atol=1e-3)
 
 
-def test_one_after_another() -> None:
-    """Each opens the way for another: a copy of padding, grouped weights, and the same twice."""
+def test_passes_enable_each_other() -> None:
+    """Uses a copy of padding, grouped weights, and equal nodes."""
     b = GraphBuilder()
     source = b.input(1, 4, 4, 3)
     generator = random.Random(0)
@@ -218,7 +218,7 @@ def test_one_after_another() -> None:
     assert [type(node).__name__ for node in graph.nodes] == ["DepthwiseConvolution", "Compute", "Compute"]
 
 
-def test_a_graph_that_contradicts_itself_is_not_transformed() -> None:
+def test_an_invalid_graph_is_refused() -> None:
     b = GraphBuilder()
     source = b.input(3)
     output = b.compute((3,), lambda i: load(source, (i,)))
@@ -228,7 +228,7 @@ def test_a_graph_that_contradicts_itself_is_not_transformed() -> None:
         transform(b.graph)
 
 
-def test_a_transformation_that_breaks_a_graph_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pass_that_breaks_the_graph_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     def lose(graph: Graph) -> bool:
         graph.nodes = graph.nodes[1:]
         return True

@@ -1,4 +1,4 @@
-"""A factor for each channel becomes part of the weights."""
+"""Factors per channel are folded into the weights."""
 
 from collections.abc import Callable
 
@@ -15,12 +15,12 @@ from neurald.drivers.compiler.passes.scale_folding import fold_scaling
 
 pytestmark = pytest.mark.quick
 
-#: An element of a result from (that of the sums, its position, factors, bias).
+#: Returns an element of the output, given that of the contraction, its index, factors and bias.
 Epilogue = Callable[[Expression, tuple[Expression, ...], Value, Value], Expression]
 
 
 def contraction(b: GraphBuilder, kind: str) -> Value:
-    """Sums of 3 channels."""
+    """Returns a contraction with 3 output channels."""
     if kind == "convolution":
         return b.convolution(b.input(2, 5, 5, 2), b.weights(3, 2, 2, 2), output=(2, 4, 4, 3))
     if kind == "depthwise":
@@ -44,7 +44,7 @@ def graph_of(b: GraphBuilder, sums: Value, epilogue: Epilogue) -> Graph:
         lambda total, at, factors, bias: constant(0.25, Scalar.FLOAT32) * total,
     ],
 )
-def test_a_factor_for_each_channel_or_for_all(kind: str, epilogue: Epilogue) -> None:
+def test_factors_per_channel_or_for_all_channels_are_folded(kind: str, epilogue: Epilogue) -> None:
     b = GraphBuilder()
     graph = graph_of(b, contraction(b, kind), epilogue)
     weights = graph.nodes[0].inputs[1]
@@ -67,12 +67,12 @@ def test_a_factor_for_each_channel_or_for_all(kind: str, epilogue: Epilogue) -> 
         lambda total, at, factors, bias: total * 1e-38,
     ],
 )
-def test_other_uses_of_sums_stay(epilogue: Epilogue) -> None:
+def test_other_uses_of_the_result_are_kept(epilogue: Epilogue) -> None:
     b = GraphBuilder()
     assert not changes(graph_of(b, contraction(b, "convolution"), epilogue), fold_scaling)
 
 
-def test_sums_that_are_read_twice_or_are_an_output_stay() -> None:
+def test_results_with_two_readers_or_that_are_outputs_are_kept() -> None:
     for others in (1, 0):
         b = GraphBuilder()
         sums = contraction(b, "convolution")
@@ -81,7 +81,7 @@ def test_sums_that_are_read_twice_or_are_an_output_stay() -> None:
         assert not changes(b.finish(scaled, *outputs), fold_scaling)
 
 
-def test_integers_and_weights_that_are_not_known_stay() -> None:
+def test_integers_and_variable_weights_are_kept() -> None:
     b = GraphBuilder()
     sums = b.matrix_product(
         b.input(2, 5, type=Scalar.INT8), b.weights(3, 5, type=Scalar.INT8), type=Scalar.INT32
@@ -94,7 +94,7 @@ def test_integers_and_weights_that_are_not_known_stay() -> None:
     assert not changes(graph, fold_scaling)
 
 
-def test_weights_that_others_read_stay_as_they_are() -> None:
+def test_shared_weights_are_not_changed() -> None:
     b = GraphBuilder()
     weights = b.weights(3, 5)
     first, second = b.matrix_product(b.input(2, 5), weights), b.matrix_product(b.input(4, 5), weights)
@@ -103,7 +103,7 @@ def test_weights_that_others_read_stay_as_they_are() -> None:
     assert graph.nodes[1].inputs[1] is weights
 
 
-def test_two_sums_in_one_reader() -> None:
+def test_one_reader_of_two_contractions() -> None:
     b = GraphBuilder()
     first, second = b.matrix_product(b.input(2, 5), b.weights(3, 5)), contraction(b, "product")
     factors = b.constant(np.array([[1, 2, 3]], np.float32))

@@ -1,4 +1,4 @@
-"""Constants of one number are that number."""
+"""Loads from splat constants are replaced by their scalars."""
 
 import numpy as np
 from support.compiler.graphs import GraphBuilder, changes
@@ -12,7 +12,7 @@ from neurald.drivers.compiler.passes.splat_constants import replace_splat_consta
 
 @sweep("dtype", ["float32", "float16", "int8", "uint8", "int32", "bool"])
 @sweep("shape", [(), (1,), (7,), (2, 7)])
-def test_they_are_loaded_no_more(dtype: str, shape: tuple[int, ...]) -> None:
+def test_splat_constants_are_not_loaded(dtype: str, shape: tuple[int, ...]) -> None:
     b = GraphBuilder()
     number = b.constant(np.full(shape, 1, dtype))
     source = b.constant(np.arange(7).astype(dtype))
@@ -30,7 +30,7 @@ def test_they_are_loaded_no_more(dtype: str, shape: tuple[int, ...]) -> None:
     assert not changes(graph, replace_splat_constants)
 
 
-def test_zeros_of_both_signs_differ() -> None:
+def test_positive_and_negative_zeros_are_no_splat() -> None:
     b = GraphBuilder()
     zeros = b.constant(np.array([0.0, -0.0, 0.0], np.float32))
     graph = b.finish(b.compute((3,), lambda i: load(zeros, (i,)) * 2))
@@ -38,14 +38,14 @@ def test_zeros_of_both_signs_differ() -> None:
 
 
 @sweep("number", [0.1, -2.5, 1e6, np.inf, np.nan])
-def test_floats_that_nothing_is_simpler_with_stay(number: float) -> None:
+def test_other_floats_are_kept(number: float) -> None:
     b = GraphBuilder()
     numbers = b.constant(np.full(3, number, np.float32))
     graph = b.finish(b.compute((3,), lambda i: load(numbers, (i,)) * 2))
     assert not replace_splat_constants(graph)
 
 
-def test_what_lies_outside_stays_what_it_is() -> None:
+def test_guarded_loads_become_selections() -> None:
     b = GraphBuilder()
     ones = b.constant(np.ones(4, np.float32))
     graph = b.finish(b.compute((6,), lambda i: load(ones, (i - 1,), (i >= 1) & (i < 5), 3.0)))
@@ -56,7 +56,7 @@ def test_what_lies_outside_stays_what_it_is() -> None:
     assert {each.value for each in walk(node.body) if isinstance(each, Constant)} >= {1.0, 3.0}
 
 
-def test_requirements_know_it_too() -> None:
+def test_requirements_are_rewritten() -> None:
     b = GraphBuilder()
     ones, source = b.constant(np.ones(4, np.int32)), b.input(4)
     output = b.compute(
@@ -69,7 +69,7 @@ def test_requirements_know_it_too() -> None:
     assert ones not in graph.nodes[0].inputs
 
 
-def test_contractions_read_them_as_they_are() -> None:
+def test_contractions_are_not_changed() -> None:
     b = GraphBuilder()
     weights = b.constant(np.ones((3, 8), np.float32))
     graph = b.finish(b.matrix_product(b.input(2, 8), weights))

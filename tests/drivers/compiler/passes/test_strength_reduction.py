@@ -1,4 +1,4 @@
-"""Arithmetic with known numbers costs less and gives the same."""
+"""Operations with constants are replaced by cheaper ones with the same results."""
 
 import numpy as np
 import pytest
@@ -48,7 +48,7 @@ def test_small_powers_are_products(exponent: int, kind: Scalar) -> None:
 
 
 @sweep("exponent", [-1.0, 0.5, 2.5, 5.0, np.nan])
-def test_other_powers_stay(exponent: float) -> None:
+def test_other_powers_are_kept(exponent: float) -> None:
     graph = _graph(lambda x: apply(Op.POWER, x, constant(exponent, Scalar.FLOAT32)))
     assert not changes(graph, reduce_strength)
 
@@ -71,13 +71,13 @@ def test_quotients_by_powers_of_two_are_products(divisor: float, ops: set[Op]) -
     np.testing.assert_array_equal(evaluate(graph, [_VALUES])[0], before)
 
 
-def test_products_by_one_are_left_out() -> None:
+def test_products_and_quotients_by_one_are_removed() -> None:
     graph = _graph(lambda x: (x * 1.0) + (1.0 * x))
     assert changes(graph, reduce_strength)
     assert _ops(graph) == {Op.ADD}
 
 
-def test_whole_numbers_are_divided_as_they_were() -> None:
+def test_integer_divisions_are_kept() -> None:
     graph = _graph(lambda x: apply(Op.TRUNCATE_DIVIDE, x, constant(2, Scalar.INT32)), Scalar.INT32)
     assert not changes(graph, reduce_strength)
 
@@ -92,7 +92,7 @@ def _fixed_point(op: Op, left: int, mantissa: int, exponent: int) -> Graph:
 
 @sweep("op", [Op.FIXED_POINT, Op.FIXED_POINT_UP])
 @sweep("exponent", [0, -1, -7, -19])
-def test_what_is_shifted_up_and_down_is_shifted_once(op: Op, exponent: int) -> None:
+def test_opposite_shifts_are_combined(op: Op, exponent: int) -> None:
     graph = _fixed_point(op, 20, 1 << 30, exponent)
     values = np.array([-128, -127, -77, -2, -1, 0, 1, 3, 100, 127], np.int8)
     (before,) = evaluate(graph, [values])
@@ -102,5 +102,5 @@ def test_what_is_shifted_up_and_down_is_shifted_once(op: Op, exponent: int) -> N
 
 
 @sweep(("left", "mantissa", "exponent"), [(20, 1 << 30, -20), (20, 3 << 29, 0), (2, 1 << 30, 1)])
-def test_what_may_be_rounded_or_cut_is_multiplied(left: int, mantissa: int, exponent: int) -> None:
+def test_fixed_point_products_that_round_are_kept(left: int, mantissa: int, exponent: int) -> None:
     assert not changes(_fixed_point(Op.FIXED_POINT, left, mantissa, exponent), reduce_strength)

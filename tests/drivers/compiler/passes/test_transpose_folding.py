@@ -1,4 +1,4 @@
-"""A transposed operand of a product becomes its flag."""
+"""Transpositions are folded into the flags of matrix products."""
 
 from support.compiler.graphs import GraphBuilder, changes, kinds, node_of
 from support.sweeps import sweep
@@ -16,7 +16,9 @@ def swapped(b: GraphBuilder, value: Value) -> Value:
 
 @sweep("batches", [(), (3,), (2, 1)])
 @sweep("flags", [(True, False), (False, True), (True, True)])
-def test_of_either_side(batches: tuple[int, ...], flags: tuple[bool, bool]) -> None:
+def test_transpositions_of_either_operand_are_folded(
+    batches: tuple[int, ...], flags: tuple[bool, bool]
+) -> None:
     b = GraphBuilder()
     left = b.input(*batches, *((5, 4) if flags[0] else (4, 5)))
     right = b.input(*batches, *((5, 6) if flags[1] else (6, 5)))
@@ -32,7 +34,7 @@ def test_of_either_side(batches: tuple[int, ...], flags: tuple[bool, bool]) -> N
     assert not changes(graph, fold_transpositions)
 
 
-def test_of_the_same_on_both_sides_and_twice() -> None:
+def test_one_transposed_value_as_both_operands() -> None:
     b = GraphBuilder()
     source = b.input(4, 4)
     once = swapped(b, source)
@@ -45,7 +47,7 @@ def test_of_the_same_on_both_sides_and_twice() -> None:
     assert graph.outputs[1] is once
 
 
-def test_of_other_dimensions_stays() -> None:
+def test_transpositions_of_other_dimensions_are_kept() -> None:
     b = GraphBuilder()
     source = b.input(3, 5, 5)
     turned = b.compute((5, 3, 5), lambda i, j, k: load(source, (j, i, k)))
@@ -54,7 +56,7 @@ def test_of_other_dimensions_stays() -> None:
     assert not changes(graph, fold_transpositions)
 
 
-def test_of_a_part_or_a_repetition_stays() -> None:
+def test_slices_and_broadcasts_are_kept() -> None:
     b = GraphBuilder()
     source = b.input(5, 5)
     part = b.compute((4, 5), lambda i, j: load(source, (j, i)))

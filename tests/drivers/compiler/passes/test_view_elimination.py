@@ -1,4 +1,4 @@
-"""Nodes that change nothing go, and shapes of shapes are seen at once."""
+"""Identities are removed, and reshapes of reshapes read the original value."""
 
 from support.compiler.graphs import GraphBuilder, changes, kinds
 
@@ -17,7 +17,7 @@ def doubled(b: GraphBuilder, value: Value) -> Value:
     return b.compute(value.shape, lambda *at: load(value, at) * 2.0)
 
 
-def test_an_identity_between_others() -> None:
+def test_an_identity_is_removed() -> None:
     b = GraphBuilder()
     middle = doubled(b, b.input(3, 4))
     graph = b.finish(doubled(b, same(b, same(b, middle))), doubled(b, same(b, middle)))
@@ -27,7 +27,7 @@ def test_an_identity_between_others() -> None:
     assert not changes(graph, eliminate_views)
 
 
-def test_an_identity_that_is_an_output_stays() -> None:
+def test_an_identity_that_is_an_output_is_kept() -> None:
     b = GraphBuilder()
     source = b.input(3, 4)
     output = same(b, source)
@@ -36,7 +36,7 @@ def test_an_identity_that_is_an_output_stays() -> None:
     assert graph.outputs[0] is output
 
 
-def test_contractions_read_what_was_before() -> None:
+def test_contractions_read_the_original_value() -> None:
     b = GraphBuilder()
     source, weights = b.input(1, 4, 4, 2), b.input(3, 2, 2, 2)
     sums = b.convolution(same(b, source), same(b, weights), output=(1, 3, 3, 3))
@@ -47,7 +47,7 @@ def test_contractions_read_what_was_before() -> None:
     assert kinds(graph) == ["Convolution", "DepthwiseConvolution", "Compute", "MatrixProduct"]
 
 
-def test_a_shape_of_a_shape_sees_the_first() -> None:
+def test_a_reshape_of_a_reshape_reads_the_original_value() -> None:
     b = GraphBuilder()
     source = b.input(3, 4)
     flat = b.reshape(source, (12,))
@@ -61,7 +61,7 @@ def test_a_shape_of_a_shape_sees_the_first() -> None:
     assert not changes(graph, eliminate_views)
 
 
-def test_parts_transpositions_and_conversions_stay() -> None:
+def test_slices_transpositions_and_conversions_are_kept() -> None:
     b = GraphBuilder()
     source = b.input(4, 4)
     outputs = [

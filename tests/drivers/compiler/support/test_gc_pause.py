@@ -1,4 +1,4 @@
-"""Python's garbage collector while something is compiled."""
+"""Pauses of the garbage collector."""
 
 import gc
 
@@ -7,7 +7,7 @@ import pytest
 from neurald.drivers.compiler.support.gc_pause import paused_gc
 
 
-def test_collection_is_put_off_until_the_last_has_ended() -> None:
+def test_collection_resumes_after_the_last_pause() -> None:
     assert gc.isenabled()
     with paused_gc():
         assert not gc.isenabled()
@@ -17,7 +17,7 @@ def test_collection_is_put_off_until_the_last_has_ended() -> None:
     assert gc.isenabled()
 
 
-def test_a_collector_that_was_off_stays_off() -> None:
+def test_a_disabled_collector_stays_disabled() -> None:
     gc.disable()
     try:
         with paused_gc():

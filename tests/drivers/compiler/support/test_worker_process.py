@@ -1,4 +1,4 @@
-"""Requests to another process and its answers, and what becomes of it when something goes wrong."""
+"""Requests to a worker process, and its failures."""
 
 import os
 import struct
@@ -30,7 +30,7 @@ FAILURES = {
 
 @pytest.fixture
 def started(tmp_path: Path) -> Iterator[list[WorkerProcess]]:
-    """Those that a test has started; none is there after it."""
+    """Yields a list for the processes that a test starts, and closes them afterwards."""
     processes: list[WorkerProcess] = []
     yield processes
     for process in processes:
@@ -55,14 +55,16 @@ def test_requests_are_answered(started: list[WorkerProcess], tmp_path: Path, fla
 
 
 @pytest.mark.parametrize("failure", FAILURES)
-def test_what_is_no_answer_is_told(started: list[WorkerProcess], tmp_path: Path, failure: str) -> None:
+def test_invalid_answers_raise(started: list[WorkerProcess], tmp_path: Path, failure: str) -> None:
     started.append(WorkerProcess(script(tmp_path, FAILURES[failure]), {}))
     limit_s = 0.2 if failure == "says nothing" else 60
     with pytest.raises((OSError, ValueError, struct.error)):
         started[0].answer(bytes(100_000), limit_s=limit_s)
 
 
-def test_a_process_that_takes_too_long_is_ended(started: list[WorkerProcess], tmp_path: Path) -> None:
+def test_a_process_that_exceeds_the_time_limit_is_killed(
+    started: list[WorkerProcess], tmp_path: Path
+) -> None:
     started.append(WorkerProcess(script(tmp_path, FAILURES["says nothing"]), {}))
     begun = time.monotonic()
     with pytest.raises((OSError, ValueError, struct.error)):
@@ -72,7 +74,7 @@ def test_a_process_that_takes_too_long_is_ended(started: list[WorkerProcess], tm
     assert started[0].has_ended
 
 
-def test_without_a_python_there_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_interpreter_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "")
     with pytest.raises(OSError, match=r"sys\.executable is empty"):
         WorkerProcess(script(tmp_path, ECHO), {})

@@ -14,7 +14,7 @@ from support.waiting import wait_until
 import neurald as nd
 from neurald._proto import device_pb2
 from neurald.hal.accounting.limits import Limits
-from neurald.hal.admission.buffer_tracker import BufferTracker
+from neurald.hal.admission.session_buffers import SessionBuffers
 from neurald.hal.device import BufferDescription, BufferRole, ExecuteOptions, PrepareOptions
 from neurald.hal.errors import (
     BadData,
@@ -241,14 +241,14 @@ def test_a_driver_that_gives_no_memory(
     remote: RemoteDevice, prepared: Any, device: KeepingDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(device, "allocate", lambda description: None)
-    with pytest.raises(OpFailed, match="NoneType in place of memory"):
+    with pytest.raises(OpFailed, match="returned NoneType where a Memory"):
         allocate(remote, inputs=[role(prepared)])
 
 
 def test_a_daemon_that_gives_no_token(
     remote: RemoteDevice, prepared: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(BufferTracker, "allocate", lambda *arguments: 0)
+    monkeypatch.setattr(SessionBuffers, "allocate", lambda *arguments: 0)
     with pytest.raises(OpFailed, match="no token"):
         allocate(remote, inputs=[role(prepared)])
 

@@ -1,0 +1,172 @@
+"""The operations of a graph, which compute one at a time with references or a driver's kernels."""
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+import numpy as np
+
+from neurald.hal.accounting.account import Reservation, reserve
+from neurald.hal.errors import BadData, OpFailed, OutOfMemory
+from neurald.hal.execution.array_model import ExecutionLimits
+from neurald.hal.model.numbering import operand_name, operation_name
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Model, Subgraph, byte_size
+from neurald.hal.operations import DEFINITIONS
+from neurald.hal.operations.machinery.call import Array, Call, GraphRunner, UnknownValue
+from neurald.hal.operations.machinery.definition import Definition
+from neurald.hal.operations.machinery.working_memory import reference_working_bytes
+from neurald.hal.validation.shape_inference import bind_operations, merge
+
+#: Computes the outputs of one operation from its arguments, see
+#: `neurald.hal.operations.machinery.call.Call`.
+Kernel = Callable[[Call], Sequence[Array]]
+
+
+class OperandValues(dict[int, Array]):
+    """The values of operands in an execution, by index, with the memory reserved for them."""
+
+    def __init__(self, *given: Mapping[int, Array]) -> None:
+        super().__init__()
+        for each in given:
+            self.update(each)
+        self._reservations: dict[int, Reservation] = {}
+
+    def keep(self, index: int, array: Array, reservation: Reservation) -> None:
+        """Adds a computed value, with the reservation of its memory."""
+        self[index] = array
+        self._reservations[index] = reservation
+
+    def drop(self, index: int) -> None:
+        """Removes a value, if there is one, and releases its memory."""
+        self.pop(index, None)
+        self._reservations.pop(index, None)
+
+
+class GraphOperations:
+    """The operations of a graph, which compute their outputs one at a time.
+
+    Attributes:
+        graph: as given.
+        definitions: of each operation, by position.
+        bindings: of each operation, by position.
+        constants: the values of constant operands, by index.
+
+    Args:
+        model: the model of the graph.
+        graph: each of its operations has a definition.
+        kernels: compute the operations of a type. References compute all others.
+        definitions: of operations that `neurald.hal.operations` does not define.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        graph: Subgraph,
+        kernels: Mapping[OperationType, Kernel] = MappingProxyType({}),
+        definitions: Mapping[OperationType, Definition] = MappingProxyType({}),
+    ) -> None:
+        self.graph = graph
+        self._referenced = model.referenced
+        self._kernels = kernels
+        self.definitions = [definitions.get(each.type) or DEFINITIONS[each.type] for each in graph.operations]
+        self.bindings = [
+            definitions[each.type].bind(each, graph.operands) if each.type in definitions else known
+            for each, known in zip(graph.operations, bind_operations(graph), strict=True)
+        ]
+        self.constants: dict[int, Array] = {
+            index: value
+            for index, operand in enumerate(graph.operands)
+            if (value := model.constant(operand)) is not None
+        }
+
+    def start(self, inputs: Sequence[Array | None]) -> tuple[OperandValues, frozenset[int]]:
+        """Returns the values that an execution begins with, and the inputs that it omits.
+
+        Args:
+            inputs: one for each input of the graph; None for an omitted input.
+        """
+        given = dict(zip(self.graph.inputs, inputs, strict=True))
+        values = OperandValues(
+            self.constants, {index: value for index, value in given.items() if value is not None}
+        )
+        return values, frozenset(index for index, value in given.items() if value is None)
+
+    def compute(
+        self,
+        position: int,
+        values: OperandValues,
+        omitted: frozenset[int],
+        run: GraphRunner,
+        limits: ExecutionLimits,
+    ) -> None:
+        """Computes an operation and adds its outputs to `values`.
+
+        Args:
+            position: of the operation.
+            values: of operands, by index.
+            omitted: the inputs of the graph that the execution omits.
+            run: runs the graphs that control flow refers to.
+            limits: are checked before the operation.
+
+        Raises:
+            OpFailed: the operation does not take these arguments, or an output has another shape
+                than the model declares.
+            OutOfMemory: the process has too little memory for it.
+            ResourceExhaustedPersistent, ResourceExhaustedTransient: the current account may not
+                have the memory that it takes.
+            Error: the execution must stop, or a graph that control flow refers to failed.
+        """
+        where = operation_name(self.graph, position)
+        limits.check(f"before {where}")
+        try:
+            self._compute(position, values, omitted, run, where)
+        except BadData as error:
+            raise OpFailed(f"{where}: {error}") from None
+        except UnknownValue as error:
+            raise OpFailed(f"{where}: its argument {error} is omitted but required") from None
+        except MemoryError as error:
+            raise OutOfMemory(f"{where}: {error}") from None
+
+    def _compute(
+        self, position: int, values: OperandValues, omitted: frozenset[int], run: GraphRunner, where: str
+    ) -> None:
+        operation, operands = self.graph.operations[position], self.graph.operands
+        definition = self.definitions[position]
+
+        def shape_of(index: int) -> tuple[int, ...] | None:
+            return None if (value := values.get(index)) is None else value.shape
+
+        call = Call(self.bindings[position], operands, shape_of, values.get, omitted, self._referenced, run)
+        definition.check(call)
+        shapes: Sequence[tuple[int, ...] | None]
+        try:
+            shapes = definition.output_shapes(call)
+        except UnknownValue:
+            # The shapes that control flow computes are only known after it ran.
+            shapes = [None] * len(operation.outputs)
+        for index, shape in zip(operation.outputs, shapes, strict=True):
+            if shape is not None:
+                self._require_declared(index, shape)
+        # Memory for outputs and working memory is reserved first, as far as shapes are known; the
+        # rest afterwards.
+        what = f"{where} on its reference"
+        reservations = [
+            None if shape is None else reserve(byte_size(operands[index].type, shape), what)
+            for index, shape in zip(operation.outputs, shapes, strict=True)
+        ]
+        given = [values[index] for index in operation.inputs if index in values]
+        working = reserve(reference_working_bytes(given, shapes), what)
+        found = []
+        compute = self._kernels.get(operation.type, definition.reference)
+        for index, shape, result in zip(operation.outputs, shapes, compute(call), strict=True):
+            array = np.ascontiguousarray(result, operands[index].type.dtype)
+            array = array.reshape(result.shape if shape is None else shape)
+            self._require_declared(index, array.shape)
+            found.append(array)
+        working.release()
+        for index, array, reservation in zip(operation.outputs, found, reservations, strict=True):
+            values.keep(index, array, reservation or reserve(array.nbytes, what))
+
+    def _require_declared(self, index: int, shape: tuple[int, ...]) -> None:
+        operands = self.graph.operands
+        merge(operands[index].dimensions, shape, f"{operand_name(operands, index)} (output)")
