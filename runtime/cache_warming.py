@@ -140,7 +140,7 @@ def _step_of_shapes(
         # A daemon does not report its variants; the run times show the saving.
         kept, reason = None, "its daemon caches what it compiles for each set of shapes"
     else:
-        kept = report.variants.kept
+        kept = report.variants.record
         reason = "" if kept is not None else "nothing was stored for these shapes"
     if kept is not None and kept.was_there:
         return WarmedStep(
@@ -152,7 +152,7 @@ def _step_of_shapes(
             warm_ms=first.run_ms,
             key=kept.key,
         )
-    found = None if later.variants is None else later.variants.kept
+    found = None if later.variants is None else later.variants.record
     is_warm = report.variants is None or (found is not None and found.was_there)
     if kept is not None:
         reason = "first use of these shapes"

@@ -20,8 +20,8 @@ from typing import Self
 from neurald.hal.cache.entry import Origin, describe
 from neurald.hal.cache.key import KeyParts, constants_question, key_parts
 from neurald.hal.cache.store import Cache, Loaded, Miss, default_directory
-from neurald.hal.cache.variants import CachedVariants
-from neurald.hal.device import CacheFilesNeeded, Device, Kept, PreparedModel, PrepareOptions
+from neurald.hal.cache.variants import VariantCache
+from neurald.hal.device import CacheFilesNeeded, CacheRecord, Device, PreparedModel, PrepareOptions
 from neurald.hal.errors import (
     BadState,
     DeadObject,
@@ -81,7 +81,7 @@ class PreparationReport:
     compile_ms: float | None = None
     key: str = ""
     is_stored: bool = False
-    variants: CachedVariants | None = field(default=None, repr=False, compare=False)
+    variants: VariantCache | None = field(default=None, repr=False, compare=False)
 
     @property
     def is_later(self) -> bool:
@@ -336,20 +336,22 @@ class _CachedPreparation:
         compiling = time.perf_counter()
         prepared_model = _compiled(self._device, self._model, options)
         compile_ms = _since(compiling)
-        kept: Kept | None = variants.kept or getattr(prepared_model, "kept", None)
-        if kept is not None and kept.was_there:
+        record: CacheRecord | None = variants.record or getattr(prepared_model, "cache_record", None)
+        if record is not None and record.was_there:
             return self._prepared(
                 prepared_model,
                 started,
                 CacheOutcome.HIT,
-                compile_ms=kept.compile_ms,
+                compile_ms=record.compile_ms,
                 is_stored=True,
-                key=kept.key,
+                key=record.key,
             )
         # The reason must be looked up before the new entry exists, because that would match.
         reason = reason or self._cache.why_missing(self._parts)
         failure = (
-            "" if kept is not None else self._reason_not_storable() or self._store(prepared_model, compile_ms)
+            ""
+            if record is not None
+            else self._reason_not_storable() or self._store(prepared_model, compile_ms)
         )
         if failure == _NO_ARTIFACT and not has_known_inputs(self._model):
             reason = DEFERRED_COMPILATION
@@ -362,12 +364,12 @@ class _CachedPreparation:
             reason=reason,
             compile_ms=compile_ms,
             is_stored=not failure,
-            key="" if kept is None else kept.key,
+            key="" if record is None else record.key,
             variants=None if reason != DEFERRED_COMPILATION or self._device.is_remote else variants,
         )
 
-    def _variants(self) -> CachedVariants:
-        return CachedVariants(
+    def _variants(self) -> VariantCache:
+        return VariantCache(
             self._cache,
             lambda: self._parts,
             self._device.cache_files_needed,
@@ -407,7 +409,7 @@ class _CachedPreparation:
         compile_ms: float,
         is_stored: bool,
         key: str = "",
-        variants: CachedVariants | None = None,
+        variants: VariantCache | None = None,
     ) -> PreparedStep:
         report = PreparationReport(
             device=self._device.name,

@@ -56,7 +56,7 @@ def places(subject: Model, candidates: list[Candidate], constraints: PlacementCo
     [
         ("dddd", "dddd"),
         ("cccc", "cccc"),
-        # S-01: what follows a blocked operation must be worth it.
+        # What follows a blocked operation must be worth it.
         ("cd", "cc"),
         ("cdd", "ccc"),
         ("cddd", "cddd"),
