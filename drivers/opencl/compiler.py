@@ -26,7 +26,7 @@ from neurald.drivers.compiler.passes.top_k_expansion import expand_top_k
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.program_text import KernelTexts, argument_text, kernel_name, program_text
 from neurald.drivers.opencl.codegen.render import render
-from neurald.drivers.opencl.kernels.fused.chains import Chain, chains_of
+from neurald.drivers.opencl.kernels.fused.chains import KernelChain, chains_of
 from neurald.drivers.opencl.kernels.gemm.split_k import zeros
 from neurald.drivers.opencl.kernels.kernel_set import KernelSet
 from neurald.drivers.opencl.kernels.select import candidates
@@ -35,10 +35,10 @@ from neurald.drivers.opencl.platform.precision import Precision, lower_precision
 from neurald.drivers.opencl.runtime.executable import FLAGS, Call, Executable, image_uses
 from neurald.drivers.opencl.runtime.persistent_kernel import (
     SYNC_BYTES,
+    MemoryRange,
     Phase,
-    Region,
     grid_barrier_text,
-    is_offered,
+    is_supported,
     kernel_text,
     local_size,
 )
@@ -60,7 +60,7 @@ BUFFERS = "__global uchar *arena, __global const uchar *constants"
 
 #: Picks one source for each kernel. The kernels of a selected chain get None, except the last one,
 #: which gets the chain's source.
-Choose = Callable[[Sequence[Sequence[Source]], Sequence[Chain]], Sequence[Source | None]]
+Choose = Callable[[Sequence[Sequence[Source]], Sequence[KernelChain]], Sequence[Source | None]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -292,7 +292,7 @@ def _assembled(
             uses,
             has_fp64=facts.has_fp64,
             before=grid_barrier_text(is_nvidia=facts.is_nvidia),
-            instead=kernel_text(together.kernel, BUFFERS, phases, least_groups=facts.compute_units),
+            instead=kernel_text(together.kernel, BUFFERS, phases, min_groups=facts.compute_units),
         ),
     )
 
@@ -323,7 +323,7 @@ def phase_of(source: Source, call: Call, status: int) -> Phase:
         pointers.append(argument_text(source, position, where.base, f"{where.offset}UL"))
         is_written = where.base is Base.ARENA
         regions.append(
-            Region(base="arena", start=where.offset, stop=where.offset + value.size_bytes)
+            MemoryRange(base="arena", start=where.offset, stop=where.offset + value.size_bytes)
             if is_written
             else None
         )
@@ -336,7 +336,7 @@ def phase_of(source: Source, call: Call, status: int) -> Phase:
         workspace="" if workspace is None else f"arena + {workspace}UL",
         workspace_region=None
         if workspace is None
-        else Region(base="arena", start=workspace, stop=workspace + source.workspace_bytes),
+        else MemoryRange(base="arena", start=workspace, stop=workspace + source.workspace_bytes),
     )
 
 
@@ -346,7 +346,7 @@ def _together(phases: Sequence[Phase], facts: DeviceFacts) -> Call | None:
     Returns None if the device or the phases do not support it.
     """
     size = local_size([phase.source for phase in phases])
-    if size is None or len(phases) < 2 or not is_offered(facts):
+    if size is None or len(phases) < 2 or not is_supported(facts):
         return None
     operations = sorted({each for phase in phases for each in phase.source.operations})
     return Call(

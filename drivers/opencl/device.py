@@ -31,7 +31,7 @@ from neurald.drivers.opencl.platform.storage import STORAGE_VARIABLE
 from neurald.drivers.opencl.prepared_model import OpenClPreparedModel
 from neurald.drivers.opencl.runtime.buffer import CopyCount, OpenClBuffer
 from neurald.drivers.opencl.runtime.executable import Executable
-from neurald.drivers.opencl.runtime.program import Program
+from neurald.drivers.opencl.runtime.program import BuiltProgram
 from neurald.drivers.opencl.settings import process_settings
 from neurald.drivers.opencl.tuning.calibration import calibrated
 from neurald.drivers.opencl.tuning.tuning import Tuner, Tuning, faster
@@ -247,7 +247,7 @@ class OpenClDevice:
         )
         return prepared
 
-    def _built(self, compiled: Compiled, *, is_measured: bool) -> tuple[Executable, Program]:
+    def _built(self, compiled: Compiled, *, is_measured: bool) -> tuple[Executable, BuiltProgram]:
         """Builds the program.
 
         Uses the persistent kernel if it is measured to be faster than single calls.
@@ -259,12 +259,12 @@ class OpenClDevice:
                 raise
             except Error as error:
                 _LOG.info("%s: no kernel for the whole step: %s", self.name, error)
-        return compiled.executable, Program.of_kernels(self.context, compiled.kernels)
+        return compiled.executable, BuiltProgram.of_kernels(self.context, compiled.kernels)
 
     def prepare_model_from_cache(self, artifact: Artifact, options: PrepareOptions) -> OpenClPreparedModel:
         """See `Device.prepare_model_from_cache`."""
         executable, binary, constants = read_artifact(artifact)
-        program = Program.from_binary(self.context, binary)
+        program = BuiltProgram.from_binary(self.context, binary)
         return OpenClPreparedModel(
             self.context, executable, program, constants, keeps_artifact=bool(options.cache_key)
         )

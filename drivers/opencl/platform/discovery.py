@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind, version_of
 from neurald.drivers.opencl.platform.errors import OPENCL, DeviceState
 from neurald.drivers.opencl.platform.images import images_of
-from neurald.drivers.opencl.platform.known_programs import KnownPrograms
 from neurald.drivers.opencl.platform.loader import all_libraries, load
+from neurald.drivers.opencl.platform.program_cache import ProgramCache
 from neurald.drivers.opencl.platform.reduction_order import wanted_order
 from neurald.drivers.opencl.platform.storage import storage_of
 from neurald.drivers.opencl.settings import process_settings
@@ -71,7 +71,7 @@ class DeviceContext:
 
         OPENCL.require()
         self.state = DeviceState(f"OpenCL device {facts.name}", is_nvidia=facts.is_nvidia)
-        self.programs = KnownPrograms()
+        self.programs = ProgramCache()
         with self.state.guard("opening"):
             self.context: cl.Context = cl.Context([facts.handle])
             self.facts = replace(facts, images=images_of(self.context, facts))
@@ -242,14 +242,14 @@ def _facts(
         is_nvidia="nvidia" in device.vendor.lower(),
         compute_capability=capability,
         flush_every=flush_every(name, device.vendor),
-        most_image_texels=_most_image_texels(device),
+        max_image_texels=_max_image_texels(device),
         storage=storage_of(name, device.vendor, settings, is_gpu=kind is DeviceKind.GPU),
         sums=wanted_order(settings),
         handle=device,
     )
 
 
-def _most_image_texels(device: cl.Device) -> int:
+def _max_image_texels(device: cl.Device) -> int:
     import pyopencl as cl
 
     # Some devices support images but fail when asked about those over buffers.

@@ -24,7 +24,7 @@ WRITE: Final = 1
 READ: Final = 2
 
 
-class Encoded(ctypes.Structure):
+class EncodedCommand(ctypes.Structure):
     """Command as the native loop reads it.
 
     `first` and `second` are the global and local size of a kernel, or the offset and size of a

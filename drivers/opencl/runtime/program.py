@@ -15,7 +15,7 @@ import msgspec
 
 from neurald.drivers.opencl.codegen.program_text import KernelTexts
 from neurald.drivers.opencl.platform.discovery import DeviceContext
-from neurald.drivers.opencl.platform.known_programs import source_key
+from neurald.drivers.opencl.platform.program_cache import source_key
 from neurald.hal.errors import OpFailed
 from neurald.hal.process.fork import keep_in_children
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _CHECKSUM_BYTES: Final = 32
 
 
-class Program:
+class BuiltProgram:
     """Built program and its kernels.
 
     Sources that were built before for the same device are not built again: programs as a whole,

@@ -58,20 +58,20 @@ def _opened(place: str, digest: str) -> "DeviceContext":
 def _serve(device: "DeviceContext", requests: IO[bytes], answers: IO[bytes]) -> None:
     import msgspec
 
-    from neurald.drivers.opencl.runtime.program import Program
+    from neurald.drivers.opencl.runtime.program import BuiltProgram
     from neurald.drivers.opencl.tuning.program_messages import Answer, Build, Measure
     from neurald.drivers.opencl.tuning.trials import Bench
     from neurald.hal.errors import DeadObject, OpFailed
 
     decoder = msgspec.msgpack.Decoder(Build | Measure)
     bench = Bench(device)
-    program: Program | None = None
+    program: BuiltProgram | None = None
     while length := requests.read(8):
         request = decoder.decode(requests.read(struct.unpack("<Q", length)[0]))
         is_lost = False
         if isinstance(request, Build):
             try:
-                program = Program.from_source(device, request.text)
+                program = BuiltProgram.from_source(device, request.text)
                 answer = Answer(binary=program.binary if request.wants_binary else b"")
             except OpFailed as error:
                 answer = Answer(error=str(error) or "it fails")

@@ -11,13 +11,13 @@ import msgspec
 
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.compiler import Compiled
-from neurald.drivers.opencl.kernels.fused.chains import Chain
+from neurald.drivers.opencl.kernels.fused.chains import KernelChain
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.runtime.executable import Executable
 from neurald.drivers.opencl.runtime.instance import Instance, allocate
-from neurald.drivers.opencl.runtime.persistent_kernel import ITEMS, is_offered, resident_groups
-from neurald.drivers.opencl.runtime.program import Program
+from neurald.drivers.opencl.runtime.persistent_kernel import ITEMS, is_supported, resident_groups
+from neurald.drivers.opencl.runtime.program import BuiltProgram
 from neurald.drivers.opencl.runtime.staging import upload
 from neurald.drivers.opencl.tuning.build_helper import built_elsewhere
 from neurald.drivers.opencl.tuning.measuring import times_ns
@@ -71,8 +71,8 @@ _OF_PREFERENCE = {
 }
 #: Limits on the functions that are measured for each kernel, and on the candidates per function:
 #: sizes passed as arguments cost no build time.
-_FUNCTIONS = {Tuning.FAST: 1, Tuning.BRIEF: 8, Tuning.EXHAUSTIVE: 1 << 20}
-_USES = {Tuning.FAST: 1, Tuning.BRIEF: 2, Tuning.EXHAUSTIVE: 1}
+_MAX_FUNCTIONS = {Tuning.FAST: 1, Tuning.BRIEF: 8, Tuning.EXHAUSTIVE: 1 << 20}
+_MAX_USES = {Tuning.FAST: 1, Tuning.BRIEF: 2, Tuning.EXHAUSTIVE: 1}
 
 
 class Tuner:
@@ -95,13 +95,13 @@ class Tuner:
     ) -> None:
         self._device = device
         self._require_wanted = require_wanted
-        self._functions = _FUNCTIONS[tuning]
-        self._limit = self._functions * _USES[tuning]
+        self._functions = _MAX_FUNCTIONS[tuning]
+        self._limit = self._functions * _MAX_USES[tuning]
         # Sources that may become phases of a persistent kernel are measured as phases.
-        self._is_resident = is_offered(device.facts)
+        self._is_resident = is_supported(device.facts)
 
     def choose(
-        self, kernels: Sequence[Sequence[Source]], chains: Sequence[Chain] = ()
+        self, kernels: Sequence[Sequence[Source]], chains: Sequence[KernelChain] = ()
     ) -> list[Source | None]:
         """Returns the fastest of the tried sources of each kernel.
 
@@ -172,7 +172,7 @@ def _work_of(source: Source) -> Hashable:
 
 def _fastest(
     tried: Sequence[Sequence[Source]],
-    chains: Sequence[Chain],
+    chains: Sequence[KernelChain],
     together: Sequence[Sequence[Source]],
     times: Mapping[str, float],
 ) -> list[Source | None]:
@@ -196,7 +196,7 @@ def _fastest(
     return chosen
 
 
-def _take(chosen: list[Source | None], chain: Chain, source: Source) -> None:
+def _take(chosen: list[Source | None], chain: KernelChain, source: Source) -> None:
     """Replaces the kernels of a chain by its source."""
     *before, last = chain.members
     for position in before:
@@ -204,7 +204,7 @@ def _take(chosen: list[Source | None], chain: Chain, source: Source) -> None:
     chosen[last] = source
 
 
-def faster(device: DeviceContext, compiled: Compiled) -> tuple[Executable, Program]:
+def faster(device: DeviceContext, compiled: Compiled) -> tuple[Executable, BuiltProgram]:
     """Returns the faster of the executable as it is and with a persistent kernel, and its program.
 
     Args:
@@ -221,7 +221,7 @@ def faster(device: DeviceContext, compiled: Compiled) -> tuple[Executable, Progr
     upload(device, device.queue(), constants, compiled.constants)
     call = compiled.persistent
     with built_elsewhere(device, single.text) as finish:
-        combined = Program.from_source(device, compiled.persistent_text)
+        combined = BuiltProgram.from_source(device, compiled.persistent_text)
         alone = finish()
     trial = Instance(device, msgspec.structs.replace(single, persistent=call), combined, constants)
     most = resident_groups(device.facts, lambda count: trial.are_resident(call, count))
@@ -239,7 +239,7 @@ def faster(device: DeviceContext, compiled: Compiled) -> tuple[Executable, Progr
 
 
 def _step_ns(
-    device: DeviceContext, executable: Executable, program: Program, constants: "cl.Buffer"
+    device: DeviceContext, executable: Executable, program: BuiltProgram, constants: "cl.Buffer"
 ) -> float:
     """Returns the median time of the step without transfers."""
     instance = Instance(device, executable, program, constants)

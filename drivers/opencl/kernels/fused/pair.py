@@ -16,9 +16,9 @@ from neurald.drivers.opencl.codegen.dialect import multiply_add
 from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
 from neurald.drivers.opencl.codegen.lazy_sources import LazySources
 from neurald.drivers.opencl.codegen.template import fill, templates
-from neurald.drivers.opencl.kernels.epilogue.epilogue import computing4, read_by_fours, used_values
+from neurald.drivers.opencl.kernels.epilogue.epilogue import computing4, used_values, vector4_reads
 from neurald.drivers.opencl.kernels.gemm import tile
-from neurald.drivers.opencl.kernels.gemm.gemm_view import is_supported, loads, product_of, reader
+from neurald.drivers.opencl.kernels.gemm.gemm_view import gemm_view, is_supported, loads, reader
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
 _TEMPLATES = templates(__name__, "pair.cl")
@@ -39,7 +39,7 @@ def candidates(
     depthwise, pointwise = first.contraction, second.contraction
     if not isinstance(depthwise, DepthwiseConvolution) or not isinstance(pointwise, Convolution):
         return ()
-    product = product_of(second)
+    product = gemm_view(second)
     if product is None or product.left is not first.output or product.is_windowed or product.batches > 1:
         return ()
     if first.output.shape != depthwise.output.shape or first.output in used_values(second):
@@ -53,7 +53,7 @@ def candidates(
     computed = tile.ComputedLeft(
         kernel=first,
         values=tuple(dict.fromkeys((depthwise.weights, *used_values(first)))),
-        by_fours=(depthwise.weights, *read_by_fours(first)),
+        vector4_values=(depthwise.weights, *vector4_reads(first)),
         taps=depthwise.depth,
         left4=lambda arguments: _left4(first, depthwise, arguments),
         sizes=_sizes(depthwise),

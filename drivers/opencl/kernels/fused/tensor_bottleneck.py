@@ -26,16 +26,16 @@ from neurald.drivers.opencl.codegen.kernel_source import NAME, WAIT, Source
 from neurald.drivers.opencl.codegen.lazy_sources import LazySources
 from neurald.drivers.opencl.codegen.template import fill, kernel_arguments, resolved, templates
 from neurald.drivers.opencl.kernels.epilogue.epilogue import Epilogue, epilogue, used_values
-from neurald.drivers.opencl.kernels.fused.block import Named, block_of, named
+from neurald.drivers.opencl.kernels.fused.block import NamedEpilogue, block_of, named
 from neurald.drivers.opencl.kernels.fused.patch import PLACE
-from neurald.drivers.opencl.kernels.fused.tensor_bottleneck_cut import (
+from neurald.drivers.opencl.kernels.fused.tensor_bottleneck_operands import operands_of, weight_fragments
+from neurald.drivers.opencl.kernels.fused.tensor_bottleneck_tiling import (
     COLUMNS,
     ITEMS,
     FusedBlockTiling,
     steps_of,
     tilings_of,
 )
-from neurald.drivers.opencl.kernels.fused.tensor_bottleneck_operands import operands_of, weight_fragments
 from neurald.drivers.opencl.kernels.gemm import split_k
 from neurald.drivers.opencl.kernels.gemm.accumulate import (
     ADD_SLICES,
@@ -52,7 +52,7 @@ from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
 _TEMPLATES = templates(__name__, "tensor_bottleneck.cl")
 #: Maximum number of candidates: their functions are large and slow to compile.
-_CHOICES = 4
+_MAX_CANDIDATES = 4
 
 
 def candidates(
@@ -75,7 +75,7 @@ def candidates(
     if block is None or operands is None:
         return ()
     return LazySources(
-        _source(tiling, facts) for tiling in islice(tilings_of(block, operands, facts), _CHOICES)
+        _source(tiling, facts) for tiling in islice(tilings_of(block, operands, facts), _MAX_CANDIDATES)
     )
 
 
@@ -150,7 +150,7 @@ def _dots(tiling: FusedBlockTiling, facts: DeviceFacts) -> str:
 
 
 def _function(
-    tiling: FusedBlockTiling, functions: Mapping[str, Named], after: Epilogue, sums: AccumulatorLayout
+    tiling: FusedBlockTiling, functions: Mapping[str, NamedEpilogue], after: Epilogue, sums: AccumulatorLayout
 ) -> str:
     """Returns the function up to where its accumulators are known, and what it calls.
 

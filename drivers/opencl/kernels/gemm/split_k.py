@@ -24,7 +24,7 @@ _TEMPLATES = templates(__name__, "split_k.cl")
 _FOUR_AT_ONCE = (9, 0)
 
 
-def is_offered(facts: DeviceFacts) -> bool:
+def is_supported(facts: DeviceFacts) -> bool:
     """Returns True if a device can add floats in memory atomically, and may do so in any order."""
     return facts.is_nvidia_from((7, 0)) and facts.sums is ReductionOrder.FAST
 

@@ -41,7 +41,7 @@ from neurald.drivers.opencl.kernels.gemm.accumulate import (
     workspace_bytes,
 )
 from neurald.drivers.opencl.kernels.gemm.correction import corrected
-from neurald.drivers.opencl.kernels.gemm.gemm_view import Product
+from neurald.drivers.opencl.kernels.gemm.gemm_view import GemmView
 from neurald.drivers.opencl.kernels.gemm.packing import packed, padded
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
@@ -49,7 +49,7 @@ _TEMPLATES = templates(__name__, "tensor_core.cl")
 _COPY_TEMPLATES = templates(__name__, "async_copy.cl")
 #: Functions that split a FLOAT32 into two TF32.
 SPLITTING = _TEMPLATES["splitting"]
-_LOCAL_BYTES = 48 * 1024
+_MAX_LOCAL_BYTES = 48 * 1024
 _ITEMS = 256
 _WARPS = _ITEMS // 32
 #: Bytes of each row that a warp multiplies at a time.
@@ -65,7 +65,7 @@ MULTIPLY = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Tiling:
+class _WarpTiling:
     """Tiling of a product.
 
     Tiles of groups and warps, bytes of a step's row, stages, split of depth.
@@ -88,7 +88,7 @@ class _Tiling:
         steps = (self.rows + self.columns) * self.bytes * self.stages
         return max(steps, self.rows * self.columns * self.slices * 4)
 
-    def tiles(self, product: Product) -> int:
+    def tiles(self, product: GemmView) -> int:
         return -(-product.rows // self.rows) * -(-product.columns // self.columns)
 
 
@@ -111,7 +111,7 @@ _SHAPES = (
 
 
 def candidates(
-    kernel: Kernel, product: Product, facts: DeviceFacts, *, relaxed: bool, has_workspace: bool
+    kernel: Kernel, product: GemmView, facts: DeviceFacts, *, relaxed: bool, has_workspace: bool
 ) -> Iterator[Source]:
     """Yields every suitable tiling, the best first.
 
@@ -133,7 +133,7 @@ def candidates(
         yield _source(kernel, product, right, tiling, is_exact=is_exact)
 
 
-def by_column(product: Product) -> Value | None:
+def by_column(product: GemmView) -> Value | None:
     """Returns the right matrix with contiguous columns, in the type that is multiplied.
 
     None if not possible.
@@ -157,7 +157,7 @@ def _turned(array: np.ndarray, columns: int, each: int) -> np.ndarray:
     return padded(array.reshape(-1, *array.shape[-2:])[:, :, :columns].swapaxes(1, 2), 2, each, 0)
 
 
-def _eight_bits(product: Product) -> Value | None:
+def _eight_bits(product: GemmView) -> Value | None:
     zero, columns = product.right_zero, product.columns
     if product.right.constant is None:
         is_plain = product.right.type is Scalar.INT8 and zero == 0 and product.left_zero == 0
@@ -173,7 +173,7 @@ def _eight_bits(product: Product) -> Value | None:
     )
 
 
-def _tilings(product: Product, facts: DeviceFacts, has_workspace: bool) -> Iterator[_Tiling]:
+def _tilings(product: GemmView, facts: DeviceFacts, has_workspace: bool) -> Iterator[_WarpTiling]:
     size = product.left.type.size_bytes
     for rows, columns, warp_rows, warp_columns in _SHAPES:
         if (rows > 16 and rows >= 2 * product.rows) or (columns > 16 and columns >= 2 * product.columns):
@@ -181,8 +181,8 @@ def _tilings(product: Product, facts: DeviceFacts, has_workspace: bool) -> Itera
         slices = _WARPS * warp_rows * warp_columns // (rows * columns)
         # A step has at least one part for each slice.
         length = max(slices * PART_BYTES, 128 if rows + columns <= 128 else 64)
-        stages = min(4, _LOCAL_BYTES // ((rows + columns) * length))
-        tiling = _Tiling(
+        stages = min(4, _MAX_LOCAL_BYTES // ((rows + columns) * length))
+        tiling = _WarpTiling(
             rows=rows,
             columns=columns,
             warp_rows=warp_rows,
@@ -198,7 +198,7 @@ def _tilings(product: Product, facts: DeviceFacts, has_workspace: bool) -> Itera
                 yield replace(tiling, split=split)
 
 
-def _cost(tiling: _Tiling, product: Product, facts: DeviceFacts) -> float:
+def _cost(tiling: _WarpTiling, product: GemmView, facts: DeviceFacts) -> float:
     """Estimates the time in cycles of a compute unit."""
     groups = tiling.tiles(product) * product.batches * tiling.split
     waves = math.ceil(groups / facts.compute_units)
@@ -214,7 +214,9 @@ def _cost(tiling: _Tiling, product: Product, facts: DeviceFacts) -> float:
     return math.ceil(waves / overlapped) * (steps * max(busy * overlapped, latency) + overhead)
 
 
-def _source(kernel: Kernel, product: Product, right: Value, tiling: _Tiling, *, is_exact: bool) -> Source:
+def _source(
+    kernel: Kernel, product: GemmView, right: Value, tiling: _WarpTiling, *, is_exact: bool
+) -> Source:
     operands = [product.left, right]
     zero = product.left_zero
     if zero:
@@ -274,7 +276,7 @@ def _source(kernel: Kernel, product: Product, right: Value, tiling: _Tiling, *, 
         "split": tiling.split,
         "steps": steps,
         "each": -(-steps // tiling.split),
-        # Four equal bytes: a size, since thousands of work-items would wait for a load of the same
+        # Vector4Function equal bytes: a size, since thousands of work-items would wait for a load of the same
         # address.
         "zeros": int.from_bytes(bytes((zero & 255,)) * 4, "little", signed=True),
     }
@@ -307,7 +309,7 @@ def _source(kernel: Kernel, product: Product, right: Value, tiling: _Tiling, *, 
     )
 
 
-def _copies(product: Product) -> dict[str, str]:
+def _copies(product: GemmView) -> dict[str, str]:
     """Returns the fragments that copy steps to local memory, by placeholder."""
     is_gathered = product.run % (16 // product.left.type.size_bytes) != 0
     copied = "copy_left_or_zero" if product.left_zero else "copy_left"
@@ -328,7 +330,7 @@ def _rest(*, is_exact: bool) -> dict[str, str]:
     }
 
 
-def _base(product: Product, right: Value, is_shared: bool) -> str:
+def _base(product: GemmView, right: Value, is_shared: bool) -> str:
     if right.constant is None:
         return product.right_base
     return "0" if is_shared else f"batch * {right.shape[-1] * product.columns}"

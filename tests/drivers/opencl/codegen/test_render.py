@@ -124,7 +124,7 @@ def test_kernels_have_the_shape_that_their_folds_ask_for() -> None:
         return render(kernels(GRAPHS[name]())[-1])
 
     assert (of("elementwise").label, of("elementwise").groups) == ("element by element", 1)
-    assert (of("folded").label, of("folded").groups) == ("a group for each fold", 3)
+    assert (of("folded").label, of("folded").groups) == ("a group for each reduction", 3)
     assert (of("softmax").label, of("softmax").groups) == ("a group for each row", 3)
     assert (of("many_rows").label, of("many_rows").groups) == ("row by row", -(-2100 // 64))
     assert of("folded").has_barriers

@@ -7,16 +7,22 @@ from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.opencl.platform.storage import STORAGE_VARIABLE, Images, Range, Storage, storage_of
+from neurald.drivers.opencl.platform.storage import (
+    STORAGE_VARIABLE,
+    ImageRange,
+    ImageSupport,
+    Storage,
+    storage_of,
+)
 from neurald.drivers.settings import Settings
 from neurald.hal.errors import UnavailableDevice
 
 pytestmark = pytest.mark.quick
 
-DIVIDED = Images(
+DIVIDED = ImageSupport(
     types=frozenset((Scalar.FLOAT32, Scalar.FLOAT16, Scalar.INT8)),
-    most_texels=1000,
-    most_arguments=8,
+    max_texels=1000,
+    max_arguments=8,
     is_divided=True,
     alignment_bytes=128,
 )
@@ -81,7 +87,7 @@ def test_whole_buffers_that_are_no_images() -> None:
 
 def test_an_image_has_the_whole_value_and_begins_where_the_device_can() -> None:
     size = 4 * 35
-    assert DIVIDED.range_of(256, size, 1024, Scalar.FLOAT32) == Range(start=256, texels=9, first=0)
-    assert DIVIDED.range_of(256 + 48, size, 1024, Scalar.FLOAT32) == Range(start=256, texels=12, first=3)
-    assert WHOLE.range_of(256 + 48, size, 1030, Scalar.FLOAT32) == Range(start=0, texels=64, first=19)
-    assert WHOLE.range_of(256 + 48, 35, 1030, Scalar.INT8) == Range(start=0, texels=257, first=76)
+    assert DIVIDED.range_of(256, size, 1024, Scalar.FLOAT32) == ImageRange(start=256, texels=9, first=0)
+    assert DIVIDED.range_of(256 + 48, size, 1024, Scalar.FLOAT32) == ImageRange(start=256, texels=12, first=3)
+    assert WHOLE.range_of(256 + 48, size, 1030, Scalar.FLOAT32) == ImageRange(start=0, texels=64, first=19)
+    assert WHOLE.range_of(256 + 48, 35, 1030, Scalar.INT8) == ImageRange(start=0, texels=257, first=76)

@@ -10,7 +10,7 @@ from support.opencl.trials import as_gpu
 from neurald.drivers.compiler.support.worker_process import WorkerProcess
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
 from neurald.drivers.opencl.platform.discovery import DeviceContext
-from neurald.drivers.opencl.runtime.program import Program
+from neurald.drivers.opencl.runtime.program import BuiltProgram
 from neurald.drivers.opencl.tuning import build_helper
 from neurald.drivers.opencl.tuning.build_helper import built_elsewhere, process_count
 
@@ -28,7 +28,7 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> list[WorkerProcess]:
         return found[-1]
 
     monkeypatch.setattr(build_helper, "WorkerProcess", start)
-    monkeypatch.setattr(build_helper, "_SHARE_BYTES", 1)
+    monkeypatch.setattr(build_helper, "_MIN_WORK_BYTES", 1)
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1})
     return found
 
@@ -51,7 +51,7 @@ def test_another_process_builds(
     opencl: DeviceContext, processes: list[WorkerProcess], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     device = as_gpu(opencl)
-    monkeypatch.setattr(Program, "from_source", None)
+    monkeypatch.setattr(BuiltProgram, "from_source", None)
     with built_elsewhere(device, GOOD) as finish:
         assert not processes[0].has_ended
         program = finish()

@@ -15,10 +15,10 @@ _LOG = logging.getLogger(__name__)
 Shard: TypeAlias = tuple[Source, ...]
 
 #: Seconds between progress messages.
-_SILENCE_S = 2.0
+_PROGRESS_INTERVAL_S = 2.0
 
 
-class Work:
+class ShardQueue:
     """Queue of shards to build and measure, with the results. Thread-safe.
 
     Attributes:
@@ -89,7 +89,7 @@ class Work:
         self._waiting.extend(part for part in parts if part)
         self._changed.notify_all()
         now = time.monotonic()
-        if now - self._told >= _SILENCE_S:
+        if now - self._told >= _PROGRESS_INTERVAL_S:
             self._told = now
             _LOG.info("compiled and measured %d of %d kernels", len(self.times_ns), self._count)
 
