@@ -27,7 +27,7 @@ from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.program_text import KernelTexts, argument_text, kernel_name, program_text
 from neurald.drivers.opencl.codegen.render import render
 from neurald.drivers.opencl.kernels.fused.chains import KernelChain, chains_of
-from neurald.drivers.opencl.kernels.gemm.split_k import zeros
+from neurald.drivers.opencl.kernels.gemm.split_k import clearing_source
 from neurald.drivers.opencl.kernels.kernel_set import KernelSet
 from neurald.drivers.opencl.kernels.select import candidates
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
@@ -174,7 +174,7 @@ def _compiled(
         chains_of(fused, kernels, facts) if kernel_set is KernelSet.ALL else (),
     )
     used = [(kernel, source) for kernel, source in zip(kernels, chosen, strict=True) if source is not None]
-    used, held = _with_zeros(used)
+    used, held = _with_clearing_kernels(used)
     assignment = assign_buffers(
         fused,
         [(*source.arguments, *more) for (_, source), more in zip(used, held, strict=True)],
@@ -184,7 +184,7 @@ def _compiled(
     return compiled, _unsupported_reason(compiled.executable, facts)
 
 
-def _with_zeros(
+def _with_clearing_kernels(
     used: Sequence[tuple[Kernel, Source]],
 ) -> tuple[list[tuple[Kernel, Source]], list[tuple[Value, ...]]]:
     """Inserts kernels that clear the outputs which split-K kernels add to.
@@ -201,7 +201,9 @@ def _with_zeros(
     for position, pair in enumerate(used):
         following = used[position + 1 : position + 2] if position else used[:2]
         cleared = [
-            (kernel, zeros(kernel.output, kernel.operations)) for kernel, source in following if source.adds
+            (kernel, clearing_source(kernel.output, kernel.operations))
+            for kernel, source in following
+            if source.adds
         ]
         if found and cleared:
             held[-1] += tuple(kernel.output for kernel, _ in cleared)
@@ -270,7 +272,7 @@ def _assembled(
         calls.append(call)
         phases.append(phase_of(source, call, zeros + FLAGS + 4 * call.status))
     inputs, outputs = assignment.ports(model)
-    together = _together(phases, facts)
+    persistent = _persistent_call(phases, facts)
     return Compiled(
         executable=Executable(
             calls=tuple(calls),
@@ -285,14 +287,14 @@ def _assembled(
         ),
         constants=assignment.constants,
         kernels=KernelTexts(uses=tuple(uses), has_fp64=facts.has_fp64),
-        persistent=together,
+        persistent=persistent,
         persistent_text=""
-        if together is None
+        if persistent is None
         else program_text(
             uses,
             has_fp64=facts.has_fp64,
             before=grid_barrier_text(is_nvidia=facts.is_nvidia),
-            instead=kernel_text(together.kernel, BUFFERS, phases, min_groups=facts.compute_units),
+            instead=kernel_text(persistent.kernel, BUFFERS, phases, min_groups=facts.compute_units),
         ),
     )
 
@@ -340,7 +342,7 @@ def phase_of(source: Source, call: Call, status: int) -> Phase:
     )
 
 
-def _together(phases: Sequence[Phase], facts: DeviceFacts) -> Call | None:
+def _persistent_call(phases: Sequence[Phase], facts: DeviceFacts) -> Call | None:
     """Returns a call of a persistent kernel for all phases, without its number of groups.
 
     Returns None if the device or the phases do not support it.

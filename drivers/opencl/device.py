@@ -34,7 +34,7 @@ from neurald.drivers.opencl.runtime.executable import Executable
 from neurald.drivers.opencl.runtime.program import BuiltProgram
 from neurald.drivers.opencl.settings import process_settings
 from neurald.drivers.opencl.tuning.calibration import calibrated
-from neurald.drivers.opencl.tuning.tuning import Tuner, Tuning, faster
+from neurald.drivers.opencl.tuning.tuning import Tuner, Tuning, select_faster
 from neurald.drivers.settings import Settings
 from neurald.drivers.sources import sources_digest
 from neurald.hal.accounting.account import temporary
@@ -254,7 +254,7 @@ class OpenClDevice:
         """
         if is_measured and compiled.persistent is not None:
             try:
-                return faster(self.context, compiled)
+                return select_faster(self.context, compiled)
             except DeadObject:
                 raise
             except Error as error:

@@ -125,7 +125,7 @@ def _text(plan: _WorkItemTile, after: Epilogue, kind: str) -> str:
     lines = [f"  for (int o = 0; o < {plan.positions}; ++o) sums[o] = ({vector})(0);"]
     is_long = contraction.depth > _MAX_TAPS
     left, right = after.arguments[1].call_arguments, after.arguments[2].call_arguments
-    written = _looped(plan, kind, left, right) if is_long else _written_out(plan, kind, vector, left, right)
+    written = _loop(plan, kind, left, right) if is_long else _unrolled(plan, kind, vector, left, right)
     lines += written
     store = after.store4 if plan.channels == 4 else after.store
     place = "(image * $rows + y) * $columns + x"
@@ -135,7 +135,7 @@ def _text(plan: _WorkItemTile, after: Epilogue, kind: str) -> str:
     return "\n".join((begin.rstrip("\n"), *lines, "}", ""))
 
 
-def _looped(plan: _WorkItemTile, kind: str, source: str, weights: str) -> list[str]:
+def _loop(plan: _WorkItemTile, kind: str, source: str, weights: str) -> list[str]:
     """Returns a loop over the window of one position."""
     contraction, size = plan.contraction, plan.channels
     read = f"{NAME}_l{size}({source}, base + (y_at * $width + x_at) * $channels$SIZE_ARGUMENTS)"
@@ -150,7 +150,7 @@ def _looped(plan: _WorkItemTile, kind: str, source: str, weights: str) -> list[s
     ]
 
 
-def _written_out(plan: _WorkItemTile, kind: str, vector: str, source: str, weights: str) -> list[str]:
+def _unrolled(plan: _WorkItemTile, kind: str, vector: str, source: str, weights: str) -> list[str]:
     """Returns unrolled code for the windows of all positions, which reads shared inputs once."""
     contraction, size = plan.contraction, plan.channels
     rows, columns = contraction.kernel

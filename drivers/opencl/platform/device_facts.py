@@ -19,7 +19,7 @@ _NOT_DECISIVE = frozenset(
         "global_memory_bytes",
         "images",
         "storage",
-        "sums",
+        "reduction_order",
         "handle",
     }
 )
@@ -50,7 +50,7 @@ class DeviceFacts:
             at the end suffices.
         max_image_texels: the limit on an image over a buffer; 0 if there are no such images.
         storage: what kernels read from.
-        sums: the order in which kernels may add partial sums.
+        reduction_order: the order in which kernels may add partial sums.
         images: the images that kernels read; None if they read buffers, or the device is not open
             yet.
         handle: pyopencl's device.
@@ -82,7 +82,7 @@ class DeviceFacts:
     flush_every: int
     max_image_texels: int = 0
     storage: Storage = Storage.BUFFER
-    sums: ReductionOrder = ReductionOrder.FAST
+    reduction_order: ReductionOrder = ReductionOrder.FAST
     images: ImageSupport | None = None
     handle: Any = field(repr=False, compare=False)
 
@@ -99,7 +99,7 @@ class DeviceFacts:
                 self.device_version,
                 self.c_version,
                 *(() if self.storage is Storage.BUFFER else (self.storage.value,)),
-                *(() if self.sums is ReductionOrder.FAST else (self.sums.value,)),
+                *(() if self.reduction_order is ReductionOrder.FAST else (self.reduction_order.value,)),
             )
         )
 

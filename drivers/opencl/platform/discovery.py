@@ -244,7 +244,7 @@ def _facts(
         flush_every=flush_every(name, device.vendor),
         max_image_texels=_max_image_texels(device),
         storage=storage_of(name, device.vendor, settings, is_gpu=kind is DeviceKind.GPU),
-        sums=wanted_order(settings),
+        reduction_order=wanted_order(settings),
         handle=device,
     )
 

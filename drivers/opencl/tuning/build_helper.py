@@ -55,7 +55,7 @@ def process_count(facts: DeviceFacts) -> int:
     return max(1, min(_MAX_PROCESSES, cores, facts.global_memory_bytes // _CONTEXT_BYTES))
 
 
-def _started(facts: DeviceFacts) -> WorkerProcess | None:
+def _start_worker(facts: DeviceFacts) -> WorkerProcess | None:
     """Starts a process that opens the same device; returns None if that fails."""
     about = {
         "path": [*map(os.path.abspath, sys.path), str(Path(neurald.__file__).parent.parent)],
@@ -82,7 +82,7 @@ class BuildHelper:
     def __init__(self, work: ShardQueue, device: DeviceContext, *, is_resident: bool) -> None:
         self._work = work
         self._facts, self._is_resident = device.facts, is_resident
-        self.process = _started(device.facts)
+        self.process = _start_worker(device.facts)
         self._thread: threading.Thread | None = None
         if self.process is not None:
             self._thread = threading.Thread(
@@ -113,12 +113,12 @@ class BuildHelper:
             OSError, ValueError, struct.error: the process has ended, or its answer is invalid.
         """
         text, trials = trials_of(shard, self._facts, is_resident=self._is_resident)
-        built = _asked(process, Build(text=text), _MAX_BUILD_S)
+        built = _request(process, Build(text=text), _MAX_BUILD_S)
         if built.error:
             self._work.split(shard, built.error)
             return True
-        with self._work.turn:
-            times = _asked(process, Measure(trials=trials), _MAX_MEASURE_S).times_ns
+        with self._work.measuring_lock:
+            times = _request(process, Measure(trials=trials), _MAX_MEASURE_S).times_ns
         if len(times) > len(shard) or not all(time_ns is None or time_ns >= 0 for time_ns in times):
             raise ValueError(f"invalid times from a process that helps to compile: {times}")
         self._work.measured(shard, times)
@@ -139,7 +139,7 @@ class BuildHelper:
 
 
 @contextmanager
-def built_elsewhere(device: DeviceContext, text: str) -> Iterator[Callable[[], BuiltProgram]]:
+def build_in_helper(device: DeviceContext, text: str) -> Iterator[Callable[[], BuiltProgram]]:
     """Builds a program in another process during the `with` block.
 
     The yielded function waits for the result, and builds the program here if the process failed.
@@ -149,7 +149,7 @@ def built_elsewhere(device: DeviceContext, text: str) -> Iterator[Callable[[], B
         text: the text of the program.
     """
     is_worthwhile = process_count(device.facts) > 1 and work_bytes([text]) >= _MIN_WORK_BYTES
-    process = _started(device.facts) if is_worthwhile else None
+    process = _start_worker(device.facts) if is_worthwhile else None
     if process is None:
         yield lambda: BuiltProgram.from_source(device, text)
         return
@@ -179,7 +179,7 @@ def built_elsewhere(device: DeviceContext, text: str) -> Iterator[Callable[[], B
 def _fetch(process: WorkerProcess, text: str, binaries: list[bytes]) -> None:
     """Appends the binary of a program, if the process builds it."""
     try:
-        answer = _asked(process, Build(text=text, wants_binary=True), _MAX_BUILD_S)
+        answer = _request(process, Build(text=text, wants_binary=True), _MAX_BUILD_S)
     except (OSError, ValueError, struct.error) as error:
         if not process.is_closed:
             _LOG.warning("a process that helps to compile ended: %s", error)
@@ -188,7 +188,7 @@ def _fetch(process: WorkerProcess, text: str, binaries: list[bytes]) -> None:
         binaries.append(answer.binary)
 
 
-def _asked(process: WorkerProcess, request: Build | Measure, limit_s: float) -> Answer:
+def _request(process: WorkerProcess, request: Build | Measure, limit_s: float) -> Answer:
     """Returns the answer of a process.
 
     Raises:

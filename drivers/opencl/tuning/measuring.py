@@ -51,7 +51,7 @@ def times_ns(
     try:
         for _ in range(count - 1):
             helpers.append(BuildHelper(work, device, is_resident=is_resident))
-        _take_part(work, device, is_resident=is_resident, require_wanted=require_wanted)
+        _measure_here(work, device, is_resident=is_resident, require_wanted=require_wanted)
     finally:
         work.close()
         for helper in helpers:
@@ -67,12 +67,12 @@ def times_ns(
     return {name: each for name, each in work.times_ns.items() if each is not None}
 
 
-def _take_part(
+def _measure_here(
     work: ShardQueue, device: DeviceContext, *, is_resident: bool, require_wanted: Callable[[str], None]
 ) -> None:
     """Builds and measures in this process until no shard is left."""
     bench: Bench | None = None
-    while (shard := work.next(is_here=True)) is not None:
+    while (shard := work.next(is_local=True)) is not None:
         require_wanted("while kernels were measured")
         text, trials = trials_of(shard, device.facts, is_resident=is_resident)
         try:
@@ -83,6 +83,6 @@ def _take_part(
             work.split(shard, str(error))
             continue
         bench = bench or Bench(device)
-        with work.turn:
+        with work.measuring_lock:
             times = list(bench.times_ns(program, trials))
         work.measured(shard, times)

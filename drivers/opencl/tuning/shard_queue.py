@@ -23,12 +23,12 @@ class ShardQueue:
 
     Attributes:
         times_ns: by the names of sources; None for a source that does not build or cannot run.
-        turn: held while measuring, so that no other kernels run.
+        measuring_lock: held while measuring, so that no other kernels run.
     """
 
     def __init__(self, shards: Sequence[Shard]) -> None:
         self.times_ns: dict[str, float | None] = {}
-        self.turn = threading.Lock()
+        self.measuring_lock = threading.Lock()
         self._changed = threading.Condition()
         self._waiting = deque(shards)
         self._returned: list[Shard] = []
@@ -37,16 +37,16 @@ class ShardQueue:
         self._count = sum(map(len, shards))
         self._told = time.monotonic()
 
-    def next(self, *, is_here: bool = False) -> Shard | None:
+    def next(self, *, is_local: bool = False) -> Shard | None:
         """Returns the next shard, waiting for it if necessary; None if there will be none.
 
         Args:
-            is_here: whether this process builds it. Other processes do not get shards that were
+            is_local: whether this process builds it. Other processes do not get shards that were
                 given back.
         """
         with self._changed:
             while not self._is_closed:
-                if is_here and self._returned:
+                if is_local and self._returned:
                     shard = self._returned.pop()
                 elif self._waiting:
                     shard = self._waiting.popleft()

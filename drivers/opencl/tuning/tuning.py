@@ -19,7 +19,7 @@ from neurald.drivers.opencl.runtime.instance import Instance, allocate
 from neurald.drivers.opencl.runtime.persistent_kernel import ITEMS, is_supported, resident_groups
 from neurald.drivers.opencl.runtime.program import BuiltProgram
 from neurald.drivers.opencl.runtime.staging import upload
-from neurald.drivers.opencl.tuning.build_helper import built_elsewhere
+from neurald.drivers.opencl.tuning.build_helper import build_in_helper
 from neurald.drivers.opencl.tuning.measuring import times_ns
 from neurald.drivers.opencl.tuning.sharding import functions_of
 from neurald.drivers.settings import Settings
@@ -109,23 +109,23 @@ class Tuner:
         is used if it is faster than its kernels' other sources, or, without measurements, if that
         is likely: then the last kernel has the chain's source, and the others have None.
         """
-        tried = [self._tried(sources) for sources in kernels]
-        together = [self._tried(chain.sources) for chain in chains]
-        joined = {position for chain in chains for position in chain.members}
+        tried = [self._to_try(sources) for sources in kernels]
+        chained = [self._to_try(chain.sources) for chain in chains]
+        members = {position for chain in chains for position in chain.members}
         measured = {
             source.name: source
             for sources in (
-                *(each for number, each in enumerate(tried) if len(each) > 1 or number in joined),
-                *together,
+                *(each for number, each in enumerate(tried) if len(each) > 1 or number in members),
+                *chained,
             )
             for source in sources
         }
         is_measured = self._limit > 1 and bool(measured)
         if not is_measured:
             first: list[Source | None] = [sources[0] for sources in tried]
-            for chain, sources in zip(chains, together, strict=True):
+            for chain, sources in zip(chains, chained, strict=True):
                 if chain.is_likely:
-                    _take(first, chain, sources[0])
+                    _use_chain(first, chain, sources[0])
             return first
         works: dict[Hashable, Source] = {}
         # Sources that do the same work share one measurement.
@@ -137,9 +137,9 @@ class Tuner:
             require_wanted=self._require_wanted,
         )
         times = {name: found.get(source.name, math.inf) for name, source in alike.items()}
-        return _fastest(tried, chains, together, times)
+        return _fastest(tried, chains, chained, times)
 
-    def _tried(self, sources: Sequence[Source]) -> tuple[Source, ...]:
+    def _to_try(self, sources: Sequence[Source]) -> tuple[Source, ...]:
         """Returns the candidates to try.
 
         For a persistent kernel only those that can be a phase, if there are any.
@@ -173,7 +173,7 @@ def _work_of(source: Source) -> Hashable:
 def _fastest(
     tried: Sequence[Sequence[Source]],
     chains: Sequence[KernelChain],
-    together: Sequence[Sequence[Source]],
+    chained: Sequence[Sequence[Source]],
     times: Mapping[str, float],
 ) -> list[Source | None]:
     """Implements `Tuner.choose` for known times."""
@@ -183,7 +183,7 @@ def _fastest(
 
     chosen: list[Source | None] = [min(sources, key=time_ns) for sources in tried]
     taken: list[frozenset[int]] = []
-    for chain, sources in zip(chains, together, strict=True):
+    for chain, sources in zip(chains, chained, strict=True):
         members = frozenset(chain.members)
         if any(members & other and not other <= members for other in taken):
             # A member also belongs to another chain that is already selected.
@@ -191,12 +191,12 @@ def _fastest(
         source = min(sources, key=time_ns)
         apart = [each for each in (chosen[position] for position in chain.members) if each is not None]
         if time_ns(source) < sum(map(time_ns, apart)):
-            _take(chosen, chain, source)
+            _use_chain(chosen, chain, source)
             taken.append(members)
     return chosen
 
 
-def _take(chosen: list[Source | None], chain: KernelChain, source: Source) -> None:
+def _use_chain(chosen: list[Source | None], chain: KernelChain, source: Source) -> None:
     """Replaces the kernels of a chain by its source."""
     *before, last = chain.members
     for position in before:
@@ -204,7 +204,7 @@ def _take(chosen: list[Source | None], chain: KernelChain, source: Source) -> No
     chosen[last] = source
 
 
-def faster(device: DeviceContext, compiled: Compiled) -> tuple[Executable, BuiltProgram]:
+def select_faster(device: DeviceContext, compiled: Compiled) -> tuple[Executable, BuiltProgram]:
     """Returns the faster of the executable as it is and with a persistent kernel, and its program.
 
     Args:
@@ -220,7 +220,7 @@ def faster(device: DeviceContext, compiled: Compiled) -> tuple[Executable, Built
     constants = allocate(device, single.constants_bytes)
     upload(device, device.queue(), constants, compiled.constants)
     call = compiled.persistent
-    with built_elsewhere(device, single.text) as finish:
+    with build_in_helper(device, single.text) as finish:
         combined = BuiltProgram.from_source(device, compiled.persistent_text)
         alone = finish()
     trial = Instance(device, msgspec.structs.replace(single, persistent=call), combined, constants)
@@ -228,8 +228,8 @@ def faster(device: DeviceContext, compiled: Compiled) -> tuple[Executable, Built
     trial.close()
     ways = [(single, alone)]
     for groups in range(device.facts.compute_units, most + 1, device.facts.compute_units):
-        together = msgspec.structs.replace(call, groups=groups)
-        ways.append((msgspec.structs.replace(single, persistent=together), combined))
+        persistent = msgspec.structs.replace(call, groups=groups)
+        ways.append((msgspec.structs.replace(single, persistent=persistent), combined))
     times = [_step_ns(device, executable, program, constants) for executable, program in ways]
     for (executable, _), time_ns in zip(ways, times, strict=True):
         one = executable.persistent

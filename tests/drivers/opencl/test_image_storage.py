@@ -53,7 +53,7 @@ def facts_of(opencl: DeviceContext) -> DeviceFacts:
     """The device as one whose kernels read images."""
     if not opencl.facts.max_image_texels:
         pytest.skip(f"{opencl.facts.name} has no images of buffers")
-    return replace(opencl.facts, storage=Storage.IMAGE, sums=ReductionOrder.ORDERED)
+    return replace(opencl.facts, storage=Storage.IMAGE, reduction_order=ReductionOrder.ORDERED)
 
 
 @pytest.fixture(scope="module", autouse=True)

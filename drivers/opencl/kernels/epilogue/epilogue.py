@@ -156,7 +156,7 @@ def _writer(kernel: Kernel, arguments: KernelArguments) -> "_EpilogueWriter":
     )
 
 
-def computing4(kernel: Kernel, arguments: KernelArguments) -> "Vector4Function | None":
+def value4_function(kernel: Kernel, arguments: KernelArguments) -> "Vector4Function | None":
     """Returns a function `KERNEL_NAME_value4` from four accumulators to four elements.
 
     None if not possible.
@@ -174,13 +174,13 @@ def computing4(kernel: Kernel, arguments: KernelArguments) -> "Vector4Function |
     return writer.value4(kernel.shape[-1])
 
 
-def fetching4(kernel: Kernel, arguments: KernelArguments) -> str:
-    """Returns a PTX function `KERNEL_NAME_fetch4` that prefetches the inputs of `computing4`.
+def fetch4_function(kernel: Kernel, arguments: KernelArguments) -> str:
+    """Returns a PTX function `KERNEL_NAME_fetch4` that prefetches the inputs of `value4_function`.
 
     Returns "" if it reads nothing.
 
     Args:
-        kernel, arguments: see `computing4`.
+        kernel, arguments: see `value4_function`.
     """
     return _writer(kernel, arguments).fetch(kernel.shape[-1])
 

@@ -12,7 +12,7 @@ from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.opencl.codegen.arguments import KernelArguments
 from neurald.drivers.opencl.codegen.kernel_source import NAME
-from neurald.drivers.opencl.kernels.epilogue.epilogue import computing4, fetching4, used_values
+from neurald.drivers.opencl.kernels.epilogue.epilogue import fetch4_function, used_values, value4_function
 from neurald.drivers.opencl.kernels.gemm.gemm_view import GemmView, gemm_view, is_supported
 
 #: Larger windows are better computed once.
@@ -78,7 +78,7 @@ def block_of(expand: Kernel | None, depthwise: Kernel, project: Kernel) -> Block
         assert kernel.contraction is not None  # noqa: S101 - they all have contractions
         if kernel.output.shape != kernel.contraction.output.shape:
             return None
-        if computing4(kernel, KernelArguments((kernel.output, *used_values(kernel)))) is None:
+        if value4_function(kernel, KernelArguments((kernel.output, *used_values(kernel)))) is None:
             return None
     return Block(
         expand=expand,
@@ -103,8 +103,8 @@ class NamedEpilogue:
     """Epilogue of one of several kernels in a text.
 
     Attributes:
-        text: the functions `KERNEL_NAME_<name>_value4`, see `computing4`, and
-            `KERNEL_NAME_<name>_fetch4`, see `fetching4`.
+        text: the functions `KERNEL_NAME_<name>_value4`, see `value4_function`, and
+            `KERNEL_NAME_<name>_fetch4`, see `fetch4_function`.
         sizes: the sizes that they refer to.
         has_fetch: whether the second function exists.
     """
@@ -114,15 +114,15 @@ class NamedEpilogue:
     has_fetch: bool
 
 
-def named(name: str, kernel: Kernel, arguments: KernelArguments) -> NamedEpilogue:
+def named_epilogue(name: str, kernel: Kernel, arguments: KernelArguments) -> NamedEpilogue:
     """Returns the functions of one of a block's kernels under unique names.
 
     Args:
         name: the prefix for functions and sizes.
-        kernel: a kernel that `computing4` supports.
+        kernel: a kernel that `value4_function` supports.
         arguments: of the calling function.
     """
-    four, fetch = computing4(kernel, arguments), fetching4(kernel, arguments)
+    four, fetch = value4_function(kernel, arguments), fetch4_function(kernel, arguments)
     assert four is not None  # noqa: S101 - `block_of` has checked this
     text = four.text + fetch
     for function in ("value4", "fetch4"):

@@ -22,8 +22,8 @@ from neurald.drivers.opencl.codegen.dialect import multiply_add
 from neurald.drivers.opencl.codegen.kernel_source import NAME, WAIT, Source
 from neurald.drivers.opencl.codegen.lazy_sources import LazySources
 from neurald.drivers.opencl.codegen.template import fill, kernel_arguments, resolved, templates
-from neurald.drivers.opencl.kernels.epilogue.epilogue import fetching4, used_values
-from neurald.drivers.opencl.kernels.fused.block import Block, NamedEpilogue, block_of, named
+from neurald.drivers.opencl.kernels.epilogue.epilogue import fetch4_function, used_values
+from neurald.drivers.opencl.kernels.fused.block import Block, NamedEpilogue, block_of, named_epilogue
 from neurald.drivers.opencl.kernels.fused.patch import PLACE, Patch, patches
 from neurald.drivers.opencl.kernels.gemm import split_k
 from neurald.drivers.opencl.kernels.gemm.gemm_view import GemmView
@@ -150,7 +150,7 @@ def _is_supported(block: Block) -> bool:
     return (
         block.types | right == {Scalar.FLOAT32}
         and block.narrow.right_row <= 4 * _ITEMS
-        and split_k.is_sum(block.project)
+        and split_k.only_adds_terms(block.project)
     )
 
 
@@ -194,7 +194,9 @@ def _source(tiling: _BottleneckTiling, facts: DeviceFacts) -> Source:
 def _text(tiling: _BottleneckTiling, values: KernelArguments, facts: DeviceFacts) -> str:
     block = tiling.block
     convolution, wide, narrow = block.convolution, tiling.wide, block.narrow
-    before = [named(name, kernel, values) for name, kernel in zip(_BEFORE, block.kernels[:2], strict=True)]
+    before = [
+        named_epilogue(name, kernel, values) for name, kernel in zip(_BEFORE, block.kernels[:2], strict=True)
+    ]
     names = {
         **tiling.patch.names,
         "TILES": tiling.patch.count,
@@ -237,8 +239,8 @@ def _text(tiling: _BottleneckTiling, values: KernelArguments, facts: DeviceFacts
     return "".join(
         (
             *(each.text for each in before),
-            fetching4(block.project, values).replace("$length", str(narrow.columns)),
-            split_k.adding_text(block.project, values, facts).replace("$length", str(narrow.columns)),
+            fetch4_function(block.project, values).replace("$length", str(narrow.columns)),
+            split_k.add4_text(block.project, values, facts).replace("$length", str(narrow.columns)),
             fill(_TEMPLATES["copy_async" if facts.is_nvidia_from((8, 0)) else "copy"]),
             fill(_TEMPLATES["function"], **names),
         )
@@ -253,7 +255,7 @@ def _fetch(block: Block, before: Sequence[NamedEpilogue], values: KernelArgument
             lines.append(
                 f"  if (lid < $QC) {NAME}_{name}_fetch4(0, k0 + lid * 4, 1, {values.call_arguments});\n"
             )
-    if fetching4(block.project, values):
+    if fetch4_function(block.project, values):
         lines.append(_TEMPLATES["fetch_output"])
     return "".join(lines)
 

@@ -53,7 +53,7 @@ def operands_of(block: Block, facts: DeviceFacts) -> PackedOperands | None:
     convolution = block.convolution
     if block.types not in ({Scalar.INT8}, {Scalar.UINT8}, {Scalar.FLOAT16}, {Scalar.FLOAT32}):
         return None
-    taps = _eight_bits(convolution) if block.narrow.is_integer else _floats(convolution)
+    taps = _int8_taps(convolution) if block.narrow.is_integer else _float_taps(convolution)
     narrow = by_column(block.narrow)
     if taps is None or narrow is None:
         return None
@@ -74,7 +74,7 @@ def operands_of(block: Block, facts: DeviceFacts) -> PackedOperands | None:
         project=project,
         of_channels=tuple(each for kernel in before.values() for each in _of_columns(kernel, shared)),
         of_columns=_of_columns(project, shared),
-        adds=split_k.is_supported(facts) and split_k.is_sum(project),
+        adds=split_k.is_supported(facts) and split_k.only_adds_terms(project),
     )
 
 
@@ -100,13 +100,13 @@ def _of_columns(kernel: Kernel, others: set[Value]) -> tuple[Value, ...]:
     return tuple(found)
 
 
-def _floats(convolution: DepthwiseConvolution) -> Value | None:
+def _float_taps(convolution: DepthwiseConvolution) -> Value | None:
     weights = convolution.weights
     is_known = weights.constant is not None and weights.type is convolution.input.type
     return weights if is_known else None
 
 
-def _eight_bits(convolution: DepthwiseConvolution) -> Value | None:
+def _int8_taps(convolution: DepthwiseConvolution) -> Value | None:
     """Packs four taps per word, with a row for each four of them.
 
     The last row has each channel's initial sum.

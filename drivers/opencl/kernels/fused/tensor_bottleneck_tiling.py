@@ -61,7 +61,7 @@ class FusedBlockTiling:
         return self.block.convolution.input.type.size_bytes
 
     @property
-    def is_twice(self) -> bool:
+    def is_split(self) -> bool:
         """Whether elements are represented as sums of two that tensor cores multiply."""
         return self.size == 4
 
@@ -114,7 +114,7 @@ class FusedBlockTiling:
 
     def wide_registers(self, warps: WarpLayout) -> int:
         """Returns the number of registers for weights of the expansion."""
-        each = self.wide_steps * 4 + self.is_twice * 24
+        each = self.wide_steps * 4 + self.is_split * 24
         return steps_of(self.channels // COLUMNS, warps.across) * each if self.wide_steps else 0
 
     @cached_property
@@ -144,7 +144,7 @@ class FusedBlockTiling:
         """Returns the number of registers for weights and accumulators of the projection."""
         columns = steps_of(self.column_blocks, warps.across)
         rows = steps_of(steps_of(self.patch.rows, 16), warps.down)
-        return columns * (steps_of(self.narrow_steps, warps.slices) * 4 + rows * 8 + self.is_twice * 16)
+        return columns * (steps_of(self.narrow_steps, warps.slices) * 4 + rows * 8 + self.is_split * 16)
 
     @property
     def registers(self) -> int:
@@ -238,7 +238,7 @@ class FusedBlockTiling:
     def cost(self, facts: DeviceFacts) -> float:
         """Estimates the time in cycles of a compute unit."""
         waves = math.ceil(self.tiles * self.shares / facts.compute_units)
-        step = 100 if self.is_twice else 50
+        step = 100 if self.is_split else 50
         wide = self.wide_turns(self.wide_warps) * (400 + self.wide_steps * step) if self.wide_steps else 0
         taps = self.block.convolution.depth
         depthwise = math.ceil(self.patch.rows * self.channels / 4 / ITEMS) * (150 + taps * 40)

@@ -16,7 +16,7 @@ MAX_TILES = WORKSPACE_ZEROS // 4
 _BATCH = 8
 
 _TEMPLATES = templates(__name__, "accumulate.cl")
-#: Adds up accumulators over slices: defines `totals`, see `gathered`.
+#: Adds up accumulators over slices: defines `totals`, see `gathered_layout`.
 ADD_SLICES = _TEMPLATES["add_slices"]
 
 
@@ -58,7 +58,7 @@ def share_text(product: GemmView, *, split: int) -> str:
     )
 
 
-def gathered(kind: str, rows: int, columns: int, items: int) -> AccumulatorLayout:
+def gathered_layout(kind: str, rows: int, columns: int, items: int) -> AccumulatorLayout:
     """Returns the location of the accumulators after `ADD_SLICES`."""
     step = items * 4
     # If all vectors of a work-item have the same columns, compilers load the columns' operands
@@ -77,7 +77,7 @@ def gathered(kind: str, rows: int, columns: int, items: int) -> AccumulatorLayou
     )
 
 
-def finish(
+def finish_text(
     product: GemmView, after: Epilogue, sums: AccumulatorLayout, *, split: int, adds: bool = False
 ) -> str:
     """Returns the end of a function, after the code that computes its accumulators.
@@ -112,7 +112,7 @@ def finish(
     return fill((_TEMPLATES["split_k"] if split > 1 else "") + _TEMPLATES["store"], **names)
 
 
-def fetch(product: GemmView, after: Epilogue, sums: AccumulatorLayout) -> str:
+def fetch_text(product: GemmView, after: Epilogue, sums: AccumulatorLayout) -> str:
     """Returns statements that prefetch the epilogue's inputs before the accumulators are known."""
     if not after.has_fetch:
         return ""

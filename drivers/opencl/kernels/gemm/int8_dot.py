@@ -31,7 +31,12 @@ from neurald.drivers.opencl.codegen.dialect import stored
 from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
 from neurald.drivers.opencl.codegen.template import fill, kernel_arguments, resolved, templates
 from neurald.drivers.opencl.kernels.epilogue.epilogue import epilogue, used_values
-from neurald.drivers.opencl.kernels.gemm.accumulate import ADD_SLICES, AccumulatorLayout, finish, gathered
+from neurald.drivers.opencl.kernels.gemm.accumulate import (
+    ADD_SLICES,
+    AccumulatorLayout,
+    finish_text,
+    gathered_layout,
+)
 from neurald.drivers.opencl.kernels.gemm.gemm_view import GemmView, reader
 from neurald.drivers.opencl.kernels.gemm.packing import packed, padded
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
@@ -302,7 +307,7 @@ def _source(
             )
             if tiling.slices > 1
             else "",
-            finish(product, after, _gathered(tiling) if tiling.slices > 1 else sums, split=1),
+            finish_text(product, after, _gathered(tiling) if tiling.slices > 1 else sums, split=1),
         )
     )
     return Source(
@@ -319,7 +324,7 @@ def _source(
 
 
 def _gathered(tiling: _DotTiling) -> AccumulatorLayout:
-    return gathered("int", tiling.rows, tiling.columns, tiling.items)
+    return gathered_layout("int", tiling.rows, tiling.columns, tiling.items)
 
 
 def dot_text(instruction: DotInstruction, is_left_signed: bool, is_right_signed: bool) -> str:

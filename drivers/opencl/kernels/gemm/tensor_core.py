@@ -33,9 +33,9 @@ from neurald.drivers.opencl.kernels.epilogue.epilogue import epilogue, used_valu
 from neurald.drivers.opencl.kernels.gemm.accumulate import (
     ADD_SLICES,
     MAX_TILES,
-    fetch,
-    finish,
-    gathered,
+    fetch_text,
+    finish_text,
+    gathered_layout,
     share_text,
     split_cycles,
     workspace_bytes,
@@ -124,13 +124,13 @@ def candidates(
         return
     if product.run % (16 // product.left.type.size_bytes) and product.left_zero:
         return
-    is_exact = product.left.type is Scalar.FLOAT32 and not relaxed
+    is_split_tf32 = product.left.type is Scalar.FLOAT32 and not relaxed
     found = []
     for tiling in _tilings(product, facts, has_workspace):
         found.append((_cost(tiling, product, facts), tiling))
     found.sort(key=lambda pair: pair[0])
     for _, tiling in found:
-        yield _source(kernel, product, right, tiling, is_exact=is_exact)
+        yield _source(kernel, product, right, tiling, is_split_tf32=is_split_tf32)
 
 
 def by_column(product: GemmView) -> Value | None:
@@ -140,7 +140,7 @@ def by_column(product: GemmView) -> Value | None:
     """
     kind = product.left.type
     if product.is_integer:
-        return _eight_bits(product)
+        return _int8_by_column(product)
     if product.right.type is not kind:
         return None
     each = 16 // kind.size_bytes
@@ -149,15 +149,15 @@ def by_column(product: GemmView) -> Value | None:
     if product.right.constant is None:
         return None
     columns = product.columns
-    return packed(product.right, ("by column", columns), lambda array: _turned(array, columns, each))
+    return packed(product.right, ("by column", columns), lambda array: _transposed(array, columns, each))
 
 
-def _turned(array: np.ndarray, columns: int, each: int) -> np.ndarray:
+def _transposed(array: np.ndarray, columns: int, each: int) -> np.ndarray:
     """Transposes to contiguous columns, each padded to a multiple of `each` elements."""
     return padded(array.reshape(-1, *array.shape[-2:])[:, :, :columns].swapaxes(1, 2), 2, each, 0)
 
 
-def _eight_bits(product: GemmView) -> Value | None:
+def _int8_by_column(product: GemmView) -> Value | None:
     zero, columns = product.right_zero, product.columns
     if product.right.constant is None:
         is_plain = product.right.type is Scalar.INT8 and zero == 0 and product.left_zero == 0
@@ -169,7 +169,7 @@ def _eight_bits(product: GemmView) -> Value | None:
     return packed(
         product.right,
         ("by column", columns, zero),
-        lambda array: _turned((array.astype(np.int16) - zero).astype(np.int8), columns, 16),
+        lambda array: _transposed((array.astype(np.int16) - zero).astype(np.int8), columns, 16),
     )
 
 
@@ -215,7 +215,7 @@ def _cost(tiling: _WarpTiling, product: GemmView, facts: DeviceFacts) -> float:
 
 
 def _source(
-    kernel: Kernel, product: GemmView, right: Value, tiling: _WarpTiling, *, is_exact: bool
+    kernel: Kernel, product: GemmView, right: Value, tiling: _WarpTiling, *, is_split_tf32: bool
 ) -> Source:
     operands = [product.left, right]
     zero = product.left_zero
@@ -280,7 +280,7 @@ def _source(
         # address.
         "zeros": int.from_bytes(bytes((zero & 255,)) * 4, "little", signed=True),
     }
-    sums = gathered(kind, tiling.rows, tiling.columns, _ITEMS)
+    sums = gathered_layout(kind, tiling.rows, tiling.columns, _ITEMS)
     tiles = tiling.tiles(product)
     text = (
         product.text
@@ -289,11 +289,11 @@ def _source(
             _TEMPLATES["function"] + ADD_SLICES,
             **names,
             **_copies(product),
-            **_rest(is_exact=is_exact),
-            FETCH=fetch(product, after, sums),
+            **_rest(is_split_tf32=is_split_tf32),
+            FETCH=fetch_text(product, after, sums),
         )
         + "  barrier(CLK_LOCAL_MEM_FENCE);\n"
-        + finish(product, after, sums, split=tiling.split)
+        + finish_text(product, after, sums, split=tiling.split)
     )
     return Source(
         text=resolved(text, head, sizes, is_shared=True),
@@ -303,7 +303,7 @@ def _source(
         scratch_bytes=tiling.scratch_bytes,
         workspace_bytes=workspace_bytes(product, sums, tiles=tiles, split=tiling.split),
         has_barriers=True,
-        label=f"tensor cores{', twice' if is_exact else ''}, tile {tiling.rows} x {tiling.columns} x {tiling.bytes} bytes, split by {tiling.split}"
+        label=f"tensor cores{', 3xTF32' if is_split_tf32 else ''}, tile {tiling.rows} x {tiling.columns} x {tiling.bytes} bytes, split by {tiling.split}"
         f" and {tiling.slices}, {tiling.stages} stages",
         operations=kernel.operations,
     )
@@ -321,12 +321,12 @@ def _copies(product: GemmView) -> dict[str, str]:
     }
 
 
-def _rest(*, is_exact: bool) -> dict[str, str]:
+def _rest(*, is_split_tf32: bool) -> dict[str, str]:
     """Returns the fragments for FLOAT32 as sums of two TF32, by placeholder; empty for other types."""
     names = [name for name in _TEMPLATES if name == "splitting" or name.startswith("rest_")]
     return {
-        "SUMS": "step_sums" if is_exact else "sums",
-        **{name.upper(): _TEMPLATES[name] if is_exact else "" for name in names},
+        "SUMS": "step_sums" if is_split_tf32 else "sums",
+        **{name.upper(): _TEMPLATES[name] if is_split_tf32 else "" for name in names},
     }
 
 

@@ -27,9 +27,9 @@ from neurald.drivers.opencl.kernels.gemm.accumulate import (
     ADD_SLICES,
     MAX_TILES,
     AccumulatorLayout,
-    fetch,
-    finish,
-    gathered,
+    fetch_text,
+    finish_text,
+    gathered_layout,
     share_text,
     split_cycles,
     workspace_bytes,
@@ -167,7 +167,7 @@ def candidates(
         computed is not None
         and product.batches == 1
         and split_k.is_supported(facts)
-        and split_k.is_sum(kernel)
+        and split_k.only_adds_terms(kernel)
     )
     found: list[tuple[float, Tiling]] = []
     for tiling in _tilings(items, is_computed=computed is not None):
@@ -277,7 +277,7 @@ def _source(
         is_vector=product.column_step == 0 or product.columns % 4 == 0,
         is_fetched=facts.is_nvidia and not images,
     )
-    added = split_k.adding_text(kernel, values, facts) if tiling.adds else ""
+    added = split_k.add4_text(kernel, values, facts) if tiling.adds else ""
     has_workspace = tiling.split > 1 and not tiling.adds
     groups = tiling.tiles(product) * product.batches * tiling.split
     return Source(
@@ -297,7 +297,7 @@ def _source(
         local_size=tiling.items,
         scratch_bytes=tiling.scratch_bytes,
         workspace_bytes=workspace_bytes(
-            product, _sums(product, tiling), tiles=tiling.tiles(product), split=tiling.split
+            product, _accumulators(product, tiling), tiles=tiling.tiles(product), split=tiling.split
         )
         if has_workspace
         else 0,
@@ -385,19 +385,19 @@ def _text(
             # Constants are requested before the inputs from other kernels are ready.
             AHEAD=int(product.right.constant is not None),
             WAIT=WAIT,
-            FETCH=fetch(product, after, _sums(product, tiling)),
+            FETCH=fetch_text(product, after, _accumulators(product, tiling)),
         ),
         fill(_TEMPLATES["slices"], **names, ADD_SLICES=ADD_SLICES) if tiling.slices > 1 else "",
-        finish(product, after, _sums(product, tiling), split=tiling.split, adds=tiling.adds),
+        finish_text(product, after, _accumulators(product, tiling), split=tiling.split, adds=tiling.adds),
     ]
     return resolved("".join(pieces), head, sizes, is_shared=is_shared)
 
 
-def _sums(product: GemmView, tiling: Tiling) -> AccumulatorLayout:
+def _accumulators(product: GemmView, tiling: Tiling) -> AccumulatorLayout:
     """Returns the location of a work-item's accumulators at the end."""
     kind = "int" if product.is_integer else "float"
     if tiling.slices > 1:
-        return gathered(kind, tiling.rows, tiling.columns, tiling.items)
+        return gathered_layout(kind, tiling.rows, tiling.columns, tiling.items)
     across = tiling.item_columns // 4
     return AccumulatorLayout(
         kind=kind,

@@ -65,12 +65,12 @@ def only_helpers(monkeypatch: pytest.MonkeyPatch) -> None:
     original = ShardQueue.next
     waited: list[ShardQueue] = []
 
-    def next_(self: ShardQueue, *, is_here: bool = False) -> Shard | None:
-        if is_here and not waited:
+    def next_(self: ShardQueue, *, is_local: bool = False) -> Shard | None:
+        if is_local and not waited:
             waited.append(self)
             with self._changed:
                 self._changed.wait_for(lambda: self._returned or not (self._waiting or self._taken), 60)
-        return original(self, is_here=is_here)
+        return original(self, is_local=is_local)
 
     monkeypatch.setattr(ShardQueue, "next", next_)
 
@@ -125,8 +125,8 @@ def test_another_device_does_not_help(
     class Elsewhere:
         platform_index, device_index, digest = 0, 0, "another device"
 
-    original = build_helper._started
-    monkeypatch.setattr(build_helper, "_started", lambda facts: original(Elsewhere()))  # type: ignore[arg-type]
+    original = build_helper._start_worker
+    monkeypatch.setattr(build_helper, "_start_worker", lambda facts: original(Elsewhere()))  # type: ignore[arg-type]
     sources = [good(), slowed(30)]
     assert set(times_ns(as_gpu(opencl), sources, is_resident=False)) == names(sources)
 
@@ -151,7 +151,7 @@ def test_little_is_built_here(opencl: DeviceContext, monkeypatch: pytest.MonkeyP
 
 
 def drained(work: ShardQueue, measure: Callable[[Shard], None]) -> None:
-    while (shard := work.next(is_here=True)) is not None:
+    while (shard := work.next(is_local=True)) is not None:
         measure(shard)
 
 
@@ -191,11 +191,11 @@ def test_what_is_given_back_is_for_this_process() -> None:
     assert work.next() == first
     work.give_back(first)
     assert work.next() == second
-    assert work.next(is_here=True) == first
+    assert work.next(is_local=True) == first
     work.measured(first, [1.0])
     work.measured(second, [2.0])
     assert work.next() is None
-    assert work.next(is_here=True) is None
+    assert work.next(is_local=True) is None
 
 
 def test_who_waits_gets_what_comes_back() -> None:

@@ -25,7 +25,12 @@ from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.opencl.codegen.arguments import KernelArguments
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.template import FUNCTION, resolved
-from neurald.drivers.opencl.kernels.epilogue.epilogue import computing4, epilogue, used_values, vector4_reads
+from neurald.drivers.opencl.kernels.epilogue.epilogue import (
+    epilogue,
+    used_values,
+    value4_function,
+    vector4_reads,
+)
 from neurald.drivers.opencl.kernels.epilogue.integer_vector import IntegerVector
 from neurald.drivers.opencl.kernels.epilogue.vector4_loads import Vector4Loads
 from neurald.drivers.opencl.kernels.select import candidates
@@ -249,7 +254,7 @@ def test_four_elements_are_read_at_a_time() -> None:
     assert "convert_int4(*(__global const char4 *)(a" in after.text
     assert after.text.count("prefetch") == 2
     assert after.has_fetch
-    four = computing4(kernel, arguments)
+    four = value4_function(kernel, arguments)
     assert four is not None
     assert "static inline char4 KERNEL_NAME_value4(const int4 sum," in four.text
     assert set(four.sizes) == {"c0", "c1", "c2"}

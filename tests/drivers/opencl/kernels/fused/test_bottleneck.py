@@ -87,7 +87,7 @@ def test_other_layers_are_computed_one_by_one(block: Block, opencl: DeviceContex
 def test_devices_that_do_not_add_in_memory_compute_layers_one_by_one(opencl: DeviceContext) -> None:
     facts = facts_of(opencl)
     for other in (
-        dataclasses.replace(facts, sums=ReductionOrder.ORDERED),
+        dataclasses.replace(facts, reduction_order=ReductionOrder.ORDERED),
         dataclasses.replace(facts, is_nvidia=False),
         dataclasses.replace(facts, kind=DeviceKind.CPU),
         dataclasses.replace(facts, local_memory_bytes=512),

@@ -159,7 +159,7 @@ def test_rows_are_added_to_four_floats_at_a_time(
 def test_nothing_is_added_where_sums_are_ordered(opencl: DeviceContext) -> None:
     facts = dataclasses.replace(facts_of(opencl), is_nvidia=True, compute_capability=(9, 0))
     for sums in ReductionOrder:
-        found = pairs(chain(0, channels=144), dataclasses.replace(facts, sums=sums))
+        found = pairs(chain(0, channels=144), dataclasses.replace(facts, reduction_order=sums))
         assert any(source.adds for pair in found for source in pair.sources) is (sums is ReductionOrder.FAST)
 
 
