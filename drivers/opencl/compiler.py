@@ -121,7 +121,7 @@ def compile_model(
     if reason:
         # This happens only on devices whose images cover whole buffers, because the sizes of the
         # buffers are not known earlier.
-        _LOG.info("kernels read buffers, and no images: %s", reason)
+        _LOG.info("kernels read buffers instead of images: %s", reason)
         plain = replace(facts, images=None)
         compiled, _ = _compiled(
             model,

@@ -170,7 +170,7 @@ class OpenClDevice:
         for node in graph.nodes:
             for value in (node.output, *node.inputs):
                 if value.type is Scalar.FLOAT64 and not self.facts.has_fp64:
-                    return f"{self.facts.name} has no float64"
+                    return f"{self.facts.name} does not support float64"
                 if value.count > _MAX_ELEMENTS or value.size_bytes > self.facts.max_allocation_bytes:
                     return f"{list(value.shape)} is too large for {self.facts.name}"
         return top_k_unsupported_reason(graph)
@@ -258,7 +258,7 @@ class OpenClDevice:
             except DeadObject:
                 raise
             except Error as error:
-                _LOG.info("%s: no kernel for the whole step: %s", self.name, error)
+                _LOG.info("%s: the persistent kernel cannot be used: %s", self.name, error)
         return compiled.executable, BuiltProgram.of_kernels(self.context, compiled.kernels)
 
     def prepare_model_from_cache(self, artifact: Artifact, options: PrepareOptions) -> OpenClPreparedModel:

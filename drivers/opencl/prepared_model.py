@@ -106,7 +106,9 @@ class OpenClPreparedModel(InProcessModel):
         """
         ports = self.executable.outputs if is_output else self.executable.inputs
         if not 0 <= index < len(ports):
-            raise BadData(f"{'output' if is_output else 'input'} {index}; the model has {len(ports)}")
+            raise BadData(
+                f"there is no {'output' if is_output else 'input'} {index}; the model has {len(ports)}"
+            )
         return ports[index].operand
 
     def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
@@ -214,7 +216,7 @@ class OpenClPreparedModel(InProcessModel):
         if isinstance(memory, OpenClBuffer):
             if memory.device is not self.device or size_bytes > memory.size:
                 raise BadData(
-                    f"device memory of {memory.size} bytes cannot hold {size_bytes} bytes of this device"
+                    f"{size_bytes} bytes need device memory of that size on the same device; got {memory.size} bytes"
                 )
             return memory
         if not 0 <= argument.offset <= memory.size - size_bytes:

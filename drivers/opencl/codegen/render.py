@@ -100,7 +100,7 @@ def _plain(kernel: Kernel, total: int) -> Source:
         arguments=values.values,
         groups=-(-total // LOCAL_SIZE),
         local_size=LOCAL_SIZE,
-        label="element by element",
+        label="a work-item for each element",
         operations=kernel.operations,
     )
 
@@ -145,7 +145,7 @@ def _by_group(kernel: Kernel, reduction: Reduce, total: int) -> Source:
         local_size=size,
         scratch_bytes=8 * size,
         has_barriers=True,
-        label="a group for each reduction",
+        label="a work-group for each reduction",
         operations=kernel.operations,
     )
 
@@ -241,7 +241,7 @@ def _rows(kernel: Kernel, count: int) -> Source:
         local_size=size,
         scratch_bytes=8 * size if is_shared else 0,
         has_barriers=is_shared,
-        label="a group for each row" if is_shared else "row by row",
+        label="a work-group for each row" if is_shared else "a work-item for each row",
         operations=kernel.operations,
     )
 

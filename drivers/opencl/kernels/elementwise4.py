@@ -101,7 +101,7 @@ def _source(kernel: Kernel, plan: _VectorPlan) -> Source:
         images=values.image_positions,
         groups=-(-items // LOCAL_SIZE),
         local_size=LOCAL_SIZE,
-        label="four elements by four",
+        label="vectors of four elements",
         operations=kernel.operations,
     )
 

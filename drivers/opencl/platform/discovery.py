@@ -82,7 +82,7 @@ class DeviceContext:
         import pyopencl as cl
 
         properties: Any = cl.command_queue_properties.PROFILING_ENABLE if profiling else 0
-        with self.state.guard("making a queue"):
+        with self.state.guard("creating a queue"):
             return cl.CommandQueue(self.context, self.facts.handle, properties=properties)
 
 
@@ -153,8 +153,8 @@ def choose(discovery: Discovery, wanted: str | None = None) -> DeviceFacts:
             [str(one) for one in discovery.devices]
             + [f"{one.name} is not used: {one.reason}" for one in discovery.skipped]
         )
-        which = f"called {wanted!r}" if wanted else f"of use ({_INSTALL})"
-        raise UnavailableDevice(f"no OpenCL device {which}; there are: {there or 'none'}")
+        which = f"matches {wanted!r}" if wanted else f"is usable ({_INSTALL})"
+        raise UnavailableDevice(f"no OpenCL device {which}; devices found: {there or 'none'}")
     order = list(DeviceKind)
     return min(devices, key=lambda one: order.index(one.kind))
 
@@ -182,7 +182,7 @@ def _device_reason(device: cl.Device) -> str:
     import pyopencl as cl
 
     if not device.available:
-        return "is not available"
+        return "is unavailable"
     if not device.compiler_available:
         return "has no compiler for OpenCL C"
     if version_of(device.version) < _OLDEST_VERSION:
@@ -195,7 +195,7 @@ def _device_reason(device: cl.Device) -> str:
             cl.Program(cl.Context([device]), "kernel void k(global int* a) { *a = 0; }").build()
         except cl.Error as error:
             if "unknown target CPU" in str(error):
-                return "is too old for this CPU, every build fails; install Debian's pocl-opencl-icd"
+                return "is too old for this CPU, so that no program builds; install Debian's pocl-opencl-icd"
             raise
     return ""
 

@@ -123,7 +123,7 @@ _MAX_LOG_LINES = 12
 
 def name(code: int) -> str:
     """Returns the symbolic name of an error code, followed by the code."""
-    return f"{NAMES.get(code, 'an error that OpenCL does not know')} ({code})"
+    return f"{NAMES.get(code, 'unknown error code')} ({code})"
 
 
 class DeviceState:

@@ -39,17 +39,17 @@ def images_of(context: cl.Context, facts: DeviceFacts) -> ImageSupport | None:
     reason = ""
     types: frozenset[Scalar] = frozenset()
     if not facts.has_images:
-        reason = "it has no images"
+        reason = "it does not support images"
     elif not facts.max_image_texels:
-        reason = "it has no images of buffers"
+        reason = "it does not support images over buffers"
     else:
         try:
             types = _types(context)
         except cl.Error as error:
             reason = str(error)
-        reason = reason or ("" if types else "no type of elements has images of buffers")
+        reason = reason or ("" if types else "it supports images over buffers for no element type")
     if reason:
-        _LOG.info("%s reads buffers, and no images: %s", facts.name, reason)
+        _LOG.info("%s: kernels read buffers instead of images: %s", facts.name, reason)
         return None
     return ImageSupport(
         types=types,

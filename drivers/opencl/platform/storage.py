@@ -75,9 +75,9 @@ class ImageSupport:
     def unsupported_reason(self, value: Value) -> str:
         """Returns the reason why a value cannot be read through an image; "" if it can."""
         if value.type not in self.types:
-            return f"no images of {value.type.name}"
+            return f"images of {value.type.name} are not supported"
         if not value.count:
-            return "no elements"
+            return "it has no elements"
         # An image starts at an aligned byte; a value that is part of another one may start later.
         before = -(-self.alignment_bytes // (TEXEL * value.type.size_bytes)) if self.is_divided else 0
         return self._too_long(-(-value.count // TEXEL) + before)
@@ -109,7 +109,7 @@ class ImageSupport:
     def _too_long(self, texels: int) -> str:
         if texels <= self.max_texels:
             return ""
-        return f"{texels} texels, images have {self.max_texels} at most"
+        return f"an image of {texels} texels exceeds the limit of {self.max_texels}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -161,7 +161,7 @@ class Instance:
 
         The caller must keep it: kernels do not keep their arguments alive.
         """
-        with self._device.state.guard("dividing the arena"):
+        with self._device.state.guard("creating a sub-buffer of the arena"):
             return self._arena.get_sub_region(offset, size_bytes)
 
     def are_resident(self, call: Call, groups: int) -> bool:
@@ -245,7 +245,9 @@ class Instance:
             return
         self._clear_zeros()
         if self._flags[0]:
-            raise OpFailed("work-groups of the persistent kernel were not on the device together")
+            raise OpFailed(
+                "a grid barrier of the persistent kernel timed out: not all of its work-groups were resident on the device"
+            )
         for call in self._executable.calls:
             code = int(self._flags[call.status]) if call.status else 0
             if code:

@@ -176,7 +176,7 @@ class CommandList:
     def _marker(self, queue: cl.CommandQueue) -> cl.Event:
         import pyopencl as cl
 
-        with self._device.state.guard("marking an end", after_launch=True):
+        with self._device.state.guard("enqueueing a marker", after_launch=True):
             marker = cl.enqueue_marker(queue)
             queue.flush()
         return marker
@@ -205,7 +205,7 @@ class CommandList:
             # Also after a failure: commands enqueued before it use the caller's memory.
             with self._device.state.guard("running kernels", after_launch=True):
                 queue.finish()
-        with self._device.state.guard("asking for times"):
+        with self._device.state.guard("reading kernel times"):
             return tuple(
                 LaunchTime(name=name, duration_ns=event.profile.end - event.profile.start)
                 for name, event in events

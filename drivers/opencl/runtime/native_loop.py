@@ -121,7 +121,7 @@ def _addresses() -> dict[str, int]:
         return {name: ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in _FUNCTIONS}
     except AttributeError as error:
         raise UnavailableDevice(
-            f"this build of pyopencl hides OpenCL's functions ({error}): install pyopencl with pip"
+            f"this build of pyopencl does not export OpenCL's functions ({error}): install pyopencl with pip"
         ) from None
 
 

@@ -147,7 +147,7 @@ class Staging:
             buffer, mapping = self._area
             self._area = None
             if not self._device.state.is_lost:
-                with self._device.state.guard("giving pinned memory back"):
+                with self._device.state.guard("releasing pinned memory"):
                     mapping.release(self._queue)
                     self._queue.finish()
                     buffer.release()
@@ -164,11 +164,11 @@ class Staging:
         """Allocates pinned memory; returns its address."""
         import pyopencl as cl
 
-        self._reservation = reserve(size_bytes, "inputs and outputs on their way")
+        self._reservation = reserve(size_bytes, "staged inputs and outputs")
         flags = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
         access: Any = cl.map_flags.READ | cl.map_flags.WRITE
         area: Any
-        with self._device.state.guard(f"taking {size_bytes} bytes of pinned memory"):
+        with self._device.state.guard(f"allocating {size_bytes} bytes of pinned memory"):
             buffer = cl.Buffer(self._device.context, flags, size_bytes)
             area, _ = cl.enqueue_map_buffer(
                 self._queue,

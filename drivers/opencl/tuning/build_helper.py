@@ -66,7 +66,7 @@ def _start_worker(facts: DeviceFacts) -> WorkerProcess | None:
     try:
         return WorkerProcess(_WORKER, about)
     except OSError as error:
-        _LOG.warning("cannot start a process that helps to compile: %s", error)
+        _LOG.warning("cannot start a build helper process: %s", error)
         return None
 
 
@@ -98,7 +98,7 @@ class BuildHelper:
                 # Whatever failed will be reported where the shard is built next; waiting threads
                 # must not hang.
                 if not process.is_closed:
-                    _LOG.warning("a process that helps to compile ended: %s", error)
+                    _LOG.warning("a build helper process ended: %s", error)
                 self._work.give_back(shard)
                 return
             if not is_there:
@@ -120,7 +120,7 @@ class BuildHelper:
         with self._work.measuring_lock:
             times = _request(process, Measure(trials=trials), _MAX_MEASURE_S).times_ns
         if len(times) > len(shard) or not all(time_ns is None or time_ns >= 0 for time_ns in times):
-            raise ValueError(f"invalid times from a process that helps to compile: {times}")
+            raise ValueError(f"a build helper process returned invalid times: {times}")
         self._work.measured(shard, times)
         return len(times) == len(shard)
 
@@ -165,7 +165,7 @@ def build_in_helper(device: DeviceContext, text: str) -> Iterator[Callable[[], B
             if binaries:
                 return BuiltProgram.from_binary(device, binaries[0])
         except OpFailed as error:
-            _LOG.warning("the binary built by another process is not used: %s", error)
+            _LOG.warning("the binary from a build helper process cannot be used: %s", error)
         return BuiltProgram.from_source(device, text)
 
     try:
@@ -182,7 +182,7 @@ def _fetch(process: WorkerProcess, text: str, binaries: list[bytes]) -> None:
         answer = _request(process, Build(text=text, wants_binary=True), _MAX_BUILD_S)
     except (OSError, ValueError, struct.error) as error:
         if not process.is_closed:
-            _LOG.warning("a process that helps to compile ended: %s", error)
+            _LOG.warning("a build helper process ended: %s", error)
         return
     if not answer.error:
         binaries.append(answer.binary)

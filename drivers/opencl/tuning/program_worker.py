@@ -51,7 +51,7 @@ def _opened(place: str, digest: str) -> "DeviceContext":
 
     facts = choose(discover(), place)
     if facts.digest != digest:
-        raise UnavailableDevice(f"{facts.digest} is not {digest}")
+        raise UnavailableDevice(f"the device at {place} is {facts.digest}; expected {digest}")
     return DeviceContext(facts)
 
 
@@ -74,7 +74,7 @@ def _serve(device: "DeviceContext", requests: IO[bytes], answers: IO[bytes]) -> 
                 program = BuiltProgram.from_source(device, request.text)
                 answer = Answer(binary=program.binary if request.wants_binary else b"")
             except OpFailed as error:
-                answer = Answer(error=str(error) or "it fails")
+                answer = Answer(error=str(error) or "the build failed")
         else:
             assert program is not None  # noqa: S101 - a request to build comes first
             times: list[float | None] = []

@@ -71,7 +71,10 @@ class ShardQueue:
             for source, time_ns in zip(shard, known, strict=False):
                 self.times_ns[source.name] = time_ns
             if len(times) < len(shard):
-                _LOG.warning("a candidate for operation %s loses the device", shard[len(times)].operations)
+                _LOG.warning(
+                    "the device was lost while a candidate for operations %s was measured",
+                    shard[len(times)].operations,
+                )
             self._put_back([shard[len(known) :]])
 
     def split(self, shard: Shard, error: str) -> None:
@@ -79,7 +82,7 @@ class ShardQueue:
         with self._changed:
             half = len(shard) // 2
             if not half:
-                _LOG.info("a candidate for operation %s does not build: %s", shard[0].operations, error)
+                _LOG.info("a candidate for operations %s does not build: %s", shard[0].operations, error)
                 self.times_ns[shard[0].name] = None
             self._put_back([shard[:half], shard[half:]] if half else [])
 

@@ -117,7 +117,7 @@ class Bench:
             except DeadObject:
                 raise
             except Error as error:
-                _LOG.info("a candidate for operation %s cannot run: %s", call.operations, error)
+                _LOG.info("a candidate for operations %s cannot run: %s", call.operations, error)
                 yield None
 
     def _memory(self, size_bytes: int) -> "cl.Buffer":

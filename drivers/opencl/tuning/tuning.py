@@ -216,7 +216,7 @@ def select_faster(device: DeviceContext, compiled: Compiled) -> tuple[Executable
     """
     single = compiled.executable
     assert compiled.persistent is not None  # noqa: S101 - callers ask
-    charge(single.constants_bytes, "constants of a step that is measured")
+    charge(single.constants_bytes, "constants of a step to be measured")
     constants = allocate(device, single.constants_bytes)
     upload(device, device.queue(), constants, compiled.constants)
     call = compiled.persistent
@@ -233,7 +233,11 @@ def select_faster(device: DeviceContext, compiled: Compiled) -> tuple[Executable
     times = [_step_ns(device, executable, program, constants) for executable, program in ways]
     for (executable, _), time_ns in zip(ways, times, strict=True):
         one = executable.persistent
-        what = f"{len(single.calls)} kernels" if one is None else f"one kernel of {one.groups} groups"
+        what = (
+            f"{len(single.calls)} kernels"
+            if one is None
+            else f"one persistent kernel of {one.groups} work-groups"
+        )
         _LOG.info("%s: %.1f us", what, time_ns / 1e3)
     return ways[times.index(min(times))]
 

@@ -77,7 +77,7 @@ def _source(kernel: Kernel, product: GemmView, rows: int) -> Source:
         arguments=values.values,
         groups=product.batches * strips * -(-product.rows // rows),
         local_size=1,
-        label=f"processor's tile {rows} x {_COLUMNS}",
+        label=f"CPU tile {rows} x {_COLUMNS}",
         operations=kernel.operations,
     )
 

@@ -79,6 +79,6 @@ def clearing_source(output: Value, operations: tuple[int, ...]) -> Source:
         arguments=(output,),
         groups=-(-count // LOCAL_SIZE),
         local_size=LOCAL_SIZE,
-        label="zeros, to which others add",
+        label="clears an output that split-K work-groups add to",
         operations=operations,
     )

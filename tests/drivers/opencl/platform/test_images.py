@@ -54,8 +54,8 @@ def test_an_open_device_knows_its_images_where_it_reads_them(
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"has_images": False}, "it has no images"),
-        ({"max_image_texels": 0}, "it has no images of buffers"),
+        ({"has_images": False}, "it does not support images"),
+        ({"max_image_texels": 0}, "it does not support images over buffers"),
     ],
 )
 def test_why_a_device_reads_buffers_is_logged(
@@ -64,7 +64,7 @@ def test_why_a_device_reads_buffers_is_logged(
     facts = replace(opencl.facts, storage=Storage.IMAGE, **changes)  # type: ignore[arg-type]
     with caplog.at_level("INFO"):
         assert images_of(opencl.context, facts) is None
-    assert caplog.messages == [f"{facts.name} reads buffers, and no images: {reason}"]
+    assert caplog.messages == [f"{facts.name}: kernels read buffers instead of images: {reason}"]
 
 
 def test_no_type_is_no_reason_to_fail(
@@ -73,7 +73,7 @@ def test_no_type_is_no_reason_to_fail(
     monkeypatch.setattr(cl, "get_supported_image_formats", lambda *_: [])
     with caplog.at_level("INFO"):
         assert images_of(opencl.context, replace(opencl.facts, storage=Storage.IMAGE)) is None
-    assert "no type of elements" in caplog.text
+    assert "for no element type" in caplog.text
 
 
 @pytest.mark.parametrize("kind", sorted(TYPES, key=str), ids=lambda kind: kind.name)

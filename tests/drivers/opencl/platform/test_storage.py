@@ -63,13 +63,13 @@ def test_a_storage_that_there_is_not() -> None:
     ("value", "reason"),
     [
         (Value((5, 7), Scalar.FLOAT32), ""),
-        (Value((5, 7), Scalar.INT64), "no images of INT64"),
-        (Value((0, 7), Scalar.FLOAT32), "no elements"),
+        (Value((5, 7), Scalar.INT64), "images of INT64 are not supported"),
+        (Value((0, 7), Scalar.FLOAT32), "it has no elements"),
         # An image of a part begins up to 8 texels before a value of floats, and up to 32 before one of bytes.
         (Value((4 * 992,), Scalar.FLOAT32), ""),
-        (Value((4 * 992 + 1,), Scalar.FLOAT32), "1001 texels, images have 1000 at most"),
+        (Value((4 * 992 + 1,), Scalar.FLOAT32), "an image of 1001 texels exceeds the limit of 1000"),
         (Value((4 * 968,), Scalar.INT8), ""),
-        (Value((4 * 968 + 1,), Scalar.INT8), "1001 texels, images have 1000 at most"),
+        (Value((4 * 968 + 1,), Scalar.INT8), "an image of 1001 texels exceeds the limit of 1000"),
     ],
 )
 def test_values_that_are_no_images(value: Value, reason: str) -> None:
@@ -81,7 +81,7 @@ def test_whole_buffers_that_are_no_images() -> None:
     assert WHOLE.unsupported_reason(Value((4001,), Scalar.FLOAT32))
     assert WHOLE.whole_buffer_unsupported_reason(16 * 1000 + 15, Scalar.FLOAT32) == ""
     assert "1001 texels" in WHOLE.whole_buffer_unsupported_reason(16 * 1001, Scalar.FLOAT32)
-    assert "at most" in WHOLE.whole_buffer_unsupported_reason(16 * 1000, Scalar.FLOAT16)
+    assert "the limit of 1000" in WHOLE.whole_buffer_unsupported_reason(16 * 1000, Scalar.FLOAT16)
     assert DIVIDED.whole_buffer_unsupported_reason(1 << 40, Scalar.INT8) == ""
 
 

@@ -115,7 +115,7 @@ def test_what_others_fail_at_is_done_here(
         monkeypatch.setattr(build_helper, "_MAX_BUILD_S", 0.5)
     sources = some()[:3]
     assert set(times_ns(as_gpu(opencl), sources, is_resident=False)) == names(sources[:2])
-    assert "helps to compile ended" in caplog.text
+    assert "build helper process ended" in caplog.text
 
 
 @pytest.mark.usefixtures("only_helpers")
@@ -137,7 +137,7 @@ def test_an_interruption_leaves_nothing(
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(measuring, "_take_part", interrupt)
+    monkeypatch.setattr(measuring, "_measure_here", interrupt)
     with pytest.raises(KeyboardInterrupt):
         times_ns(as_gpu(opencl), some(), is_resident=False)
 
