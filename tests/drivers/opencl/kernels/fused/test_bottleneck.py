@@ -57,7 +57,7 @@ def test_blocks_compute_the_same(block: Block, opencl: DeviceContext) -> None:
 
         compiled = compile_model(model, {}, facts, precision=Precision.F32, choose=choose)
         labels = [call.label for call in compiled.executable.calls]
-        assert ["zeros" in label for label in labels] == [True, False]
+        assert ["clears" in label for label in labels] == [True, False]
         text = compiled.executable.text
         if not opencl.facts.is_nvidia:
             text = without_ptx(text)

@@ -132,7 +132,7 @@ def test_groups_add_their_shares_to_what_is_zero(opencl: DeviceContext, seed: in
     compiled = compile_model(model, {}, facts, precision=Precision.F32, choose=choose)
     labels = [call.label for call in compiled.executable.calls]
     added = sum("added" in label for label in labels)
-    assert added == sum("zeros" in label for label in labels) > 0
+    assert added == sum("clears" in label for label in labels) > 0
     assert len(labels) == 3 + added
     text = compiled.executable.text
     if not opencl.facts.is_nvidia:
