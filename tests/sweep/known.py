@@ -124,7 +124,7 @@ REFUSED: tuple[Known, ...] = (
     Known(
         operators=("BATCH_MATMUL", "FULLY_CONNECTED"),
         forms=r"int8 to int16",
-        message="it does not go with the other operands",
+        message="is expected with the types of the other operands",
         what="data of INT8 with a result of INT16",
         why="LiteRT reads or writes another type than the file says; its reference kernel crashes.",
     ),
@@ -138,7 +138,7 @@ REFUSED: tuple[Known, ...] = (
     Known(
         operators=("SOFTMAX",),
         forms=r"(f32|q8z|qu8z) to int16",
-        message="it does not go with the other operands",
+        message="is expected with the types of the other operands",
         what="a result of INT16 of other data",
         why="LiteRT's kernels do not agree, and no converter writes it.",
     ),

@@ -131,7 +131,7 @@ def test_branches_that_do_not_fit(otherwise: nd.Model, message: str) -> None:
 def test_loops_that_do_not_fit() -> None:
     for condition, body, message in (
         (below(5), counting(1, 1), "condition graph: input"),
-        (counting(1, 1), counting(1, 1), "condition graph: its one output"),
+        (counting(1, 1), counting(1, 1), "condition graph: exactly one output"),
         (below(5, extra=1), arithmetic(ADD, 1), "body graph: input"),
     ):
         with pytest.raises(nd.Error, match=message):

@@ -29,7 +29,7 @@ from neurald.hal.model.types import (
 )
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.definition import Definition
-from neurald.hal.operations.machinery.signature import MAXIMUM_RANK, Form, Parameter, Row
+from neurald.hal.operations.machinery.signature import MAX_RANK, Form, Parameter, Row
 from neurald.hal.validation.model_rules import validate_model
 
 _PER_CHANNEL = OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL
@@ -136,7 +136,7 @@ def mutations() -> Iterator[tuple[str, Case]]:
                     (f"{where}: wrong type", changed(case, index, _operand(wrong, parameter.ranks[0])))
                 )
             if operand.type.is_tensor and all(
-                p.ranks[1] < MAXIMUM_RANK for p in _at(definition, index, case.inputs)
+                p.ranks[1] < MAX_RANK for p in _at(definition, index, case.inputs)
             ):
                 most_rank = max(p.ranks[1] for p in _at(definition, index, case.inputs))
                 candidates.append(

@@ -42,17 +42,17 @@ def _shapes(operation: OperationType, shape: Sequence[int], indexes: OperandType
     return DEFINITIONS[operation].output_shapes(call)
 
 
-_LARGEST = 2**31 - 1
+_MAX_INT32 = 2**31 - 1
 #: Operation, the type of its indexes, and the longest axis.
 _CASES = [
-    (_T.ARGMAX, _INT32, _LARGEST + 1),
-    (_T.ARGMIN, _INT32, _LARGEST + 1),
-    (_T.TOPK_V2, _INT32, _LARGEST + 1),
-    (_T.TFLITE_ARG_MAX, _INT32, _LARGEST + 1),
-    (_T.TFLITE_ARG_MIN, _INT32, _LARGEST + 1),
-    (_T.TFLITE_TOPK_V2, _INT32, _LARGEST + 1),
+    (_T.ARGMAX, _INT32, _MAX_INT32 + 1),
+    (_T.ARGMIN, _INT32, _MAX_INT32 + 1),
+    (_T.TOPK_V2, _INT32, _MAX_INT32 + 1),
+    (_T.TFLITE_ARG_MAX, _INT32, _MAX_INT32 + 1),
+    (_T.TFLITE_ARG_MIN, _INT32, _MAX_INT32 + 1),
+    (_T.TFLITE_TOPK_V2, _INT32, _MAX_INT32 + 1),
     (_T.TFLITE_TOPK_V2, _INT16, 2**15),
-    (_T.TFLITE_SHAPE, _INT32, _LARGEST),
+    (_T.TFLITE_SHAPE, _INT32, _MAX_INT32),
 ]
 
 

@@ -169,7 +169,7 @@ def test_meeting_references_are_limited() -> None:
 
 
 def test_the_number_of_tables_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("neurald.runtime.tflite.flatbuffer.MAXIMUM_TABLES", 2)
+    monkeypatch.setattr("neurald.runtime.tflite.flatbuffer.MAX_TABLES", 2)
     with pytest.raises(BadData, match="more than 2 tables"):
         list(opened(everything()).tables(7))
 

@@ -319,7 +319,7 @@ def ends(**fields: Any) -> Spoil:
         (wiring(0, inputs=(0, -2)), "refers to tensor -2"),
         (wiring(0, inputs=(0, 2**31 - 1)), "refers to tensor 2147483647"),
         (wiring(0, inputs=(0, -(2**31))), "refers to tensor -2147483648"),
-        (wiring(0, inputs=(-1, 3)), "input 0 is left out"),
+        (wiring(0, inputs=(-1, 3)), "input 0 is omitted"),
         (wiring(0, outputs=(-1,)), "refers to tensor -1"),
         (wiring(0, outputs=(4,)), "refers to tensor 4"),
         (wiring(1, outputs=()), "operator 1 TANH: it has 1 inputs and 0 outputs"),

@@ -8,7 +8,7 @@ from support.tflite.builder import TfliteModel
 from neurald.hal.errors import BadData
 from neurald.hal.model.types import ChannelQuant, Lifetime, Operand, OperandType
 from neurald.runtime.tflite.operands import (
-    Unsupported,
+    UnsupportedFeature,
     expected_dimensions,
     input_dimensions,
     to_operand,
@@ -102,14 +102,14 @@ def test_constants_are_where_the_file_has_them(name: str, shape: tuple[int, ...]
     ],
 )
 def test_what_no_operand_can_stand_for(fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(Unsupported, match=message):
+    with pytest.raises(UnsupportedFeature, match=message):
         operand(**({"shape": (2,), "name": "it"} | fields))
 
 
 def test_a_variable_is_unsupported_unless_it_is_fed() -> None:
     source = tensor((2,), is_variable=True)
     assert to_operand(source, (2,), Lifetime.SUBGRAPH_INPUT).dimensions == (2,)
-    with pytest.raises(Unsupported, match="variable"):
+    with pytest.raises(UnsupportedFeature, match="variable"):
         to_operand(source, (2,), Lifetime.TEMPORARY_VARIABLE)
 
 

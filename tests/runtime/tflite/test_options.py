@@ -5,7 +5,7 @@ import pytest
 from support.sweeps import sweep
 from support.tflite.builder import TfliteModel
 
-from neurald.runtime.tflite.legalization import LOWERINGS
+from neurald.runtime.tflite.legalization import LEGALIZATIONS
 from neurald.runtime.tflite.options import OPTIONS, options_name
 from neurald.runtime.tflite.schema import Operator, TfliteFile
 
@@ -281,7 +281,7 @@ def written(kind: str, **values: Any) -> Operator:
 
 def test_every_kind_is_tried() -> None:
     assert set(CASES) == set(OPTIONS)
-    assert {lowering.options for lowering in LOWERINGS.values()} - {None} <= set(OPTIONS)
+    assert {legalization.options for legalization in LEGALIZATIONS.values()} - {None} <= set(OPTIONS)
 
 
 @sweep("name", CASES)

@@ -187,7 +187,7 @@ def test_a_variable_that_is_assigned_before_it_is_read_is_not_kept(path: Path) -
     assert compilation.run(np.ones(2, np.float32))[0].tolist() == [2, 2]
 
 
-def test_what_is_no_handle(path: Path) -> None:
+def test_an_input_that_is_not_a_handle(path: Path) -> None:
     file = TfliteModel()
     main = file.subgraph()
     x, y = main.tensor((2,)), main.tensor((2,))
@@ -196,7 +196,7 @@ def test_what_is_no_handle(path: Path) -> None:
     main.inputs, main.outputs = (x,), (y,)
     with pytest.raises(BadData, match="input 0 is not a handle that an operator has created") as caught:
         load_tflite(file.write(path))
-    assert "operator 1 VAR_HANDLE: it does not say which" in str(caught.value)
+    assert "operator 1 VAR_HANDLE: it does not name its resource" in str(caught.value)
 
 
 def test_an_initialising_subgraph_that_cannot_run(path: Path) -> None:

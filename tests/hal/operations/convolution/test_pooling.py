@@ -149,8 +149,8 @@ def test_nchw(operation: OperationType, geometry: Geometry) -> None:
     nhwc = evaluate(
         operation, inputs(given(operand_type, values), geometry, NONE, False), wanted(operand_type)
     )
-    moved = given(operand_type, values.transpose(0, 3, 1, 2))
-    nchw = evaluate(operation, inputs(moved, geometry, NONE, True), wanted(operand_type))
+    extend_movement = given(operand_type, values.transpose(0, 3, 1, 2))
+    nchw = evaluate(operation, inputs(extend_movement, geometry, NONE, True), wanted(operand_type))
     np.testing.assert_array_equal(nchw.transpose(0, 2, 3, 1), nhwc)
 
 

@@ -75,9 +75,9 @@ def expected(case: Case, stride: tuple[int, int], heads: tuple[int, int], size: 
 
 def inputs(case: Case, padding: tuple[Given, ...], stride: tuple[int, int], nchw: bool) -> list[Given]:
     operand, values = case.values.operand, value_of(case.values)
-    moved = np.moveaxis(values, 3, 1) if nchw else values
+    extend_movement = np.moveaxis(values, 3, 1) if nchw else values
     return [
-        given(operand.type, moved, operand.scale, operand.zero_point),
+        given(operand.type, extend_movement, operand.scale, operand.zero_point),
         case.filter,
         case.bias,
         *padding,
@@ -227,7 +227,7 @@ def test_refuses(changes: dict[str, Any], message: str) -> None:
     ("padding", "message"),
     [
         ((-1, 0, 0, 0), "padding_left .* is -1; it must be at least 0"),
-        ((0, 0, 3, 2), "padding 3 and 2 leaves nothing of an output of height 5"),
+        ((0, 0, 3, 2), "padding 3 and 2 removes the whole output, whose height without padding is 5"),
         ((0, -(2**31), 0, -(2**31)), r"more than 2\^32 - 1 bytes"),
     ],
 )

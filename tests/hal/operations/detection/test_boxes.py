@@ -43,7 +43,7 @@ TRANSFORM, SELECT = OperationType.AXIS_ALIGNED_BBOX_TRANSFORM, OperationType.BOX
 HARD, LINEAR, GAUSSIAN = range(3)
 
 
-def moved(box: Array, delta: Array, height: float, width: float) -> list[float]:
+def extend_movement(box: Array, delta: Array, height: float, width: float) -> list[float]:
     x1, y1, x2, y2 = box
     dx, dy, dw, dh = delta
     x, y = (x1 + x2) / 2 + dx * (x2 - x1), (y1 + y2) / 2 + dy * (y2 - y1)
@@ -72,7 +72,7 @@ def test_transform(operand_type: OperandType, count: int, classes: int) -> None:
     assert result.shape == (count, 4 * classes)
     steps = real(deltas).reshape(count, classes, 4)
     expected = [
-        [value for step in steps[i] for value in moved(real(boxes)[i], step, *sizes[images[i]])]
+        [value for step in steps[i] for value in extend_movement(real(boxes)[i], step, *sizes[images[i]])]
         for i in range(count)
     ]
     tolerance = {FLOAT32: 1e-4, FLOAT16: 0.04}.get(operand_type, 0.126)

@@ -172,13 +172,13 @@ def test_wrong_counts(inputs: int, outputs: int, forms: tuple[Form, ...], messag
         (
             1,
             FLOAT16,
-            r"operand 1 \(bias of ADD\) has type TENSOR_FLOAT16; it does not go with the other operands, "
-            r"TENSOR_FLOAT32 does",
+            r"operand 1 \(bias of ADD\) has type TENSOR_FLOAT16; TENSOR_FLOAT32 is expected with the types "
+            r"of the other operands",
         ),
         (2, FLOAT32, r"operand 2 \(axes of ADD\) has type TENSOR_FLOAT32; TENSOR_INT32 is expected"),
         (3, INT32, r"operand 3 \(activation of ADD\) has type TENSOR_INT32; INT32 is expected"),
         (4, INT32, r"operand 4 \(nchw of ADD\) has type TENSOR_INT32; BOOL is expected"),
-        (5, FLOAT16, r"operand 5 \(output of ADD\) has type TENSOR_FLOAT16; it does not go with"),
+        (5, FLOAT16, r"operand 5 \(output of ADD\) has type TENSOR_FLOAT16; .* is expected with the types"),
     ],
 )
 def test_wrong_types(position: int, wrong: OperandType, message: str) -> None:

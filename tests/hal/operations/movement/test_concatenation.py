@@ -43,9 +43,9 @@ def test_places_every_element(
     start = 0
     for array in arrays:
         for index in np.ndindex(array.shape):
-            moved = list(index)
-            moved[axis] += start
-            assert result[tuple(moved)] == array[index]
+            extend_movement = list(index)
+            extend_movement[axis] += start
+            assert result[tuple(extend_movement)] == array[index]
         start += array.shape[axis]
     assert result.shape[axis] == sum(lengths)
 
@@ -103,7 +103,9 @@ def test_refuses(shapes: list[tuple[int, ...]], axis: int, message: str) -> None
 
 def test_refuses_mixed_types() -> None:
     inputs = [*floats((2,)), given(OperandType.TENSOR_FLOAT16, [1.0]), *scalars(0)]
-    with pytest.raises(BadData, match=r"operand 1 .* TENSOR_FLOAT16; it does not go with the other operands"):
+    with pytest.raises(
+        BadData, match=r"operand 1 .* TENSOR_FLOAT16; .* expected with the types of the other"
+    ):
         evaluate(CONCATENATION, inputs, wanted(OperandType.TENSOR_FLOAT32))
 
 

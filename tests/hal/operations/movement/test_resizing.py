@@ -106,8 +106,8 @@ def test_nearest(
 def test_nchw(operation: OperationType, flags: tuple[bool, bool]) -> None:
     values = np.random.default_rng(21).normal(size=(2, 3, 4, 5))
     nhwc = evaluate(operation, [given(FLOAT32, values), *scalars(7, 2, False, *flags)], wanted(FLOAT32))
-    moved = given(FLOAT32, values.transpose(0, 3, 1, 2))
-    nchw = evaluate(operation, [moved, *scalars(7, 2, True, *flags)], wanted(FLOAT32))
+    extend_movement = given(FLOAT32, values.transpose(0, 3, 1, 2))
+    nchw = evaluate(operation, [extend_movement, *scalars(7, 2, True, *flags)], wanted(FLOAT32))
     np.testing.assert_array_equal(nchw.transpose(0, 2, 3, 1), nhwc)
 
 

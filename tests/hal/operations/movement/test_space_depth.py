@@ -40,7 +40,7 @@ def pairs(*numbers: tuple[int, int]) -> Given:
     return given(OperandType.TENSOR_INT32, np.array(numbers))
 
 
-def moved(values: Array, shape: tuple[int, ...], source: Source, filling: int = 0) -> Array:
+def extend_movement(values: Array, shape: tuple[int, ...], source: Source, filling: int = 0) -> Array:
     """Element by element."""
     result = np.full(shape, filling, values.dtype)
     for index in np.ndindex(shape):
@@ -61,7 +61,7 @@ def check(
     """In both layouts, and without the flag."""
     data = tensor(operand_type, *shape)
     filling = ZERO_POINT if operand_type in QUANT8_TYPES else 0
-    expected = moved(value(data), result_shape, source, filling)
+    expected = extend_movement(value(data), result_shape, source, filling)
     assert (evaluate(operation, [data, *arguments], like(operand_type)) == expected).all()
     assert (evaluate(operation, [data, *arguments, *scalars(False)], like(operand_type)) == expected).all()
     nchw = given(operand_type, np.moveaxis(value(data), 3, 1), data.operand.scale, data.operand.zero_point)

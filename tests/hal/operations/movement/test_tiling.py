@@ -90,7 +90,7 @@ def test_refuses_to_fill(dimensions: Given, message: str) -> None:
 
 
 def test_fill_takes_the_scalar_of_the_outputs_type() -> None:
-    with pytest.raises(BadData, match="does not go with the other operands"):
+    with pytest.raises(BadData, match="expected with the types of the other operands"):
         evaluate(FILL, [ints(1), *scalars(1)], wanted(FLOAT32))
 
 

@@ -117,7 +117,9 @@ def test_refuses_other_arguments() -> None:
     data = given(FLOAT32, np.zeros((2, 3)))
     with pytest.raises(BadData, match=r"operand 2 \(axis of SOFTMAX\) is 2; an axis of rank 2, from -2 to 1"):
         evaluate(SOFTMAX, [data, beta(FLOAT32, 1.0), *scalars(2)], wanted(FLOAT32))
-    with pytest.raises(BadData, match=r"operand 1 \(beta of SOFTMAX\) has type FLOAT16; it does not go with"):
+    with pytest.raises(
+        BadData, match=r"operand 1 \(beta of SOFTMAX\) has type FLOAT16; .* expected with the types"
+    ):
         evaluate(SOFTMAX, [data, given(OperandType.FLOAT16, 1.0)], wanted(FLOAT32))
     with pytest.raises(BadData, match=r"operand 0 .* has rank 5; a rank from 1 to 4"):
         evaluate(SOFTMAX, [given(FLOAT32, np.zeros((1,) * 5)), beta(FLOAT32, 1.0)], wanted(FLOAT32))

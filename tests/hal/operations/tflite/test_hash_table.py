@@ -88,11 +88,11 @@ def test_refusals() -> None:
         evaluate_all(IMPORT, (*table(INT64, [1], []), one, word), *outputs)
     with pytest.raises(BadData, match="nothing has been imported"):
         evaluate(FIND, (*table(INT64, [], [], filled=False), query, word), wanted(STRING))
-    with pytest.raises(BadData, match="an element is needed"):
+    with pytest.raises(BadData, match="at least one element is expected"):
         evaluate(FIND, (*table(INT64, [1], [b"x"]), query, given(STRING, [])), wanted(STRING))
     with pytest.raises(BadData, match="that of table_keys"):
         evaluate(FIND, (*table(INT64, [1], []), query, word), wanted(STRING))
-    with pytest.raises(BadData, match="does not go with the other operands"):
+    with pytest.raises(BadData, match="expected with the types of the other operands"):
         evaluate(FIND, (given(INT64, [1]), given(INT64, [1]), given(BOOL8, True), query, one), wanted(INT64))
 
 

@@ -429,7 +429,7 @@ def test_numbers_of_inputs(load: Load, code: str, count: int, options: str | Non
 
 
 def test_an_input_that_may_not_be_left_out(load: Load) -> None:
-    with pytest.raises(BadData, match="input 1 is left out"):
+    with pytest.raises(BadData, match="input 1 is omitted"):
         load("ADD", (shaped(2), None), shaped(2), "AddOptions")
 
 

@@ -286,7 +286,7 @@ def test_other_types_are_refused(path: Path, key: int, value: int) -> None:
     refused(file, path, f"it has keys of type {key} and values of type {value}; INT64 and STRING")
 
 
-def test_what_is_no_table_is_refused(path: Path) -> None:
+def test_a_handle_that_is_not_of_a_table_is_refused(path: Path) -> None:
     file = TfliteModel()
     graph = file.subgraph()
     fed = graph.tensor((1,), "RESOURCE")
@@ -298,8 +298,8 @@ def test_what_is_no_table_is_refused(path: Path) -> None:
         path,
         "READ_VARIABLE: input 0 is a handle of a hash table",
         "ASSIGN_VARIABLE: input 0 is a handle of a hash table",
-        "operator 5 HASHTABLE_SIZE: input 0 is a handle of something else",
-        "operator 6 HASHTABLE_SIZE: input 0 is not a handle that an operator has created",
+        "operator 5 HASHTABLE_SIZE: input 0 is a handle of something other",
+        "operator 6 HASHTABLE_SIZE: input 0 is not a handle",
     )
 
 

@@ -63,7 +63,7 @@ def cell_of(kind: OperandType, options: Mapping[str, Any], seed: int = 0) -> dic
     return random_cell(np.random.default_rng(seed), kind, (SIZE, UNITS, outputs), **options)
 
 
-def stored_weights(inputs: Sequence[Given]) -> list[Given]:
+def quantized_weights(inputs: Sequence[Given]) -> list[Given]:
     """Weights as 8 bits, or left out of that type."""
     generator = np.random.default_rng(3)
     return [
@@ -76,9 +76,9 @@ def stored_weights(inputs: Sequence[Given]) -> list[Given]:
 
 def hybrid_cell(inputs: Sequence[Given]) -> list[Given]:
     """The same operands with weights of 8 bits; biases stay."""
-    stored = stored_weights(inputs)
+    quantized = quantized_weights(inputs)
     return [
-        stored[position] if "weights" in name else inputs[position]
+        quantized[position] if "weights" in name else inputs[position]
         for position, name in enumerate(CELL_NAMES)
     ]
 
@@ -230,7 +230,7 @@ def test_bidirectional_lstm_with_weights_of_8_bits(auxiliary: str, *, asymmetric
         *(operand for cell in cells for operand in hybrid_cell(givens(cell, CELL_NAMES, FLOAT32))),
         *(operand for _ in cells for operand in states(FLOAT32, 2, options)),
         source,
-        *(operand for cell in cells for operand in stored_weights(givens(cell, AUXILIARY_NAMES, FLOAT32))),
+        *(operand for cell in cells for operand in quantized_weights(givens(cell, AUXILIARY_NAMES, FLOAT32))),
         *settings(FLOAT32, TANH, 0.0, 0.0),
         *scalars(True, True),
         *(operand for cell in cells for operand in givens(cell, NORM_NAMES, FLOAT32)),
@@ -247,7 +247,7 @@ def rnn_cell(kind: OperandType, batch: int) -> list[Given]:
 
 
 def hybrid_rnn(cell: Sequence[Given]) -> list[Given]:
-    return [*stored_weights(cell[:2]), *cell[2:]]
+    return [*quantized_weights(cell[:2]), *cell[2:]]
 
 
 @sweep("kind", FLOAT_TYPES)
@@ -299,7 +299,7 @@ def test_bidirectional_rnn(kind: OperandType, auxiliary: str, *, merged: bool, t
     cell = rnn_cell(data, 2)
     if kind is INT8:
         cell = hybrid_rnn(cell)
-        links = stored_weights(links)
+        links = quantized_weights(links)
     inputs = [
         given(data, floats(np.random.default_rng(1), data, *shape, SIZE)),
         *cell,
@@ -337,7 +337,7 @@ def test_svdf(kind: OperandType, rank: int, length: int, *, has_bias: bool) -> N
 @sweep("asymmetric", [False, True])
 def test_svdf_with_weights_of_8_bits(*, asymmetric: bool) -> None:
     inputs = svdf_inputs(FLOAT32, 2, 4, has_bias=True)
-    inputs[1:3] = stored_weights(inputs[1:3])
+    inputs[1:3] = quantized_weights(inputs[1:3])
     operation = OperationType.TFLITE_SVDF
     expect_same(operation, [*inputs, *scalars(asymmetric)], *outputs_of(2, FLOAT32), compare=compare)
 

@@ -1,7 +1,8 @@
 import math
 
 import numpy as np
-from support.compiler.lowering_beside_reference import close, expect_same
+import pytest
+from support.compiler.lowering_beside_reference import close, expect_same, lowered_all
 from support.operations.single_operation import (
     FLOAT_TYPES,
     QUANT8_TYPES,
@@ -13,6 +14,7 @@ from support.operations.single_operation import (
 )
 from support.sweeps import sweep
 
+from neurald.drivers.compiler.ir.builder import Unsupported
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
 
@@ -81,3 +83,10 @@ def test_what_is_not_a_number() -> None:
         OperationType.TFLITE_REDUCE_MIN,
     ):
         expect_same(operation, [given(kind, values), ints(1), *scalars(False)], wanted(kind))
+
+
+def test_a_mean_whose_sum_may_exceed_32_bits_is_refused() -> None:
+    count = -(-(1 << 31) // 255)
+    inputs = [given(QUANT8_TYPES[0], np.zeros(count), 1.0), ints(0), *scalars(1)]
+    with pytest.raises(Unsupported, match="may exceed 32 bits"):
+        lowered_all(OperationType.MEAN, inputs, wanted(QUANT8_TYPES[0], 1.0, rank=1))

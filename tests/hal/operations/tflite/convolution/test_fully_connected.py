@@ -136,10 +136,10 @@ def test_ties_of_16_bits(bias: OperandType | None, zero_point: int) -> None:
 @sweep(
     ("kinds", "message"),
     [
-        ((SIGNED, SIGNED, SHORT), "does not go with"),
-        ((QUANT8, SIGNED, SHORT), "does not go with"),
-        ((SHORT, SHORT, SIGNED), "does not go with"),
-        ((SIGNED, SHORT, SIGNED), "does not go with"),
+        ((SIGNED, SIGNED, SHORT), "expected with the types of the other operands"),
+        ((QUANT8, SIGNED, SHORT), "expected with the types of the other operands"),
+        ((SHORT, SHORT, SIGNED), "expected with the types of the other operands"),
+        ((SIGNED, SHORT, SIGNED), "expected with the types of the other operands"),
     ],
 )
 def test_types_that_do_not_go_together(kinds: tuple[OperandType, ...], message: str) -> None:

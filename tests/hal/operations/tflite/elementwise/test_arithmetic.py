@@ -109,7 +109,7 @@ def test_sums_of_16_bits_with_powers_of_two(
 @sweep("scales", [(0.5, 0.5, 0.25), (0.25, 0.25, 0.5)])
 def test_powers_of_two_that_do_not_go_together(scales: tuple[float, ...]) -> None:
     x, y = stored(INT16, scales[0], 0, 2), stored(INT16, scales[1], 0, 2)
-    with pytest.raises(BadData, match="that of one input"):
+    with pytest.raises(BadData, match="the larger scale of the inputs"):
         evaluate(ADD, (x, y, *scalars(0, True)), wanted(INT16, scales[2]))
 
 
@@ -155,7 +155,7 @@ def test_divisors_of_0(operation: OperationType, operand_type: OperandType) -> N
     scale = 1.0 if operand_type in (INT8, INT16) else 0.0
     x, y = given(operand_type, [1, 2], scale), given(operand_type, [3, 0], scale)
     more = scalars(0) if operation is DIV else ()
-    with pytest.raises(BadData, match="has a 0"):
+    with pytest.raises(BadData, match="contains 0"):
         evaluate(operation, (x, y, *more), wanted(operand_type, scale))
 
 

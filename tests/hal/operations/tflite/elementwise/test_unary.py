@@ -93,7 +93,7 @@ def test_stored_numbers(operation: OperationType, operand_type: OperandType) -> 
 @sweep("operation", [OperationType.TFLITE_RSQRT, OperationType.TFLITE_SQRT])
 @sweep("operand_type", [INT8, INT16])
 def test_roots_of_negative_numbers(operation: OperationType, operand_type: OperandType) -> None:
-    with pytest.raises(BadData, match=r"a root of -0\.5"):
+    with pytest.raises(BadData, match=r"the square root of -0\.5"):
         evaluate(operation, [given(operand_type, [-1, 3], 0.5)], wanted(operand_type, 0.5))
 
 

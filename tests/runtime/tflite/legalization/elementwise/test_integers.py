@@ -56,7 +56,7 @@ def test_quantize_from_and_to_32_bits(
     ("source", "target", "message"),
     [
         ({"type_": "INT32", "scale": 0.5}, {"type_": "UINT8", "scale": 0.5}, "TENSOR_QUANT8_ASYMM"),
-        ({"type_": "INT32"}, {"type_": "INT8", "scale": 0.5}, "has not exactly one scale"),
+        ({"type_": "INT32"}, {"type_": "INT8", "scale": 0.5}, "does not have exactly one scale"),
         ({"type_": "FLOAT32"}, {"type_": "INT32", "scale": 0.5}, "TENSOR_INT32"),
     ],
 )

@@ -75,7 +75,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
         load_tflite(file.write(path))
     file = cell(128, 0.001)
     file.graphs[0].tensors[3].scale = file.graphs[0].tensors[3].zero_point = ()
-    with pytest.raises(BadData, match="has not exactly one scale"):
+    with pytest.raises(BadData, match="does not have exactly one scale"):
         load_tflite(file.write(path))
     file = cell(128, 0.001)
     file.graphs[0].tensors[0].type = "INT8"
