@@ -20,7 +20,7 @@ from neurald.hal.errors import MissedDeadlineTransient
 from neurald.hal.memory.pool import aligned_zeros
 from neurald.hal.sync.cancellation import NEVER_CANCELLED, Cancellation
 from neurald.hal.sync.deadline import nanoseconds
-from neurald.hal.sync.lending_pool import Pool
+from neurald.hal.sync.lending_pool import LendingPool
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -29,7 +29,7 @@ _MAX_INSTANCES = max(4, len(os.sched_getaffinity(0)))
 
 
 class NativeModel:
-    """Runs a step on memory given by address. Thread-safe.
+    """Runs a step on memory that is given by its addresses. It is thread-safe.
 
     Args:
         executable: the step.
@@ -49,7 +49,7 @@ class NativeModel:
     ) -> None:
         self.executable = executable
         self.codes = tuple(codes)
-        # The code is in memory twice: as cached and as loaded.
+        # The code is in memory twice, because the object code is kept beside the loaded code.
         self._reservation = reserve(
             constants.nbytes + 2 * sum(map(len, self.codes)), "constants and code of a compiled step"
         )
@@ -59,7 +59,7 @@ class NativeModel:
         self._code = LoadedCode(self.codes, sorted(names))
         # A reference to this object would create a cycle and delay the release of its memory.
         new_instance = partial(Instance, executable, self._code, self.constants.ctypes.data, team)
-        self._instances = Pool([new_instance()], new_instance, _MAX_INSTANCES)
+        self._instances = LendingPool([new_instance()], new_instance, _MAX_INSTANCES)
 
     def run(
         self,

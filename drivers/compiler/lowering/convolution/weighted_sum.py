@@ -1,5 +1,6 @@
 """Helpers of weighted sums; see `neurald.hal.operations.convolution.weighted_sum`."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -121,7 +122,7 @@ def finish(call: Call, builder: Builder, sums: Value, rounding: Rounding = Round
         requantize = Requantizer(builder, call, [scale * source for scale in scales], rounding)
     # Double rounding takes 32 bits. The output's range clamps larger sums anyway, except with
     # unusual scales.
-    is_cut = sums.type is Scalar.INT64 and rounding in (Rounding.TWICE, Rounding.TWICE_UP)
+    is_cut = rounding in (Rounding.TWICE, Rounding.TWICE_UP) and _exceeds_int32(call, sums, bias)
 
     def body(*at: Expression) -> Expression:
         total, channel = load(sums, at), at[-1]
@@ -135,6 +136,19 @@ def finish(call: Call, builder: Builder, sums: Value, rounding: Rounding = Round
         return store(activate(total, call.activation), output)
 
     return builder.compute(sums.shape, body)
+
+
+def _exceeds_int32(call: Call, sums: Value, bias: Value | None) -> bool:
+    """Returns True if quantised sums with their bias may leave the range of INT32."""
+    if sums.type is Scalar.INT64:
+        return True
+    if bias is None or sums.type is not Scalar.INT32:
+        return False
+    if bias.constant is None:
+        return True
+    terms = math.prod(call.shape("filter")) // max(1, sums.shape[-1])
+    reach = largest(call.operand("input")) * largest(call.operand("filter")) * terms
+    return reach + int(np.abs(bias.constant.astype(np.int64)).max(initial=0)) > _MAX_INT32
 
 
 def zeros(call: Call) -> Pair:

@@ -37,6 +37,8 @@ def lower_mean(call: Call, builder: Builder, axes: tuple[int, ...]) -> Value:
     source, operand, output = builder.value(call, "input"), call.operand("input"), call.operand("output")
     count, shape = count_along(source.shape, axes), output_shapes(call)[0]
     if is_quantized(output):
+        if count * largest(operand) >= 1 << 31:
+            raise Unsupported(f"the sum of {count} quantised values may exceed 32 bits")
         mantissa, exponent = (
             constant(part, Scalar.INT32) for part in mean_multiplier(count, operand, output)
         )

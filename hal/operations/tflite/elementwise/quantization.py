@@ -70,10 +70,10 @@ def _requantize(call: Call) -> tuple[Array, ...]:
         return _QUANTIZE.reference(call)
     scale, zero_point = quantization(call, "input")
     output_scale, output_zero_point = quantization(call, "output")
-    difference = call.array("input").astype(np.int64) - zero_point
+    limits = np.iinfo(np.int32)
+    difference = np.clip(call.array("input").astype(np.int64) - zero_point, limits.min, limits.max)
     rescaled = multiply(difference, *quantize_multiplier(scale / output_scale)) + output_zero_point
     if output.type is _INT32:
-        limits = np.iinfo(np.int32)
         return (np.clip(rescaled, limits.min, limits.max).astype(np.int32),)
     return (saturate(rescaled, output),)
 
