@@ -1,1 +1,1 @@
-"""What runtime and drivers agree on: types, operations, validation, devices, memory, and the wire between them."""
+"""What the runtime and drivers share: models, operations, devices, memory, and the protocol."""

@@ -1,4 +1,4 @@
-"""Checks of single arguments that applications pass: values of a wrong type or range become `BadData`."""
+"""Checks single arguments that applications pass: wrong types or values raise `BadData`."""
 
 import numbers
 import os
@@ -15,15 +15,15 @@ from neurald.hal.sync.deadline import NEVER_S
 _E = TypeVar("_E", bound=IntEnum)
 _T = TypeVar("_T")
 
-#: Longer representations are cut in messages.
-_SHOWN = 80
+#: Longer representations of values are truncated in messages.
+_MAX_SHOWN = 80
 
 
 def integer(value: object, what: str) -> int:
-    """Returns an integer, which may be one of NumPy's.
+    """Returns an integer, which may be given as one of NumPy's.
 
     Raises:
-        BadData: it is something else.
+        BadData: it is not an integer.
     """
     if isinstance(value, int):
         return int(value)
@@ -34,10 +34,10 @@ def integer(value: object, what: str) -> int:
 
 
 def number(value: object, what: str) -> float:
-    """Returns a real number, which may be one of NumPy's, as a float.
+    """Returns a real number as a float; it may be given as one of NumPy's.
 
     Raises:
-        BadData: it is something else, or too large for a float.
+        BadData: it is not a number, or too large for a float.
     """
     try:
         if isinstance(value, numbers.Real) or (isinstance(value, np.ndarray) and value.ndim == 0):
@@ -48,10 +48,10 @@ def number(value: object, what: str) -> float:
 
 
 def time_limit(seconds: object, what: str) -> float | None:
-    """Returns how many seconds something may take; None for no limit, which 0 and infinity stand for too.
+    """Returns a time limit in seconds; None, 0 and infinity mean no limit, which is None.
 
     Raises:
-        BadData: it is no number, or negative.
+        BadData: it is not a number, or negative.
     """
     if seconds is None:
         return None
@@ -65,7 +65,7 @@ def file_path(value: object, what: str) -> Path:
     """Returns a path of the file system.
 
     Raises:
-        BadData: it is no path, or holds a zero.
+        BadData: it is not a path, or contains a zero character.
     """
     try:
         path = Path(value)  # type: ignore[arg-type]
@@ -76,15 +76,15 @@ def file_path(value: object, what: str) -> Path:
     except UnicodeEncodeError:
         is_path = False
     if not is_path:
-        raise BadData(f"{what} is {shown(str(path))}, which no file system can hold; another name is needed")
+        raise BadData(f"{what} is {shown(str(path))}, which is not a valid path; use another name")
     return path
 
 
 def flag(value: object, what: str) -> bool:
-    """Returns a truth value, which may be one of NumPy's or an integer.
+    """Returns a truth value, which may be given as one of NumPy's or as an integer.
 
     Raises:
-        BadData: it is something else.
+        BadData: it is not a truth value.
     """
     if isinstance(value, bool | int | np.bool_):
         return bool(value)
@@ -92,10 +92,10 @@ def flag(value: object, what: str) -> bool:
 
 
 def member(value: object, enumeration: type[_E], what: str) -> _E:
-    """Returns the member of an enumeration that an application named, by the member or its number.
+    """Returns a member of an enumeration, which may be given as the member or its number.
 
     Raises:
-        BadData: there is none.
+        BadData: there is no such member.
     """
     try:
         return enumeration(integer(value, what))
@@ -104,10 +104,10 @@ def member(value: object, enumeration: type[_E], what: str) -> _E:
 
 
 def instance(value: object, expected: type[_T], what: str) -> _T:
-    """Returns an object of a class.
+    """Returns an object after checking that it is an instance of a class.
 
     Raises:
-        BadData: it is something else.
+        BadData: it is not.
     """
     if not isinstance(value, expected):
         raise BadData(f"{what} is {shown(value)}; a {expected.__name__} is expected")
@@ -118,7 +118,7 @@ def integers(value: Iterable[int], what: str) -> tuple[int, ...]:
     """Returns a sequence of integers as a tuple.
 
     Raises:
-        BadData: it is no sequence of integers.
+        BadData: it is not a sequence of integers.
     """
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
         raise BadData(f"{what} is {shown(value)}; a sequence of integers is expected")
@@ -133,12 +133,12 @@ def dimensions(value: Iterable[int] | None, what: str) -> tuple[int, ...] | None
     """Returns a shape as a tuple; None for None.
 
     Raises:
-        BadData: it is no sequence of integers.
+        BadData: it is not a sequence of integers.
     """
     return None if value is None else integers(value, what)
 
 
 def shown(value: object) -> str:
-    """Returns a value for a message, in at most so many characters as are pleasant to read."""
+    """Returns the representation of a value for a message, truncated if it is long."""
     text = f"an array of {value.dtype}" if isinstance(value, np.ndarray) and value.ndim else repr(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"

@@ -364,7 +364,7 @@ class ExecutionResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class CacheRecord:
     """What a driver daemon keeps of a prepared model in a cache of its own, in place of giving an artifact.
 
     Attributes:

@@ -1,7 +1,7 @@
-"""One error tree for the whole project, with Android's result codes.
+"""The errors of the whole project, with Android's result codes.
 
-Every failure that a user can cause or meet is an `Error`. Each subclass stands for one `ResultCode`,
-so that a code keeps its meaning all the way from a driver daemon to the application.
+Every failure that a user can cause or meet is an `Error`. Each subclass stands for one
+`ResultCode`, so that a code keeps its meaning all the way from a driver daemon to the application.
 """
 
 from collections.abc import Sequence
@@ -28,20 +28,23 @@ class ResultCode(IntEnum):
     DEAD_OBJECT = 14
 
 
-#: Enumerations with more members are named as a whole.
-_MEMBERS_NAMED = 8
+#: The members of larger enumerations are not listed.
+_MAX_NAMED_MEMBERS = 8
 
 
 def members(enumeration: type[IntEnum]) -> str:
-    """Names the members of an enumeration for an error message, such as `Priority.LOW or Priority.HIGH`."""
+    """Lists the members of an enumeration for an error message.
+
+    For example `Priority.LOW or Priority.HIGH`; a large enumeration is only named.
+    """
     names = [f"{enumeration.__name__}.{member.name}" for member in enumeration]
-    if len(names) > _MEMBERS_NAMED:
+    if len(names) > _MAX_NAMED_MEMBERS:
         return f"a member of {enumeration.__name__}"
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
 
 
 class Error(Exception):
-    """The base of all neurald errors; `code` says which kind, the message names the thing at fault."""
+    """The base of all neurald errors. `code` is the result code; the message names the cause."""
 
     code: ResultCode = ResultCode.OP_FAILED
 
@@ -67,11 +70,11 @@ class OpFailed(Error):
 
 
 class Cancelled(OpFailed):
-    """The application itself asked the execution to stop."""
+    """The application cancelled the execution."""
 
 
 class UnknownCall(OpFailed):
-    """A driver daemon does not have the call: it is of another version."""
+    """A driver daemon does not implement a call, because it is of another version."""
 
 
 class BadState(Error):
@@ -86,7 +89,8 @@ class OutputInsufficientSize(Error):
     """An output buffer is too small.
 
     Attributes:
-        dimensions: the real shape of every output of the execution, None where its rank is not known.
+        dimensions: the actual shape of every output of the execution, None where its rank is
+            unknown.
     """
 
     code = ResultCode.OUTPUT_INSUFFICIENT_SIZE
@@ -121,11 +125,14 @@ class DeadObject(Error):
 
 
 class Unreachable(DeadObject):
-    """A driver does not answer, was stopped, or is not there: not a death that a call could have caused."""
+    """A driver does not answer, was stopped, or is not running.
+
+    Unlike other deaths, it cannot have been caused by a call.
+    """
 
 
 class AnotherDevice(Unreachable):
-    """At the address of a device another one is served now."""
+    """The address of a device is now served by another one."""
 
 
 _KINDS: list[type[Error]] = Error.__subclasses__()
@@ -133,5 +140,5 @@ _BY_CODE = {kind.code: kind for kind in _KINDS}
 
 
 def error_for(code: ResultCode, message: str) -> Error:
-    """The error of the tree that stands for `code` (not NO_ERROR, which is no error)."""
+    """Returns an error with a result code, which must not be NO_ERROR."""
     return _BY_CODE[code](message)

@@ -1,4 +1,4 @@
-"""Which operations of a model a device is not asked about, since it does not have their extensions."""
+"""Finds the operations of a model whose extensions a device does not have."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -7,50 +7,55 @@ from weakref import WeakKeyDictionary
 from neurald.hal.accounting.pacing import paced
 from neurald.hal.device import Device, declared_extensions
 from neurald.hal.errors import BadData
-from neurald.hal.model.extension import Extension, Needed, extensions_needed
+from neurald.hal.model.extension import Extension, RequiredExtension, required_extensions
 from neurald.hal.model.types import Model
 from neurald.hal.validation.shape_inference import at_operation
 
-_needed: WeakKeyDictionary[Model, Sequence[frozenset[Needed]]] = WeakKeyDictionary()
+_needed: WeakKeyDictionary[Model, Sequence[frozenset[RequiredExtension]]] = WeakKeyDictionary()
 
 
 def refused_operations(
     model: Model, device: Device, disabled: Mapping[str, str] = MappingProxyType({})
 ) -> dict[int, str]:
-    """The operations of the main graph that a device is not asked about, and why, by position.
+    """Returns the operations of the main graph that a device is not asked about, with reasons.
 
     Args:
         model: a valid model.
         device: any device.
-        disabled: extensions that nobody may use, and why, by name.
+        disabled: extensions that must not be used, with the reason, by name.
+
+    Returns:
+        The reason for each such operation, by position.
     """
     if model not in _needed:
         graph = model.main
-        _needed[model] = [extensions_needed(model, graph, operation) for operation in paced(graph.operations)]
+        _needed[model] = [
+            required_extensions(model, graph, operation) for operation in paced(graph.operations)
+        ]
     declared = {extension.name: extension for extension in declared_extensions(device)}
 
-    def objection(needed: Needed) -> str:
-        name = needed.name if isinstance(needed, Extension) else needed
+    def objection(required: RequiredExtension) -> str:
+        name = required.name if isinstance(required, Extension) else required
         if name not in device.extensions:
             return f"it does not list the extension {name}"
         if name in disabled:
             return f"the extension {name} is disabled: {disabled[name]}"
-        if isinstance(needed, Extension) and declared.get(name) != needed:
-            return f"it declares the extension {name} otherwise than the model"
+        if isinstance(required, Extension) and declared.get(name) != required:
+            return f"it declares the extension {name} differently from the model"
         return ""
 
-    answers: dict[Needed, str] = {}
+    answers: dict[RequiredExtension, str] = {}
     refused: dict[int, str] = {}
-    for position, all_needed in enumerate(_needed[model]):
-        for needed in sorted(all_needed, key=str):
-            if needed not in answers:
-                answers[needed] = objection(needed)
-            if answers[needed]:
-                refused.setdefault(position, answers[needed])
+    for position, all_required in enumerate(_needed[model]):
+        for required in sorted(all_required, key=str):
+            if required not in answers:
+                answers[required] = objection(required)
+            if answers[required]:
+                refused.setdefault(position, answers[required])
     return refused
 
 
 def require_extensions(model: Model, device: Device) -> None:
-    """Raises BadData if a model has an operation whose extensions a device does not have."""
+    """Raises BadData if an operation of a model needs an extension that a device does not have."""
     for position, reason in refused_operations(model, device).items():
         raise at_operation(model.main, position, BadData(f"{device.name}: {reason}"))

@@ -1,9 +1,9 @@
-"""Where devices come from: factories by name, and daemons that run.
+"""Finds devices: creates those of installed drivers, and lists daemons that run.
 
-A driver is a factory, a function without arguments that returns a `neurald.hal.device.Device`. Ours are
-built in, those of other packages are entry points of the group `neurald.drivers`, and any other is written
-`module:factory`. A daemon that listens in the runtime directory is a device that is there: no broker is
-asked.
+A driver is a factory, a function without arguments that returns a `neurald.hal.device.Device`. Some
+are built in, those of other packages are entry points of the group `neurald.drivers`, and any other
+is written `module:factory`. A daemon that listens in the runtime directory is a device that is
+available; there is no broker.
 """
 
 import errno
@@ -39,36 +39,36 @@ _FACTORY = re.compile(r"[\w.]+:[\w.]+")
 
 
 def driver_names() -> tuple[str, ...]:
-    """The names of all drivers that are installed, the built-in ones first."""
+    """Returns the names of all installed drivers, the built-in ones first."""
     return (*BUILT_IN, *sorted(_installed().keys() - BUILT_IN.keys()))
 
 
 def create_device(driver: str) -> Device:
-    """A new device of a driver.
+    """Creates a device.
 
     Args:
         driver: one of `driver_names()`, or `module:factory`.
 
     Raises:
-        UnavailableDevice: there is no such driver, or its device cannot be had here.
-        BadData: what the factory returns is no device.
+        UnavailableDevice: there is no such driver, or its device is not available here.
+        BadData: the factory does not return a device.
         Error: what the factory raises.
     """
     try:
         device = _factory(driver)()
-        # A device that cannot even tell this is none. What it tells is checked when it is made.
+        # Fails early for a device whose property raises. The value is validated when it is created.
         _ = getattr(device, "cache_files_needed", None)
     except Error:
         raise
     except Exception as error:
         raise UnavailableDevice(f"driver {driver}: {type(error).__name__}: {error}") from error
     if not all(hasattr(device, name) for name in ("name", "supported_operations", "prepare_model")):
-        raise BadData(f"driver {driver} gives a {type(device).__name__}, which is no device")
+        raise BadData(f"driver {driver} returned a {type(device).__name__}; a device is expected")
     return cast(Device, device)
 
 
 def entry_points(group: str) -> "Iterable[EntryPoint]":
-    """Those of the packages that are installed."""
+    """Returns the entry points of a group that installed packages declare."""
     from importlib import metadata  # slow to import, and built-in drivers need none
 
     return metadata.entry_points(group=group)
@@ -84,24 +84,24 @@ def _factory(driver: str) -> Callable[[], Any]:
         entry = _installed().get(driver)
         if entry is None:
             raise UnavailableDevice(
-                f"there is no driver {driver!r}; there are {', '.join(driver_names())}, and module:factory"
+                f"there is no driver {driver!r}; available are {', '.join(driver_names())}, and module:factory"
             )
         place = entry.value
     if not _FACTORY.fullmatch(place):
-        raise BadData(f"driver {place!r}; module:factory is expected")
+        raise BadData(f"driver {place!r} is not valid; module:factory is expected")
     module, _, name = place.partition(":")
     factory: Any = importlib.import_module(module)
     for part in name.split("."):
         factory = getattr(factory, part)
     if not callable(factory):
-        raise BadData(f"driver {place}: it is a {type(factory).__name__}, not a factory")
+        raise BadData(f"driver {place} is a {type(factory).__name__}; a factory function is expected")
     return cast(Callable[[], Any], factory)
 
 
 def running_daemons() -> tuple[str, ...]:
-    """The addresses of the daemons that listen in the runtime directory, sorted.
+    """Returns the addresses of the daemons that listen in the runtime directory, sorted.
 
-    Sockets that nobody serves any more are left out, and so is a directory that somebody else can write to.
+    Sockets without a server are left out, and so is a directory that other users can write to.
     """
     directory = runtime_directory()
     try:
@@ -116,12 +116,12 @@ def running_daemons() -> tuple[str, ...]:
 
 
 def is_served(path: Path) -> bool:
-    """Whether somebody accepts connections at a UNIX socket."""
+    """Returns whether a process accepts connections at a UNIX socket."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.setblocking(False)  # it connects at once, unless too many others wait
+        probe.setblocking(False)  # it connects at once, unless the queue of the server is full
         try:
             probe.connect(str(path))
         except OSError as error:
-            # Somebody is there too where others wait for him, or where he wants another type of socket.
+            # A server also exists if its queue is full, or if it uses another type of socket.
             return error.errno in (errno.EAGAIN, errno.EPROTOTYPE)
     return True

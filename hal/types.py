@@ -1,4 +1,4 @@
-"""The types that drivers and applications use, under the path that versions keep."""
+"""The types that drivers and applications use, at a path that stays the same across versions."""
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import (

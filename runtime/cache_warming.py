@@ -136,7 +136,7 @@ def _step_of_shapes(
         # A daemon does not report its variants; the saving shows in the run times.
         kept, reason = None, "its daemon keeps what it compiles for shapes"
     else:
-        kept = report.variants.kept
+        kept = report.variants.record
         reason = "" if kept is not None else "nothing was stored for these shapes"
     if kept is not None and kept.was_there:
         return WarmedStep(
@@ -148,7 +148,7 @@ def _step_of_shapes(
             warm_ms=first.run_ms,
             key=kept.key,
         )
-    found = None if later.variants is None else later.variants.kept
+    found = None if later.variants is None else later.variants.record
     is_warm = report.variants is None or (found is not None and found.was_there)
     if kept is not None:
         reason = "first use of these shapes"

@@ -17,8 +17,8 @@ from neurald.hal.model.operation_type import TFLITE_EXTENSION_BASE, OperationTyp
 from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.definition import Definition
-from neurald.runtime.tflite.legalization import LOWERINGS
-from neurald.runtime.tflite.legalization.machinery.rule import Lowering
+from neurald.runtime.tflite.legalization import LEGALIZATIONS
+from neurald.runtime.tflite.legalization.machinery.rule import Legalization
 from neurald.runtime.tflite.schema import OPERATOR_NAMES
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -71,9 +71,9 @@ def operation_rows(*, extension: bool) -> Iterator[str]:
         yield f"| {operation_type.name}{widens} | {types_of(definition)} | {devices} |"
 
 
-def emitted(lowering: Lowering) -> list[str]:
+def emitted(legalization: Legalization) -> list[str]:
     """Returns the operations that a rule names in its source, or was created for."""
-    rule = lowering.rule
+    rule = legalization.rule
     values = inspect.getclosurevars(rule).nonlocals.values()
     names = {value.name for value in values if isinstance(value, OperationType)}
     names |= set(re.findall(r"OperationType\.([A-Z]\w+)", inspect.getsource(rule)))
@@ -82,8 +82,8 @@ def emitted(lowering: Lowering) -> list[str]:
 
 def operator_rows() -> Iterator[str]:
     """Yields a table row for each TFLite builtin operator that can be imported."""
-    for code in sorted(LOWERINGS):
-        yield f"| {OPERATOR_NAMES[code]} | {', '.join(emitted(LOWERINGS[code])) or 'what it stands for'} |"
+    for code in sorted(LEGALIZATIONS):
+        yield f"| {OPERATOR_NAMES[code]} | {', '.join(emitted(LEGALIZATIONS[code])) or 'what it stands for'} |"
 
 
 _REFUSED_HEAD = """

@@ -25,27 +25,27 @@ _DIGEST_BYTES = 32
 class _Stored(msgspec.Struct, frozen=True, array_like=True):
     executable: Executable
     codes: tuple[bytes, ...]
-    runtime: bytes
+    step_program: bytes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Read:
+class ArtifactContents:
     """Contents of an artifact.
 
     Attributes:
         codes: object code of the kernels, for `neurald.drivers.cpu.native.llvm.LoadedCode`.
-        runtime: object code of the thread pool.
+        step_program: object code of the step program.
     """
 
     executable: Executable
     codes: tuple[bytes, ...]
-    runtime: bytes
+    step_program: bytes
     constants: np.ndarray
 
 
 def write_artifact(native: NativeModel) -> Artifact:
     """Writes an artifact for `read_artifact`."""
-    stored = _Stored(executable=native.executable, codes=native.codes, runtime=native.team.runtime.code)
+    stored = _Stored(executable=native.executable, codes=native.codes, step_program=native.team.program.code)
     content = msgspec.msgpack.encode(stored)
     return Artifact(
         model=(HostMemory(_MAGIC + _digest(content) + content),),
@@ -53,7 +53,7 @@ def write_artifact(native: NativeModel) -> Artifact:
     )
 
 
-def read_artifact(artifact: Artifact) -> Read:
+def read_artifact(artifact: Artifact) -> ArtifactContents:
     """Reads an artifact. Nothing in it has been made executable yet.
 
     Raises:
@@ -74,7 +74,12 @@ def read_artifact(artifact: Artifact) -> Read:
         raise BadData(f"these cache files are not from the CPU driver: {error}") from None
     constants = np.frombuffer(artifact.data[0].view(), np.uint8)
     _check(stored.executable, constants.nbytes)
-    return Read(executable=stored.executable, codes=stored.codes, runtime=stored.runtime, constants=constants)
+    return ArtifactContents(
+        executable=stored.executable,
+        codes=stored.codes,
+        step_program=stored.step_program,
+        constants=constants,
+    )
 
 
 def _digest(content: bytes | memoryview) -> bytes:
@@ -94,9 +99,9 @@ def _check(executable: Executable, constants_bytes: int) -> None:
                 raise BadData(
                     f"an argument of {call.function} is at offset {location.offset}, outside its buffer"
                 )
-        if call.grains < 0 or not call.places:
+        if call.work_items < 0 or not call.places:
             raise BadData(
-                f"invalid call of {call.function}: {call.grains} grains, {len(call.places)} arguments"
+                f"invalid call of {call.function}: {call.work_items} work items, {len(call.places)} arguments"
             )
     for port in (*executable.inputs, *executable.outputs):
         port.check(executable.arena_bytes)

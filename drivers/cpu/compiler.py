@@ -1,6 +1,7 @@
-"""Compiles a step model.
+"""Compiles a step model to an executable, its object code, and its constants.
 
-Graph, transformations, fusion, routines, memory assignment, object code.
+The stages are: building the graph, transformations, fusion, generation of a routine for each
+kernel, assignment of memory, and compilation to object code.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,10 +23,10 @@ from neurald.drivers.compiler.passes.in_place_concat import concat_in_place
 from neurald.drivers.cpu.constant_folding import ConstantFolding, Generate
 from neurald.drivers.cpu.kernels.row_wise.rows import is_row_by_row
 from neurald.drivers.cpu.kernels.select import stores_runs
-from neurald.drivers.cpu.native.compile_helper import Helper
-from neurald.drivers.cpu.native.compile_queue import Unit
+from neurald.drivers.cpu.native.compile_helper import CompileHelper
 from neurald.drivers.cpu.native.llvm import CompilationFailed
 from neurald.drivers.cpu.native.object_code import ObjectCompilation, callers_unit, routine_unit
+from neurald.drivers.cpu.native.unit_queue import Unit
 from neurald.drivers.cpu.schedule.lookup_tables import use_lookup_tables
 from neurald.drivers.cpu.schedule.storage_order import choose_storage_order
 from neurald.drivers.cpu.target.executable import Call, Executable
@@ -76,7 +77,7 @@ def compile_model(
     input_shapes: Mapping[int, Shape] | None = None,
     positions: Sequence[int] | None = None,
     processes: int = 1,
-    helper: Helper | None = None,
+    helper: CompileHelper | None = None,
     first: Sequence[Unit] = (),
 ) -> Compiled:
     """Compiles a model.
@@ -90,8 +91,8 @@ def compile_model(
         if it is the whole model.
         processes: maximum number of processes that compile at the same time.
         helper: a compiling process that was already started; it is ended.
-        first: further units to compile first, while the model has produced none yet. They are
-        cached.
+        first: further units, compiled before those of the model. Their code stays in the object
+        code cache and is not part of the result.
 
     Raises:
         BadData: an operation has no lowering.
@@ -160,7 +161,7 @@ def _assembled(
         Call(
             function=routine.name,
             places=assignment.of(routine.arguments),
-            grains=routine.grains,
+            work_items=routine.work_items,
             cost_ns=routine.cost_ns,
             messages=tuple(f"{names.text(kernel)}: {text}" for _, text in kernel.requirements),
             label=routine.label,

@@ -1,8 +1,8 @@
-"""Constant folding with the code that kernels are made of.
+"""Folds constants with compiled kernels, so that results do not depend on the division into steps.
 
-NumPy's exponential and the one in kernels differ in the last bit of some results. If NumPy computed
-constants, a model's results would depend on how its operations are split into steps. Anything that
-NumPy may compute with other bits is therefore compiled like a kernel and run once.
+NumPy's exponential and that of kernels differ in the last bit of some results. If NumPy computed
+constants, a model's results would depend on how its operations are split into steps. Expressions
+whose bits may differ are therefore compiled like a kernel and run once.
 """
 
 import ctypes
@@ -109,7 +109,7 @@ def _computed(routine: Routine, address: int, arrays: Mapping[Value, Array]) -> 
     status, scratch = ctypes.c_int32(0), aligned_zeros(routine.scratch_bytes + ALIGNMENT)
     pointers = (*(each.ctypes.data for each in (*memory, scratch)), ctypes.addressof(status))
     kinds = (*(ctypes.c_void_p for _ in pointers), ctypes.c_int64, ctypes.c_int64)
-    ctypes.CFUNCTYPE(None, *kinds)(address)(*pointers, 0, routine.grains)
+    ctypes.CFUNCTYPE(None, *kinds)(address)(*pointers, 0, routine.work_items)
     if status.value:
         raise RequirementFailed("a requirement of a constant expression does not hold")
     return np.asarray(memory[0].view(output.type.dtype).reshape(output.shape))

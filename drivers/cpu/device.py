@@ -46,11 +46,10 @@ AnyPreparedModel: TypeAlias = "CpuPreparedModel | ReferenceModel | SpecializingM
 
 #: Environment variable that disables compilation: "off" runs everything on references.
 COMPILER_VARIABLE = "NEURALD_CPU_COMPILER"
-#: Sources besides the driver that affect the code: the compiler, and the references used for
-#: folding.
+#: Folders whose sources affect compiled code. References in `hal` fold constants.
 _SOURCES = ("drivers/compiler", "drivers/cpu", "hal")
-#: Variables that do not affect compiled code, or whose effects are part of the version.
-_TOLD = frozenset({COMPILER_VARIABLE, TARGET_VARIABLE, THREADS_VARIABLE})
+#: Variables without effect on compiled code, or whose effect the version covers otherwise.
+_IRRELEVANT_VARIABLES = frozenset({COMPILER_VARIABLE, TARGET_VARIABLE, THREADS_VARIABLE})
 
 #: Performance figures are relative to the CPU device.
 _UNIT = Performance(exec_time=1.0, power_usage=1.0)
@@ -84,7 +83,7 @@ class CpuDevice:
     def cache_files_needed(self) -> CacheFilesNeeded:
         """See `Device.cache_files_needed`.
 
-        One file with the executable and its code, one with constants.
+        There is a file with the executable and its code, and one with the constants.
         """
         return CacheFilesNeeded(model=1, data=1) if self.compiles else CacheFilesNeeded()
 
@@ -92,9 +91,8 @@ class CpuDevice:
     def version(self) -> str:
         """See `Device.version`.
 
-        Everything that affects compiled code besides the model and the options.
-
-        llvmlite's version determines LLVM's.
+        The version covers everything that affects compiled code besides the model and the options.
+        llvmlite's version determines that of LLVM.
         """
         base = f"neurald {__version__}, numpy {np.__version__}"
         if not self.compiles:
@@ -104,7 +102,7 @@ class CpuDevice:
             f"sources {sources_digest(*_SOURCES)}",
             f"llvmlite {llvmlite.__version__}",
             self._target.name,
-            self._settings.description(without=_TOLD),
+            self._settings.description(without=_IRRELEVANT_VARIABLES),
         ]
         return ", ".join(filter(None, parts))
 
@@ -157,9 +155,9 @@ class CpuDevice:
         if options.compiler is None:
             prepare = partial(self._compiled, threads=threads, keeps_artifact=bool(options.cache_key))
         else:
-            from neurald.drivers.cpu.apart import ApartPreparation
+            from neurald.drivers.cpu.isolated import IsolatedPreparation
 
-            prepare = ApartPreparation(
+            prepare = IsolatedPreparation(
                 compiler=options.compiler,
                 restore=partial(self._restored, threads=threads),
                 keeps_artifact=bool(options.cache_key),
@@ -167,9 +165,9 @@ class CpuDevice:
                 cancellation=options.cancellation,
             ).prepare
         if options.variants is not None:
-            from neurald.drivers.cpu.variants import CachedVariants
+            from neurald.drivers.cpu.variants import CachingPreparation
 
-            prepare = CachedVariants(
+            prepare = CachingPreparation(
                 options.variants, prepare, partial(self._restored, threads=threads)
             ).prepare
         if is_specified(model):
@@ -206,17 +204,17 @@ class CpuDevice:
     def get_ready_to_compile(self) -> None:
         """See `CompilesApart.get_ready_to_compile`.
 
-        Imports the compiler and compiles the thread pool.
+        Imports the compiler and compiles the step program.
         """
         if self.compiles:
-            import neurald.drivers.cpu.apart
+            import neurald.drivers.cpu.isolated
             import neurald.drivers.cpu.preparation  # noqa: F401
 
-            process.runtime(self._target)
+            process.step_program(self._target)
 
     def compile(self, model: Model, shapes: InputShapes | None, options: PrepareOptions) -> Compiled:
         """See `CompilesApart.compile`."""
-        from neurald.drivers.cpu.apart import to_compiled
+        from neurald.drivers.cpu.isolated import to_compiled
 
         return to_compiled(self._compiled(model, shapes, threads=1, keeps_artifact=True))
 
@@ -247,8 +245,8 @@ class CpuDevice:
                 f"the code is for {read.executable.target}, but this device compiles for {self._target.name}"
             )
         try:
-            runtime = process.runtime(self._target, read.runtime)
-            return NativeModel(read.executable, read.codes, read.constants, Team(runtime, threads))
+            program = process.step_program(self._target, read.step_program)
+            return NativeModel(read.executable, read.codes, read.constants, Team(program, threads))
         except CompilationFailed as error:
             raise BadData(f"the code of these cache files cannot be loaded: {error}") from None
 

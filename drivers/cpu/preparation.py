@@ -15,10 +15,10 @@ from neurald.drivers.compiler.ir.value import Shape
 from neurald.drivers.cpu.codegen.render import render
 from neurald.drivers.cpu.compiler import KernelFailed, compile_model
 from neurald.drivers.cpu.kernels.select import routine_for
-from neurald.drivers.cpu.native.compile_helper import Helper, process_count
+from neurald.drivers.cpu.native.compile_helper import CompileHelper, process_count
 from neurald.drivers.cpu.native.llvm import link_image
 from neurald.drivers.cpu.native.native_model import NativeModel
-from neurald.drivers.cpu.native.thread_pool import Team, process, runtime_unit
+from neurald.drivers.cpu.native.thread_pool import Team, process, step_program_unit
 from neurald.drivers.cpu.native_segment import NativeSegment
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.segment import Segment, segments, sub_model
@@ -39,10 +39,7 @@ _MAX_ATTEMPTS = 8
 
 
 def generate(kernel: Kernel, target: Target) -> Routine:
-    """Generates the routine of a kernel.
-
-    A specialised one if there is one, else the generic one.
-    """
+    """Returns the specialised routine of a kernel if there is one, else the generic one."""
     return routine_for(kernel, target) or render(kernel, target)
 
 
@@ -57,7 +54,7 @@ class Preparation:
     """
 
     def __init__(
-        self, target: Target, threads: int, *, keeps_artifact: bool, helper: Helper | None = None
+        self, target: Target, threads: int, *, keeps_artifact: bool, helper: CompileHelper | None = None
     ) -> None:
         self._target = target
         self._threads = threads
@@ -190,12 +187,12 @@ class Preparation:
                 positions=positions,
                 processes=process_count(),
                 helper=helper,
-                first=() if process.has_runtime else (runtime_unit(),),
+                first=() if process.has_step_program else (step_program_unit(),),
             )
             executable = compiled.executable
             if not only_calculates(model, model.main, bind_operations(model.main)):
                 executable = msgspec.structs.replace(executable, is_tolerant=False)
-            team = Team(process.runtime(self._target), self._threads)
+            team = Team(process.step_program(self._target), self._threads)
             return NativeModel(executable, link_image(compiled.codes), compiled.constants, team)
         except (Error, KernelFailed):
             raise

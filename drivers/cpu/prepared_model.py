@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from neurald.drivers.compiler.memory.buffer_assignment import Port
 from neurald.drivers.cpu.artifact import write_artifact
-from neurald.drivers.cpu.native.instance import Binding
+from neurald.drivers.cpu.native.instance import ArgumentBinding
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.hal.device import (
     Artifact,
@@ -56,7 +56,7 @@ class CpuPreparedModel(InProcessModel):
         self.keeps_artifact = keeps_artifact
         self._sizes = tuple(port.size_bytes for port in native.executable.inputs)
         self._output_sizes = tuple(port.size_bytes for port in native.executable.outputs)
-        self._bindings: dict[int, tuple[weakref.ref[Request], Binding]] = {}
+        self._bindings: dict[int, tuple[weakref.ref[Request], ArgumentBinding]] = {}
         self._result = ExecutionResult(
             output_shapes=tuple(OutputShape(dimensions=port.dimensions) for port in native.executable.outputs)
         )
@@ -122,9 +122,9 @@ class CpuPreparedModel(InProcessModel):
             return None
         return partial(self.native.run, known[1], None)
 
-    def _bind(self, request: Request) -> Binding:
+    def _bind(self, request: Request) -> ArgumentBinding:
         """Caches the addresses of a request's arguments; the request keeps its memory alive."""
-        binding = Binding(
+        binding = ArgumentBinding(
             [
                 _address(request, argument, size)
                 for size, argument in zip(self._sizes, request.inputs, strict=True)

@@ -31,7 +31,7 @@ Restore: TypeAlias = Callable[[Artifact], NativeModel]
 _PARTS = "parts"
 
 
-class CachedVariants:
+class CachingPreparation:
     """Prepares models, from the cache if possible.
 
     Args:
@@ -54,7 +54,7 @@ class CachedVariants:
     ) -> CpuPreparedModel | ReferenceModel:
         """See `Prepare`.
 
-        A whole model with fixed shapes is not looked up here: it is cached elsewhere.
+        A whole model with fixed shapes is not looked up here, because the runtime caches it.
         """
         try:
             found = self._found(model, shapes)

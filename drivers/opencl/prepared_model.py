@@ -31,7 +31,7 @@ from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Argument, Operand, Request
 from neurald.hal.process.fork import keep_in_children
 from neurald.hal.sync.cancellation import Cancellation
-from neurald.hal.sync.lending_pool import Pool
+from neurald.hal.sync.lending_pool import LendingPool
 
 #: Number of requests whose resolved addresses are cached.
 _BINDINGS = 8
@@ -94,7 +94,7 @@ class OpenClPreparedModel(InProcessModel):
         # reference, not later by the garbage collector.
         new_instance = partial(Instance, device, executable, program, self._constants)
         first = new_instance()
-        self._instances = Pool([first], new_instance, _INSTANCES)
+        self._instances = LendingPool([first], new_instance, _INSTANCES)
         self._portions = Portions(first.launch() / 1e9)
         keep_in_children(self)
 

@@ -21,7 +21,7 @@ from neurald.hal.accounting.holdings import Holdings, SessionAccounts
 from neurald.hal.accounting.limits import Limits, UserCalls
 from neurald.hal.admission.handle_table import HandleTable
 from neurald.hal.admission.session_buffers import SessionBuffers
-from neurald.hal.buffers.staging import Arenas
+from neurald.hal.buffers.staging import ArenaPool
 from neurald.hal.device import PreparedModel
 from neurald.hal.errors import (
     BadState,
@@ -60,7 +60,7 @@ class RegisteredModel:
 
     model: Model
     prepared_model: PreparedModel
-    arenas: Arenas
+    arenas: ArenaPool
     priority: Priority
     account: Account
     cache_key: bytes = b""
@@ -295,7 +295,9 @@ class Session:
             ResourceExhaustedTransient: there are too many.
             DeadObject: the session is over.
         """
-        arenas = Arenas(self.new_memory, kept=_ARENA_CACHE_SIZE, kept_bytes=_MAX_CACHED_ARENA_BYTES)
+        arenas = ArenaPool(
+            self.new_memory, max_kept=_ARENA_CACHE_SIZE, max_kept_bytes=_MAX_CACHED_ARENA_BYTES
+        )
         registered = RegisteredModel(
             model=model,
             prepared_model=prepared_model,

@@ -1,1 +1,1 @@
-"""Tracks the use of device memory, and stages requests in other memory."""
+"""Tracks device memory, and moves arguments of requests to other memory."""

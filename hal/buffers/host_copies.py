@@ -11,7 +11,7 @@ from neurald.hal.validation.request_rules import merge_dimensions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OnHost:
+class HostRequest:
     """A request with all values on the host.
 
     Attributes:
@@ -30,15 +30,15 @@ class OnHost:
         """
         if not result.is_sufficient:
             return
-        for argument, here, shape in zip(
+        for argument, host_argument, shape in zip(
             self.original.outputs, self.request.outputs, result.output_shapes, strict=True
         ):
-            target, source = _pool(self.original, argument), _pool(self.request, here)
+            target, source = _pool(self.original, argument), _pool(self.request, host_argument)
             if isinstance(target, DeviceBuffer) and source is not None:
                 target.write(source, shape.dimensions)
 
 
-def bring_to_host(graph: Subgraph, request: Request) -> OnHost:
+def copy_to_host(graph: Subgraph, request: Request) -> HostRequest:
     """Copies inputs in device memory to the host, and allocates host memory for such outputs.
 
     Args:
@@ -64,7 +64,7 @@ def bring_to_host(graph: Subgraph, request: Request) -> OnHost:
             arguments[position] = replace(argument, pool=len(pools), length=size)
             pools.append(memory)
     moved = Request(inputs=tuple(inputs), outputs=tuple(outputs), pools=tuple(pools))
-    return OnHost(original=request, request=moved)
+    return HostRequest(original=request, request=moved)
 
 
 def execute_on_host(
@@ -78,9 +78,9 @@ def execute_on_host(
     """
     if not any(isinstance(pool, DeviceBuffer) for pool in request.pools):
         return prepared_model.execute(request, options)
-    here = bring_to_host(graph, request)
-    result = prepared_model.execute(here.request, options)
-    here.write_back(result)
+    host = copy_to_host(graph, request)
+    result = prepared_model.execute(host.request, options)
+    host.write_back(result)
     return result
 
 

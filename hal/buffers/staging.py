@@ -20,7 +20,7 @@ from neurald.hal.memory.pool import ALIGNMENT, Memory, align
 from neurald.hal.model.types import Model, OperandType, Request
 
 #: A copy: target bytes and source bytes.
-Move = tuple["np.ndarray[Any, Any]", "np.ndarray[Any, Any]"]
+ByteCopy = tuple["np.ndarray[Any, Any]", "np.ndarray[Any, Any]"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,16 +30,16 @@ class Staged:
     Attributes:
         request: the request to run instead of the original.
         arenas: the pools of `request` that hold moved arguments.
-        moves: for each moved input, its bytes in an arena and the original ones. They have already
-            been copied; another execution needs to copy them again.
+        input_copies: for each moved input, its bytes in an arena and the original ones. They have
+            already been copied; another execution needs to copy them again.
         results: for each output, its original location and its bytes in an arena; None if it was
             not moved.
     """
 
     request: Request
     arenas: tuple[Memory, ...]
-    moves: tuple[Move, ...]
-    results: tuple[Move | None, ...]
+    input_copies: tuple[ByteCopy, ...]
+    results: tuple[ByteCopy | None, ...]
 
     def write_back(self, types: Sequence[OperandType], shapes: Sequence[OutputShape]) -> None:
         """Copies moved outputs to their original locations, limited to their actual sizes.
@@ -48,25 +48,25 @@ class Staged:
             types: of all outputs.
             shapes: of all outputs; all are sufficient.
         """
-        copy(self.returns(types, shapes))
+        copy(self.output_copies(types, shapes))
 
-    def returns(self, types: Sequence[OperandType], shapes: Sequence[OutputShape]) -> list[Move]:
+    def output_copies(self, types: Sequence[OperandType], shapes: Sequence[OutputShape]) -> list[ByteCopy]:
         """Returns the copies that `write_back` makes."""
-        moves = []
-        for kind, move, shape in zip(types, self.results, shapes, strict=True):
-            if move is not None:
-                target, source = move
+        copies = []
+        for kind, original_and_copy, shape in zip(types, self.results, shapes, strict=True):
+            if original_and_copy is not None:
+                target, source = original_and_copy
                 length = shape.size_bytes(kind)
-                moves.append((target[:length], source[:length]))
-        return moves
+                copies.append((target[:length], source[:length]))
+        return copies
 
 
 def stage(
     request: Request,
     *,
-    stays: Callable[[Memory], bool],
+    is_passthrough: Callable[[Memory], bool],
     allocate: Callable[[int], Memory],
-    outputs_apart: bool = False,
+    separate_output_arena: bool = False,
 ) -> Staged:
     """Moves arguments to arenas.
 
@@ -74,9 +74,9 @@ def stage(
 
     Args:
         request: any request; unused pools are dropped from the new one.
-        stays: returns True if arguments in that memory are not moved.
+        is_passthrough: returns True if arguments in that memory are not moved.
         allocate: creates an arena of at least that many bytes.
-        outputs_apart: use separate arenas for inputs and outputs.
+        separate_output_arena: use separate arenas for inputs and outputs.
 
     Raises:
         BadData: an argument exceeds its pool, or an output is in read-only memory.
@@ -94,27 +94,27 @@ def stage(
         pool = request.pools[argument.pool]
         if is_output and pool.readonly:
             raise BadData(f"output {position - len(request.inputs)}: its memory is read-only")
-        if not stays(pool):
-            moved.setdefault(is_output and outputs_apart, []).append((position, pool))
+        if not is_passthrough(pool):
+            moved.setdefault(is_output and separate_output_arena, []).append((position, pool))
             continue
         if argument.pool not in numbers:
             numbers[argument.pool] = len(kept)
             kept.append(pool)
         arguments[position] = replace(argument, pool=numbers[argument.pool])
     arenas: list[Memory] = []
-    moves: list[Move] = []
-    results: list[Move | None] = [None] * len(request.outputs)
+    input_copies: list[ByteCopy] = []
+    results: list[ByteCopy | None] = [None] * len(request.outputs)
     for group in moved.values():
         arena = allocate(max(ALIGNMENT, sum(align(arguments[position].length) for position, _ in group)))
         offset = 0
         for position, pool in group:
             argument = arguments[position]
-            there = np.asarray(pool.view(argument.offset, argument.length))
-            here = np.asarray(arena.view(offset, argument.length))
+            original = np.asarray(pool.view(argument.offset, argument.length))
+            copied = np.asarray(arena.view(offset, argument.length))
             if position < len(request.inputs):
-                moves.append((here, there))
+                input_copies.append((copied, original))
             else:
-                results[position - len(request.inputs)] = there, here
+                results[position - len(request.inputs)] = original, copied
             arguments[position] = replace(argument, pool=len(kept) + len(arenas), offset=offset, padding=0)
             offset += align(argument.length)
         arenas.append(arena)
@@ -125,10 +125,10 @@ def stage(
             pools=(*kept, *arenas),
         ),
         arenas=tuple(arenas),
-        moves=tuple(moves),
+        input_copies=tuple(input_copies),
         results=tuple(results),
     )
-    copy(staged.moves)
+    copy(staged.input_copies)
     return staged
 
 
@@ -137,19 +137,19 @@ def output_types(model: Model) -> tuple[OperandType, ...]:
     return tuple(model.main.operands[index].type for index in model.main.outputs)
 
 
-class Arenas:
+class ArenaPool:
     """A pool of reusable arenas: touching fresh pages costs more than the copy. Thread-safe.
 
     Args:
         allocate: creates an arena of at least that many bytes.
-        kept: maximum number of arenas that are kept.
-        kept_bytes: maximum size of an arena that is kept.
+        max_kept: how many idle arenas are kept.
+        max_kept_bytes: how large an arena may be to be kept.
     """
 
-    def __init__(self, allocate: Callable[[int], Memory], *, kept: int, kept_bytes: int) -> None:
+    def __init__(self, allocate: Callable[[int], Memory], *, max_kept: int, max_kept_bytes: int) -> None:
         self._allocate = allocate
-        self._kept = kept
-        self._kept_bytes = kept_bytes
+        self._max_kept = max_kept
+        self._max_kept_bytes = max_kept_bytes
         self._free: list[Memory] = []
 
     def take(self, size_bytes: int) -> Memory:
@@ -163,11 +163,11 @@ class Arenas:
     def give_back(self, arenas: Iterable[Memory]) -> None:
         """Takes back arenas that are no longer used."""
         for arena in arenas:
-            if arena.size <= self._kept_bytes and len(self._free) < self._kept:
+            if arena.size <= self._max_kept_bytes and len(self._free) < self._max_kept:
                 self._free.append(arena)
 
 
-def copy(moves: Iterable[Move]) -> None:
+def copy(copies: Iterable[ByteCopy]) -> None:
     """Executes copies; NumPy releases the GIL during each."""
-    for target, source in moves:
+    for target, source in copies:
         target[...] = source

@@ -1,1 +1,1 @@
-"""The compilation cache: its store, entries, keys, seals and attestations."""
+"""The compilation cache: its store, entries, keys, seals and file attestations."""

@@ -48,9 +48,10 @@ class Seal:
     data: tuple[Fingerprint, ...]
 
     def interface_model(self, extensions: Sequence[Extension] = ()) -> Model:
-        """Decodes the model's interface.
+        """Decodes the model's interface: a model with only its inputs and outputs.
 
-        Its inputs and outputs only, with these vendor extensions.
+        Args:
+            extensions: vendor extensions whose operand types it may have.
 
         Raises:
             BadData: the bytes are not a model.
@@ -101,7 +102,7 @@ def read_seal(seal: bytes) -> Seal:
     try:
         return msgspec.msgpack.decode(seal[MAC_BYTES:], type=Seal)
     except msgspec.DecodeError:
-        raise BadData(f"these {len(seal)} bytes are no seal of an artifact") from None
+        raise BadData(f"the {len(seal)} bytes are not the seal of an artifact") from None
 
 
 def check_seal(device: Device, artifact: Artifact, cache_key: bytes) -> Model:
@@ -113,7 +114,7 @@ def check_seal(device: Device, artifact: Artifact, cache_key: bytes) -> Model:
         cache_key: the key that the client claims.
 
     Raises:
-        BadData: it did not.
+        BadData: the device did not make it, or under another key.
         OpFailed: the installation has no secret.
     """
     code, content = artifact.seal[:MAC_BYTES], artifact.seal[MAC_BYTES:]
@@ -145,9 +146,9 @@ def _code(content: bytes) -> bytes:
         secret = installation_secret()
     except BadState as error:
         # Clients need not know the location of the secret.
-        logger.warning("artifacts are neither given nor taken: %s", error)
+        logger.warning("no artifacts are exchanged with clients: %s", error)
         raise OpFailed(
-            "this installation has no secret to seal artifacts with; the daemon's log tells more"
+            "this installation has no secret to seal artifacts with; the daemon's log has the reason"
         ) from None
     return authentication_code(secret, _PURPOSE, content)
 

@@ -20,10 +20,10 @@ CONSTANTS = "constants"
 
 _PURPOSE = b"cache constants"
 _MAX_ENTRIES = 256
-_LIMIT = 1 << 16
+_MAX_FILE_BYTES = 1 << 16
 
 
-class KnownConstants:
+class ConstantDigests:
     """The constant digests of a cache. Safe for concurrent threads and processes.
 
     Args:
@@ -59,7 +59,7 @@ class KnownConstants:
         try:
             descriptor = open_directory(self._directory.path)
             try:
-                whole = read_bytes(descriptor, CONSTANTS, _LIMIT)
+                whole = read_bytes(descriptor, CONSTANTS, _MAX_FILE_BYTES)
             finally:
                 os.close(descriptor)
             code, content = whole[:MAC_BYTES], whole[MAC_BYTES:]

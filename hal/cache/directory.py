@@ -1,7 +1,4 @@
-"""The directory of a cache: publishes and removes entries.
-
-`neurald.hal.cache.store` has the rules.
-"""
+"""The directory of a cache; `neurald.hal.cache.store` has its rules."""
 
 import contextlib
 import fcntl
@@ -46,9 +43,9 @@ class CacheDirectory:
         except FileNotFoundError:
             raise
         except OSError as error:
-            raise BadState(f"the cache {self.path}: {error.strerror}") from None
+            raise BadState(f"the cache {self.path} cannot be read: {error.strerror}") from None
         if not stat.S_ISDIR(status.st_mode):
-            raise BadState(f"the cache {self.path} is no directory")
+            raise BadState(f"the cache {self.path} is not a directory")
         if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             raise BadState(
                 f"the cache {self.path} can be written by other users; a directory that is yours is expected (chmod 700)"
@@ -143,7 +140,8 @@ class CacheDirectory:
     def _take(self, name: str) -> Path | None:
         """Renames an entry so that it can be deleted.
 
-        None if there is none or it cannot be renamed.
+        Returns:
+            Its new path; None if there is no such entry or it cannot be renamed.
         """
         taken = self._draft_path()
         try:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import msgspec
 
 from neurald.hal.cache.file import Fingerprint, copy_known, read_bytes, read_sealed, write_file
-from neurald.hal.cache.file_attestation import read_witness, states_of_new_files, write_witness
+from neurald.hal.cache.file_attestation import read_attestations, states_of_new_files, write_attestations
 from neurald.hal.cache.key import KeyParts
 from neurald.hal.cache.secret import authentication_code
 from neurald.hal.device import Artifact, CacheFilesNeeded
@@ -31,8 +31,8 @@ MANIFEST = "manifest"
 
 _SEAL = "seal"
 _PURPOSE = b"cache entry"
-_MANIFEST_LIMIT = 1 << 16
-_SEAL_LIMIT = 1 << 24
+_MAX_MANIFEST_BYTES = 1 << 16
+_MAX_SEAL_BYTES = 1 << 24
 #: Data files of at least this size are attested by their state; smaller ones are hashed as fast.
 _LARGE_BYTES = 1 << 18
 
@@ -53,9 +53,9 @@ class Origin:
 
 
 def describe(model: Model) -> str:
-    """Describes a model.
+    """Returns a short description of a model.
 
-    `64 operations (36 CONV_2D, 17 DEPTHWISE_CONV_2D, …), 4.0 MB of constants`.
+    For example `64 operations (36 CONV_2D, 17 DEPTHWISE_CONV_2D, …), 4.0 MB of constants`.
     """
     graphs = (model.main, *model.referenced)
     counts = Counter(operation.type.name for graph in graphs for operation in graph.operations)
@@ -85,7 +85,7 @@ class Manifest:
 
     @property
     def size_bytes(self) -> int:
-        """Total size of all files except the manifest itself and the witness."""
+        """Total size of all files except the manifest itself and the attestations."""
         return sum(record.size_bytes for record in (*self.model, *self.data, self.seal))
 
     def large(self) -> dict[str, Fingerprint]:
@@ -117,8 +117,8 @@ def write_entry(
         BadData: the artifact's seal or the manifest is too large for an entry.
         OSError: a file cannot be written.
     """
-    if len(artifact.seal) > _SEAL_LIMIT:
-        raise BadData(f"a seal of {len(artifact.seal)} bytes; at most {_SEAL_LIMIT} are expected")
+    if len(artifact.seal) > _MAX_SEAL_BYTES:
+        raise BadData(f"the seal has {len(artifact.seal)} bytes; at most {_MAX_SEAL_BYTES} are allowed")
 
     manifest = Manifest(
         format=FORMAT,
@@ -136,12 +136,14 @@ def write_entry(
     content = msgspec.json.encode(manifest)
     code = authentication_code(secret, _PURPOSE, content)
     whole = content + b"\n" + code.hex().encode() + b"\n"
-    if len(whole) > _MANIFEST_LIMIT:
-        raise BadData(f"a manifest of {len(whole)} bytes; at most {_MANIFEST_LIMIT} can be read again")
+    if len(whole) > _MAX_MANIFEST_BYTES:
+        raise BadData(f"the manifest has {len(whole)} bytes; at most {_MAX_MANIFEST_BYTES} are allowed")
     write_file(directory, MANIFEST, HostMemory(whole))
     large = manifest.large()
     if large:
-        write_witness(directory, secret, manifest.key, large, states_of_new_files(directory, list(large)))
+        write_attestations(
+            directory, secret, manifest.key, large, states_of_new_files(directory, list(large))
+        )
     return manifest
 
 
@@ -157,7 +159,9 @@ def read_manifest(directory: int, secret: bytes, key: str) -> Manifest:
         BadData: it is damaged, or of another installation, version or key.
         OSError: it cannot be read.
     """
-    content, _, code = read_bytes(directory, MANIFEST, _MANIFEST_LIMIT).removesuffix(b"\n").rpartition(b"\n")
+    content, _, code = (
+        read_bytes(directory, MANIFEST, _MAX_MANIFEST_BYTES).removesuffix(b"\n").rpartition(b"\n")
+    )
     expected = authentication_code(secret, _PURPOSE, content).hex().encode()
     if not hmac.compare_digest(code, expected):
         raise BadData("its manifest is damaged, or of another installation")
@@ -198,11 +202,11 @@ def read_artifact(
         BadData: a file does not match the manifest.
         OutOfMemory, OSError: a file cannot be read.
     """
-    seal = read_bytes(directory, _SEAL, _SEAL_LIMIT)
+    seal = read_bytes(directory, _SEAL, _MAX_SEAL_BYTES)
     if Fingerprint.of(memoryview(seal)) != manifest.seal:
         raise BadData("its seal has changed since it was written")
     large = manifest.large()
-    known = read_witness(directory, secret, manifest.key, large) if large and not is_thorough else {}
+    known = read_attestations(directory, secret, manifest.key, large) if large and not is_thorough else {}
     learned: dict[str, FileState] = {}
 
     def read(name: str, expected: Fingerprint) -> Memory:
@@ -220,5 +224,5 @@ def read_artifact(
         seal=seal,
     )
     if learned:
-        write_witness(directory, secret, manifest.key, large, known | learned)
+        write_attestations(directory, secret, manifest.key, large, known | learned)
     return artifact

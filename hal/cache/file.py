@@ -57,7 +57,7 @@ def _open_file(directory: int, name: str) -> tuple[int, int]:
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
         os.close(descriptor)
-        raise BadData(f"{name} is no regular file of this user")
+        raise BadData(f"{name} is not a regular file of this user")
     return descriptor, status.st_size
 
 
@@ -81,7 +81,8 @@ def read_bytes(directory: int, name: str, limit: int) -> bytes:
 def read_sealed(directory: int, name: str, expected: Fingerprint) -> tuple[Memory, FileState | None]:
     """Copies a file to sealed memory.
 
-    Returns it with the file's state, if that proves the content.
+    Returns:
+        The memory, and the state of the file if that state proves the content, else None.
 
     Raises:
         BadData: the content is not the expected one, or it is not a regular file of this user.

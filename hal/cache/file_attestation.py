@@ -21,30 +21,30 @@ from neurald.hal.cache.secret import MAC_BYTES, authentication_code
 from neurald.hal.errors import BadData
 from neurald.hal.memory.mapped_file import FileState
 
-WITNESS = "witness"
+ATTESTATIONS = "witness"
 
 _PURPOSE = b"cache witness"
-_LIMIT = 1 << 16
+_MAX_FILE_BYTES = 1 << 16
 #: CLOCK_REALTIME_COARSE, as numbered by Linux: the source of file times on local file systems.
 _CLOCK_OF_FILES = 5
 #: Number of checks whether the clock of file times has advanced, and the pause between them in
 #: seconds.
-_LOOKS, _LOOK_S = 20, 0.001
+_MAX_POLLS, _POLL_S = 20, 0.001
 _SECOND_NS = 1_000_000_000
 
 
-class _Note(msgspec.Struct, frozen=True, array_like=True):
+class _Attestation(msgspec.Struct, frozen=True, array_like=True):
     name: str
     fingerprint: Fingerprint
     state: FileState
 
 
-class _Witness(msgspec.Struct, frozen=True, array_like=True):
+class _Attestations(msgspec.Struct, frozen=True, array_like=True):
     key: str
-    notes: tuple[_Note, ...]
+    attestations: tuple[_Attestation, ...]
 
 
-def read_witness(
+def read_attestations(
     directory: int, secret: bytes, key: str, expected: Mapping[str, Fingerprint]
 ) -> dict[str, FileState]:
     """Returns the states in which files are attested to hold the expected content, by name.
@@ -56,19 +56,21 @@ def read_witness(
         expected: the expected content, by file name.
     """
     try:
-        content = read_bytes(directory, WITNESS, _LIMIT)
+        content = read_bytes(directory, ATTESTATIONS, _MAX_FILE_BYTES)
         code, content = content[:MAC_BYTES], content[MAC_BYTES:]
         if not hmac.compare_digest(code, authentication_code(secret, _PURPOSE, content)):
             return {}
-        witness = msgspec.msgpack.decode(content, type=_Witness)
+        found = msgspec.msgpack.decode(content, type=_Attestations)
     except (OSError, BadData, msgspec.DecodeError):
         return {}
-    if witness.key != key:
+    if found.key != key:
         return {}
-    return {note.name: note.state for note in witness.notes if expected.get(note.name) == note.fingerprint}
+    return {
+        each.name: each.state for each in found.attestations if expected.get(each.name) == each.fingerprint
+    }
 
 
-def write_witness(
+def write_attestations(
     directory: int,
     secret: bytes,
     key: str,
@@ -80,14 +82,16 @@ def write_witness(
     Replaces earlier attestations.
 
     Args:
-        directory, secret, key, expected: as for `read_witness`.
+        directory, secret, key, expected: as for `read_attestations`.
         states: states of files whose content was verified while in that state.
     """
-    notes = tuple(_Note(name=name, fingerprint=expected[name], state=state) for name, state in states.items())
-    content = msgspec.msgpack.encode(_Witness(key=key, notes=notes))
+    attestations = tuple(
+        _Attestation(name=name, fingerprint=expected[name], state=state) for name, state in states.items()
+    )
+    content = msgspec.msgpack.encode(_Attestations(key=key, attestations=attestations))
     # A cache that cannot be written is used all the same.
     with contextlib.suppress(OSError):
-        replace_file(directory, WITNESS, authentication_code(secret, _PURPOSE, content) + content)
+        replace_file(directory, ATTESTATIONS, authentication_code(secret, _PURPOSE, content) + content)
 
 
 def states_of_new_files(directory: int, names: list[str]) -> dict[str, FileState]:
@@ -98,10 +102,10 @@ def states_of_new_files(directory: int, names: list[str]) -> dict[str, FileState
     """
     found = {name: FileState.of(os.stat(name, dir_fd=directory, follow_symlinks=False)) for name in names}
     states = {name: state for name, state in found.items() if state is not None}
-    for _ in range(_LOOKS):
+    for _ in range(_MAX_POLLS):
         now_ns = time.clock_gettime_ns(_CLOCK_OF_FILES)
         if all(state.changed_ns < now_ns for state in states.values()):
             # With times in whole seconds, the file system may have no finer resolution.
             return {name: state for name, state in states.items() if state.changed_ns % _SECOND_NS}
-        time.sleep(_LOOK_S)
+        time.sleep(_POLL_S)
     return {}

@@ -30,7 +30,7 @@ _ATTRIBUTES_DOMAIN = b"neurald cache attributes 1\0"
 _VARIANT_DOMAIN = b"neurald cache variant 1\0"
 _QUESTION_DOMAIN = b"neurald cache question 1\0"
 #: Variant names up to this length are stored in readable form, longer ones as a digest.
-_VARIANT_SHOWN = 200
+_MAX_READABLE_VARIANT = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ class KeyParts:
     def for_variant(self, name: bytes) -> "KeyParts":
         """Returns the parts for a variant of the same model that is compiled later."""
         text = name.decode("ascii", "replace")
-        is_readable = text.isascii() and text.isprintable() and 0 < len(text) <= _VARIANT_SHOWN
+        is_readable = text.isascii() and text.isprintable() and 0 < len(text) <= _MAX_READABLE_VARIANT
         return replace(
             self, variant=text if is_readable else hashlib.sha256(_VARIANT_DOMAIN + name).hexdigest()
         )
@@ -85,7 +85,7 @@ class KeyParts:
 
 #: By name of the part; digests are not shown.
 _PHRASES = {
-    "token": "the caller's token is another",
+    "token": "the caller's token changed",
     "graphs": "the model's operations or operands changed",
     "constants": "the model's constants changed",
     "device": "device changed from {before} to {now}",
@@ -94,7 +94,7 @@ _PHRASES = {
     "priority": "priority changed from {before} to {now}",
     "threads": "threads changed from {before} to {now}",
     "neurald": "neurald changed from {before} to {now}",
-    "attributes": "the values of extensions' attributes are others",
+    "attributes": "the values of extension attributes changed",
 }
 
 

@@ -31,7 +31,9 @@ def secret_path() -> Path:
     named = os.environ.get(SECRET_VARIABLE)
     path = Path(named) if named else platformdirs.user_state_path("neurald") / "secret"
     if not path.is_absolute():
-        raise BadState(f"there is no place for the installation's secret: {path} is not absolute (no HOME?)")
+        raise BadState(
+            f"there is no path for the installation's secret: {path} is not absolute; set HOME or {SECRET_VARIABLE}"
+        )
     return path
 
 
@@ -49,7 +51,9 @@ def installation_secret() -> bytes:
             _create(path)
             return _read(path)
     except OSError as error:
-        raise BadState(f"the installation's secret {path}: {error.strerror or error}") from None
+        raise BadState(
+            f"the installation's secret {path} cannot be read or created: {error.strerror or error}"
+        ) from None
 
 
 def authentication_code(secret: bytes, purpose: bytes, content: bytes) -> bytes:
@@ -69,7 +73,7 @@ def _read(path: Path) -> bytes:
     if len(content) != SECRET_BYTES:
         raise BadState(
             f"the installation's secret {path} has {status.st_size} bytes; {SECRET_BYTES} are expected. "
-            "Remove it to have a new one made; what was cached is then compiled again"
+            "Remove the file: a new secret is created then, and cached models are compiled again"
         )
     return content
 

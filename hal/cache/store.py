@@ -26,7 +26,7 @@ from pathlib import Path
 
 import platformdirs
 
-from neurald.hal.cache.constant_digests import KnownConstants
+from neurald.hal.cache.constant_digests import ConstantDigests
 from neurald.hal.cache.directory import CacheDirectory
 from neurald.hal.cache.entry import (
     MANIFEST,
@@ -43,12 +43,12 @@ from neurald.hal.device import Artifact, CacheFilesNeeded
 from neurald.hal.errors import BadData, BadState, Error, OpFailed
 
 #: Environment variable with the maximum size of a cache, in bytes.
-LIMIT_VARIABLE = "NEURALD_CACHE_MAX_BYTES"
-LIMIT_BYTES = 2 << 30
+MAX_BYTES_VARIABLE = "NEURALD_CACHE_MAX_BYTES"
+DEFAULT_MAX_BYTES = 2 << 30
 
 _LOCKS = "locks"
-#: Maximum number of entries that are compared to explain a miss.
-_COMPARED = 256
+#: How many entries are compared at most to explain a miss.
+_MAX_COMPARED = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,21 +92,23 @@ def default_directory() -> Path:
     """
     path = platformdirs.user_cache_path("neurald")
     if not path.is_absolute():
-        raise BadState(f"there is no place for a cache: {path} is not absolute (no HOME?)")
+        raise BadState(
+            f"there is no directory for a cache: {path} is not absolute; set HOME or XDG_CACHE_HOME"
+        )
     return path
 
 
-def limit_from_environment() -> int:
+def max_bytes_from_environment() -> int:
     """Returns the maximum size of a cache, in bytes.
 
     Raises:
         BadState: the environment variable is not a number.
     """
-    text = os.environ.get(LIMIT_VARIABLE, "")
+    text = os.environ.get(MAX_BYTES_VARIABLE, "")
     if not text:
-        return LIMIT_BYTES
+        return DEFAULT_MAX_BYTES
     if not (text.isascii() and text.isdigit()):
-        raise BadState(f"{LIMIT_VARIABLE} is {text!r}; a number of bytes is expected")
+        raise BadState(f"{MAX_BYTES_VARIABLE} is {text!r}; a number of bytes is expected")
     return int(text)
 
 
@@ -118,7 +120,7 @@ class Cache:
         limit_bytes: maximum size; None for that of the environment.
 
     Attributes:
-        constants: known digests of models' constants.
+        constants: digests of models' constants that are known from earlier.
 
     Raises:
         BadState: the directory does not belong to the user alone, or the installation has no
@@ -126,10 +128,10 @@ class Cache:
     """
 
     def __init__(self, path: Path, limit_bytes: int | None = None) -> None:
-        self.limit_bytes = limit_from_environment() if limit_bytes is None else limit_bytes
+        self.limit_bytes = max_bytes_from_environment() if limit_bytes is None else limit_bytes
         self._secret = installation_secret()
         self._directory = CacheDirectory(path)
-        self.constants = KnownConstants(self._directory, self._secret)
+        self.constants = ConstantDigests(self._directory, self._secret)
 
     @property
     def path(self) -> Path:
@@ -166,7 +168,7 @@ class Cache:
     def why_missing(self, parts: KeyParts) -> str:
         """Returns why these parts have no entry, judging by other entries of the device."""
         nearest: tuple[str, ...] | None = None
-        for name in heapq.nlargest(_COMPARED, self._directory.names(), self._directory.last_use_s):
+        for name in heapq.nlargest(_MAX_COMPARED, self._directory.names(), self._directory.last_use_s):
             status = self._status(name, is_thorough=False)
             earlier = None if status is None or status.manifest is None else status.manifest.parts
             # Only entries of the same variant are comparable.
@@ -212,7 +214,9 @@ class Cache:
         """
         size = sum(memory.size for memory in (*artifact.model, *artifact.data)) + len(artifact.seal)
         if size > self.limit_bytes:
-            raise BadData(f"it has {size} bytes; the cache may have {self.limit_bytes} ({LIMIT_VARIABLE})")
+            raise BadData(
+                f"the artifact has {size} bytes; the cache may have {self.limit_bytes} ({MAX_BYTES_VARIABLE})"
+            )
         name = parts.key().hex()
         try:
             self._directory.make()
@@ -222,7 +226,7 @@ class Cache:
                 write_entry(entry, self._secret, parts, artifact, origin)
             self._directory.shrink(self.limit_bytes, keep=name)
         except OSError as error:
-            raise OpFailed(f"the cache {self.path}: {error.strerror or error}") from None
+            raise OpFailed(f"the cache {self.path} cannot be written: {error.strerror or error}") from None
 
     def remove(self, name: str) -> bool:
         """Removes the entry of a key in hexadecimal.

@@ -1,7 +1,4 @@
-"""Further cache entries of a model.
-
-Results that its device compiles later, or keeps in another form.
-"""
+"""Further cache entries of a model, for example one for each set of input shapes."""
 
 import logging
 import time
@@ -11,14 +8,14 @@ from functools import cached_property
 from neurald.hal.cache.entry import Origin, describe
 from neurald.hal.cache.key import KeyParts, key_parts
 from neurald.hal.cache.store import Cache, Miss, default_directory
-from neurald.hal.device import Artifact, CacheFilesNeeded, Device, Kept, PrepareOptions
+from neurald.hal.device import Artifact, CacheFilesNeeded, CacheRecord, Device, PrepareOptions
 from neurald.hal.errors import Error
 from neurald.hal.model.types import Model
 
-_LOG = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
-class CachedVariants:
+class VariantCache:
     """Implements `neurald.hal.device.Variants`: each variant is a separate entry.
 
     Args:
@@ -26,12 +23,12 @@ class CachedVariants:
         find_parts: returns the key parts of the model; called once, on first use.
         needed: the files of an artifact of the device.
         model: short description of the model.
-        why_not_kept: called after compiling; returns why the result must not be stored, "" if it
+        why_not_stored: called after compiling; returns why the result must not be stored, "" if it
             may.
         warn: called when storing failed.
 
     Attributes:
-        kept: the entry that was last loaded or stored; None if there is none.
+        record: the entry that was last loaded or stored; None if there is none.
     """
 
     def __init__(
@@ -40,16 +37,16 @@ class CachedVariants:
         find_parts: Callable[[], KeyParts],
         needed: CacheFilesNeeded,
         model: str,
-        why_not_kept: Callable[[], str],
+        why_not_stored: Callable[[], str],
         warn: Callable[[str], None],
     ) -> None:
         self._cache = cache
         self._find_parts = find_parts
         self._needed = needed
         self._model = model
-        self._why_not_kept = why_not_kept
+        self._why_not_stored = why_not_stored
         self._warn = warn
-        self.kept: Kept | None = None
+        self.record: CacheRecord | None = None
 
     @cached_property
     def _parts(self) -> KeyParts:
@@ -61,13 +58,13 @@ class CachedVariants:
         if isinstance(found, Miss):
             return None
         origin = found.manifest.origin
-        self.kept = Kept(key=found.manifest.key, was_there=True, compile_ms=origin.compile_ms)
+        self.record = CacheRecord(key=found.manifest.key, was_there=True, compile_ms=origin.compile_ms)
         return found.artifact
 
     def store(self, name: bytes, artifact: Artifact, compile_ms: float) -> None:
         """See `Variants.store`."""
-        self.kept = None
-        if self._why_not_kept():
+        self.record = None
+        if self._why_not_stored():
             return
         parts = self._parts.for_variant(name)
         origin = Origin(model=self._model, compile_ms=compile_ms, created_s=time.time())
@@ -75,15 +72,13 @@ class CachedVariants:
             self._cache.store(parts, artifact, origin)
         except Exception as error:
             # The model is ready regardless of what the disk does now.
-            self._warn(f"what was compiled is not cached: {error}")
+            self._warn(f"the compiled result is not cached: {error}")
         else:
-            self.kept = Kept(key=parts.key().hex(), was_there=False, compile_ms=compile_ms)
+            self.record = CacheRecord(key=parts.key().hex(), was_there=False, compile_ms=compile_ms)
 
 
-def daemon_variants(device: Device, model: Model, options: PrepareOptions) -> CachedVariants | None:
-    """Returns the daemon's own storage of variants, in the cache of its user.
-
-    None if there is none.
+def daemon_variants(device: Device, model: Model, options: PrepareOptions) -> VariantCache | None:
+    """Returns the daemon's own storage of variants, in the cache of its user; None without a cache.
 
     A client cannot store them: it does not see the results compiled for shapes, and some are
     useless without the model. The key that a client names is only used as a token: the model itself
@@ -98,13 +93,13 @@ def daemon_variants(device: Device, model: Model, options: PrepareOptions) -> Ca
     try:
         cache = Cache(default_directory())
     except Error as error:
-        _LOG.info("the daemon keeps nothing by itself: %s", error)
+        logger.info("the daemon has no cache of its own: %s", error)
         return None
-    return CachedVariants(
+    return VariantCache(
         cache,
         lambda: key_parts(model, device, options, token=options.cache_key),
         device.cache_files_needed,
         describe(model),
         lambda: "",
-        _LOG.warning,
+        logger.warning,
     )

@@ -1,1 +1,1 @@
-"""Memory pools, mapped files and the planning of arenas."""
+"""Memory pools, mapped files, and the planning of arenas."""

@@ -95,9 +95,9 @@ class Memory:
         except (OSError, ValueError, TypeError, OverflowError) as error:
             raise BadData(f"descriptor {fd}: {error}") from None
         if not stat.S_ISREG(status.st_mode):
-            raise Unmappable(f"descriptor {fd} is no file of bytes, and cannot be mapped")
+            raise Unmappable(f"descriptor {fd} is not a regular file, and cannot be mapped")
         if size <= 0:
-            raise BadData(f"memory of {size} bytes; a positive size is expected")
+            raise BadData(f"a memory has {size} bytes; a positive size is expected")
         checked_range(offset, size, status.st_size, f"descriptor {fd}")
         seals = _seals(fd)
         writable = flags & os.O_ACCMODE == os.O_RDWR and not seals & fcntl.F_SEAL_WRITE
@@ -191,7 +191,9 @@ class Memory:
         if target.readonly:
             raise BadData("the memory to copy to is read-only")
         if target.size != self.size:
-            raise BadData(f"{self.size} bytes are copied to memory of {target.size}")
+            raise BadData(
+                f"{self.size} bytes are copied to a memory of {target.size}; equal sizes are expected"
+            )
         # NumPy releases the GIL here.
         np.asarray(target.view())[...] = np.asarray(self.view())
 
@@ -241,7 +243,7 @@ class SharedMemory(Memory):
             return cls(fd, memoryview(mmap.mmap(fd, size)))
         except OSError as error:
             os.close(fd)
-            raise OutOfMemory(f"{size} bytes of shared memory: {error}") from None
+            raise OutOfMemory(f"{size} bytes of shared memory cannot be allocated: {error}") from None
 
     @classmethod
     def working(cls, size: int, name: str = "neurald working memory") -> Self:
@@ -287,7 +289,9 @@ class SharedMemory(Memory):
             return cls(fd, memoryview(mmap.mmap(fd, content.nbytes, access=mmap.ACCESS_READ)))
         except OSError as error:
             os.close(fd)
-            raise OutOfMemory(f"{content.nbytes} bytes of shared memory: {error}") from None
+            raise OutOfMemory(
+                f"{content.nbytes} bytes of shared memory cannot be allocated: {error}"
+            ) from None
 
     @classmethod
     def received(cls, fd: int, size: int, *, constant: bool) -> Self:
@@ -326,12 +330,12 @@ class SharedMemory(Memory):
         except OSError as error:
             raise _no_shared_memory(error) from None
         if seals & demanded != demanded:
-            raise BadData(f"shared memory has the seals {seals:#x}; {demanded:#x} are demanded")
+            raise BadData(f"shared memory has the seals {seals:#x}; {demanded:#x} are required")
         if actual != size or size <= 0:
             raise BadData(f"shared memory has {actual} bytes; {size} were announced")
         if page_bytes != mmap.PAGESIZE:
             # The kernel may run out of huge pages on first access, which kills the process.
-            raise BadData("memory with huge pages; one with ordinary pages is expected")
+            raise BadData("shared memory has huge pages; memory with ordinary pages is expected")
 
     @property
     def fd(self) -> int:
@@ -365,7 +369,7 @@ class SharedMemory(Memory):
 
 
 def _no_shared_memory(error: Exception) -> BadData:
-    return BadData(f"the descriptor received is no shared memory: {error}")
+    return BadData(f"the descriptor received is not shared memory: {error}")
 
 
 def _mapping_failure(error: Exception) -> Error | None:
@@ -375,10 +379,10 @@ def _mapping_failure(error: Exception) -> Error | None:
     """
     number = error.errno if isinstance(error, OSError) else None
     if number == errno.ENOMEM:
-        return OutOfMemory("shared memory cannot be mapped: this process can have no more memory")
+        return OutOfMemory("shared memory cannot be mapped: the process has reached its limit of memory")
     if number in (errno.EMFILE, errno.ENFILE):
         return ResourceExhaustedTransient(
-            "shared memory cannot be mapped: this process can have no more descriptors"
+            "shared memory cannot be mapped: the process has reached its limit of descriptors"
         )
     return None
 
@@ -419,5 +423,5 @@ def _new_memfd(size: int, name: str) -> int:
     except (OSError, OverflowError) as error:
         if fd >= 0:
             os.close(fd)
-        raise OutOfMemory(f"{size} bytes of shared memory: {error}") from None
+        raise OutOfMemory(f"{size} bytes of shared memory cannot be allocated: {error}") from None
     return fd

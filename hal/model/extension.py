@@ -38,7 +38,7 @@ MAX_ELEMENT_BYTES = 1 << 16
 MAX_TYPES = 4096
 
 #: Number of members that a message lists.
-_SHOWN = 8
+_MAX_SHOWN = 8
 _PREFIX_BITS = 16
 _FIRST_PREFIX = 2  # 0 is Android's, and 1 that of neurald.tflite.
 _MAX_PREFIX = 0x7FFF
@@ -187,8 +187,8 @@ class Extension:
     def _require(self, field: str, code: int) -> None:
         members = getattr(self, field)
         if all(member.code != code for member in members):
-            shown = [f"{member.code} ({member.name})" for member in members[:_SHOWN]]
-            more = f" and {len(members) - _SHOWN} others" if len(members) > _SHOWN else ""
+            shown = [f"{member.code} ({member.name})" for member in members[:_MAX_SHOWN]]
+            more = f" and {len(members) - _MAX_SHOWN} others" if len(members) > _MAX_SHOWN else ""
             declared = ", ".join(shown) + more or "none"
             raise BadData(f"extension {self.name} has no {_MEMBERS[field]} {code}; it has {declared}")
 
@@ -197,7 +197,8 @@ def check_extension_name(name: str) -> None:
     """Raises BadData unless `name` is a valid name for a vendor's extension."""
     if not isinstance(name, str) or not _EXTENSION_NAME.fullmatch(name):
         raise BadData(
-            f"extension {name!r}: a name like com.vendor.name is expected, of lower-case letters, digits, _ and dots"
+            f"extension {name!r}: a name like com.vendor.name is expected, of lower-case letters, digits, _ "
+            "and dots"
         )
     if name == TFLITE:
         raise BadData(f"{TFLITE} is part of neurald; its operations are members of OperationType")
@@ -216,16 +217,15 @@ _extensions: dict[int, Extension] = {}
 
 
 def _number(extension: Extension, code: int) -> int:
-    """Returns the number of a code in this process.
-
-    Registers the extension's types on first use.
-    """
+    """Returns the number of a code in this process; registers the extension on first use."""
     with _lock:
         prefix = _prefixes.get(extension)
         if prefix is None:
             prefix = _FIRST_PREFIX + len(_prefixes)
             if prefix > _MAX_PREFIX:
-                raise ResourceExhaustedPersistent(f"more than {len(_prefixes)} extensions in one process")
+                raise ResourceExhaustedPersistent(
+                    f"the process has {len(_prefixes)} extensions, which is the most that it may have"
+                )
             for kind in extension.operand_types:
                 add_operand_type(
                     prefix << _PREFIX_BITS | kind.code,
@@ -253,31 +253,31 @@ def code_of(kind: OperationType | OperandType) -> int:
 
 
 #: An extension that an operation requires: a vendor's declaration, or the name of the built-in one.
-Needed = Extension | str
+RequiredExtension = Extension | str
 
 
-def extensions_needed(model: Model, graph: Subgraph, operation: Operation) -> frozenset[Needed]:
+def required_extensions(model: Model, graph: Subgraph, operation: Operation) -> frozenset[RequiredExtension]:
     """Returns the extensions that a device needs to run an operation of a valid model.
 
     For control flow this includes the operations inside its graphs.
     """
-    needed: set[Needed] = set()
+    required: set[RequiredExtension] = set()
     pending = [(graph, operation)]
     seen: set[int] = set()
     while pending:
         graph, operation = pending.pop()
-        needed |= _needed_by(operation.type)
+        required |= _required_by(operation.type)
         for index in (*operation.inputs, *operation.outputs):
             operand = graph.operands[index]
-            needed |= _needed_by(operand.type)
+            required |= _required_by(operand.type)
             if operand.subgraph is not None and operand.subgraph not in seen:
                 seen.add(operand.subgraph)
                 inner = model.referenced[operand.subgraph]
                 pending += ((inner, each) for each in inner.operations)
-    return frozenset(needed)
+    return frozenset(required)
 
 
-def _needed_by(kind: OperationType | OperandType) -> set[Needed]:
+def _required_by(kind: OperationType | OperandType) -> set[RequiredExtension]:
     if kind < TFLITE_EXTENSION_BASE:
         return set()
     extension = extension_of(kind)

@@ -40,7 +40,7 @@ def check_attributes(values: Sequence[AttributeValue], use: AttributeUse) -> Non
         BadData: an attribute is not declared or set twice, or the values are too many or too large.
     """
     if len(values) > MAX_VALUES:
-        raise BadData(f"{len(values)} attributes of one {use.value}; at most {MAX_VALUES} are allowed")
+        raise BadData(f"one {use.value} has {len(values)} attributes; at most {MAX_VALUES} are allowed")
     size = sum(len(each.value) for each in values)
     if size > MAX_VALUE_BYTES:
         raise BadData(

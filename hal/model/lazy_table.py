@@ -26,14 +26,14 @@ class LazyTable(Mapping[_Key, _Value]):
         modules: Mapping[str, tuple[_Key, ...]],
         part: Callable[[ModuleType], Mapping[_Key, _Value]],
     ) -> None:
-        self._homes = {key: f"{package}.{name}" for name, keys in modules.items() for key in keys}
+        self._modules = {key: f"{package}.{name}" for name, keys in modules.items() for key in keys}
         self._part = part
         self._known: dict[_Key, _Value] = {}
 
     def __getitem__(self, key: _Key) -> _Value:
         """Returns the value of a key."""
         if key not in self._known:
-            self._known.update(self._part(import_module(self._homes[key])))
+            self._known.update(self._part(import_module(self._modules[key])))
         return self._known[key]
 
     def get(self, key: _Key, default: Any = None) -> Any:
@@ -41,16 +41,16 @@ class LazyTable(Mapping[_Key, _Value]):
         found = self._known.get(key)
         if found is not None:
             return found
-        return self[key] if key in self._homes else default
+        return self[key] if key in self._modules else default
 
     def __contains__(self, key: object) -> bool:
         """Returns True if the key exists."""
-        return key in self._homes
+        return key in self._modules
 
     def __iter__(self) -> Iterator[_Key]:
         """Iterates over all keys."""
-        return iter(self._homes)
+        return iter(self._modules)
 
     def __len__(self) -> int:
         """Returns the number of keys."""
-        return len(self._homes)
+        return len(self._modules)

@@ -10,14 +10,14 @@ from collections.abc import Iterable, Sequence
 
 from neurald.hal.model.types import Operand, Subgraph
 
-#: Maximum number of operations that a message names.
-_NAMED = 4
+#: How many operations a message names at most.
+_MAX_NAMED = 4
 
 
 def first_few(texts: Sequence[str]) -> str:
     """Joins the first few sentences, with the number of further ones."""
-    more = f"; and {len(texts) - _NAMED} more" if len(texts) > _NAMED else ""
-    return f"{'; '.join(texts[:_NAMED])}{more}"
+    more = f"; and {len(texts) - _MAX_NAMED} more" if len(texts) > _MAX_NAMED else ""
+    return f"{'; '.join(texts[:_MAX_NAMED])}{more}"
 
 
 def operation_number(graph: Subgraph, position: int) -> int:
@@ -51,8 +51,8 @@ def operations_name(graph: Subgraph, positions: Iterable[int]) -> str:
     """Formats `operation 3 ADD, 4 MUL`: each name once, only the first few of many."""
     found = (f"{operation_number(graph, each)} {graph.operations[each].type.name}" for each in positions)
     names = list(dict.fromkeys(found))
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    name = f"operation {', '.join(names[:_NAMED])}{more}"
+    more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+    name = f"operation {', '.join(names[:_MAX_NAMED])}{more}"
     return f"graph {graph.number} {name}" if graph.number else name
 
 

@@ -42,7 +42,7 @@ def encode_strings(strings: Array) -> Array:
     lengths = np.fromiter(map(len, values), np.int64, len(values))
     start = least_bytes(len(values))
     if start + int(lengths.sum()) > _MAX_BYTES:
-        raise BadData(f"{len(values)} strings have more than 2^31 - 1 bytes in all")
+        raise BadData(f"{len(values)} strings take more than 2^31 - 1 bytes, the limit of a string buffer")
     numbers = np.empty(len(values) + 2, "<i4")
     numbers[0] = len(values)
     numbers[1] = start
@@ -68,13 +68,13 @@ def decode_strings(source: memoryview, shape: tuple[int, ...]) -> Array:
         return np.empty(shape, object)
     start = least_bytes(count)
     if len(content) < start:
-        raise BadData(f"a string buffer of {len(content)} bytes; {count} strings have at least {start}")
+        raise BadData(f"a string buffer has {len(content)} bytes; {count} strings take at least {start}")
     numbers = np.frombuffer(content, "<i4", count + 2)
     if numbers[0] != count:
-        raise BadData(f"a string buffer of {numbers[0]} strings; {count} are expected")
+        raise BadData(f"a string buffer has {numbers[0]} strings; {count} are expected")
     if numbers[1] < start or numbers[-1] > len(content) or (numbers[2:] < numbers[1:-1]).any():
         raise BadData(
-            f"a string buffer of {len(content)} bytes whose strings do not lie in it one after another"
+            f"a string buffer of {len(content)} bytes has offsets that are not in order or exceed it"
         )
     offsets = numbers[1:].tolist()
     result = np.empty(count, object)
@@ -96,7 +96,7 @@ def as_strings(given: Array, what: str) -> Array:
         BadData: an element is neither.
     """
     if given.dtype.kind not in "OSUT":
-        raise BadData(f"{what}: an array of {given.dtype}; strings are expected")
+        raise BadData(f"{what} is an array of {given.dtype}; strings are expected")
     if given.dtype.kind == "U":
         _require_characters(given, what)
     result = np.empty(given.size, object)
@@ -105,7 +105,7 @@ def as_strings(given: Array, what: str) -> Array:
             try:
                 value = value.encode()
             except UnicodeEncodeError as error:
-                raise BadData(f"{what}: {value!r} is no text: {error.reason}") from None
+                raise BadData(f"{what}: {value!r} cannot be encoded as UTF-8: {error.reason}") from None
         if not isinstance(value, bytes):
             raise BadData(f"{what}: element {position} is {type(value).__name__}; bytes or str are expected")
         result[position] = value
@@ -120,5 +120,5 @@ def _require_characters(given: Array, what: str) -> None:
     largest = int(numbers.max(initial=0))
     if largest > sys.maxunicode:
         raise BadData(
-            f"{what}: it holds {largest:#x}, which is no character; the last one is {sys.maxunicode:#x}"
+            f"{what} contains {largest:#x}, which is not a character; the last one is {sys.maxunicode:#x}"
         )

@@ -26,11 +26,10 @@ MAX_OPERAND_BYTES = 0xFFFF_FFFF
 
 
 class OperandType(IntEnum):
-    """Android NN's operand types (`OperandType.aidl`.
+    """Android NN's operand types, and those of `neurald.tflite`.
 
-    MODEL is its SUBGRAPH), and those of `neurald.tflite`.
-
-    Operand types of vendor extensions are added at run time; see `neurald.hal.model.extension`.
+    The names are those of `OperandType.aidl`, except that SUBGRAPH is called MODEL. Operand types
+    of vendor extensions are added at run time; see `neurald.hal.model.extension`.
     """
 
     FLOAT32 = 0
@@ -66,9 +65,7 @@ class OperandType(IntEnum):
 
     @property
     def dtype(self) -> "np.dtype[np.generic]":
-        """The NumPy type of one stored element.
-
-        Object for strings, which are stored as a string buffer.
+        """The NumPy type of one stored element; object for strings, which are stored as a buffer.
 
         Raises:
             BadData: the type is MODEL, which has no elements.
@@ -121,10 +118,7 @@ def add_operand_type(number: int, name: str, dtype: "np.dtype[np.generic]", *, i
 
 
 class FeatureLevel(IntEnum):
-    """Android NN's feature levels.
-
-    The operations that a device of that level may be asked to run.
-    """
+    """Android NN's feature levels, which say what operations a device may be asked to run."""
 
     LEVEL_1 = 27
     LEVEL_2 = 28
@@ -384,18 +378,12 @@ class Model:
 
     @property
     def inputs(self) -> tuple[int, ...]:
-        """The operands of `main` that an execution is given.
-
-        Its inputs without the state variables.
-        """
+        """The operands of `main` that an execution is given: its inputs without state variables."""
         return self.main.inputs[: len(self.main.inputs) - len(self.state)]
 
     @property
     def outputs(self) -> tuple[int, ...]:
-        """The operands of `main` that an execution returns.
-
-        Its outputs without the state variables.
-        """
+        """The operands of `main` that an execution returns: its outputs without state variables."""
         return self.main.outputs[: len(self.main.outputs) - len(self.state)]
 
     def constant(self, operand: Operand) -> "np.ndarray | None":
@@ -427,13 +415,14 @@ def _scalar_array(value: bytes, operand_type: OperandType) -> "np.ndarray":
 
 
 def stored_array(source: memoryview, operand_type: OperandType, shape: tuple[int, ...]) -> "np.ndarray":
-    """Views bytes as an array.
+    """Views bytes as an array; strings and bools are copied.
 
-    Strings are copied, and bools as well: any byte but 0 is true, and NumPy needs a 1.
+    Bools are copied because any byte but 0 is true, and NumPy needs a 1.
 
     Args:
         source: exactly the bytes of the value; a string buffer may be longer.
-        operand_type, shape: of the value.
+        operand_type: of the value.
+        shape: of the value.
 
     Raises:
         BadData: the bytes are not a buffer of that many strings.
@@ -462,9 +451,7 @@ def as_elements(array: "np.ndarray", operand_type: OperandType) -> "np.ndarray":
 
 
 def array_to_store(array: "np.ndarray", operand_type: OperandType) -> "np.ndarray":
-    """Returns the contiguous data to store for an array.
-
-    Its elements, or the buffer of its strings.
+    """Returns the contiguous data to store for an array: its elements, or a string buffer.
 
     Raises:
         BadData: there are more strings than a buffer can hold.

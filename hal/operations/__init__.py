@@ -1,9 +1,7 @@
-"""The operations.
+"""Defines all operations: signature, checks, shape rule and NumPy reference of each.
 
-One file per family, each operation with signature, checks, shape rule and reference.
-
-`DEFINITIONS` is the table of all operations. A family is imported when one of its operations is
-looked up, since a model uses few.
+A family of operations is one file. `DEFINITIONS` is the table of all operations. A family is
+imported when one of its operations is looked up, since a model uses few.
 """
 
 from collections.abc import Mapping
@@ -38,7 +36,7 @@ FAMILIES: Mapping[str, tuple[OperationType, ...]] = {
     "detection.detection": (T.DETECTION_POSTPROCESSING,),
     "elementwise.arithmetic": (T.ADD, T.SUB, T.MUL, T.DIV),
     "convolution.fully_connected": (T.FULLY_CONNECTED,),
-    "movement.gathering": (T.GATHER, T.EMBEDDING_LOOKUP, T.HASHTABLE_LOOKUP, T.LSH_PROJECTION),
+    "movement.gather": (T.GATHER, T.EMBEDDING_LOOKUP, T.HASHTABLE_LOOKUP, T.LSH_PROJECTION),
     "convolution.grouped_convolution": (T.GROUPED_CONV_2D,),
     "elementwise.hard_swish": (T.HARD_SWISH,),
     "recurrent.lstm": (T.LSTM,),
@@ -65,7 +63,7 @@ FAMILIES: Mapping[str, tuple[OperationType, ...]] = {
         T.REDUCE_SUM,
     ),
     "detection.roi": (T.ROI_ALIGN, T.ROI_POOLING),
-    "movement.reshaping": (T.RESHAPE, T.SQUEEZE),
+    "movement.reshape": (T.RESHAPE, T.SQUEEZE),
     "movement.resizing": (T.RESIZE_BILINEAR, T.RESIZE_NEAREST_NEIGHBOR),
     "recurrent.rnn": (T.RNN, T.UNIDIRECTIONAL_SEQUENCE_RNN, T.BIDIRECTIONAL_SEQUENCE_RNN),
     "reduction.arg_reduce": (T.ARGMAX, T.ARGMIN, T.TOPK_V2),
@@ -77,7 +75,7 @@ FAMILIES: Mapping[str, tuple[OperationType, ...]] = {
     "recurrent.svdf": (T.SVDF,),
     "movement.tiling": (T.TILE, T.FILL, T.PACK, T.EXPAND_DIMS, T.RANK),
     "convolution.transpose_convolution": (T.TRANSPOSE_CONV_2D,),
-    "movement.transposing": (T.TRANSPOSE, T.CHANNEL_SHUFFLE, T.REVERSE),
+    "movement.transpose": (T.TRANSPOSE, T.CHANNEL_SHUFFLE, T.REVERSE),
     "elementwise.unary": (T.ABS, T.ELU, T.EXP, T.FLOOR, T.LOG, T.NEG, T.RSQRT, T.SIN, T.SQRT),
     "tflite.elementwise.activation": (
         T.TFLITE_RELU,
@@ -133,8 +131,8 @@ FAMILIES: Mapping[str, tuple[OperationType, ...]] = {
     "tflite.detection.detection": (T.TFLITE_DETECTION_POSTPROCESS,),
     "tflite.movement.embedding": (T.TFLITE_EMBEDDING_LOOKUP, T.TFLITE_EMBEDDING_LOOKUP_SPARSE),
     "tflite.convolution.fully_connected": (T.TFLITE_FULLY_CONNECTED,),
-    "tflite.movement.gathering": (T.TFLITE_GATHER, T.TFLITE_GATHER_ND),
-    "tflite.movement.generating": (T.TFLITE_RANGE, T.TFLITE_FILL, T.TFLITE_ZEROS_LIKE),
+    "tflite.movement.gather": (T.TFLITE_GATHER, T.TFLITE_GATHER_ND),
+    "tflite.movement.fill": (T.TFLITE_RANGE, T.TFLITE_FILL, T.TFLITE_ZEROS_LIKE),
     "tflite.hash_table": (
         T.TFLITE_HASHTABLE_LOOKUP,
         T.TFLITE_HASHTABLE_IMPORT,
@@ -144,7 +142,13 @@ FAMILIES: Mapping[str, tuple[OperationType, ...]] = {
     "tflite.movement.matrix_diagonals": (T.TFLITE_MATRIX_DIAG, T.TFLITE_MATRIX_SET_DIAG),
     "tflite.convolution.matrix_product": (T.TFLITE_BATCH_MATMUL,),
     "tflite.reduction.normalization": (T.TFLITE_L2_NORMALIZATION,),
-    "tflite.movement.padding": (T.TFLITE_PAD, T.TFLITE_MIRROR_PAD, T.TFLITE_PADV2, T.TFLITE_DILATE),
+    "tflite.movement.padding": (
+        T.TFLITE_PAD,
+        T.TFLITE_MIRROR_PAD,
+        T.TFLITE_PADV2,
+        T.TFLITE_DILATE,
+        T.TFLITE_STABLEHLO_PAD,
+    ),
     "tflite.convolution.pooling": (T.TFLITE_AVERAGE_POOL_2D, T.TFLITE_MAX_POOL_2D),
     "tflite.elementwise.quantization": (T.TFLITE_QUANTIZE, T.TFLITE_DEQUANTIZE, T.TFLITE_FAKE_QUANT),
     "tflite.random": (
@@ -153,7 +157,7 @@ FAMILIES: Mapping[str, tuple[OperationType, ...]] = {
         T.TFLITE_MULTINOMIAL,
         T.TFLITE_STABLEHLO_RNG_BIT_GENERATOR,
     ),
-    "tflite.movement.stablehlo_gathering": (T.TFLITE_STABLEHLO_GATHER, T.TFLITE_STABLEHLO_SCATTER),
+    "tflite.movement.stablehlo_gather_scatter": (T.TFLITE_STABLEHLO_GATHER, T.TFLITE_STABLEHLO_SCATTER),
     "tflite.reduction.reduction": (
         T.TFLITE_MEAN,
         T.TFLITE_SUM,
@@ -165,8 +169,8 @@ FAMILIES: Mapping[str, tuple[OperationType, ...]] = {
         T.TFLITE_CUMSUM,
     ),
     "tflite.movement.resizing": (T.TFLITE_RESIZE_BILINEAR, T.TFLITE_RESIZE_NEAREST_NEIGHBOR),
-    "tflite.movement.reversing": (T.TFLITE_REVERSE_V2, T.TFLITE_REVERSE_SEQUENCE),
-    "tflite.movement.scattering": (T.TFLITE_SCATTER_ND, T.TFLITE_SPARSE_TO_DENSE, T.TFLITE_ONE_HOT),
+    "tflite.movement.reverse": (T.TFLITE_REVERSE_V2, T.TFLITE_REVERSE_SEQUENCE),
+    "tflite.movement.scatter": (T.TFLITE_SCATTER_ND, T.TFLITE_SPARSE_TO_DENSE, T.TFLITE_ONE_HOT),
     "tflite.reduction.arg_reduce": (
         T.TFLITE_ARG_MAX,
         T.TFLITE_ARG_MIN,
@@ -182,7 +186,7 @@ FAMILIES: Mapping[str, tuple[OperationType, ...]] = {
         T.TFLITE_UNSORTED_SEGMENT_SUM,
         T.TFLITE_BUCKETIZE,
     ),
-    "tflite.movement.shaping": (
+    "tflite.movement.shape": (
         T.TFLITE_RESHAPE,
         T.TFLITE_EXPAND_DIMS,
         T.TFLITE_CONCATENATION,
@@ -240,7 +244,7 @@ FAMILIES: Mapping[str, tuple[OperationType, ...]] = {
         T.TFLITE_SQRT,
         T.TFLITE_SQUARE,
     ),
-    "tflite.convolution.windows": (T.TFLITE_REDUCE_WINDOW, T.TFLITE_STABLEHLO_PAD),
+    "tflite.convolution.reduce_window": (T.TFLITE_REDUCE_WINDOW,),
 }
 
 #: Family → the Android operations that its operations extend.
@@ -262,7 +266,7 @@ _WIDENED: Mapping[str, tuple[OperationType, ...]] = {
     "tflite.convolution.convolution": (T.CONV_2D, T.DEPTHWISE_CONV_2D, T.TRANSPOSE_CONV_2D),
     "tflite.movement.embedding": (T.EMBEDDING_LOOKUP,),
     "tflite.convolution.fully_connected": (T.FULLY_CONNECTED,),
-    "tflite.movement.gathering": (T.GATHER,),
+    "tflite.movement.gather": (T.GATHER,),
     "tflite.hash_table": (T.HASHTABLE_LOOKUP,),
     "tflite.convolution.matrix_product": (T.BATCH_MATMUL,),
     "tflite.reduction.normalization": (T.L2_NORMALIZATION,),
@@ -279,9 +283,9 @@ _WIDENED: Mapping[str, tuple[OperationType, ...]] = {
         T.REDUCE_ALL,
     ),
     "tflite.movement.resizing": (T.RESIZE_BILINEAR, T.RESIZE_NEAREST_NEIGHBOR),
-    "tflite.movement.reversing": (T.REVERSE,),
+    "tflite.movement.reverse": (T.REVERSE,),
     "tflite.reduction.arg_reduce": (T.ARGMAX, T.ARGMIN),
-    "tflite.movement.shaping": (T.RESHAPE, T.EXPAND_DIMS, T.CONCATENATION, T.PACK, T.TRANSPOSE, T.SQUEEZE),
+    "tflite.movement.shape": (T.RESHAPE, T.EXPAND_DIMS, T.CONCATENATION, T.PACK, T.TRANSPOSE, T.SQUEEZE),
     "tflite.movement.slicing": (T.SLICE, T.SPLIT),
     "tflite.reduction.softmax": (T.SOFTMAX, T.LOG_SOFTMAX),
     "tflite.movement.space_depth": (

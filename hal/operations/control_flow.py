@@ -16,14 +16,14 @@ from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import ANY_RANK, Form, Parameter, row, tensor
 
 
-class _Anything(frozenset[OperandType]):
+class _AllTypesExceptModel(frozenset[OperandType]):
     """All operand types except MODEL, including those of vendor extensions."""
 
     def __contains__(self, kind: object) -> bool:
         return kind is not OperandType.MODEL
 
 
-_ANY = _Anything(frozenset(OperandType) - {OperandType.MODEL})
+_ANY_TYPE = _AllTypesExceptModel(frozenset(OperandType) - {OperandType.MODEL})
 _LEVEL = FeatureLevel.LEVEL_4
 
 
@@ -33,7 +33,7 @@ def _graph(name: str) -> Parameter:
 
 def _values(name: str) -> Parameter:
     """Returns a parameter for any number of operands of any type and rank."""
-    return Parameter(name=name, types=_ANY, ranks=ANY_RANK, optional=True, variadic=True)
+    return Parameter(name=name, types=_ANY_TYPE, ranks=ANY_RANK, optional=True, variadic=True)
 
 
 def _inputs(call: Call) -> tuple[Operand, ...]:
@@ -47,7 +47,7 @@ def _outputs(call: Call) -> tuple[Operand, ...]:
 def _match(outer: Sequence[Operand], graph: Subgraph, indexes: Sequence[int], what: str) -> None:
     """Checks that operands outside and inside a graph match in type, quantisation and shape."""
     if len(outer) != len(indexes):
-        raise BadData(f"{what}: {len(indexes)} operands, where {len(outer)} are expected")
+        raise BadData(f"{what}: the graph has {len(indexes)} operands; {len(outer)} are expected")
     for position, (operand, index) in enumerate(zip(outer, indexes, strict=True)):
         inner = graph.operands[index]
         if operand.type is not inner.type:
@@ -103,13 +103,13 @@ def _check_while(call: Call) -> None:
     values, outputs = _inputs(call), _outputs(call)
     _match(values, condition, condition.inputs, "condition graph: input")
     if len(condition.outputs) != 1 or not _is_condition(condition.operands[condition.outputs[0]]):
-        raise BadData("condition graph: its one output must be a TENSOR_BOOL8 of one element")
+        raise BadData("condition graph: exactly one output, a TENSOR_BOOL8 of one element, is expected")
     _match(values, body, body.inputs, "body graph: input")
     carried = len(body.outputs)
     if not len(values) >= carried >= len(outputs):
         raise BadData(
             f"{len(values)} values, {carried} outputs of the body and {len(outputs)} outputs; "
-            "none may be more than the one before"
+            "each number must be at most the one before it"
         )
     _match(values[:carried], body, body.outputs, "body graph: output")
     _match(outputs, body, body.outputs[: len(outputs)], "body graph: output")

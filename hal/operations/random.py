@@ -51,8 +51,8 @@ def _draw(call: Call) -> tuple[Array, ...]:
         bounds = np.cumsum(weights)
         points = generator.random(shape[1]) * bounds[-1]
         # A product that is rounded up to the last bound still belongs to the last class.
-        places = np.minimum(np.searchsorted(bounds, points, side="right"), len(possible) - 1)
-        output[index] = possible[places]
+        chosen = np.minimum(np.searchsorted(bounds, points, side="right"), len(possible) - 1)
+        output[index] = possible[chosen]
     return (output,)
 
 

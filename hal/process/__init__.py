@@ -1,1 +1,1 @@
-"""What a process has of its machine: forks, threads, memory, descriptors, directories and addresses."""
+"""Resources of a process: forks, threads, memory, descriptors, directories and addresses."""

@@ -1,4 +1,4 @@
-"""File descriptors that are kept back, so that a process which runs out of them can still serve those who are there."""
+"""A reserve of file descriptors for a process that runs out of them but must serve its clients."""
 
 import contextlib
 import errno
@@ -8,8 +8,10 @@ import socket
 
 from neurald.hal.errors import ResourceExhaustedTransient
 
-#: What a client is told whose packet had descriptors that this process had no room for.
-NO_DESCRIPTORS = ResourceExhaustedTransient("the daemon has no file descriptors left for what was sent")
+#: The error for a client whose packet had descriptors that this process could not receive.
+NO_DESCRIPTORS = ResourceExhaustedTransient(
+    "the daemon has no file descriptors left for those that were sent"
+)
 
 _MAX_RESERVED = 256
 _RESERVED_SHARE = 8
@@ -17,7 +19,10 @@ _EXHAUSTED = (errno.EMFILE, errno.ENFILE)
 
 
 def is_scarce(descriptor: int) -> bool:
-    """Whether only the reserve is left, now that this descriptor was made: the kernel gives the lowest free number."""
+    """Returns whether only the reserve is left, now that this descriptor was opened.
+
+    The kernel always gives the lowest free number.
+    """
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY:
         return False
@@ -25,10 +30,10 @@ def is_scarce(descriptor: int) -> bool:
 
 
 class Acceptor:
-    """Accepts connections, also where no descriptor is left: one is kept for that. Used by one thread.
+    """Accepts connections even if no descriptor is left: one is reserved for that. Not thread-safe.
 
     Args:
-        listener: a listening socket that does not block.
+        listener: a listening socket in non-blocking mode.
     """
 
     def __init__(self, listener: socket.socket) -> None:
@@ -36,12 +41,13 @@ class Acceptor:
         self._spare = _spare()
 
     def accept(self) -> tuple[socket.socket | None, bool]:
-        """The next connection, None if there is none, and whether it may stay: not where only the reserve is left.
+        """Returns the next connection, None if there is none, and whether it may stay open.
 
-        Who may not stay is to be told so, and its connection closed, before the next one is accepted.
+        It may not if only the reserve is left. Then the caller must tell the client so and close
+        the connection before it accepts the next one.
 
         Raises:
-            OSError: nothing can be accepted, for another reason than that no descriptor is left.
+            OSError: accepting failed for another reason than that no descriptor is left.
         """
         if self._spare < 0:
             with contextlib.suppress(OSError):
@@ -59,7 +65,7 @@ class Acceptor:
         return connection, not is_scarce(connection.fileno())
 
     def close(self) -> None:
-        """Gives up the descriptor that is kept."""
+        """Closes the reserved descriptor."""
         if self._spare >= 0:
             os.close(self._spare)
             self._spare = -1

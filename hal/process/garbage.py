@@ -1,8 +1,9 @@
-"""Garbage that refers to itself, collected in a daemon where that keeps nobody waiting for long.
+"""Collects cyclic garbage in a daemon without blocking its clients for long.
 
-A full collection looks at every object there is, and no other thread of Python runs meanwhile. Left to itself the interpreter
-collects whenever a quarter more objects have come, so that a client with large models has it do so all the time, with all others
-waiting for as long as it takes to look at those models.
+A full collection visits every object, and no other Python thread runs meanwhile. By default the
+interpreter runs one whenever the number of objects has grown by a quarter. So a client with large
+models would cause collections all the time, each of which blocks all clients for as long as it
+takes to visit those models.
 """
 
 import contextlib
@@ -11,21 +12,23 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 
-#: Full collections may take so much of the time.
-_SHARE = 0.005
-#: Collections of the second generation until the interpreter would start a full one by itself.
+#: The fraction of time that full collections may take.
+_MAX_TIME_SHARE = 0.005
+#: After how many collections of the second generation the interpreter would start a full one by
+#: itself.
 _NEVER = 1 << 30
-#: Added to what is looked at: collecting takes some time however little there is.
+#: Added to the number of blocks, since a collection takes some time however few there are.
 _FEW_BLOCKS = 10_000
 
 
-class Garbage:
-    """The garbage of this process, looked at now and then by one thread.
+class GarbageCollector:
+    """Collects the garbage of this process when one thread calls `collect_if_due` regularly.
 
     Args:
-        collect: looks at all objects, and frees those that nobody refers to.
-        clock: tells seconds, as `time.monotonic` does.
-        blocks: tells how many pieces of memory objects take, which says how long collecting will take.
+        collect: runs a full collection.
+        clock: returns seconds, as `time.monotonic` does.
+        blocks: returns the number of allocated blocks, from which the duration of a collection is
+            estimated.
     """
 
     def __init__(
@@ -37,14 +40,17 @@ class Garbage:
         self._collect = collect
         self._clock = clock
         self._blocks = blocks
-        #: What is not looked at, as far as is known.
+        #: The smallest number of blocks seen, an estimate of those that collections do not visit.
         self._least_blocks = blocks()
         self._ended_s = clock()
         self._block_s = 0.0
 
     @contextlib.contextmanager
-    def collected_seldom(self) -> Iterator[None]:
-        """Leaves full collections to `look` meanwhile. What exists already is taken to stay, and not looked at."""
+    def full_collections_on_demand(self) -> Iterator[None]:
+        """Leaves full collections to `collect_if_due` within the context.
+
+        Existing objects are expected to stay, and are not visited.
+        """
         gc.collect()
         gc.freeze()
         self._least_blocks = self._blocks()
@@ -56,18 +62,18 @@ class Garbage:
             gc.set_threshold(first, second, third)
             gc.unfreeze()
 
-    def look(self) -> None:
-        """Collects, as often as that is worth its time."""
+    def collect_if_due(self) -> None:
+        """Runs a full collection if the last one was long enough ago for its cost."""
         began_s = self._clock()
-        if began_s - self._ended_s < self._block_s * self._looked_at() / _SHARE:
+        if began_s - self._ended_s < self._block_s * self._collected_blocks() / _MAX_TIME_SHARE:
             return
-        looked_at = self._looked_at()
+        blocks = self._collected_blocks()
         self._collect()
         self._ended_s = self._clock()
-        self._block_s = (self._ended_s - began_s) / looked_at
+        self._block_s = (self._ended_s - began_s) / blocks
 
-    def _looked_at(self) -> int:
-        """The blocks of objects that a collection looks at."""
+    def _collected_blocks(self) -> int:
+        """Returns the number of blocks that a collection visits."""
         blocks = self._blocks()
         self._least_blocks = min(self._least_blocks, blocks)
         return blocks - self._least_blocks + _FEW_BLOCKS

@@ -1,7 +1,7 @@
-"""Memory that was freed, given back to the system.
+"""Returns freed memory to the operating system.
 
-Allocators keep what is freed between what is still used, in case that more is wanted. In a daemon that is what clients
-left behind, and the process that needs it may be another one.
+Allocators keep freed memory for later allocations. In a daemon that is memory of clients that have
+left, and the process that needs it may be another one.
 """
 
 import ctypes
@@ -11,14 +11,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-#: What is kept is not worth the effort below this.
-_WORTHWHILE_BYTES = 8 << 20
-#: Giving back may take so much of the time: it goes through all that is free, and others wait for the allocator meanwhile.
-_SHARE = 0.01
+#: Below this amount, trimming is not worth its time.
+_MIN_TRIM_BYTES = 8 << 20
+#: The fraction of time that trimming may take: it visits all free memory, and other threads wait
+#: for the allocator meanwhile.
+_MAX_TIME_SHARE = 0.01
 
 
 def _trim() -> Callable[[], object]:
-    """What gives memory back: glibc can."""
+    """Returns a function that returns free memory to the system, which glibc supports."""
     function = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if function is None:
         return lambda: None
@@ -27,18 +28,18 @@ def _trim() -> Callable[[], object]:
 
 
 def resident_bytes() -> int:
-    """The memory that this process has of the system, but for what it shares or can read again."""
+    """Returns the resident memory of this process, except what is shared or backed by files."""
     _, resident, shared, *_ = Path("/proc/self/statm").read_text(encoding="ascii").split()
     return (int(resident) - int(shared)) * _PAGE_BYTES
 
 
-class Heap:
-    """The memory of this process, looked at now and then by one thread.
+class HeapTrimmer:
+    """Trims the heap of this process when one thread calls `trim_if_due` regularly.
 
     Args:
-        resident: tells how much it has.
-        trim: gives back what can be.
-        clock: tells seconds, as `time.monotonic` does.
+        resident: returns the resident memory in bytes.
+        trim: returns free memory to the system.
+        clock: returns seconds, as `time.monotonic` does.
     """
 
     def __init__(
@@ -53,13 +54,13 @@ class Heap:
         self._least_bytes = resident()
         self._not_before_s = clock()
 
-    def look(self) -> None:
-        """Gives memory back if there is more than there was once, as often as that is worth its time."""
+    def trim_if_due(self) -> None:
+        """Trims the heap if it has grown, and the last trim was long enough ago for its cost."""
         resident = self._resident()
         self._least_bytes = min(self._least_bytes, resident)
         began_s = self._clock()
-        if resident < self._least_bytes + _WORTHWHILE_BYTES or began_s < self._not_before_s:
+        if resident < self._least_bytes + _MIN_TRIM_BYTES or began_s < self._not_before_s:
             return
         self._trim()
         ended_s = self._clock()
-        self._not_before_s = ended_s + (ended_s - began_s) / _SHARE
+        self._not_before_s = ended_s + (ended_s - began_s) / _MAX_TIME_SHARE

@@ -1,11 +1,11 @@
-"""How much of the machine this process may use: memory, as far as control groups leave it, and file descriptors."""
+"""How much memory and how many descriptors this process may use."""
 
 import os
 import resource
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-#: A daemon raises its limit of descriptors to this where it may; more are not counted on.
+#: A daemon raises its limit of descriptors to this number if it may. It does not rely on more.
 MAX_DESCRIPTORS = 65_536
 
 _CGROUPS = Path("/sys/fs/cgroup")
@@ -13,11 +13,11 @@ _OWN_CGROUPS = Path("/proc/self/cgroup")
 
 
 def memory_bytes(own_cgroups: Path = _OWN_CGROUPS, cgroups: Path = _CGROUPS) -> int:
-    """Returns the bytes of memory that this process may use at most: the machine's, or less by its control groups.
+    """Returns how much memory this process may use: the machine's, or less by its control groups.
 
     Args:
-        own_cgroups: where the kernel lists the groups of this process.
-        cgroups: where their files are.
+        own_cgroups: the file in which the kernel lists the groups of this process.
+        cgroups: the folder of their files.
     """
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min([machine, *_group_limits(own_cgroups, cgroups)])
@@ -30,7 +30,10 @@ def descriptors() -> int:
 
 
 def _group_limits(own_cgroups: Path, cgroups: Path) -> Iterator[int]:
-    """The limits of all control groups that this process is in; a group without one has no number in its file."""
+    """Yields the memory limits of all control groups that this process is in.
+
+    The file of a group without a limit has no number.
+    """
     try:
         lines = own_cgroups.read_text().splitlines()
     except OSError:

@@ -1,8 +1,8 @@
-"""Directories for sockets, caches and secrets, in which no other user can replace anything.
+"""Directories for sockets, caches and secrets in which no other user can replace anything.
 
-A path is only as safe as each directory on its way: who may write in one of them can put another directory, or a
-symbolic link, in the place of the next. So every step is looked at by itself, links included, before anything
-is made or changed at its end.
+A path is only as safe as each directory on the way to it: a user who may write in one of them can
+replace the next one by another directory or a symbolic link. So every step is checked, links
+included, before anything is created or changed at the end of the path.
 """
 
 import os
@@ -12,17 +12,17 @@ from pathlib import Path
 
 from neurald.hal.errors import BadState
 
-_MAX_LINKS = 40  # as the kernel follows
+_MAX_LINKS = 40  # as in the kernel
 _OWN_USERS = Path("/proc/self/uid_map")
 _OVERFLOW_USER = Path("/proc/sys/kernel/overflowuid")
 _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def make_directory(directory: Path) -> None:
-    """Makes a directory and those above it that are missing, each for its user alone whatever the process's mask is.
+    """Creates a directory and its missing parents, each accessible to its user only.
 
     Raises:
-        OSError: one cannot be made.
+        OSError: one cannot be created.
     """
     missing = []
     for each in (directory, *directory.parents):
@@ -32,21 +32,26 @@ def make_directory(directory: Path) -> None:
     for each in reversed(missing):
         each.mkdir(mode=0o700, exist_ok=True)
     if not directory.is_dir():
-        raise NotADirectoryError(f"{directory} is no directory")
+        raise NotADirectoryError(f"{directory} is not a directory")
 
 
 def open_private(directory: Path, *, may_be_link: bool) -> int:
-    """A descriptor of a directory in which nobody else can replace files, and that nobody else can replace.
+    """Opens a directory in which no other user can replace files, and that none can replace.
 
-    It belongs to this user or root, and so does every directory and link on the way. Others may write to none of them,
-    but where only owners may remove files (such as `/tmp`).
+    The directory, and every directory and link on the way to it, belongs to this user or root.
+    Others may write to none of them, except to those where only owners may remove files (such as
+    `/tmp`).
 
     Args:
         directory: absolute.
-        may_be_link: whether its last part may be a symbolic link of this user's or root's. Those before it always may.
+        may_be_link: whether the last part may be a symbolic link of this user or root. The parts
+            before it always may.
+
+    Returns:
+        A descriptor of the directory.
 
     Raises:
-        BadState: that is not so; the message says where.
+        BadState: another user could replace a part; the message says which.
         OSError: there is no such directory.
     """
     real = _checked(directory, may_be_link=may_be_link)
@@ -60,7 +65,7 @@ def open_private(directory: Path, *, may_be_link: bool) -> int:
 
 
 def _checked(path: Path, *, may_be_link: bool) -> Path:
-    """The path without links; raises BadState where another user could replace a part of it."""
+    """Resolves the links of a path; raises BadState if another user could replace a part of it."""
     here = Path("/")
     parts = deque(path.parts[1:])
     links = 0
@@ -78,7 +83,8 @@ def _checked(path: Path, *, may_be_link: bool) -> Path:
         links += 1
         if not _is_trusted(status.st_uid) or links > _MAX_LINKS or not (parts or may_be_link):
             raise BadState(
-                f"{here / part} is a symbolic link of user {status.st_uid}; a directory of your own is expected there"
+                f"{here / part} is a symbolic link of user {status.st_uid}; a directory of your own is expected "
+                "there"
             )
         target = (here / part).readlink()
         here = Path("/") if target.is_absolute() else here
@@ -87,14 +93,17 @@ def _checked(path: Path, *, may_be_link: bool) -> Path:
 
 
 def _writers_above(status: os.stat_result) -> int:
-    """The rights that nobody may have for a directory above. Many systems give each user a group, and let groups write."""
+    """Returns the write permissions that a parent directory must not have.
+
+    Many systems give each user a group, and let the group write.
+    """
     is_own_group = status.st_gid == os.getegid() == os.geteuid()
     is_of_root = status.st_uid == 0 and status.st_gid == 0
     return stat.S_IWOTH if is_own_group or is_of_root else _OTHERS_MAY_WRITE
 
 
 def _check(directory: Path, status: os.stat_result, forbidden: int) -> None:
-    """Raises BadState if other users may replace what is in a directory."""
+    """Raises BadState if other users may replace entries of a directory."""
     if not _is_trusted(status.st_uid):
         raise BadState(
             f"{directory} belongs to user {status.st_uid}; "
@@ -108,19 +117,21 @@ def _check(directory: Path, status: os.stat_result, forbidden: int) -> None:
 
 
 def _is_trusted(user: int) -> bool:
-    """Whether a user can do to this one whatever it likes anyway, or cannot be seen in this namespace of users."""
+    """Returns whether a user has power over this one anyway, or is outside of this namespace."""
     return user in (os.geteuid(), 0) or _is_unseen(user)
 
 
 def _is_unseen(user: int, own_users: Path = _OWN_USERS, overflow_user: Path = _OVERFLOW_USER) -> bool:
-    """Whether a number stands for the users outside of this namespace, root among them, and nobody here can become it.
+    """Returns whether a number stands for all users outside of this namespace, root among them.
 
-    In the first namespace, and in each that has all users, the same number is a user like any other: `nobody`.
+    No user within the namespace can become such a user. In the first namespace, and in each one
+    that maps all users, that number is a user like any other: `nobody`.
 
     Args:
         user: the number.
-        own_users: where the kernel lists the users of this namespace: the first one, the one outside, how many.
-        overflow_user: where it says as whom it shows all others.
+        own_users: the file in which the kernel lists the users of this namespace: the first one,
+            the one outside, and how many.
+        overflow_user: the file with the number that stands for all others.
     """
     try:
         if user != int(overflow_user.read_text(encoding="ascii")):

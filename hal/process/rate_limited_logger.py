@@ -1,4 +1,4 @@
-"""Warnings that strangers can cause as often as they like, and that are logged only now and then."""
+"""Limits how often a warning is logged that strangers can cause as often as they like."""
 
 import logging
 import time
@@ -7,11 +7,11 @@ _PAUSE_S = 10.0
 
 
 class RateLimitedLogger:
-    """Logs a warning at most once in a while, with the number of those that were left out. Used by one thread.
+    """Logs a warning at most once per interval, with the number of those left out. Not thread-safe.
 
     Args:
-        logger: where to.
-        pause_s: how long none is logged after one was.
+        logger: receives the warnings.
+        pause_s: the interval in which further warnings are left out.
     """
 
     def __init__(self, logger: logging.Logger, pause_s: float = _PAUSE_S) -> None:
@@ -21,7 +21,7 @@ class RateLimitedLogger:
         self._left_out = 0
 
     def warning(self, text: str, *arguments: object) -> None:
-        """Logs a warning, or counts it."""
+        """Logs a warning, or counts it if it comes too early."""
         now = time.monotonic()
         if now < self._next_s:
             self._left_out += 1

@@ -1,4 +1,4 @@
-"""Where the daemons of a user listen."""
+"""The directory in which the daemons of a user listen."""
 
 import os
 import re
@@ -11,15 +11,16 @@ _kept: Path | None = None
 
 
 def keep_runtime_directory() -> None:
-    """Has it stay where it is in this process, which is about to have its temporary files elsewhere."""
+    """Fixes the runtime directory of this process, which is about to move its temporary files."""
     global _kept
     _kept = runtime_directory()
 
 
 def runtime_directory() -> Path:
-    """Where daemons of this user listen: below `$XDG_RUNTIME_DIR`, or else where temporary files are.
+    """Returns the directory in which daemons of this user listen.
 
-    It need not exist yet.
+    It is below `$XDG_RUNTIME_DIR`, or else below the directory of temporary files, and need not
+    exist yet.
     """
     if _kept is not None:
         return _kept
@@ -30,10 +31,14 @@ def runtime_directory() -> Path:
 
 
 def address_of(driver: str, listen: str | None) -> Address:
-    """Where a daemon listens: as it is told or, if it is not, at a socket of the runtime directory.
+    """Returns the address at which a daemon listens; by default a socket in the runtime directory.
+
+    Args:
+        driver: the driver of the daemon.
+        listen: the address that an operator gave; None for the default.
 
     Raises:
-        BadData: that is no address, or the path is too long for a socket.
+        BadData: `listen` is not an address, or the path is too long for a socket.
     """
     if listen is not None:
         return Address.parse(listen)

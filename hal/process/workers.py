@@ -1,4 +1,4 @@
-"""Threads for calls: they come as they are needed, up to a limit, and go when there is nothing to do."""
+"""A thread pool whose threads start when they are needed, and end when they are idle."""
 
 import threading
 from collections import deque
@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 _T = TypeVar("_T")
 
-#: How long a thread waits for more to do. It is short, so that what many calls at once leave behind is gone soon.
+#: How long an idle thread waits for a call. It is short, so that threads and memory of a burst of
+#: calls are soon released.
 _IDLE_S = 1.0
 
 
@@ -33,7 +34,7 @@ class _Task:
 
 
 class _Idle:
-    """A thread that waits: for a task, or to be told that there will be none."""
+    """A thread that waits for a task, or for the shutdown."""
 
     __slots__ = ("task", "woken")
 
@@ -43,15 +44,16 @@ class _Idle:
         self.woken.acquire()
 
 
-class Workers(Executor):
-    """Runs calls in threads, of which there are never more than needed, and always one. Thread-safe.
+class WorkerThreads(Executor):
+    """Runs calls in threads; there are never more than needed, and always one. Thread-safe.
 
-    `ThreadPoolExecutor` keeps all threads that it ever had, and with each its stack and what allocators keep for it. And
-    it fails whoever hands a call over where the system has no more threads; with gRPC that is the thread which serves all
-    clients. Here the call waits for one of those that there are.
+    `ThreadPoolExecutor` keeps all threads that it ever had, with their stacks and what allocators
+    keep for each. And it raises an error in the thread that submits a call if the system has no
+    more threads; with gRPC that is the thread which serves all clients. Here the call waits for one
+    of the existing threads.
 
     Args:
-        most: threads that there may be; calls beyond that wait for one.
+        max_threads: how many threads there may be; further calls wait for one.
         name: of the threads.
         idle_s: how long a thread waits for a call before it ends.
 
@@ -59,13 +61,13 @@ class Workers(Executor):
         RuntimeError, MemoryError: not even one thread can be started.
     """
 
-    def __init__(self, most: int, name: str, *, idle_s: float = _IDLE_S) -> None:
-        self._most = most
+    def __init__(self, max_threads: int, name: str, *, idle_s: float = _IDLE_S) -> None:
+        self._max_threads = max_threads
         self._name = name
         self._idle_s = idle_s
         self._lock = threading.Lock()
         self._waiting: deque[_Task] = deque()
-        # The last to become idle is the first to be woken, so that those who are not needed stay idle.
+        # The last thread that became idle is woken first, so that surplus threads stay idle.
         self._idle: list[_Idle] = []
         self._threads: set[threading.Thread] = set()
         self._is_over = False
@@ -75,17 +77,17 @@ class Workers(Executor):
         """See `Executor.submit`.
 
         Raises:
-            RuntimeError: it was shut down.
+            RuntimeError: the pool was shut down.
         """
         task = _Task(lambda: fn(*args, **kwargs))
         with self._lock:
             if self._is_over:
-                raise RuntimeError(f"{self._name}: no call is taken after the shutdown")
+                raise RuntimeError(f"{self._name}: no calls are accepted after the shutdown")
             if self._idle:
                 idle = self._idle.pop()
                 idle.task = task
                 idle.woken.release()
-            elif len(self._threads) >= self._most:
+            elif len(self._threads) >= self._max_threads:
                 self._waiting.append(task)
             else:
                 try:
@@ -95,7 +97,7 @@ class Workers(Executor):
         return task.future
 
     def _start(self, first: _Task | None) -> None:
-        """A thread that begins with a task, or idle."""
+        """Starts a thread that begins with a task, or idle."""
         thread = threading.Thread(target=self._run, args=(first,), name=self._name)
         self._threads.add(thread)
         try:
@@ -108,7 +110,7 @@ class Workers(Executor):
         while True:
             if task is not None:
                 task.run()
-                task = None  # the results of a call are not kept while the thread waits for another
+                task = None  # an idle thread must not keep the result of its last call
             with self._lock:
                 if self._waiting:
                     task = self._waiting.popleft()
@@ -123,12 +125,12 @@ class Workers(Executor):
                 return
 
     def _next(self, idle: _Idle) -> _Task | None:
-        """What an idle thread does next; None if it ends, and counts no more."""
+        """Returns the next task of an idle thread; None if the thread ends."""
         while True:
             is_woken = idle.woken.acquire(timeout=self._idle_s)
             with self._lock:
                 if not is_woken and idle in self._idle:
-                    # Nobody shuts a server down that an interpreter ends with.
+                    # A server that runs until its interpreter ends is never shut down.
                     if len(self._threads) == 1 and threading.main_thread().is_alive():
                         continue
                     self._idle.remove(idle)

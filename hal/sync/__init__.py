@@ -1,1 +1,1 @@
-"""How threads and processes wait for each other: fences, cancellation, deadlines and lending pools."""
+"""Synchronization between threads and processes: fences, cancellation, deadlines, lending pools."""

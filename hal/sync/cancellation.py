@@ -1,4 +1,4 @@
-"""Cancellation: one thread asks another one's execution to stop."""
+"""Cancellation: one thread asks the execution of another one to stop."""
 
 import ctypes
 import threading
@@ -8,17 +8,19 @@ from typing import Final
 from neurald.hal.errors import Cancelled
 
 _Words = ctypes.c_int64 * 3
-#: Places among the words: what `cancel` sets, and where another word is and the value by which it cancels.
+#: Indexes of the words: the one that `cancel` sets, the address of an external word, and the value
+#: by which that word cancels.
 _OWN: Final = 0
 _OTHER: Final = 1
 _VALUE: Final = 2
 
 
 class Cancellation:
-    """Whether an execution is to stop. Thread-safe; once cancelled, it stays so.
+    """Whether an execution must stop. Thread-safe; once cancelled, it stays so.
 
-    Native code, which cannot ask this object, looks at three words of 64 bits at `address`: the execution is to stop once the
-    first one is not 0, or once the 32 bits at the address in the second one equal the lower half of the third one.
+    Native code, which cannot call this object, polls three 64-bit words at `address`: the execution
+    must stop once the first word is not 0, or once the 32 bits at the address in the second word
+    equal the lower half of the third one.
     """
 
     def __init__(self) -> None:
@@ -26,12 +28,15 @@ class Cancellation:
         self._is_cancelled = False
         self._callbacks: list[Callable[[], object]] = []
         self._words = _Words()
-        #: Where native code looks; valid for as long as this object lives.
+        #: The address that native code polls; valid for as long as this object lives.
         self.address: Final = ctypes.addressof(self._words)
         self.watch(self.address, 1)
 
     def watch(self, address: int, value: int) -> None:
-        """Has native code stop also once the 32 bits at `address`, which must stay readable, are `value`."""
+        """Makes native code stop also once the 32 bits at `address` equal `value`.
+
+        The address must stay readable.
+        """
         self._words[_OTHER], self._words[_VALUE] = address, value
 
     @property
@@ -41,11 +46,11 @@ class Cancellation:
 
     @property
     def is_unused(self) -> bool:
-        """Whether nobody has cancelled it, nor asked to be told."""
+        """Whether it was neither cancelled nor given a callback."""
         return not self._is_cancelled and not self._callbacks
 
     def cancel(self) -> None:
-        """Asks to stop; calls what `call_on_cancel` was given."""
+        """Asks the execution to stop, and calls all callbacks."""
         with self._lock:
             self._is_cancelled = True
             self._words[_OWN] = 1
@@ -54,7 +59,7 @@ class Cancellation:
             callback()
 
     def call_on_cancel(self, callback: Callable[[], object]) -> None:
-        """Has `callback` called once it is cancelled: at once if it already is."""
+        """Calls `callback` once the execution is cancelled, at once if it is already."""
         with self._lock:
             if not self._is_cancelled:
                 self._callbacks.append(callback)
@@ -62,10 +67,10 @@ class Cancellation:
         callback()
 
     def require_not_cancelled(self, where: str) -> None:
-        """Raises Cancelled if it is; the message says `where` that was noticed."""
+        """Raises Cancelled if it is cancelled; the message says `where` that was noticed."""
         if self.is_cancelled:
             raise Cancelled(f"the execution was cancelled {where}")
 
 
-#: What nobody ever cancels, for native code that always looks somewhere.
+#: Is never cancelled. For native code, which needs an address to poll.
 NEVER_CANCELLED: Final = Cancellation()

@@ -1,34 +1,41 @@
-"""Time limits as numbers: the one place where what an application or a client says becomes a deadline."""
+"""Converts time limits of applications and clients to deadlines."""
 
 import math
 import time
 
 from neurald.hal.errors import BadData
 
-#: A limit of so many seconds (31 years) or more is none. Waits, sockets and gRPC count in integers that end somewhere.
+#: A limit of so many seconds (31 years) or more means no limit, because waits, sockets and gRPC
+#: count in integers of limited size.
 NEVER_S = 1e9
 _NS_PER_S = 1e9
 
 
 def deadline_in(seconds: float | None, what: str = "a time limit") -> float | None:
-    """The deadline on the clock of `time.monotonic()` that is so many seconds away; None where there is no limit.
+    """Returns the deadline in so many seconds, on the clock of `time.monotonic()`.
 
     Args:
-        seconds: of at least 0; None, infinity and what is not shorter than `NEVER_S` are no limit.
+        seconds: at least 0; None, infinity and values of at least `NEVER_S` mean no limit.
         what: names the number in messages.
 
+    Returns:
+        None if there is no limit.
+
     Raises:
-        BadData: the number is negative or not a number.
+        BadData: the number is negative or NaN.
     """
     if seconds is None:
         return None
     if math.isnan(seconds) or seconds < 0:
-        raise BadData(f"{what} of {seconds} s; a time of at least 0 is expected")
+        raise BadData(f"{what} of {seconds} s; a time of at least 0 s is expected")
     return None if seconds >= NEVER_S else time.monotonic() + seconds
 
 
 def remaining_s(deadline_s: float | None) -> float | None:
-    """Seconds until a deadline, at least 0; None without one, or without one near enough to count."""
+    """Returns the seconds until a deadline, at least 0; None without a deadline.
+
+    A deadline that is `NEVER_S` away or more counts as none.
+    """
     if deadline_s is None:
         return None
     left = deadline_s - time.monotonic()
@@ -36,7 +43,7 @@ def remaining_s(deadline_s: float | None) -> float | None:
 
 
 def nanoseconds(deadline_s: float | None) -> int:
-    """A deadline as an integer that native code compares with the same clock; 0 for none."""
+    """Converts a deadline to an integer for native code, which reads the same clock; 0 for none."""
     if deadline_s is None or not deadline_s < 2 * NEVER_S:
         return 0
     return max(1, int(deadline_s * _NS_PER_S))

@@ -1,4 +1,4 @@
-"""Fence: a sign, given once, that work is done. It can be waited for in any process that has its descriptor."""
+"""Fences: each signals once that work is done, to any process that has its descriptor."""
 
 import contextlib
 import os
@@ -12,34 +12,34 @@ from neurald.hal.errors import BadData, OutOfMemory
 _KIND = "anon_inode:[eventfd]"
 _SIGNALLED = 1
 
-#: What poll(2) can take: 24 days.
+#: The longest timeout of poll(2): 24 days.
 _MAX_POLL_MS = 2**31 - 1
 
 
 class Fence:
-    """An eventfd that is readable from `signal` on, for ever. Thread-safe.
+    """An eventfd that is readable from `signal` on, forever. Thread-safe.
 
-    Nobody ever reads it: whether it has signalled is found by polling, so that no holder can take the sign away
-    from another one by being first, and none can make another one block.
+    It is never read, only polled: so no holder can consume the signal before another one sees it,
+    and none can make another one block.
     """
 
     def __init__(self) -> None:
         try:
             self._fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         except OSError as error:
-            raise OutOfMemory(f"no fence can be made: {error.strerror}") from None
+            raise OutOfMemory(f"no fence can be created: {error.strerror}") from None
 
     @classmethod
     def received(cls, fd: int) -> Self:
-        """The fence behind a descriptor, which it takes over; it is closed on failure.
+        """Creates the fence of a descriptor and takes it over; the descriptor is closed on failure.
 
         Raises:
-            BadData: the descriptor is no eventfd.
+            BadData: the descriptor is not an eventfd.
         """
         try:
             kind = str(Path(f"/proc/self/fd/{fd}").readlink())
         except OSError as error:
-            raise BadData(f"fence descriptor {fd}: {error.strerror}") from None
+            raise BadData(f"fence descriptor {fd} is not valid: {error.strerror}") from None
         if kind != _KIND:
             os.close(fd)
             raise BadData(f"fence descriptor {fd} is {kind!r}; an eventfd is expected")
@@ -58,11 +58,12 @@ class Fence:
         return self.wait(0)
 
     def signal(self) -> None:
-        """Gives the sign; giving it again changes nothing. Does not wait for other holders, whatever they do.
+        """Signals the fence; further calls change nothing. Never waits, whatever other holders do.
 
-        Writing to a full eventfd waits unless its description says otherwise, and that belongs to every holder. An
-        eventfd that is readable has signalled already and is not written to; one that is not has room. The mark is set
-        for a holder that fills it in between.
+        Writing to a full eventfd blocks unless its file description is non-blocking, and the
+        description is shared with every holder. An eventfd that is readable has signalled already
+        and is not written to; one that is not readable has room. The non-blocking flag is set in
+        case a holder fills it in between.
         """
         if self.is_signalled:
             return
@@ -71,7 +72,14 @@ class Fence:
             os.eventfd_write(self._fd, _SIGNALLED)
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Whether it has signalled, at the latest after `timeout_s`; None waits without a limit."""
+        """Waits until the fence has signalled.
+
+        Args:
+            timeout_s: how long to wait at most; None for no limit.
+
+        Returns:
+            Whether it has signalled.
+        """
         return wait_any((self._fd,), timeout_s)
 
     def __del__(self) -> None:
@@ -80,7 +88,15 @@ class Fence:
 
 
 def wait_any(descriptors: Iterable[int], timeout_s: float | None) -> bool:
-    """Whether one of the descriptors became readable, or its other end went away, before the time was over."""
+    """Waits until one of the descriptors is readable or its other end is closed.
+
+    Args:
+        descriptors: to wait for.
+        timeout_s: how long to wait at most; None for no limit.
+
+    Returns:
+        Whether that happened in time.
+    """
     poll = select.poll()
     for descriptor in descriptors:
         poll.register(descriptor, select.POLLIN)

@@ -1,4 +1,4 @@
-"""Pool: things that one thread at a time uses, given to those who wait for one in the order in which they came."""
+"""A pool of objects that one thread at a time uses, lent to waiting threads in order of arrival."""
 
 import os
 import threading
@@ -15,38 +15,39 @@ from neurald.hal.errors import (
 )
 from neurald.hal.sync.cancellation import Cancellation
 
-#: How often who waits looks whether it was cancelled.
-LOOK_S: Final = 0.02
+#: How often a waiting thread checks whether it was cancelled.
+POLL_S: Final = 0.02
 
 _T = TypeVar("_T")
 
 
 class _Waiter(Generic[_T]):
-    """One who waits. `thing` is there once `ready` can be acquired."""
+    """A waiting thread. `item` is set once `ready` can be acquired."""
 
-    __slots__ = ("ready", "thing")
+    __slots__ = ("item", "ready")
 
     def __init__(self) -> None:
         self.ready = threading.Lock()
         self.ready.acquire()
-        self.thing: list[_T] = []
+        self.item: list[_T] = []
 
 
-class Pool(Generic[_T]):
-    """Things of which each is used by one thread at a time. Thread-safe.
+class LendingPool(Generic[_T]):
+    """Lends objects, each to one thread at a time. Thread-safe.
 
-    A thing that is given back while others wait goes to the first of them, so that no thread that comes again and again can
-    keep them from it.
+    An object that is returned while threads wait goes to the first of them, so that a thread which
+    takes one again and again cannot keep the others from it.
 
     Args:
-        first: the things that there are from the start, at least one.
-        make: makes one more, where all are in use. Where its resources are exhausted, one of those in use is waited for.
-        most: how many there may be.
+        first: the objects that exist from the start, at least one.
+        make: creates another object if all are in use. If it raises because resources are
+            exhausted, the thread waits for one of those in use.
+        limit: how many objects there may be.
     """
 
-    def __init__(self, first: list[_T], make: Callable[[], _T], most: int) -> None:
+    def __init__(self, first: list[_T], make: Callable[[], _T], limit: int) -> None:
         self._make = make
-        self._most = most
+        self._limit = limit
         self._idle = first
         self._made = len(first)
         self._lock = threading.Lock()
@@ -55,32 +56,32 @@ class Pool(Generic[_T]):
 
     @property
     def waiting(self) -> int:
-        """How many wait."""
+        """How many threads wait."""
         return len(self._waiting)
 
     def take(self, deadline_s: float | None = None, cancellation: Cancellation | None = None) -> _T:
-        """A thing that nobody else uses until it is given back.
+        """Returns an object for exclusive use until it is given back.
 
         Args:
             deadline_s: until when to wait; None for no limit.
             cancellation: ends the wait.
 
         Raises:
-            MissedDeadlineTransient: others used all of them until the deadline.
+            MissedDeadlineTransient: all objects were in use until the deadline.
             Cancelled: the execution was cancelled meanwhile.
-            Error: no further one can be made.
+            Error: no further object can be created.
         """
         if not self._waiting:
             try:
                 return self._idle.pop()
             except IndexError:
                 pass
-        return self._awaited(deadline_s, cancellation)
+        return self._wait_for_item(deadline_s, cancellation)
 
-    def give_back(self, thing: _T) -> None:
-        """Ends the use of a thing: it goes to who has waited longest."""
-        self._idle.append(thing)
-        # Whoever waits has said so before it looked for the last time.
+    def give_back(self, item: _T) -> None:
+        """Ends the use of an object, which goes to the thread that has waited longest."""
+        self._idle.append(item)
+        # A waiting thread enqueues itself before it checks for idle objects for the last time.
         if self._waiting:
             self._serve()
 
@@ -88,45 +89,45 @@ class Pool(Generic[_T]):
     def using(
         self, deadline_s: float | None = None, cancellation: Cancellation | None = None
     ) -> Iterator[_T]:
-        """The time in which one thing is in use; see `take`."""
-        thing = self.take(deadline_s, cancellation)
+        """Takes an object for the duration of the context; see `take`."""
+        item = self.take(deadline_s, cancellation)
         try:
-            yield thing
+            yield item
         finally:
-            self.give_back(thing)
+            self.give_back(item)
 
-    def _awaited(self, deadline_s: float | None, cancellation: Cancellation | None) -> _T:
+    def _wait_for_item(self, deadline_s: float | None, cancellation: Cancellation | None) -> _T:
         if self._process != os.getpid():
             self._forget_the_parent()
         waiter: _Waiter[_T] = _Waiter()
         with self._lock:
-            if self._made < self._most and not self._idle:
+            if self._made < self._limit and not self._idle:
                 self._made += 1
-                makes = True
+                creates = True
             else:
                 self._waiting.append(waiter)
-                makes = False
-        if makes:
+                creates = False
+        if creates:
             try:
-                return self._one_more()
+                return self._create()
             except (ResourceExhaustedTransient, ResourceExhaustedPersistent):
                 with self._lock:
                     if not self._made:
                         raise
                     self._waiting.append(waiter)
         try:
-            # What was given back since the first look.
+            # Objects may have been given back since the first check.
             self._serve()
             self._wait(waiter, deadline_s, cancellation)
         except BaseException:
             self._leave(waiter)
             raise
-        return waiter.thing.pop()
+        return waiter.item.pop()
 
     def _wait(self, waiter: _Waiter[_T], deadline_s: float | None, cancellation: Cancellation | None) -> None:
         while True:
             left = threading.TIMEOUT_MAX if deadline_s is None else deadline_s - time.monotonic()
-            step = left if cancellation is None else min(left, LOOK_S)
+            step = left if cancellation is None else min(left, POLL_S)
             if waiter.ready.acquire(timeout=min(max(0.0, step), threading.TIMEOUT_MAX)):
                 return
             if cancellation is not None:
@@ -135,28 +136,28 @@ class Pool(Generic[_T]):
                 raise MissedDeadlineTransient("the deadline passed while other executions ran")
 
     def _serve(self) -> None:
-        """Gives what is idle to those who wait."""
+        """Gives idle objects to waiting threads."""
         if self._process != os.getpid():
             self._forget_the_parent()
         with self._lock:
             while self._waiting:
                 try:
-                    thing = self._idle.pop()
+                    item = self._idle.pop()
                 except IndexError:
                     return
                 waiter = self._waiting.popleft()
-                waiter.thing.append(thing)
+                waiter.item.append(item)
                 waiter.ready.release()
 
     def _leave(self, waiter: _Waiter[_T]) -> None:
-        """Takes one out of the queue who waits no longer; what it was given meanwhile goes to the next."""
+        """Removes a thread that waits no longer; an object that it was given goes to the next."""
         with self._lock:
             if waiter in self._waiting:
                 self._waiting.remove(waiter)
-        if waiter.thing:
-            self.give_back(waiter.thing.pop())
+        if waiter.item:
+            self.give_back(waiter.item.pop())
 
-    def _one_more(self) -> _T:
+    def _create(self) -> _T:
         try:
             return self._make()
         except BaseException:
@@ -165,7 +166,7 @@ class Pool(Generic[_T]):
             raise
 
     def _forget_the_parent(self) -> None:
-        """After a fork: the threads of the parent, which waited or used something, did not come along."""
+        """Resets the pool after a fork: the threads of the parent do not exist in the child."""
         self._process = os.getpid()
         self._lock = threading.Lock()
         self._waiting = deque()
@@ -173,19 +174,19 @@ class Pool(Generic[_T]):
 
 
 class FairLock:
-    """A lock that threads get in the order in which they came; a context manager."""
+    """A lock that threads get in order of arrival; a context manager."""
 
     __slots__ = ("_pool",)
 
     def __init__(self) -> None:
-        self._pool: Pool[None] = Pool([None], lambda: None, 1)
+        self._pool: LendingPool[None] = LendingPool([None], lambda: None, 1)
 
     def acquire(self, deadline_s: float | None = None, cancellation: Cancellation | None = None) -> None:
-        """Waits for the lock; see `Pool.take`."""
+        """Waits for the lock; see `LendingPool.take`."""
         self._pool.take(deadline_s, cancellation)
 
     def release(self) -> None:
-        """Gives it to who has waited longest."""
+        """Releases the lock to the thread that has waited longest."""
         self._pool.give_back(None)
 
     def __enter__(self) -> None:

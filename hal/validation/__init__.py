@@ -1,1 +1,1 @@
-"""Validates models and requests, and infers shapes."""
+"""Validation of models and requests, and shape inference."""

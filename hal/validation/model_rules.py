@@ -28,7 +28,7 @@ from neurald.hal.model.types import (
     byte_size,
 )
 from neurald.hal.operations.machinery.call import Call
-from neurald.hal.operations.machinery.signature import MAXIMUM_RANK, Binding
+from neurald.hal.operations.machinery.signature import MAX_RANK, Binding
 from neurald.hal.operations.vendor import definition_of
 from neurald.hal.validation.shape_inference import at_operation, bind_operations, declared_shape, infer_shapes
 
@@ -86,8 +86,8 @@ def validate_operand_type(operand: Operand, what: str, *, is_extended: bool = Fa
         if dimensions != ():
             raise BadData(f"{what}: {kind.name} is a scalar; it has no dimensions")
     elif dimensions is not None:
-        if len(dimensions) > MAXIMUM_RANK:
-            raise BadData(f"{what}: rank {len(dimensions)}; at most {MAXIMUM_RANK} is allowed")
+        if len(dimensions) > MAX_RANK:
+            raise BadData(f"{what}: rank {len(dimensions)}; at most {MAX_RANK} is allowed")
         if any(d < 0 or d > MAX_OPERAND_BYTES for d in dimensions):
             raise BadData(f"{what}: dimensions {list(dimensions)}; they must be from 0 to 2^32 - 1")
         if byte_size(kind, dimensions) > MAX_OPERAND_BYTES:
@@ -147,7 +147,9 @@ def _validate_channel_quant(operand: Operand, what: str) -> None:
     if quant is None:
         raise BadData(f"{what}: {operand.type.name} needs channel scales")
     if operand.dimensions is None or not 0 <= quant.dimension < len(operand.dimensions):
-        raise BadData(f"{what}: channel dimension {quant.dimension} is none of {operand.dimensions}")
+        raise BadData(
+            f"{what}: channel dimension {quant.dimension} does not exist in shape {operand.dimensions}"
+        )
     length = operand.dimensions[quant.dimension]
     if len(quant.scales) != length or length == 0:
         raise BadData(
@@ -172,13 +174,15 @@ def validate_value(operand: Operand, pools: Sequence[Memory], graphs: int, what:
     """
     lifetime = operand.lifetime
     if (lifetime is Lifetime.SUBGRAPH) != (operand.type is OperandType.MODEL):
-        raise BadData(f"{what}: type {operand.type.name} with lifetime {lifetime.name}")
+        raise BadData(f"{what}: type {operand.type.name} cannot have lifetime {lifetime.name}")
     if (operand.subgraph is not None) != (lifetime is Lifetime.SUBGRAPH):
-        raise BadData(f"{what}: lifetime {lifetime.name} with referenced graph {operand.subgraph}")
+        raise BadData(
+            f"{what}: lifetime {lifetime.name} does not go with referenced graph {operand.subgraph}"
+        )
     if operand.subgraph is not None and not 0 <= operand.subgraph < graphs:
         raise BadData(f"{what}: referenced graph {operand.subgraph}; the model has {graphs}")
     if operand.value and lifetime is not Lifetime.CONSTANT_COPY:
-        raise BadData(f"{what}: lifetime {lifetime.name} with a value of its own")
+        raise BadData(f"{what}: lifetime {lifetime.name} does not go with a value of its own")
     if (operand.location is not None) != (lifetime is Lifetime.CONSTANT_POOL):
         raise BadData(f"{what}: lifetime {lifetime.name} does not go with its location in a pool")
     if not lifetime.is_constant:
@@ -191,7 +195,7 @@ def validate_value(operand: Operand, pools: Sequence[Memory], graphs: int, what:
         if not 0 <= place.pool < len(pools):
             raise BadData(f"{what}: pool {place.pool}; the model has {len(pools)}")
         if isinstance(pools[place.pool], DeviceBuffer):
-            raise BadData(f"{what}: a constant cannot lie in memory of a device")
+            raise BadData(f"{what}: a constant cannot be in device memory; use host memory")
         checked_range(place.offset, place.length, pools[place.pool].size, what)
         length = place.length
     if operand.type is OperandType.TENSOR_STRING:
@@ -200,7 +204,7 @@ def validate_value(operand: Operand, pools: Sequence[Memory], graphs: int, what:
     expected = byte_size(operand.type, operand.dimensions)
     if length != expected:
         raise BadData(
-            f"{what}: a value of {length} bytes; {operand.type.name}{list(operand.dimensions)} has {expected}"
+            f"{what}: the value has {length} bytes; {operand.type.name}{list(operand.dimensions)} has {expected}"
         )
 
 
@@ -241,10 +245,7 @@ def validate_model(model: Model) -> FeatureLevel:
 
 
 def _validate_structure(model: Model, graph: Subgraph) -> FeatureLevel:
-    """Checks operands and that all indexes are valid.
-
-    Returns the feature level that the types need.
-    """
+    """Checks operands and that all indexes are valid; returns the feature level of the types."""
     if not graph.operands or not graph.operations:
         raise BadData("a model needs at least one operand and one operation")
     if len(graph.operands) > MAX_OPERANDS or len(graph.operations) > MAX_OPERATIONS:
@@ -265,10 +266,7 @@ def _validate_structure(model: Model, graph: Subgraph) -> FeatureLevel:
 
 
 def _validate_operations(model: Model, graph: Subgraph) -> FeatureLevel:
-    """Checks each operation and infers all shapes.
-
-    Returns the feature level that the operations need.
-    """
+    """Checks each operation and infers all shapes; returns the feature level of the operations."""
     level = FeatureLevel.LEVEL_1
     bindings = bind_operations(graph)
     for position, binding in enumerate(paced(bindings)):
@@ -296,9 +294,13 @@ def _extended(graph: Subgraph) -> frozenset[int]:
 def operation_levels(model: Model, graph: Subgraph | None = None) -> list[FeatureLevel]:
     """Returns the feature level needed for each operation of a valid model's graph.
 
-    For control flow it includes the graphs that it refers to. `graph` None is the main graph.
+    The level of control flow includes the graphs that it refers to.
+
+    Args:
+        model: the model.
+        graph: one of its graphs; None for the main graph.
     """
-    highest: dict[int, FeatureLevel] = {}  # by referenced graph, many of which may refer to the same one
+    highest: dict[int, FeatureLevel] = {}  # by referenced graph, which many may share
 
     def level_of(graph: Subgraph, operation: Operation, binding: Binding) -> FeatureLevel:
         operands = [graph.operands[index] for index in (*operation.inputs, *operation.outputs)]
@@ -324,7 +326,7 @@ def operation_levels(model: Model, graph: Subgraph | None = None) -> list[Featur
 def type_level(operand_type: OperandType) -> FeatureLevel:
     """Returns the first feature level with an operand type.
 
-    Types of `neurald.tflite` have no level.
+    Types of `neurald.tflite` belong to no level; the first one is returned for them.
     """
     if extension_of(operand_type) is not None:
         return FeatureLevel.LEVEL_3
@@ -383,7 +385,8 @@ def _validate_order(graph: Subgraph) -> None:
             if written[index]:
                 lifetime = graph.operands[index].lifetime.name
                 raise BadData(
-                    f"{what}: {operand_name(graph.operands, index)} ({lifetime}) is written where it must not be, or twice"
+                    f"{what}: {operand_name(graph.operands, index)} ({lifetime}) is written although it "
+                    "has a value, or twice"
                 )
             written[index] = True
     missing = [index for index, done in enumerate(written) if not done]
@@ -419,5 +422,5 @@ def _validate_references(model: Model) -> None:
                 stack.append((target, iter(edges[target])))
     if max(depth) > MAX_DEPTH:
         raise ResourceExhaustedPersistent(
-            f"graphs refer to one another {max(depth)} deep; at most {MAX_DEPTH} is allowed"
+            f"graphs are nested {max(depth)} levels deep; at most {MAX_DEPTH} are allowed"
         )

@@ -46,15 +46,15 @@ def validate_argument(
     """
     if argument.pool is None:
         if is_output:
-            raise BadData(f"{where}: no memory is given for it")
+            raise BadData(f"{where}: no memory is given for this output")
         if argument.length or argument.offset or argument.padding:
-            raise BadData(f"{where}: it is omitted, and yet has a length")
+            raise BadData(f"{where}: an omitted argument must have offset, length and padding 0")
         return
     if not 0 <= argument.pool < len(pools):
         raise BadData(f"{where}: pool {argument.pool}; the request has {len(pools)}")
     pool = pools[argument.pool]
     if argument.padding < 0:
-        raise BadData(f"{where}: {argument.padding} bytes of padding")
+        raise BadData(f"{where}: padding of {argument.padding} bytes; it must not be negative")
     checked_range(argument.offset, argument.length + argument.padding, pool.size, where)
     if is_output and pool.readonly:
         raise BadData(f"{where}: its memory is read-only")
@@ -62,7 +62,7 @@ def validate_argument(
     dimensions = merge_dimensions(operand.dimensions, argument.dimensions, where)
     if isinstance(pool, DeviceBuffer):
         if argument.offset or argument.length or argument.padding:
-            raise BadData(f"{where}: memory of a device is used as a whole, with offset and length 0")
+            raise BadData(f"{where}: device memory is used as a whole; offset, length and padding must be 0")
         return
     if is_output and (dimensions is None or 0 in dimensions):
         return
@@ -89,13 +89,13 @@ def _require_specific(declared: Dimensions, given: Dimensions, where: str) -> No
     if given is None or declared is None:
         return
     if len(given) == len(declared) and any(d and not g for g, d in zip(given, declared, strict=True)):
-        raise BadData(f"{where}: shape {list(given)} says less than the model, which has {list(declared)}")
+        raise BadData(
+            f"{where}: shape {list(given)} leaves dimensions open that the model specifies as {list(declared)}"
+        )
 
 
 def merge_dimensions(declared: Dimensions, given: Dimensions, what: str) -> Dimensions:
-    """Combines the dimensions of an operand with those of an argument.
-
-    The result is the most specific.
+    """Combines the dimensions of an operand and an argument to the most specific ones.
 
     Raises:
         BadData: the rank or a dimension known to both differs.
@@ -105,5 +105,5 @@ def merge_dimensions(declared: Dimensions, given: Dimensions, what: str) -> Dime
     if len(given) != len(declared) or any(
         g not in (0, d) and d != 0 for g, d in zip(given, declared, strict=True)
     ):
-        raise BadData(f"{what}: shape {list(given)}; the model has {list(declared)} (0: any)")
+        raise BadData(f"{what}: shape {list(given)}; the model has {list(declared)}, where 0 means any")
     return tuple(g or d for g, d in zip(given, declared, strict=True))

@@ -63,7 +63,7 @@ def _bound(graph: Subgraph) -> tuple[Binding, ...]:
     for position, operation in enumerate(paced(graph.operations)):
         definition = definition_of(operation.type)
         if definition is None:
-            raise at_operation(graph, position, BadData("it is not implemented"))
+            raise at_operation(graph, position, BadData("this operation is not implemented"))
         try:
             bindings.append(definition.bind(operation, graph.operands))
         except BadData as error:
@@ -86,13 +86,14 @@ def infer_shapes(
 ) -> dict[int, Shape]:
     """Infers the shapes of a graph's operands.
 
-    Returns those that could be inferred, by operand index.
-
     Args:
         model: model of the graph.
         graph: the graph, with valid operations.
         bindings: of the graph's operations, from `bind_operations`.
         inputs: shapes of inputs, by operand index, that replace the declared ones.
+
+    Returns:
+        The shapes that could be inferred, by operand index.
 
     Raises:
         BadData: shapes are inconsistent, or contradict the declared ones.

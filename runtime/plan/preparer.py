@@ -20,8 +20,8 @@ from typing import Self
 from neurald.hal.cache.entry import Origin, describe
 from neurald.hal.cache.key import KeyParts, constants_question, key_parts
 from neurald.hal.cache.store import Cache, Loaded, Miss, default_directory
-from neurald.hal.cache.variants import CachedVariants
-from neurald.hal.device import CacheFilesNeeded, Device, Kept, PreparedModel, PrepareOptions
+from neurald.hal.cache.variants import VariantCache
+from neurald.hal.device import CacheFilesNeeded, CacheRecord, Device, PreparedModel, PrepareOptions
 from neurald.hal.errors import (
     BadState,
     DeadObject,
@@ -80,7 +80,7 @@ class PreparationReport:
     compile_ms: float | None = None
     key: str = ""
     is_stored: bool = False
-    variants: CachedVariants | None = field(default=None, repr=False, compare=False)
+    variants: VariantCache | None = field(default=None, repr=False, compare=False)
 
     @property
     def is_later(self) -> bool:
@@ -311,7 +311,7 @@ class _CachedPreparation:
             prepared_model, started, CacheOutcome.HIT, compile_ms=_compile_ms(found), is_stored=True
         )
 
-    def _why_not_kept(self) -> str:
+    def _why_not_stored(self) -> str:
         """Returns why nothing may be stored under this key; empty if it may."""
         if self._device.version != self._version:
             return f"the device was updated meanwhile, from version {self._version}"
@@ -326,19 +326,21 @@ class _CachedPreparation:
         compiling = time.perf_counter()
         prepared_model = _compiled(self._device, self._model, options)
         compile_ms = _since(compiling)
-        kept: Kept | None = variants.kept or getattr(prepared_model, "kept", None)
-        if kept is not None and kept.was_there:
+        record: CacheRecord | None = variants.record or getattr(prepared_model, "cache_record", None)
+        if record is not None and record.was_there:
             return self._prepared(
                 prepared_model,
                 started,
                 CacheOutcome.HIT,
-                compile_ms=kept.compile_ms,
+                compile_ms=record.compile_ms,
                 is_stored=True,
-                key=kept.key,
+                key=record.key,
             )
         # Looked up before the new entry exists, which would match completely.
         reason = reason or self._cache.why_missing(self._parts)
-        failure = "" if kept is not None else self._why_not_kept() or self._store(prepared_model, compile_ms)
+        failure = (
+            "" if record is not None else self._why_not_stored() or self._store(prepared_model, compile_ms)
+        )
         if failure == _NO_ARTIFACT and not has_known_inputs(self._model):
             reason = COMPILED_LATER
         elif failure:
@@ -350,17 +352,17 @@ class _CachedPreparation:
             reason=reason,
             compile_ms=compile_ms,
             is_stored=not failure,
-            key="" if kept is None else kept.key,
+            key="" if record is None else record.key,
             variants=None if reason != COMPILED_LATER or self._device.is_remote else variants,
         )
 
-    def _variants(self) -> CachedVariants:
-        return CachedVariants(
+    def _variants(self) -> VariantCache:
+        return VariantCache(
             self._cache,
             lambda: self._parts,
             self._device.cache_files_needed,
             describe(self._model),
-            self._why_not_kept,
+            self._why_not_stored,
             _warn_once,
         )
 
@@ -392,7 +394,7 @@ class _CachedPreparation:
         compile_ms: float,
         is_stored: bool,
         key: str = "",
-        variants: CachedVariants | None = None,
+        variants: VariantCache | None = None,
     ) -> Prepared:
         report = PreparationReport(
             device=self._device.name,

@@ -10,8 +10,8 @@ from dataclasses import replace
 from neurald.hal.errors import BadData
 from neurald.hal.validation.model_rules import MAX_OPERANDS, MAX_OPERATIONS
 from neurald.runtime.tflite.flatbuffer import INT32
-from neurald.runtime.tflite.numbers import BuiltinOperator, BuiltinOptions2
 from neurald.runtime.tflite.schema import OMITTED, Operator, Tensor, TfliteSubgraph
+from neurald.runtime.tflite.schema_enums import BuiltinOperator, BuiltinOptions2
 
 
 def expand_composites(
@@ -45,7 +45,7 @@ def expand_composites(
 
 def _decomposition(operator: Operator) -> int:
     if operator.options2 is None or operator.options2_type != BuiltinOptions2.StableHLOCompositeOptions:
-        raise BadData(f"{operator} does not say which subgraph it stands for")
+        raise BadData(f"{operator} does not name the subgraph of its decomposition")
     return operator.options2.integer(1, INT32)
 
 
@@ -76,52 +76,56 @@ class _Caller:
                 f"{composite} has {len(composite.inputs)} inputs and {len(composite.outputs)} outputs; its "
                 f"decomposition has {len(inner.inputs)} and {len(inner.outputs)}"
             )
-        place = {OMITTED: OMITTED}
+        mapped = {OMITTED: OMITTED}
         for index, given in zip(inner.inputs, composite.inputs, strict=True):
-            place[index] = self.resolved(given)
+            mapped[index] = self.resolved(given)
         written = {index for operator in inner.operators for index in operator.outputs}
         for index, target in zip(inner.outputs, composite.outputs, strict=True):
-            if index in written and index not in place:
-                place[index] = target
+            if index in written and index not in mapped:
+                mapped[index] = target
             else:
-                self.aliases[target] = self._given(place, inner, index, composite)
+                self.aliases[target] = self._mapped_required(mapped, inner, index, composite)
         for operator in inner.operators:
             self._add(
                 replace(
                     operator,
-                    inputs=tuple(self._placed(place, inner, index) for index in operator.inputs),
-                    outputs=tuple(self._given(place, inner, index, composite) for index in operator.outputs),
+                    inputs=tuple(self._mapped_tensor(mapped, inner, index) for index in operator.inputs),
+                    outputs=tuple(
+                        self._mapped_required(mapped, inner, index, composite) for index in operator.outputs
+                    ),
                     intermediates=tuple(
-                        self._placed(place, inner, index) for index in operator.intermediates
+                        self._mapped_tensor(mapped, inner, index) for index in operator.intermediates
                     ),
                 )
             )
 
-    def _placed(self, place: dict[int, int], inner: TfliteSubgraph, index: int) -> int:
+    def _mapped_tensor(self, mapped: dict[int, int], inner: TfliteSubgraph, index: int) -> int:
         """Returns the caller's tensor for one of the decomposition; adds it if it is new."""
-        if index not in place:
-            self._append(place, inner, index)
+        if index not in mapped:
+            self._append(mapped, inner, index)
             blocks = inner.tensors[index].blocks()
             if blocks is not None and 0 <= blocks.scales < len(inner.tensors):
-                if blocks.scales not in place:
-                    self._append(place, inner, blocks.scales)
-                added = self.tensors[place[index]]
-                self.tensors[place[index]] = replace(added, block_scales=place[blocks.scales])
-        return place[index]
+                if blocks.scales not in mapped:
+                    self._append(mapped, inner, blocks.scales)
+                added = self.tensors[mapped[index]]
+                self.tensors[mapped[index]] = replace(added, block_scales=mapped[blocks.scales])
+        return mapped[index]
 
-    def _append(self, place: dict[int, int], inner: TfliteSubgraph, index: int) -> None:
+    def _append(self, mapped: dict[int, int], inner: TfliteSubgraph, index: int) -> None:
         """Copies a tensor of the decomposition to the caller."""
         if len(self.tensors) >= MAX_OPERANDS:
             raise BadData(f"more than {MAX_OPERANDS} tensors, decompositions included")
-        place[index] = len(self.tensors)
-        self.tensors.append(replace(inner.tensors[index], index=place[index]))
+        mapped[index] = len(self.tensors)
+        self.tensors.append(replace(inner.tensors[index], index=mapped[index]))
 
-    def _given(self, place: dict[int, int], inner: TfliteSubgraph, index: int, composite: Operator) -> int:
-        """Like `_placed`, for a tensor that must not be omitted."""
-        found = self._placed(place, inner, index)
+    def _mapped_required(
+        self, mapped: dict[int, int], inner: TfliteSubgraph, index: int, composite: Operator
+    ) -> int:
+        """Returns the caller's tensor like `_mapped_tensor`; the tensor must not be omitted."""
+        found = self._mapped_tensor(mapped, inner, index)
         if found == OMITTED:
             raise BadData(
-                f"{composite}: its decomposition needs an input that is left out, {inner.tensors[index]}"
+                f"{composite}: its decomposition needs an input that is omitted, {inner.tensors[index]}"
             )
         return found
 

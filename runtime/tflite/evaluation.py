@@ -7,7 +7,7 @@ from neurald.hal.model.types import Model, byte_size
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, Call, UnknownValue
 from neurald.hal.validation.shape_inference import bind_operations
-from neurald.runtime.tflite.operands import Unsupported
+from neurald.runtime.tflite.operands import UnsupportedFeature
 
 #: Maximum total size of all values that such a graph computes.
 _MAX_BYTES = 1 << 28
@@ -17,8 +17,8 @@ def evaluate(model: Model) -> list[Array]:
     """Evaluates a model without inputs on the NumPy references; returns its outputs.
 
     Raises:
-        Unsupported: an operation fails, the values are too large, or a shape or value does not
-            follow from constants.
+        UnsupportedFeature: an operation fails, the values are too large, or a shape or value does
+            not follow from constants.
     """
     graph = model.main
     values: dict[int, Array] = {}
@@ -40,15 +40,17 @@ def evaluate(model: Model) -> list[Array]:
             for index, shape in zip(operation.outputs, shapes, strict=True):
                 spent += byte_size(graph.operands[index].type, shape)
             if spent > _MAX_BYTES:
-                raise Unsupported(f"initial values of more than {_MAX_BYTES} bytes are not computed")
+                raise UnsupportedFeature(f"initial values of more than {_MAX_BYTES} bytes are not computed")
             results = definition.reference(call)
         except UnknownValue as error:
-            raise Unsupported(f"{operation.type.name}: {error} does not follow from constants") from None
+            raise UnsupportedFeature(
+                f"{operation.type.name}: {error} does not follow from constants"
+            ) from None
         except BadData as error:
-            raise Unsupported(f"{operation.type.name}: {error}") from None
+            raise UnsupportedFeature(f"{operation.type.name}: {error}") from None
         for index, shape, result in zip(operation.outputs, shapes, results, strict=True):
             if result.size != math.prod(shape):
-                raise Unsupported(
+                raise UnsupportedFeature(
                     f"{operation.type.name}: a result has {result.size} elements, not those of {shape}"
                 )
             values[index] = result.astype(graph.operands[index].type.dtype, copy=False).reshape(shape)

@@ -16,26 +16,26 @@ from typing import Any
 
 from neurald.hal.errors import BadData
 
-Number = struct.Struct
+NumberFormat = struct.Struct
 
-INT8 = Number("<b")
-UINT8 = Number("<B")
-UINT16 = Number("<H")
-BOOL = Number("<?")
-INT32 = Number("<i")
-UINT32 = Number("<I")
-UINT64 = Number("<Q")
-INT64 = Number("<q")
-FLOAT32 = Number("<f")
+INT8 = NumberFormat("<b")
+UINT8 = NumberFormat("<B")
+UINT16 = NumberFormat("<H")
+BOOL = NumberFormat("<?")
+INT32 = NumberFormat("<i")
+UINT32 = NumberFormat("<I")
+UINT64 = NumberFormat("<Q")
+INT64 = NumberFormat("<q")
+FLOAT32 = NumberFormat("<f")
 
-_VTABLE_HEADER = Number("<HH")
+_VTABLE_HEADER = NumberFormat("<HH")
 
 #: Maximum number of tables to visit, as in the format's own verifier.
-MAXIMUM_TABLES = 1_000_000
+MAX_TABLES = 1_000_000
 #: Maximum number of bytes of vectors and strings to read: a factor of the file size, and an upper
 #: limit.
-_READS_PER_BYTE = 4
-_MAXIMUM_READ_BYTES = 1 << 27
+_MAX_READS_PER_BYTE = 4
+_MAX_READ_BYTES = 1 << 27
 
 
 class Flatbuffer:
@@ -59,8 +59,8 @@ class Flatbuffer:
         found = bytes(data[4:8])
         if found != identifier:
             raise BadData(f"the file has the identifier {found!r}; {identifier!r} is expected")
-        self._bytes_left = min(_READS_PER_BYTE * self.size, _MAXIMUM_READ_BYTES)
-        self._tables_left = MAXIMUM_TABLES
+        self._bytes_left = min(_MAX_READS_PER_BYTE * self.size, _MAX_READ_BYTES)
+        self._tables_left = MAX_TABLES
 
     @property
     def root(self) -> "Table":
@@ -92,13 +92,15 @@ class Flatbuffer:
         """Charges bytes that are about to be read to the budget."""
         self._bytes_left -= size_bytes
         if self._bytes_left < 0:
-            raise BadData("the file refers to the same bytes too often, or has too many")
+            raise BadData(
+                "the file has too many bytes of vectors and strings, or refers to the same ones too often"
+            )
 
     def spend_table(self) -> None:
         """Charges a table that is about to be read to the budget."""
         self._tables_left -= 1
         if self._tables_left < 0:
-            raise BadData(f"the file has more than {MAXIMUM_TABLES} tables")
+            raise BadData(f"the file has more than {MAX_TABLES} tables")
 
 
 class Table:
@@ -120,9 +122,16 @@ class Table:
             raise BadData(f"the table at byte {position} has its vtable at byte {vtable}, outside the file")
         vtable_size, size = _VTABLE_HEADER.unpack_from(file.data, vtable)
         if vtable_size < 4 or vtable_size % 2 or vtable + vtable_size > file.size:
-            raise BadData(f"the vtable at byte {vtable} has {vtable_size} bytes, which cannot be")
+            raise BadData(
+                f"the vtable at byte {vtable} has {vtable_size} bytes; an even size of at least 4, inside "
+                "the "
+                f"file's {file.size} bytes, is expected"
+            )
         if size < 4 or position + size > file.size:
-            raise BadData(f"the table at byte {position} has {size} bytes, which cannot be")
+            raise BadData(
+                f"the table at byte {position} has {size} bytes; at least 4, inside the file's {file.size} "
+                "bytes, are expected"
+            )
         self._file = file
         self._position = position
         self._end = position + size
@@ -137,38 +146,38 @@ class Table:
         (offset,) = UINT16.unpack_from(self._file.data, entry)
         if offset == 0:
             return 0
-        place: int = self._position + offset
-        if offset < 4 or place + size_bytes > self._end:
+        position: int = self._position + offset
+        if offset < 4 or position + size_bytes > self._end:
             raise BadData(f"field {field} of the table at byte {self._position} lies outside the table")
-        return place
+        return position
 
     def _follow(self, field: int) -> int:
         """Returns the position of the object that a field refers to; 0 if it is absent."""
-        place = self._find(field, 4)
-        return self._file.follow(place) if place else 0
+        position = self._find(field, 4)
+        return self._file.follow(position) if position else 0
 
-    def integer(self, field: int, kind: Number, default: int = 0) -> int:
+    def integer(self, field: int, kind: NumberFormat, default: int = 0) -> int:
         """Reads an integer or boolean field."""
-        place = self._find(field, kind.size)
-        return int(kind.unpack_from(self._file.data, place)[0]) if place else default
+        position = self._find(field, kind.size)
+        return int(kind.unpack_from(self._file.data, position)[0]) if position else default
 
     def real(self, field: int, default: float = 0.0) -> float:
         """Reads a float32 field."""
-        place = self._find(field, 4)
-        return float(FLOAT32.unpack_from(self._file.data, place)[0]) if place else default
+        position = self._find(field, 4)
+        return float(FLOAT32.unpack_from(self._file.data, position)[0]) if position else default
 
     def table(self, field: int) -> "Table | None":
         """Reads the table that the field refers to; None if it is absent."""
-        place = self._follow(field)
-        return Table(self._file, place) if place else None
+        position = self._follow(field)
+        return Table(self._file, position) if position else None
 
     def tables(self, field: int) -> "TableVector":
         """Reads the field's vector of tables; empty if it is absent."""
-        place = self._follow(field)
-        start, count = self._file.vector(place, 4) if place else (0, 0)
+        position = self._follow(field)
+        start, count = self._file.vector(position, 4) if position else (0, 0)
         return TableVector(self._file, start, count)
 
-    def integers(self, field: int, kind: Number = INT32) -> tuple[int, ...]:
+    def integers(self, field: int, kind: NumberFormat = INT32) -> tuple[int, ...]:
         """Reads the field's vector of integers; empty if it is absent."""
         return self._numbers(field, kind)
 
@@ -176,11 +185,11 @@ class Table:
         """Reads the field's vector of float32 numbers; empty if it is absent."""
         return self._numbers(field, FLOAT32)
 
-    def _numbers(self, field: int, kind: Number) -> tuple[Any, ...]:
-        place = self._follow(field)
-        if not place:
+    def _numbers(self, field: int, kind: NumberFormat) -> tuple[Any, ...]:
+        position = self._follow(field)
+        if not position:
             return ()
-        start, count = self._file.vector(place, kind.size)
+        start, count = self._file.vector(position, kind.size)
         self._file.spend_bytes(count * kind.size)
         return struct.unpack_from(f"<{count}{kind.format[-1]}", self._file.data, start)
 
@@ -189,8 +198,8 @@ class Table:
 
         None if it is absent.
         """
-        place = self._follow(field)
-        return self._file.vector(place, 1) if place else None
+        position = self._follow(field)
+        return self._file.vector(position, 1) if position else None
 
     def string(self, field: int) -> str | None:
         """Reads the field's text; None if it is absent."""

@@ -22,10 +22,10 @@ _FORMATS = {
 }
 _FORMATS[_BOOLEAN] = _FORMATS[_UNSIGNED]
 #: More keys than any operator has options.
-_MAXIMUM_KEYS = 1000
-_MAXIMUM_KEY_BYTES = 200
+_MAX_KEYS = 1000
+_MAX_KEY_BYTES = 200
 
-Number = int | float | bool
+OptionValue = int | float | bool
 
 
 class FlexMap:
@@ -42,59 +42,59 @@ class FlexMap:
     def __init__(self, data: bytes) -> None:
         self._data = data
         if len(data) < 3:
-            raise BadData(f"options of {len(data)} bytes are no map")
+            raise BadData(f"options of {len(data)} bytes are not a map")
         width, packed = data[-1], data[-2]
         if width not in (1, 2, 4, 8) or packed >> 2 != _MAP:
-            raise BadData(f"options of kind {packed >> 2} and width {width} are no map")
-        place = self._follow(len(data) - 2 - width, width)
-        self._values = self._read(place, 1 << (packed & 3))
+            raise BadData(f"options of kind {packed >> 2} and width {width} are not a map")
+        position = self._follow(len(data) - 2 - width, width)
+        self._values = self._read(position, 1 << (packed & 3))
 
-    def _bytes(self, place: int, length: int) -> bytes:
-        if place < 0 or place + length > len(self._data):
-            raise BadData(f"byte {place} lies outside the {len(self._data)} bytes of options")
-        return self._data[place : place + length]
+    def _bytes(self, position: int, length: int) -> bytes:
+        if position < 0 or position + length > len(self._data):
+            raise BadData(f"byte {position} lies outside the {len(self._data)} bytes of options")
+        return self._data[position : position + length]
 
-    def _unsigned(self, place: int, width: int) -> int:
-        return int.from_bytes(self._bytes(place, width), "little")
+    def _unsigned(self, position: int, width: int) -> int:
+        return int.from_bytes(self._bytes(position, width), "little")
 
-    def _follow(self, place: int, width: int) -> int:
-        return place - self._unsigned(place, width)
+    def _follow(self, position: int, width: int) -> int:
+        return position - self._unsigned(position, width)
 
-    def _read(self, place: int, width: int) -> dict[str, Number | None]:
-        """Reads the map at `place`; values that are not numbers become None."""
-        count = self._unsigned(place - width, width)
-        if count > _MAXIMUM_KEYS:
-            raise BadData(f"options have {count} keys; at most {_MAXIMUM_KEYS} are expected")
-        keys = self._follow(place - 3 * width, width)
-        key_width = self._unsigned(place - 2 * width, width)
+    def _read(self, position: int, width: int) -> dict[str, OptionValue | None]:
+        """Reads the map at `position`; values that are not numbers become None."""
+        count = self._unsigned(position - width, width)
+        if count > _MAX_KEYS:
+            raise BadData(f"options have {count} keys; at most {_MAX_KEYS} are expected")
+        keys = self._follow(position - 3 * width, width)
+        key_width = self._unsigned(position - 2 * width, width)
         if key_width not in (1, 2, 4, 8):
             raise BadData(f"the keys of options have width {key_width}")
-        types = self._bytes(place + count * width, count)
+        types = self._bytes(position + count * width, count)
         return {
-            self._key(self._follow(keys + position * key_width, key_width)): self._value(
-                place + position * width, width, types[position]
+            self._key(self._follow(keys + number * key_width, key_width)): self._value(
+                position + number * width, width, types[number]
             )
-            for position in range(count)
+            for number in range(count)
         }
 
-    def _key(self, place: int) -> str:
-        self._bytes(place, 1)
-        name, end, _ = self._data[place : place + _MAXIMUM_KEY_BYTES].partition(b"\0")
+    def _key(self, position: int) -> str:
+        self._bytes(position, 1)
+        name, end, _ = self._data[position : position + _MAX_KEY_BYTES].partition(b"\0")
         if not end:
             raise BadData("a key of options is too long")
         return name.decode("utf-8", "replace")
 
-    def _value(self, place: int, width: int, packed: int) -> Number | None:
+    def _value(self, position: int, width: int, packed: int) -> OptionValue | None:
         kind = packed >> 2
         if kind in _INDIRECT:
-            place, width, kind = self._follow(place, width), 1 << (packed & 3), _INDIRECT[kind]
+            position, width, kind = self._follow(position, width), 1 << (packed & 3), _INDIRECT[kind]
         layout = _FORMATS.get(kind, {}).get(width)
         if layout is None:
             return None
-        (value,) = struct.unpack(layout, self._bytes(place, width))
+        (value,) = struct.unpack(layout, self._bytes(position, width))
         return bool(value) if kind == _BOOLEAN else value
 
-    def _number(self, name: str) -> Number:
+    def _number(self, name: str) -> OptionValue:
         value = self._values.get(name)
         if value is None:
             raise BadData(f"options have no number {name!r}")

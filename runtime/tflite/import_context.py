@@ -5,13 +5,13 @@ from typing import Protocol
 from neurald.hal.model.types import Operand, Subgraph
 from neurald.hal.operations.machinery.call import Array
 from neurald.runtime.tflite.schema import Tensor, TfliteSubgraph
-from neurald.runtime.tflite.state import Arguments, Effects, Key
+from neurald.runtime.tflite.state import CallArguments, Effects, VariableKey
 
 
 class ImportContext(Protocol):
     """Constants, variables and subgraphs of the model.
 
-    Implemented by `neurald.runtime.tflite.subgraphs.Importer`.
+    Implemented by `neurald.runtime.tflite.importer.Importer`.
     """
 
     @property
@@ -23,7 +23,7 @@ class ImportContext(Protocol):
         """Returns the value of a constant; None for any other operand."""
         ...
 
-    def stored(self, operand: Operand, value: Array) -> Operand:
+    def constant_operand(self, operand: Operand, value: Array) -> Operand:
         """Returns a constant with that value, otherwise like `operand`."""
         ...
 
@@ -31,20 +31,20 @@ class ImportContext(Protocol):
         """Unpacks a packed constant into a separate pool; returns its operand.
 
         Raises:
-            Unsupported: the result would be too large, or no operand can represent it.
+            UnsupportedFeature: the result would be too large, or no operand can represent it.
             BadData: its bytes contradict its description in the file.
         """
         ...
 
-    def variable_type(self, key: Key) -> Operand:
+    def variable_type(self, key: VariableKey) -> Operand:
         """Returns the operand that describes how a variable is stored.
 
         Raises:
-            Unsupported: no operand can.
+            UnsupportedFeature: no operand can.
         """
         ...
 
-    def constant_variable(self, key: Key) -> Operand | None:
+    def constant_variable(self, key: VariableKey) -> Operand | None:
         """Returns the operand of a variable that keeps its initial value; None for any other."""
         ...
 
@@ -56,7 +56,7 @@ class ImportContext(Protocol):
         """
         ...
 
-    def effects(self, index: int, handles: tuple[Key | None, ...]) -> Effects:
+    def effects(self, index: int, handles: tuple[VariableKey | None, ...]) -> Effects:
         """Returns the effects on variables of running a subgraph with those handles as inputs.
 
         Raises:
@@ -64,13 +64,13 @@ class ImportContext(Protocol):
         """
         ...
 
-    def call(self, index: int, arguments: Arguments) -> int:
+    def call(self, index: int, arguments: CallArguments) -> int:
         """Converts a subgraph for the given arguments.
 
         Returns the number of the referenced graph.
 
         Raises:
-            Unsupported: it contains unsupported parts.
+            UnsupportedFeature: it contains unsupported parts.
             BadData: it is damaged, or calls itself.
         """
         ...

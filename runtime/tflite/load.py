@@ -9,8 +9,8 @@ from neurald.hal.memory.mapped_file import FileMemory
 from neurald.hal.memory.pool import Memory, SharedMemory
 from neurald.hal.model.types import Model, SignatureNames
 from neurald.hal.validation.model_rules import validate_model
-from neurald.runtime.tflite.schema import Signature, TfliteFile, TfliteSubgraph, shown
-from neurald.runtime.tflite.subgraphs import Importer
+from neurald.runtime.tflite.importer import Importer
+from neurald.runtime.tflite.schema import TfliteFile, TfliteSignature, TfliteSubgraph, shown
 
 
 def load_tflite(
@@ -125,7 +125,7 @@ def _load(memory: Memory, name: str | None) -> Model:
 
 
 def _entry_tensors(
-    entry: Signature, source: TfliteSubgraph, what: str
+    entry: TfliteSignature, source: TfliteSubgraph, what: str
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Returns the tensors of a signature's inputs and outputs.
 

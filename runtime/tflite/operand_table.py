@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from neurald.hal.model.types import Dimensions, Lifetime, Operand, OperandType, byte_size
-from neurald.runtime.tflite.operands import Unsupported
+from neurald.runtime.tflite.operands import UnsupportedFeature
 
 #: Maximum total size of the zeros for omitted biases.
-_MAXIMUM_ZEROS_BYTES = 1 << 26
+_MAX_ZEROS_BYTES = 1 << 26
 
 
 class OperandTable:
@@ -66,9 +66,9 @@ class OperandTable:
         try:
             return self._constant(scalar, (), struct.pack("<e" if is_half else "<f", value))
         except OverflowError:
-            raise Unsupported(f"{value:g} is too large for {scalar.name}") from None
+            raise UnsupportedFeature(f"{value:g} is too large for {scalar.name}") from None
 
-    def stored(self, value: int, *, like: int) -> int:
+    def quantized_scalar(self, value: int, *, like: int) -> int:
         """Returns a constant of rank 0 with that quantised value, otherwise like `like`."""
         operand = self._operands[like]
         return self._add(
@@ -86,11 +86,11 @@ class OperandTable:
         """Reinterprets a constant of unsigned bytes as signed ones without a zero point.
 
         Raises:
-            Unsupported: it is not a constant.
+            UnsupportedFeature: it is not a constant.
         """
         operand = self._operands[index]
         if not operand.lifetime.is_constant:
-            raise Unsupported(f"weights of {operand.type.name} with float inputs must be constants")
+            raise UnsupportedFeature(f"weights of {operand.type.name} with float inputs must be constants")
         return self._add(replace(operand, type=OperandType.TENSOR_QUANT8_ASYMM_SIGNED, zero_point=0))
 
     def add_constant(self, operand: Operand) -> int:
@@ -162,12 +162,14 @@ class OperandTable:
         """Returns a constant of rank 1 with all zeros.
 
         Raises:
-            Unsupported: all such constants together are larger than any sensible bias.
+            UnsupportedFeature: all such constants together are larger than any sensible bias.
         """
         size_bytes = byte_size(operand_type, (length,))
         if size_bytes not in self._zeros:
-            if sum(self._zeros) + size_bytes > _MAXIMUM_ZEROS_BYTES:
-                raise Unsupported(f"a bias of {length} zeros would have to be added, which is too large")
+            if sum(self._zeros) + size_bytes > _MAX_ZEROS_BYTES:
+                raise UnsupportedFeature(
+                    f"a bias of {length} zeros would have to be added, which is too large"
+                )
             self._zeros[size_bytes] = bytes(size_bytes)
         return self._add(
             Operand(
@@ -185,7 +187,7 @@ class OperandTable:
         If operations with different scales share a bias, several operands refer to its bytes.
 
         Raises:
-            Unsupported: a bias that is not a constant would need two scales.
+            UnsupportedFeature: a bias that is not a constant would need two scales.
         """
         known = self._bias_scales.setdefault(index, scale)
         changed = replace(self._operands[index], scale=scale)
@@ -193,7 +195,9 @@ class OperandTable:
             self._operands[index] = changed
             return index
         if not changed.lifetime.is_constant:
-            raise Unsupported(f"the bias, operand {index}, would need the scales {known:g} and {scale:g}")
+            raise UnsupportedFeature(
+                f"the bias, operand {index}, would need the scales {known:g} and {scale:g}"
+            )
         return self._add(changed)
 
 
@@ -201,4 +205,4 @@ def _int32_bytes(values: Sequence[int]) -> bytes:
     try:
         return struct.pack(f"<{len(values)}i", *values)
     except struct.error:
-        raise Unsupported(f"{max(values, key=abs)} does not fit in 32 bits") from None
+        raise UnsupportedFeature(f"{max(values, key=abs)} does not fit in 32 bits") from None

@@ -13,13 +13,13 @@ from neurald.hal.model.types import (
     OperandType,
     byte_size,
 )
-from neurald.hal.operations.machinery.signature import MAXIMUM_RANK
+from neurald.hal.operations.machinery.signature import MAX_RANK
 from neurald.hal.validation.model_rules import validate_operand_type
-from neurald.runtime.tflite.numbers import TensorType
 from neurald.runtime.tflite.schema import INT2, UINT4, Quantization, Tensor
+from neurald.runtime.tflite.schema_enums import TensorType
 
 
-class Unsupported(Exception):
+class UnsupportedFeature(Exception):
     """The reason why an operator cannot be converted. Never leaves `neurald.runtime.tflite`."""
 
 
@@ -129,17 +129,17 @@ def to_operand(tensor: Tensor, dimensions: Dimensions, lifetime: Lifetime) -> Op
         lifetime: of the operand, unless it is a constant.
 
     Raises:
-        Unsupported: no operand can represent the tensor.
+        UnsupportedFeature: no operand can represent the tensor.
         BadData: the tensor's description in the file is invalid.
     """
     # An input that is fed to every execution needs no persistent memory.
     if tensor.is_variable and lifetime is not Lifetime.SUBGRAPH_INPUT:
-        raise Unsupported(f"{tensor} is a variable, which is not supported")
+        raise UnsupportedFeature(f"{tensor} is a variable, which is not supported")
     if tensor.sparsity is not None and (tensor.data is None or tensor.type == TensorType.STRING):
         what = "strings" if tensor.data is not None else "no constant"
-        raise Unsupported(f"{tensor} is sparse and {what}, which is not supported")
-    if len(tensor.shape) > MAXIMUM_RANK:
-        raise Unsupported(f"{tensor} has rank {len(tensor.shape)}; at most {MAXIMUM_RANK} is supported")
+        raise UnsupportedFeature(f"{tensor} is sparse and {what}, which is not supported")
+    if len(tensor.shape) > MAX_RANK:
+        raise UnsupportedFeature(f"{tensor} has rank {len(tensor.shape)}; at most {MAX_RANK} is supported")
     operand_type, quantization = _type(tensor)
     location = None
     if tensor.data is not None:
@@ -177,11 +177,11 @@ def _type(tensor: Tensor) -> tuple[OperandType, Quantization | None]:
         return plain, None
     quantized = _QUANTIZED.get(tensor.type)
     if quantized is None:
-        raise Unsupported(f"{tensor} has type {tensor.type_name}, which is not supported")
+        raise UnsupportedFeature(f"{tensor} has type {tensor.type_name}, which is not supported")
     quantization = tensor.quantization() or _UNSCALED
     if len(quantization.scales) > 1:
         if tensor.type not in _BYTES or tensor.data is None:
-            raise Unsupported(
+            raise UnsupportedFeature(
                 f"{tensor} has a scale for each channel; only INT8, INT4 and INT2 constants may have them"
             )
         if any(quantization.zero_points):

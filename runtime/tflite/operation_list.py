@@ -10,14 +10,14 @@ from neurald.hal.model.types import Dimensions, Lifetime, Operand, Operation, ar
 from neurald.hal.operations import DEFINITIONS, WIDER
 from neurald.hal.operations.machinery.call import Array, Call, Shape, UnknownValue
 from neurald.hal.operations.machinery.definition import Definition
-from neurald.hal.operations.machinery.signature import MAXIMUM_RANK, Binding
+from neurald.hal.operations.machinery.signature import MAX_RANK, Binding
 from neurald.hal.validation.shape_inference import declared_shape
 from neurald.runtime.tflite.import_context import ImportContext
 from neurald.runtime.tflite.operand_table import OperandTable
-from neurald.runtime.tflite.operands import Unsupported
+from neurald.runtime.tflite.operands import UnsupportedFeature
 
 #: Maximum total size of the inputs of an operation that is folded while loading.
-_MAXIMUM_FOLDED_BYTES = 1 << 16
+_MAX_FOLDED_BYTES = 1 << 16
 
 
 class OperationList(OperandTable):
@@ -45,11 +45,11 @@ class OperationList(OperandTable):
         operation may not support the actual rank.
 
         Raises:
-            Unsupported: the operation does not accept these operands.
+            UnsupportedFeature: the operation does not accept these operands.
         """
         definition = DEFINITIONS.get(operation_type)
         if definition is None:
-            raise Unsupported(f"it needs {operation_type.name}, which is not implemented")
+            raise UnsupportedFeature(f"it needs {operation_type.name}, which is not implemented")
         candidates = [definition]
         wider = WIDER.get(operation_type)
         if wider is not None:
@@ -66,7 +66,7 @@ class OperationList(OperandTable):
         """Returns the first accepted operation and its output dimensions.
 
         Raises:
-            Unsupported: none accepts them.
+            UnsupportedFeature: none accepts them.
         """
         reason = ""
         for definition in candidates:
@@ -75,7 +75,7 @@ class OperationList(OperandTable):
                 return operation, self._accepted(definition, operation)
             except BadData as error:
                 reason = str(error)
-        raise Unsupported(reason)
+        raise UnsupportedFeature(reason)
 
     def _has_open_rank(self, indexes: Sequence[int]) -> bool:
         """Returns True if the rank of one of the operands is unknown."""
@@ -104,7 +104,7 @@ class OperationList(OperandTable):
 
     def constant_like(self, operand: Operand, value: Array) -> int:
         """Adds a constant with that value, otherwise like `operand`, in a separate memory."""
-        return self._add(self.importer.stored(operand, value))
+        return self._add(self.importer.constant_operand(operand, value))
 
     def _evaluate(self, operation: Operation) -> bool:
         """Folds an operation that computes lengths or indexes from constants.
@@ -122,7 +122,7 @@ class OperationList(OperandTable):
             )
             or not all(_is_short(operand) for operand in outputs)
             or not all(operand.lifetime is Lifetime.TEMPORARY_VARIABLE for operand in outputs)
-            or not sum(map(_size_bytes, inputs)) <= _MAXIMUM_FOLDED_BYTES
+            or not sum(map(_size_bytes, inputs)) <= _MAX_FOLDED_BYTES
         ):
             return False
         definition = DEFINITIONS[operation.type]
@@ -209,7 +209,7 @@ def _is_short(operand: Operand) -> bool:
     return (
         operand.dimensions is not None
         and operand.is_fully_specified
-        and math.prod(operand.dimensions) <= MAXIMUM_RANK
+        and math.prod(operand.dimensions) <= MAX_RANK
     )
 
 

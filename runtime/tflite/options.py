@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from neurald.runtime.tflite.flatbuffer import BOOL, INT8, INT32, INT64, Number, Table
-from neurald.runtime.tflite.numbers import BuiltinOptions
+from neurald.runtime.tflite.flatbuffer import BOOL, INT8, INT32, INT64, NumberFormat, Table
 from neurald.runtime.tflite.schema import constant_names
+from neurald.runtime.tflite.schema_enums import BuiltinOptions
 
 Options = Mapping[str, Any]
 
@@ -20,7 +20,8 @@ _TABLE = {
     "AddOptions": "activation:b pot_scale_int16:?=1",
     "BatchMatMulOptions": "adj_x:? adj_y:? asymmetric_quantize_inputs:?",
     "BidirectionalSequenceLSTMOptions": (
-        "activation:b cell_clip:f projection_clip:f merge_outputs:? time_major:?=1 asymmetric_quantize_inputs:?"
+        "activation:b cell_clip:f projection_clip:f merge_outputs:? time_major:?=1 "
+        "asymmetric_quantize_inputs:?"
     ),
     "BidirectionalSequenceRNNOptions": "time_major:? activation:b merge_outputs:? asymmetric_quantize_inputs:?",
     "BucketizeOptions": "boundaries:[f]",
@@ -28,13 +29,15 @@ _TABLE = {
     "ConcatenationOptions": "axis:i activation:b",
     "Conv2DOptions": "padding:b stride_width:i stride_height:i activation:b dilation_width:i=1 dilation_height:i=1",
     "Conv3DOptions": (
-        "padding:b stride_depth:i stride_width:i stride_height:i activation:b dilation_depth:i=1 dilation_width:i=1 "
+        "padding:b stride_depth:i stride_width:i stride_height:i activation:b dilation_depth:i=1 "
+        "dilation_width:i=1 "
         "dilation_height:i=1"
     ),
     "CumsumOptions": "exclusive:? reverse:?",
     "DepthToSpaceOptions": "block_size:i",
     "DepthwiseConv2DOptions": (
-        "padding:b stride_width:i stride_height:i depth_multiplier:i activation:b dilation_width:i=1 dilation_height:i=1"
+        "padding:b stride_width:i stride_height:i depth_multiplier:i activation:b dilation_width:i=1 "
+        "dilation_height:i=1"
     ),
     "DequantizeOptions": "",
     "DivOptions": "activation:b",
@@ -77,13 +80,14 @@ _TABLE = {
     "SubOptions": "activation:b pot_scale_int16:?=1",
     "TransposeConvOptions": "padding:b stride_width:i stride_height:i activation:b",
     "UnidirectionalSequenceLSTMOptions": (
-        "activation:b cell_clip:f projection_clip:f time_major:? asymmetric_quantize_inputs:? diagonal_recurrent_tensors:?"
+        "activation:b cell_clip:f projection_clip:f time_major:? asymmetric_quantize_inputs:? "
+        "diagonal_recurrent_tensors:?"
     ),
     "UnpackOptions": "num:i axis:i",
     "WhileOptions": "cond_subgraph:i body_subgraph:i",
 }
 
-_KINDS: dict[str, Number] = {"i": INT32, "l": INT64, "b": INT8, "?": BOOL}
+_KINDS: dict[str, NumberFormat] = {"i": INT32, "l": INT64, "b": INT8, "?": BOOL}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ from neurald.runtime.tflite.flatbuffer import (
     Flatbuffer,
     Table,
 )
-from neurald.runtime.tflite.numbers import BuiltinOperator, TensorType
+from neurald.runtime.tflite.schema_enums import BuiltinOperator, TensorType
 
 _IDENTIFIER = b"TFL3"
 _VERSION = 3
@@ -70,7 +70,7 @@ class Quantization:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Blocks:
+class BlockQuantization:
     """Blockwise quantisation of the rows of a matrix, with one scale per block.
 
     Zero points of blocks are treated as 0 even if the file has others, as LiteRT does.
@@ -131,7 +131,8 @@ class Tensor:
             return None
         if kind != _NO_DETAILS:
             raise BadData(
-                f"{self} has quantisation details of kind {kind}; {_NO_DETAILS} (none) or {_BLOCKWISE_DETAILS} "
+                f"{self} has quantisation details of kind {kind}; {_NO_DETAILS} (none) or "
+                f"{_BLOCKWISE_DETAILS} "
                 "(by blocks) is expected"
             )
         scales, zero_points, dimension = table.reals(2), table.integers(3, INT64), table.integer(6, INT32)
@@ -147,7 +148,7 @@ class Tensor:
             )
         return Quantization(scales=scales, zero_points=zero_points, dimension=dimension)
 
-    def blocks(self) -> Blocks | None:
+    def blocks(self) -> BlockQuantization | None:
         """Returns the tensor's blockwise quantisation, None if it has none.
 
         Raises:
@@ -158,9 +159,9 @@ class Tensor:
             return None
         details = table.table(5)
         if details is None or details.integer(2, INT32) < 1:
-            raise BadData(f"{self} is quantised by blocks, but the file does not say how long they are")
+            raise BadData(f"{self} is quantised by blocks, but the file does not give their length")
         scales = details.integer(0, INT32) if self.block_scales is None else self.block_scales
-        return Blocks(scales=scales, length=details.integer(2, INT32))
+        return BlockQuantization(scales=scales, length=details.integer(2, INT32))
 
     def __str__(self) -> str:
         return f"tensor {self.index} {shown(self.name)}"
@@ -223,7 +224,7 @@ class TfliteSubgraph:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Signature:
+class TfliteSignature:
     """A named entry point: name → tensor index, ordered by name."""
 
     subgraph: int
@@ -255,7 +256,7 @@ class TfliteFile:
         self._buffers = root.tables(4)
         if not len(self._subgraphs):
             raise BadData("the file has no subgraph")
-        self.signatures: dict[str, Signature] = {}
+        self.signatures: dict[str, TfliteSignature] = {}
         for table in root.tables(7):
             key = table.string(2)
             if key is None or key in self.signatures:
@@ -268,7 +269,7 @@ class TfliteFile:
         """Reads the subgraph at `index`; `scope` is a prefix for messages about its operators."""
         _check_index(index, len(self._subgraphs), "an operator or a signature", "subgraph")
         table = self._subgraphs[index]
-        tensors = tuple(self._tensor(place, t) for place, t in enumerate(table.tables(0)))
+        tensors = tuple(self._tensor(number, t) for number, t in enumerate(table.tables(0)))
         inputs, outputs = table.integers(1), table.integers(2)
         for indexes, what in ((inputs, "input"), (outputs, "output")):
             for position, tensor in enumerate(indexes):
@@ -281,10 +282,10 @@ class TfliteFile:
             outputs=outputs,
         )
 
-    def _signature(self, table: Table, what: str) -> Signature:
+    def _signature(self, table: Table, what: str) -> TfliteSignature:
         subgraph = table.integer(4, UINT32)
         _check_index(subgraph, len(self._subgraphs), what, "subgraph")
-        return Signature(
+        return TfliteSignature(
             subgraph=subgraph,
             inputs=_tensor_map(table, 0, f"an input of {what}"),
             outputs=_tensor_map(table, 1, f"an output of {what}"),
@@ -331,7 +332,8 @@ class TfliteFile:
                 return None
             if offset + length > self._size:
                 raise BadData(
-                    f"{what}: its {length} bytes at offset {offset} do not lie inside the file's {self._size} bytes"
+                    f"{what}: its {length} bytes at offset {offset} do not lie inside the file's "
+                    f"{self._size} bytes"
                 )
             data = offset, length
         return data if data[1] else None

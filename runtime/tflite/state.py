@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from neurald.hal.model.types import Operand
 from neurald.runtime.tflite.flatbuffer import INT32
-from neurald.runtime.tflite.numbers import BuiltinOperator, BuiltinOptions, TensorType
 from neurald.runtime.tflite.schema import OMITTED, Operator, Tensor, shown
+from neurald.runtime.tflite.schema_enums import BuiltinOperator, BuiltinOptions, TensorType
 
 #: Identifies a variable by its kind and names or numbers.
-Key = tuple[str, str, str]
+VariableKey = tuple[str, str, str]
 
 #: The kind in the keys of hash tables.
 TABLE = "hash table"
@@ -46,17 +46,17 @@ class Effects:
         outputs: for each of its outputs the variable that it refers to, None for values.
     """
 
-    touched: tuple[Key, ...] = ()
-    assigned: frozenset[Key] = frozenset()
-    outputs: tuple[Key | None, ...] = ()
+    touched: tuple[VariableKey, ...] = ()
+    assigned: frozenset[VariableKey] = frozenset()
+    outputs: tuple[VariableKey | None, ...] = ()
 
-    def ordered(self, *, assigned: bool) -> tuple[Key, ...]:
+    def ordered(self, *, assigned: bool) -> tuple[VariableKey, ...]:
         """Returns the touched variables that it assigns, or those that it only reads."""
         return tuple(key for key in self.touched if (key in self.assigned) is assigned)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arguments:
+class CallArguments:
     """Arguments of a call of a subgraph.
 
     Attributes:
@@ -67,26 +67,26 @@ class Arguments:
     """
 
     values: tuple[Operand | None, ...]
-    handles: tuple[Key | None, ...]
-    variables: tuple[tuple[Key, Operand], ...]
-    leaving: tuple[Key, ...] = ()
+    handles: tuple[VariableKey | None, ...]
+    variables: tuple[tuple[VariableKey, Operand], ...]
+    leaving: tuple[VariableKey, ...] = ()
 
 
 def merge_effects(effects: Sequence[Effects]) -> Effects:
     """Combines the effects of subgraphs, any of which may run; `outputs` are those of the last."""
     return Effects(
         touched=tuple(dict.fromkeys(key for effect in effects for key in effect.touched)),
-        assigned=frozenset[Key]().union(*(effect.assigned for effect in effects)),
+        assigned=frozenset[VariableKey]().union(*(effect.assigned for effect in effects)),
         outputs=effects[-1].outputs,
     )
 
 
-def tensor_key(subgraph: int, tensor: int) -> Key:
+def tensor_key(subgraph: int, tensor: int) -> VariableKey:
     """Returns the key of a tensor's variable."""
     return ("tensor", str(subgraph), str(tensor))
 
 
-def handle_key(operator: Operator) -> Key | None:
+def handle_key(operator: Operator) -> VariableKey | None:
     """Returns the variable or hash table whose handle an operator creates.
 
     None if it creates none.
@@ -106,7 +106,7 @@ def handle_key(operator: Operator) -> Key | None:
     return None
 
 
-def shown_key(key: Key) -> str:
+def shown_key(key: VariableKey) -> str:
     """Formats the name of a variable for messages."""
     kind, container, name = key
     if kind == "tensor":
@@ -119,6 +119,6 @@ def is_handle(tensor: Tensor) -> bool:
     return tensor.type in _HANDLES
 
 
-def keys_of(handles: dict[int, Key], indexes: Sequence[int]) -> tuple[Key | None, ...]:
+def keys_of(handles: dict[int, VariableKey], indexes: Sequence[int]) -> tuple[VariableKey | None, ...]:
     """Returns the variables that these tensors refer to, None for values."""
     return tuple(None if index == OMITTED else handles.get(index) for index in indexes)

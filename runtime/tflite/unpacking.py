@@ -1,6 +1,6 @@
 """Unpacks constants whose format in the file differs from that of operands.
 
-Numbers of 4 or 2 bits are stored several to a byte. Sparse tensors omit zeros, in the layout of
+Numbers of 4 or 2 bits are packed several to a byte. Sparse tensors omit zeros, in the layout of
 DENSIFY. Constants with per-channel zero points, which operands do not support, become real numbers.
 Constants are unpacked into separate memories when they are first read. Since a few bytes of a file
 could represent any number of zeros, their total size is limited by the size of the file.
@@ -16,13 +16,13 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Lifetime, Operand, OperandType, Operation
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, Call
-from neurald.runtime.tflite.flatbuffer import INT8, INT32, UINT8, UINT16, Number, Table
-from neurald.runtime.tflite.numbers import DimensionType, SparseIndexVector
-from neurald.runtime.tflite.operands import PACKED_BITS, Unsupported, is_dequantized, is_packed
+from neurald.runtime.tflite.flatbuffer import INT8, INT32, UINT8, UINT16, NumberFormat, Table
+from neurald.runtime.tflite.operands import PACKED_BITS, UnsupportedFeature, is_dequantized, is_packed
 from neurald.runtime.tflite.schema import UINT4, Tensor
+from neurald.runtime.tflite.schema_enums import DimensionType, SparseIndexVector
 
 #: Maximum total size of unpacked constants: a factor of the file size, and a fixed allowance.
-_BYTES_PER_BYTE = 4
+_MAX_EXPANSION = 4
 _SPARE_BYTES = 1 << 20
 
 #: Types for DENSIFY, which only moves elements, so only their size matters.
@@ -33,7 +33,7 @@ _ELEMENTS = {
 }
 
 #: Number format of a kind of index vector.
-_VECTORS: dict[int, Number] = {
+_VECTORS: dict[int, NumberFormat] = {
     SparseIndexVector.Int32Vector: INT32,
     SparseIndexVector.Uint16Vector: UINT16,
     SparseIndexVector.Uint8Vector: UINT8,
@@ -59,14 +59,14 @@ class Unpacking:
 
     def __init__(self, data: memoryview) -> None:
         self._data = data
-        self._bytes_left = _BYTES_PER_BYTE * data.nbytes + _SPARE_BYTES
+        self._bytes_left = _MAX_EXPANSION * data.nbytes + _SPARE_BYTES
 
     def unpack(self, tensor: Tensor, operand_type: OperandType) -> Array:
         """Unpacks a constant to the format of an operand of that type.
 
         Raises:
-            Unsupported: all unpacked constants together would be too large, or the sparse type is
-                not supported.
+            UnsupportedFeature: all unpacked constants together would be too large, or the sparse
+                type is not supported.
             BadData: the number of bytes is wrong, or its description in the file is invalid.
         """
         if not is_packed(tensor, operand_type) or tensor.data is None:
@@ -74,70 +74,71 @@ class Unpacking:
         offset, length = tensor.data
         self._bytes_left -= math.prod(tensor.shape) * operand_type.dtype.itemsize
         if self._bytes_left < 0:
-            raise Unsupported(
-                f"{tensor} of shape {list(tensor.shape)} is stored in {length} bytes; with it the file's constants become "
-                f"more than {_BYTES_PER_BYTE} times as large as the file"
+            raise UnsupportedFeature(
+                f"{tensor} of shape {list(tensor.shape)} is stored in {length} bytes; with it the file's "
+                "constants become "
+                f"more than {_MAX_EXPANSION} times as large as the file"
             )
-        stored = np.frombuffer(self._data[offset : offset + length], np.uint8)
+        packed = np.frombuffer(self._data[offset : offset + length], np.uint8)
         is_real = is_dequantized(tensor, operand_type)
-        value = _value(tensor, stored, np.dtype(np.int8) if is_real else operand_type.dtype)
+        value = _value(tensor, packed, np.dtype(np.int8) if is_real else operand_type.dtype)
         return _dequantized(tensor, value) if is_real else value
 
 
-def _value(tensor: Tensor, stored: Array, dtype: "np.dtype[np.generic]") -> Array:
-    """Returns the stored values, dense and unpacked."""
+def _value(tensor: Tensor, packed: Array, dtype: "np.dtype[np.generic]") -> Array:
+    """Returns the values of a constant, dense and unpacked."""
     bits = PACKED_BITS.get(tensor.type, 8)
     if tensor.sparsity is not None and bits < 8:
-        raise Unsupported(f"{tensor} is sparse and of type {tensor.type_name}, which is not supported")
+        raise UnsupportedFeature(f"{tensor} is sparse and of type {tensor.type_name}, which is not supported")
     if tensor.sparsity is not None:
-        return _dense(tensor, tensor.sparsity, stored, dtype)
+        return _dense(tensor, tensor.sparsity, packed, dtype)
     count = math.prod(tensor.shape)
     expected = -(-count * bits // 8)
-    if stored.size != expected:
+    if packed.size != expected:
         raise BadData(
-            f"{tensor} has {stored.size} bytes of data; {tensor.type_name}{list(tensor.shape)} has {expected}"
+            f"{tensor} has {packed.size} bytes of data; {tensor.type_name}{list(tensor.shape)} has {expected}"
         )
     if bits == 8:
-        return stored.view(np.int8).reshape(tensor.shape)
-    return _parts(stored, count, bits, signed=tensor.type != UINT4).reshape(tensor.shape)
+        return packed.view(np.int8).reshape(tensor.shape)
+    return _parts(packed, count, bits, signed=tensor.type != UINT4).reshape(tensor.shape)
 
 
-def _dequantized(tensor: Tensor, stored: Array) -> Array:
+def _dequantized(tensor: Tensor, packed: Array) -> Array:
     """Converts quantised values to real numbers, with a scale and zero point per channel."""
     quantization = tensor.quantization()
     if quantization is None:
         raise BadData(f"{tensor} has no scales")
-    along = [1] * stored.ndim
+    along = [1] * packed.ndim
     along[quantization.dimension] = len(quantization.scales)
     scales = np.array(quantization.scales, np.float32).reshape(along)
     zero_points = np.array(quantization.zero_points, np.float64).reshape(along)
     with np.errstate(all="ignore"):
-        return (stored - zero_points).astype(np.float32) * scales
+        return (packed - zero_points).astype(np.float32) * scales
 
 
-def _parts(stored: Array, count: int, bits: int, *, signed: bool) -> Array:
+def _parts(packed: Array, count: int, bits: int, *, signed: bool) -> Array:
     """Unpacks numbers of fewer bits to 8 bits each.
 
     The first one is in the lowest bits of a byte.
     """
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
-    flat = ((stored[:, np.newaxis] >> shifts) & ((1 << bits) - 1)).reshape(-1)[:count]
+    flat = ((packed[:, np.newaxis] >> shifts) & ((1 << bits) - 1)).reshape(-1)[:count]
     if not signed:
         return flat
     sign = 1 << bits - 1
     return (flat.view(np.int8) ^ sign) - sign
 
 
-def _dense(tensor: Tensor, sparsity: Table, stored: Array, dtype: "np.dtype[np.generic]") -> Array:
+def _dense(tensor: Tensor, sparsity: Table, packed: Array, dtype: "np.dtype[np.generic]") -> Array:
     """Returns the value of a sparse constant."""
-    if dtype.itemsize not in _ELEMENTS or stored.size % dtype.itemsize:
-        raise Unsupported(
-            f"{tensor} is sparse, of type {tensor.type_name} and {stored.size} bytes, which is not supported"
+    if dtype.itemsize not in _ELEMENTS or packed.size % dtype.itemsize:
+        raise UnsupportedFeature(
+            f"{tensor} is sparse, of type {tensor.type_name} and {packed.size} bytes, which is not supported"
         )
     order, block_map = sparsity.integers(0), sparsity.integers(1)
     levels = _levels(tensor, sparsity, order, block_map)
     values: list[Array | None] = [
-        stored.view(f"<i{dtype.itemsize}"),
+        packed.view(f"<i{dtype.itemsize}"),
         _numbers(order),
         _numbers(block_map),
         _numbers(level.format for level in levels),
@@ -147,7 +148,7 @@ def _dense(tensor: Tensor, sparsity: Table, stored: Array, dtype: "np.dtype[np.g
         is_sparse = level.format == DimensionType.SPARSE_CSR
         values += [_numbers(part) if is_sparse else None for part in (level.segments, level.indices)]
     element = _ELEMENTS[dtype.itemsize]
-    operands = [_constant(value, element if place == 0 else None) for place, value in enumerate(values)]
+    operands = [_constant(value, element if position == 0 else None) for position, value in enumerate(values)]
     operands.append(Operand(type=element, dimensions=None))
     definition = DEFINITIONS[OperationType.DENSIFY]
     operation = Operation(
@@ -178,7 +179,8 @@ def _levels(
     if len(tables) != len(order) or len(order) != rank + len(block_map):
         raise BadData(
             f"{tensor} of shape {list(tensor.shape)} has {len(tables)} levels, an order of {len(order)} and "
-            f"{len(block_map)} blocks; a level and a place in the order for each dimension and block are expected"
+            f"{len(block_map)} blocks; a level and an entry in the order for each dimension and block are "
+            "expected"
         )
     lengths = [table.integer(1, INT32) for table in tables]
     # Block lengths by dimension.

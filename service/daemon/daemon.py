@@ -30,8 +30,8 @@ from neurald.hal.accounting.limits import Limits
 from neurald.hal.admission.streams import StreamLimiter
 from neurald.hal.errors import BadData, BadState, ResourceExhaustedTransient, error_for
 from neurald.hal.process import machine
-from neurald.hal.process.garbage import Garbage
-from neurald.hal.process.heap import Heap
+from neurald.hal.process.garbage import GarbageCollector
+from neurald.hal.process.heap import HeapTrimmer
 from neurald.hal.process.private_directory import make_directory, open_private
 from neurald.hal.process.runtime_directory import address_of, runtime_directory
 from neurald.hal.registry import create_device, is_served
@@ -88,7 +88,7 @@ class Daemon:
         self._drain_s = drain_s
         # Safe for signal handlers, unlike an event, whose lock the interrupted thread may hold.
         self._stops: SimpleQueue[None] = SimpleQueue()
-        self._garbage = Garbage()
+        self._garbage = GarbageCollector()
         self._cleanup = contextlib.ExitStack()
 
     @property
@@ -140,7 +140,7 @@ class Daemon:
         It also returns the memory that clients have released to the system.
         """
         was_hanging = False
-        heap = Heap()
+        heap = HeapTrimmer()
         while True:
             # A signal that arrives just before the wait, or in another thread, does not interrupt
             # it.
@@ -153,8 +153,8 @@ class Daemon:
                 states = health_pb2.HealthCheckResponse
                 self._tell_health(states.NOT_SERVING if is_hanging else states.SERVING)
                 was_hanging = is_hanging
-            self._garbage.look()
-            heap.look()
+            self._garbage.collect_if_due()
+            heap.trim_if_due()
 
     def limit_memory(self) -> contextlib.AbstractContextManager[None]:
         """Limits the memory of the whole process during the block; use it after `startup`."""
@@ -162,7 +162,7 @@ class Daemon:
 
     def collect_seldom(self) -> contextlib.AbstractContextManager[None]:
         """Reduces garbage collections during the block and leaves them to `serve`."""
-        return self._garbage.collected_seldom()
+        return self._garbage.full_collections_on_demand()
 
     def stop(self) -> None:
         """Makes `serve` return; a second call makes `shutdown` not wait.

@@ -1,4 +1,4 @@
-"""Every code block of README and of the documentation is run, or says why not."""
+"""Runs every code block of README and the documentation, unless the page says why not."""
 
 import configparser
 import os
@@ -17,7 +17,7 @@ from support.tflite.resources import assign, initialise, plus, read, variable
 from neurald.hal import registry
 
 ROOT = Path(__file__).parents[2]
-#: Blocks of these are data or pictures. `text` is what another program prints, or code of another one.
+#: Languages of blocks with data or diagrams. `text` is output or code of other programs.
 DATA = {"toml", "ini", "mermaid", "text"}
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TESTED = [
@@ -36,6 +36,19 @@ def test_every_block_is_run_or_says_why_not(page: Path) -> None:
         assert snippet.language in {"python", "console"} | DATA, f"{where}: {snippet.language!r}"
         if snippet.language == "console":
             assert list(commands(snippet.code)), f"{where}: no line begins with '$ '"
+
+
+def test_a_reason_is_that_of_one_block(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "<!-- not run: first -->\n```console\n$ a\n```\n\n```python\nb = 1\n```\n\n"
+        "<!-- not run: second -->\n```console\n$ c\n```\n"
+    )
+    assert [(each.language, each.reason) for each in snippets(page)] == [
+        ("console", "first"),
+        ("python", ""),
+        ("console", "second"),
+    ]
 
 
 @sweep("page", PAGES, ids=_name)
@@ -78,7 +91,7 @@ def _training() -> TfliteModel:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Files that the pages name, in the working directory, and directories of its own for sockets and caches."""
+    """Creates a working directory with the files that pages name, and one for sockets."""
     demo = ROOT / "service" / "demo"
     shutil.copy(demo / "digits.tflite", tmp_path)
     _assistant().write(tmp_path / "assistant.tflite")

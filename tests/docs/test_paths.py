@@ -16,7 +16,9 @@ PAGES = [
 ]
 #: A word inside of backticks that looks like a path: with a slash, or a file name with a usual suffix.
 _CODE = re.compile(r"`([^`\n]+)`")
-_PATH = re.compile(r"\.?[\w-]+(?:[./][\w-]+)*/(?:[\w.-]+/?)*|\.?[\w-]+(?:/[\w.-]+)+")
+_PATH = re.compile(
+    r"\.?[\w-]+(?:[./][\w-]+)*/(?:[\w.-]+/?)*|\.?[\w-]+(?:/[\w.-]+)+|\w+\.(?:py|proto|ll|cl|md|toml)"
+)
 _LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)(?:#[^)]*)?\)")
 #: Folders that the build makes or users have, not the repository.
 _ELSEWHERE = re.compile(r"build/|dist/|neurald/|\.venv/|/|\.cache|etc/|my-npu")
@@ -36,7 +38,7 @@ def _exists(path: str) -> bool:
     path = path.rstrip("/")
     if path.split("/")[0] in _TOP:
         return f"/{path}" in _tracked()
-    return any(name.endswith(f"/{path}") for name in _tracked())
+    return (ROOT / path).exists() or any(name.endswith(f"/{path}") for name in _tracked())
 
 
 def _paths(text: str) -> list[str]:

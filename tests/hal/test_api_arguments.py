@@ -71,7 +71,7 @@ def test_times_that_no_lock_can_wait_for_are_no_limit() -> None:
         (dimensions, "23", "a sequence of integers is expected"),
         (dimensions, [2, "x"], "it: element 1 is 'x'; an integer is expected"),
         (dimensions, 3, "a sequence of integers is expected"),
-        (file_path, "a\0b", "no file system"),
+        (file_path, "a\0b", "is not a valid path"),
         (file_path, 3, "a path is expected"),
     ],
 )

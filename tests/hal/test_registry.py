@@ -77,7 +77,7 @@ def test_factories() -> None:
 @sweep(
     ("driver", "kind", "reason"),
     [
-        ("opengl", UnavailableDevice, "no driver 'opengl'; there are cpu"),
+        ("opengl", UnavailableDevice, "no driver 'opengl'; available are cpu"),
         ("", UnavailableDevice, "no driver ''"),
         ("support.nothing:create", UnavailableDevice, "ModuleNotFoundError"),
         ("support.models.addition:nothing", UnavailableDevice, "nothing"),
@@ -85,8 +85,8 @@ def test_factories() -> None:
         (":create", BadData, "module:factory"),
         ("a:b:c", BadData, "module:factory"),
         ("os; import sys:exit", BadData, "module:factory"),
-        ("string:digits", BadData, "a str, not a factory"),
-        ("builtins:dict", BadData, "a dict, which is no device"),
+        ("string:digits", BadData, "a str; a factory function"),
+        ("builtins:dict", BadData, "a dict; a device is expected"),
         ("os:abort.x", UnavailableDevice, "AttributeError"),
     ],
 )

@@ -128,5 +128,5 @@ def test_shapes_that_executions_tell() -> None:
     np.testing.assert_array_equal(compilation.run(rows)[0], expected(rows))
     (report,) = compilation.report.steps
     assert report.variants is not None
-    assert report.variants.kept is not None
-    assert (report.variants.kept.was_there, report.variants.kept.key) == (True, cold.key)
+    assert report.variants.record is not None
+    assert (report.variants.record.was_there, report.variants.record.key) == (True, cold.key)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 _BLOCK = re.compile(
-    r"^(<!-- not run: (?P<reason>.+) -->\n)?```(?P<language>\w*)\n(?P<code>.*?)^```$", re.M | re.S
+    r"^(<!-- not run: (?P<reason>[^\n]+) -->\n)?```(?P<language>\w*)\n(?P<code>.*?)^```$", re.M | re.S
 )
 _COMMAND_S = 120.0
 _READY_S = 30.0

@@ -124,7 +124,7 @@ REFUSED: tuple[Known, ...] = (
     Known(
         operators=("BATCH_MATMUL", "FULLY_CONNECTED"),
         forms=r"int8 to int16",
-        message="it does not go with the other operands",
+        message="is expected with the types of the other operands",
         what="data of INT8 with a result of INT16",
         why="LiteRT reads or writes another type than the file says; its reference kernel crashes.",
     ),
@@ -138,7 +138,7 @@ REFUSED: tuple[Known, ...] = (
     Known(
         operators=("SOFTMAX",),
         forms=r"(f32|q8z|qu8z) to int16",
-        message="it does not go with the other operands",
+        message="is expected with the types of the other operands",
         what="a result of INT16 of other data",
         why="LiteRT's kernels do not agree, and no converter writes it.",
     ),
@@ -166,7 +166,7 @@ REFUSED: tuple[Known, ...] = (
     Known(
         operators=("EMBEDDING_LOOKUP",),
         forms=r"q16z? to f32",
-        message="does not go with",
+        message="with the types of the other operands",
         what="INT16 with a result of real numbers",
         why="LiteRT reads the numbers as bytes.",
     ),

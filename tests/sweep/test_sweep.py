@@ -18,7 +18,7 @@ from sweep.worker import refusal, run_neurald
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.device import Device
-from neurald.runtime.tflite.legalization import LOWERINGS
+from neurald.runtime.tflite.legalization import LEGALIZATIONS
 from neurald.runtime.tflite.schema import OPERATOR_NAMES
 
 #: One of this many forms is loaded, or also computed by kernels.
@@ -110,7 +110,7 @@ def test_every_operator_is_swept_or_left_out_for_a_reason() -> None:
         "STABLEHLO_RNG_BIT_GENERATOR": "its results are random",
         "VAR_HANDLE": "READ_VARIABLE's forms have it",
     }
-    names = {OPERATOR_NAMES[code] for code in LOWERINGS}
+    names = {OPERATOR_NAMES[code] for code in LEGALIZATIONS}
     assert names - set(OPERATORS) == set(left_out)
 
 

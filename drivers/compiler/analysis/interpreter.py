@@ -383,6 +383,8 @@ def _round_away(x: Array) -> Array:
 
 def _fixed_point(value: Array, mantissa: Array, exponent: Array, *, ties_up: bool) -> Array:
     wide = value.astype(np.int64)
+    if wide.size and not -(1 << 31) <= wide.min() <= wide.max() < 1 << 31:
+        raise ValueError(f"FIXED_POINT of values from {wide.min()} to {wide.max()}; expected 32 bits")
     left, right = np.maximum(exponent, 0), np.maximum(-exponent, 0)
     shifted = np.clip(wide << left, -(1 << 31), (1 << 31) - 1) if (left > 0).any() else wide
     nudge = (np.int64(1) << 30) + np.where(right > 0, np.int64(1) << (30 + right), 0)

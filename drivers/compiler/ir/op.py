@@ -79,7 +79,8 @@ class Op(Enum):
 
     #: Takes (condition, a, b): a where the BOOL holds, else b.
     SELECT = auto()
-    #: Takes (value, mantissa, exponent), all INT64 or INT32, and yields INT64; see
+    #: Takes (value, mantissa, exponent), all INT64 or INT32, and yields INT64. The value must be in
+    #: the range of INT32; drivers compute with its lower 32 bits. See
     #: `neurald.hal.operations.arithmetic.fixed_point.multiply`.
     FIXED_POINT = auto()
     #: FIXED_POINT with ties rounded upwards when shifting.

@@ -15,7 +15,6 @@ from neurald.hal.operations import FAMILIES
 _SHARED_MODULES: Mapping[str, str] = {
     "convolution.depthwise_convolution": "convolution.convolution",
     "convolution.grouped_convolution": "convolution.convolution",
-    "tflite.hash_table": "tflite.movement.gathering",
 }
 #: Families without lowerings.
 _NOT_LOWERED = frozenset(

@@ -47,13 +47,26 @@ def kernel_text(module: str, file: str, **values: object) -> str:
         raise ValueError(f"{file}: {error}; write a dollar sign as $$") from None
 
 
+def file_content(module: str, file: str) -> str:
+    """Returns the content of a kernel file as it is, for callers with placeholders of their own.
+
+    Args:
+        module: see `kernel_text`.
+        file: see `kernel_text`.
+
+    Raises:
+        FileNotFoundError: the file does not exist.
+    """
+    content = pkgutil.get_data(module, file)
+    if content is None:
+        raise FileNotFoundError(f"{file}: the loader of {module} cannot read data files")
+    return content.decode()
+
+
 def _listed(names: set[str]) -> str:
     return ", ".join(sorted(names)) or "(none)"
 
 
 @cache
 def _template(module: str, file: str) -> _Template:
-    content = pkgutil.get_data(module, file)
-    if content is None:
-        raise FileNotFoundError(f"{file}: the loader of {module} cannot read data files")
-    return _Template(content.decode())
+    return _Template(file_content(module, file))

@@ -1,6 +1,6 @@
-"""Generic code generation: kernels to LLVM IR, deterministically.
+"""Generates LLVM IR for any kernel, with contractions expanded to reductions.
 
-Contractions are expanded to reductions here.
+The text of a kernel is the same in every process.
 """
 
 import math
@@ -38,15 +38,15 @@ def render(kernel: Kernel, target: Target) -> Routine:
     kernel = expand_contraction(kernel)
     values = arguments_of(kernel)
     code = Instructions(parameter_names(values))
-    grains, cost_ns, label = 0, 0.0, "nothing"
+    work_items, cost_ns, label = 0, 0.0, "nothing"
     if math.prod(kernel.shape):
         layouts = [
             schedule_loops(simplify_axes(each), target)
             for each in split_into_sections(narrow_int64(kernel), target)
         ]
         for layout in layouts:
-            _Loops(layout, code, target, pointer_names(values), grains).write()
-            grains, cost_ns = grains + layout.grains, cost_ns + layout.cost_ns
+            _Loops(layout, code, target, pointer_names(values), work_items).write()
+            work_items, cost_ns = work_items + layout.work_items, cost_ns + layout.cost_ns
         lanes = max(layout.lanes for layout in layouts)
         label = f"{lanes} elements at once" if lanes > 1 else "element by element"
         label += f", in {len(layouts)} sections" if len(layouts) > 1 else ""
@@ -61,7 +61,7 @@ def render(kernel: Kernel, target: Target) -> Routine:
     return Routine(
         text="\n".join(lines),
         arguments=values,
-        grains=grains,
+        work_items=work_items,
         cost_ns=cost_ns,
         declarations=frozenset(code.declarations),
         label=label,
@@ -77,7 +77,7 @@ class _Loops:
         code: receives the instructions.
         target: of the code.
         pointers: names of the values' memory.
-        first: number of the first grain of this schedule in the function.
+        first: number of the first work item of this schedule in the function.
     """
 
     def __init__(
@@ -94,31 +94,33 @@ class _Loops:
         self._target = target
         self._pointers = pointers
         #: Names of the loop counters.
-        self._turns: dict[Expression, str] = {}
+        self._counters: dict[Expression, str] = {}
 
     def write(self) -> None:
         layout, code = self._layout, self._code
-        first = code.value(f"mul i64 {self._own('%begin')}, {layout.units_per_grain}")
-        last = self._least(code.value(f"mul i64 {self._own('%end')}, {layout.units_per_grain}"), layout.units)
+        first = code.value(f"mul i64 {self._own('%begin')}, {layout.units_per_work_item}")
+        last = self._least(
+            code.value(f"mul i64 {self._own('%end')}, {layout.units_per_work_item}"), layout.units
+        )
         with code.loop(first, last, may_be_empty=True) as unit:
             rest = unit.index
-            begin, end = "0", str(layout.turns(layout.order[-1]))
+            begin, end = "0", str(layout.iterations(layout.order[-1]))
             if layout.blocks > 1:
                 part, rest = self._split(rest, layout.blocks)
                 begin = code.value(f"mul i64 {part}, {layout.block}")
                 end = self._least(code.value(f"add i64 {begin}, {layout.block}"), int(end))
             for axis in reversed(layout.order[1 : layout.outer]):
-                self._turns[axis], rest = self._split(rest, layout.turns(axis))
+                self._counters[axis], rest = self._split(rest, layout.iterations(axis))
             if layout.outer:
-                self._turns[layout.order[0]] = rest
+                self._counters[layout.order[0]] = rest
             self._nest(layout.order[layout.outer :], begin, end)
 
-    def _own(self, grain: str) -> str:
-        """Converts a grain number of the function to one of this schedule; 0 for earlier grains."""
+    def _own(self, work_item: str) -> str:
+        """Converts a work item of the function to one of this schedule; 0 for earlier ones."""
         if not self._first:
-            return grain
+            return work_item
         self._code.declarations.add("declare i64 @llvm.smax.i64(i64, i64)")
-        counted = self._code.value(f"sub i64 {grain}, {self._first}")
+        counted = self._code.value(f"sub i64 {work_item}, {self._first}")
         return self._code.value(f"call i64 @llvm.smax.i64(i64 {counted}, i64 0)")
 
     def _least(self, value: str, limit: int) -> str:
@@ -135,14 +137,14 @@ class _Loops:
             self._elements()
             return
         axis, *others = axes
-        first, last = ("0", str(self._layout.turns(axis))) if others else (begin, end)
+        first, last = ("0", str(self._layout.iterations(axis))) if others else (begin, end)
         with self._code.loop(first, last) as loop:
-            self._turns[axis] = loop.index
+            self._counters[axis] = loop.index
             self._nest(others, begin, end)
 
     def _elements(self) -> None:
         kernel, lanes = self._layout.kernel, self._layout.lanes
-        names = dict(self._turns)
+        names = dict(self._counters)
         along = kernel.axes[-1]
         if lanes > 1:
             offset = self._code.value(f"mul i64 {names[along]}, {lanes}")

@@ -14,14 +14,14 @@ from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
 
 #: Minimum row length that fills vectors on its own, so that rows need not be joined.
-_WIDE = 16
+_MIN_ROW_LENGTH = 16
 
 
 def stores_runs(kernel: Kernel) -> bool:
     """Returns True if the kernel's fastest routine supports an `output_offset`."""
     node = kernel.contraction
     if node is None:
-        is_wide = kernel.axes[-1].extent >= _WIDE
+        is_wide = kernel.axes[-1].extent >= _MIN_ROW_LENGTH
         return is_wide and kernel.row_axes is None and not is_data_movement(kernel.body)
     if isinstance(node, TopK):
         return False
@@ -53,16 +53,16 @@ def routine_for(kernel: Kernel, target: Target) -> Routine | None:
 
 
 def _without_contraction(kernel: Kernel, target: Target) -> Routine | None:
-    from neurald.drivers.cpu.kernels.movement import pieces, transposed
+    from neurald.drivers.cpu.kernels.movement import range_copy, transposition
     from neurald.drivers.cpu.kernels.row_wise import rows
 
-    moved = pieces.routine(kernel, target) or transposed.routine(kernel, target)
+    moved = range_copy.routine(kernel, target) or transposition.routine(kernel, target)
     return moved or rows.routine(kernel, target)
 
 
 def _with_floats(kernel: Kernel, node: Contraction, target: Target) -> Routine | None:
     from neurald.drivers.cpu.kernels.common import convolution, matrix_product
-    from neurald.drivers.cpu.kernels.gemm import depthwise, dots, weighted, winograd
+    from neurald.drivers.cpu.kernels.gemm import depthwise, dot_products, tiled_product, winograd
 
     if isinstance(node, DepthwiseConvolution):
         return depthwise.routine(kernel, node, target)
@@ -73,4 +73,6 @@ def _with_floats(kernel: Kernel, node: Contraction, target: Target) -> Routine |
     )
     if not product.terms:
         return None
-    return dots.float_routine(kernel, product, target) or weighted.routine(kernel, product, target)
+    return dot_products.float_routine(kernel, product, target) or tiled_product.routine(
+        kernel, product, target
+    )

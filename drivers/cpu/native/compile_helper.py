@@ -1,4 +1,4 @@
-"""Helper process that compiles: a Python that imports nothing but llvmlite."""
+"""Helper processes that compile LLVM IR in a Python interpreter that imports only llvmlite."""
 
 import logging
 import os
@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 
 from neurald.drivers.compiler.support.worker_process import WorkerProcess
-from neurald.drivers.cpu.native.compile_queue import CompileQueue
+from neurald.drivers.cpu.native.unit_queue import UnitQueue
 from neurald.drivers.cpu.target.target import Target
 
 _LOG = logging.getLogger(__name__)
@@ -16,22 +16,22 @@ _WORKER = Path(__file__).with_name("object_worker.py")
 
 
 #: Maximum number of compiling processes, including this one.
-_PROCESSES = 8
+_MAX_PROCESSES = 8
 #: Expected number of units that justifies starting a helper before any unit exists.
-_MANY_UNITS = 16
+_MIN_EXPECTED_UNITS = 16
 
 
 def process_count() -> int:
     """Returns the maximum number of compiling processes."""
-    return min(_PROCESSES, len(os.sched_getaffinity(0)))
+    return min(_MAX_PROCESSES, len(os.sched_getaffinity(0)))
 
 
-def start_ahead(target: Target, expected: int) -> "Helper | None":
+def start_ahead(target: Target, expected: int) -> "CompileHelper | None":
     """Starts a helper in advance if many units are expected, else returns None."""
-    return Helper(target) if expected >= _MANY_UNITS and process_count() > 1 else None
+    return CompileHelper(target) if expected >= _MIN_EXPECTED_UNITS and process_count() > 1 else None
 
 
-class Helper:
+class CompileHelper:
     """A process that compiles units until there are none left. It starts immediately.
 
     Args:
@@ -53,18 +53,18 @@ class Helper:
         except OSError as error:
             _LOG.warning("cannot start a compile helper: %s", error)
 
-    def serve(self, work: CompileQueue) -> None:
+    def serve(self, work: UnitQueue) -> None:
         """Compiles units of `work` in a background thread. May only be called once."""
         if self._process is not None:
             self._thread = threading.Thread(target=self._run, args=(self._process, work), daemon=True)
             self._thread.start()
 
-    def _run(self, process: WorkerProcess, work: CompileQueue) -> None:
+    def _run(self, process: WorkerProcess, work: UnitQueue) -> None:
         while (unit := work.next()) is not None:
             try:
                 code = process.answer(unit.text.encode())
             except (OSError, ValueError, struct.error) as error:
-                # The reason will show when the unit is compiled again.
+                # If the unit is at fault, compiling it in this process reports the error.
                 if not process.is_closed:
                     _LOG.warning("a compile helper failed: %s", error)
                 work.give_back(unit)

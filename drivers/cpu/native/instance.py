@@ -1,7 +1,4 @@
-"""Instance of a step, ready to run.
-
-Arena, scratch memory and call records, for one execution at a time.
-"""
+"""Instance of a step: the arena, scratch memory and call records of one execution at a time."""
 
 import ctypes
 import math
@@ -25,12 +22,13 @@ from neurald.hal.errors import OpFailed, OutOfMemory
 from neurald.hal.memory.pool import anonymous
 from neurald.hal.sync.cancellation import NEVER_CANCELLED
 
-#: Smallest cost of a call that is shared; sharing costs about a tenth of it.
-_SHARED_NS: Final = 5_000.0
-#: Target time of chunks, if there are more than threads, so that a delayed one delays little.
+#: Minimum cost of a shared call; sharing costs about a tenth of it.
+_MIN_SHARED_NS: Final = 5_000.0
+#: Target time of a chunk if there are more chunks than threads, which limits the effect of a
+#: delayed one.
 _CHUNK_NS: Final = 100_000.0
-_CHUNKS_A_THREAD: Final = 4
-#: Target time of pieces, between which an unshared call checks for cancellation.
+_MAX_CHUNKS_PER_THREAD: Final = 4
+#: Target time of a piece of an unshared call, which checks for cancellation between pieces.
 _PIECE_NS: Final = 2_000_000.0
 #: Maximum number of chunks or pieces.
 _MAX_PARTS: Final = 1 << 20
@@ -47,7 +45,7 @@ _ARGUMENTS: Final = 2
 Words: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 
-class Binding:
+class ArgumentBinding:
     """Addresses of the inputs and outputs of an execution. Compared by identity.
 
     Args:
@@ -93,7 +91,7 @@ class Instance:
         self._table = _STEP_WORDS + RECORD_WORDS * self._count
         self._own = self._step(constants)
         self._own_address: int = self._own.ctypes.data
-        self._steps: dict[Binding, _Bound] = {}
+        self._steps: dict[ArgumentBinding, _BoundStep] = {}
         arena = self._arena.address
         self._inputs = tuple(
             (number, port.size_bytes, arena + port.offset, cells)
@@ -127,7 +125,7 @@ class Instance:
                 address[call.function],
                 argument,
                 status,
-                call.grains,
+                call.work_items,
                 chunks(call, team.threads),
                 pieces(call),
             )
@@ -154,7 +152,7 @@ class Instance:
         step[_STEP_WORDS + _ARGUMENTS : self._table : RECORD_WORDS] += moved
         return step, address
 
-    def run(self, binding: Binding, cancellation: int, deadline_ns: int) -> Call | None:
+    def run(self, binding: ArgumentBinding, cancellation: int, deadline_ns: int) -> Call | None:
         """Runs the step.
 
         Args:
@@ -163,7 +161,8 @@ class Instance:
             deadline_ns: on the clock of `time.monotonic()`; 0 for none.
 
         Returns:
-            The call that was running, or next, when the step was stopped; None if it finished.
+            The call that was running or about to run when the step was stopped; None if the step
+            finished.
 
         Raises:
             OpFailed: a requirement of an operation does not hold; the outputs are undefined.
@@ -187,7 +186,7 @@ class Instance:
             ctypes.memmove(address, own, size)
         return None
 
-    def _bind(self, binding: Binding) -> "_Bound":
+    def _bind(self, binding: ArgumentBinding) -> "_BoundStep":
         """Prepares and caches a step for these addresses."""
         step, start = self._copy()
         # Arguments that are parts of an input or output keep their offset in it.
@@ -209,11 +208,11 @@ class Instance:
                 table[cell] += address - own
         if len(self._steps) >= _STEP_CACHE_SIZE:
             self._steps.clear()
-        bound = _Bound(address=start, step=step, copied_in=tuple(copied_in), copied_out=tuple(copied_out))
+        bound = _BoundStep(address=start, step=step, copied_in=tuple(copied_in), copied_out=tuple(copied_out))
         self._steps[binding] = bound
         return bound
 
-    def _is_used(self, output: int, binding: Binding) -> bool:
+    def _is_used(self, output: int, binding: ArgumentBinding) -> bool:
         """Returns True if an output overlaps an input or another output."""
         inputs, outputs = binding.inputs, binding.outputs
         begin = outputs[output]
@@ -248,7 +247,7 @@ class Instance:
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class _Bound:
+class _BoundStep:
     """A step prepared for a binding.
 
     Attributes:
@@ -275,17 +274,17 @@ class _Bound:
 
 def chunks(call: Call, threads: int) -> int:
     """Returns the number of chunks of a call for this many threads; 1 if it is not shared."""
-    if threads < 2 or call.cost_ns < _SHARED_NS:
+    if threads < 2 or call.cost_ns < _MIN_SHARED_NS:
         return 1
-    wanted = min(_CHUNKS_A_THREAD * threads, int(call.cost_ns / _CHUNK_NS))
+    wanted = min(_MAX_CHUNKS_PER_THREAD * threads, int(call.cost_ns / _CHUNK_NS))
     # The first of many chunks is twice the average.
     least = 2 * math.ceil(call.cost_ns / _PIECE_NS)
-    return max(1, min(call.grains, max(threads, wanted, least), _MAX_PARTS))
+    return max(1, min(call.work_items, max(threads, wanted, least), _MAX_PARTS))
 
 
 def pieces(call: Call) -> int:
     """Returns the number of pieces of an unshared call."""
-    return max(1, min(call.grains, math.ceil(call.cost_ns / _PIECE_NS), _MAX_PARTS))
+    return max(1, min(call.work_items, math.ceil(call.cost_ns / _PIECE_NS), _MAX_PARTS))
 
 
 class _Block:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from neurald.drivers.cpu.native.instance import Binding, Instance
+from neurald.drivers.cpu.native.instance import ArgumentBinding, Instance
 from neurald.drivers.cpu.native.llvm import LoadedCode
 from neurald.drivers.cpu.native.step_program import caller_name
 from neurald.drivers.cpu.native.thread_pool import Team
@@ -20,16 +20,16 @@ from neurald.hal.errors import MissedDeadlineTransient
 from neurald.hal.memory.pool import aligned_zeros
 from neurald.hal.sync.cancellation import NEVER_CANCELLED, Cancellation
 from neurald.hal.sync.deadline import nanoseconds
-from neurald.hal.sync.lending_pool import Pool
+from neurald.hal.sync.lending_pool import LendingPool
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Maximum number of concurrent executions, each with its own arena; others wait in order.
-_INSTANCES = max(4, len(os.sched_getaffinity(0)))
+_MAX_INSTANCES = max(4, len(os.sched_getaffinity(0)))
 
 
 class NativeModel:
-    """Runs a step on memory given by address. Thread-safe.
+    """Runs a step on memory that is given by its addresses. It is thread-safe.
 
     Args:
         executable: the step.
@@ -49,7 +49,7 @@ class NativeModel:
     ) -> None:
         self.executable = executable
         self.codes = tuple(codes)
-        # The code is in memory twice: as cached and as loaded.
+        # The code is in memory twice, because the object code is kept beside the loaded code.
         self._reservation = reserve(
             constants.nbytes + 2 * sum(map(len, self.codes)), "constants and code of a compiled step"
         )
@@ -59,11 +59,11 @@ class NativeModel:
         self._code = LoadedCode(self.codes, sorted(names))
         # A reference to this object would create a cycle and delay the release of its memory.
         new_instance = partial(Instance, executable, self._code, self.constants.ctypes.data, team)
-        self._instances = Pool([new_instance()], new_instance, _INSTANCES)
+        self._instances = LendingPool([new_instance()], new_instance, _MAX_INSTANCES)
 
     def run(
         self,
-        binding: Binding,
+        binding: ArgumentBinding,
         deadline_s: float | None = None,
         cancellation: Cancellation | None = None,
         taken: list[int] | None = None,
@@ -111,7 +111,9 @@ class NativeModel:
         """Computes the outputs for inputs of the step's shapes and types; see `run`."""
         sources = [np.ascontiguousarray(each) for each in inputs]
         results = [aligned_zeros(port.size_bytes, ALIGNMENT) for port in self.executable.outputs]
-        binding = Binding([each.ctypes.data for each in sources], [each.ctypes.data for each in results])
+        binding = ArgumentBinding(
+            [each.ctypes.data for each in sources], [each.ctypes.data for each in results]
+        )
         self.run(binding, deadline_s, cancellation)
         return [
             result.view(port.operand.type.dtype).reshape(port.dimensions)

@@ -1,7 +1,7 @@
 """Compiles units of LLVM IR to object code, each at most once per process while it is cached.
 
 LLVM compiles on one thread per process. Large compilations are shared with helper processes (see
-`compile_helper`), which take units while others are still being generated.
+`compile_helper`), which compile units while others are still being generated.
 """
 
 import logging
@@ -13,21 +13,21 @@ from collections.abc import Sequence, Set
 from types import TracebackType
 from typing import Any
 
-from neurald.drivers.cpu.native.compile_helper import Helper
-from neurald.drivers.cpu.native.compile_queue import CompileQueue, Unit
+from neurald.drivers.cpu.native.compile_helper import CompileHelper
 from neurald.drivers.cpu.native.llvm import CompilationFailed, TargetMachine
 from neurald.drivers.cpu.native.step_program import caller_text
+from neurald.drivers.cpu.native.unit_queue import Unit, UnitQueue
 from neurald.drivers.cpu.target.routine import NAME, Routine, Subroutine
 from neurald.drivers.cpu.target.target import Target
 
 _LOG = logging.getLogger(__name__)
 
-#: Bytes of waiting text that justify another process: what is compiled during its start-up.
-_SHARE_BYTES = 100_000
+#: Bytes of waiting text that justify another process, as much as one compiles during its start-up.
+_BYTES_PER_HELPER = 100_000
 #: Size of the object code cache, in bytes.
-_CODE_CACHE_BYTES = 32 << 20
+_CODE_CACHE_SIZE = 32 << 20
 #: Time without progress after which helpers count as stuck; their units are compiled here.
-_PATIENCE_S = 120.0
+_MAX_STALL_S = 120.0
 
 
 def routine_unit(routine: Routine | Subroutine) -> Unit:
@@ -75,12 +75,12 @@ class ObjectCompilation:
         helper: a helper that was already started; it is ended with the others.
     """
 
-    def __init__(self, target: Target, *, processes: int = 1, helper: Helper | None = None) -> None:
+    def __init__(self, target: Target, *, processes: int = 1, helper: CompileHelper | None = None) -> None:
         self._target, self._max_helpers = target, processes - 1
         self._started = time.monotonic()
         self._codes: dict[str, bytes | None] = {}
-        self._work = CompileQueue()
-        self._helpers: list[Helper] = []
+        self._work = UnitQueue()
+        self._helpers: list[CompileHelper] = []
         if helper is not None:
             self._serve(helper)
 
@@ -101,14 +101,14 @@ class ObjectCompilation:
         code = self._codes[unit.name] = _code_cache.get((self._target.name, unit.name))
         if code is None:
             self._work.add(unit)
-            if self._work.waiting_bytes >= _SHARE_BYTES * (1 + len(self._helpers)):
+            if self._work.waiting_bytes >= _BYTES_PER_HELPER * (1 + len(self._helpers)):
                 self._add_helper()
 
     def _add_helper(self) -> None:
         if len(self._helpers) < self._max_helpers:
-            self._serve(Helper(self._target))
+            self._serve(CompileHelper(self._target))
 
-    def _serve(self, helper: Helper) -> None:
+    def _serve(self, helper: CompileHelper) -> None:
         self._helpers.append(helper)
         helper.serve(self._work)
 
@@ -122,10 +122,10 @@ class ObjectCompilation:
         work.close()
         while (unit := work.next(is_here=True)) is not None:
             work.finished(unit, _code(unit, self._target))
-        if not work.wait(_PATIENCE_S):
+        if not work.wait(_MAX_STALL_S):
             _LOG.warning(
                 "compile helpers made no progress for %.0f s; their units are compiled in this process",
-                _PATIENCE_S,
+                _MAX_STALL_S,
             )
         for unit in work.unfinished():
             work.finished(unit, _code(unit, self._target))
@@ -169,7 +169,7 @@ class _CodeCache:
         with self._lock:
             self._size_bytes += len(code) - len(self._codes.pop(key, b""))
             self._codes[key] = code
-            while self._size_bytes > _CODE_CACHE_BYTES:
+            while self._size_bytes > _CODE_CACHE_SIZE:
                 self._size_bytes -= len(self._codes.popitem(last=False)[1])
 
     def unlock(self) -> None:

@@ -1,6 +1,6 @@
-"""LLVM IR of the thread pool: runs all calls of a step in one native call per inference.
+"""LLVM IR of the step program, which runs all calls of a step in one native call per inference.
 
-A call runs entirely on the thread that runs the step, or is shared: it is divided into chunks,
+A call runs entirely on the thread that runs the step, or it is shared: it is divided into chunks,
 which this thread (the owner) and the workers of the process claim one by one. Their only shared
 state is a word in a *slot*: a number that is different for every shared call, and the count of
 unclaimed chunks. A thread claims a chunk by decrementing the word with compare-and-swap. A thread
@@ -22,8 +22,8 @@ pieces. Cancellation is signalled by words in memory (`hal.sync.cancellation.Can
 deadline is compared with the clock of `time.monotonic()`, so no other thread needs to run for it.
 
 If another program uses a worker's core, the system preempts the worker in the middle of a chunk,
-and the owner sleeps for longer than the whole call takes. After that the next calls of all steps in
-this process are not shared; their number doubles if it happens again soon.
+and the owner sleeps for longer than the whole call takes. The next calls of all steps in this
+process are then not shared; the number of these calls doubles if it happens again soon.
 
 Layouts (offsets in bytes; integers of 64 bits unless a size is given):
 
@@ -31,13 +31,13 @@ Layouts (offsets in bytes; integers of 64 bits unless a size is given):
               12 threads that may run at the same time (i32),
               16 calls that will not be shared (i32),
               20 number of these after the next long sleep (i32), 0 at first,
-              SLEEPS: for each worker, a cache line apart, 1 while it sleeps (i32);
-              SLOTS: the slots
+              SLEEP_FLAGS_OFFSET: for each worker, a cache line apart, 1 while it sleeps (i32);
+              SLOTS_OFFSET: the slots
     slot      0 word (number << 32 | unclaimed chunks), 64 chunks that are done,
-              72 whether the owner sleeps (i32), 76 whether a chunk was left out (i32),
+              72 whether the owner sleeps (i32), 76 whether a chunk was skipped (i32),
               128 whether it has an owner (i32), 132 workers that may help (i32),
               136 record, 144 scratch, 152 scratch stride, 160 cancellation, 168 deadline
-    record    0 caller, 8 function, 16 arguments, 24 status, 32 grains, 40 chunks, 48 pieces
+    record    0 caller, 8 function, 16 arguments, 24 status, 32 work items, 40 chunks, 48 pieces
     step      0 records, 8 their number, 16 scratch, 24 scratch stride,
               32 workers that may help, 40 pool, or null,
               48 cancellation, 56 deadline in nanoseconds, or 0
@@ -49,30 +49,30 @@ from typing import Final
 from neurald.drivers.compiler.support.kernel_file import kernel_text
 
 #: Maximum number of workers, and of steps that share calls at the same time.
-WORKERS: Final = 255
+MAX_WORKERS: Final = 255
 _SLOT_COUNT: Final = 16
 #: Offsets in the pool, and the distance between words that different threads write; see above.
-QUIT: Final = 4
-WORKER_COUNT: Final = 8
-MAX_THREADS: Final = 12
-LINE: Final = 64
+QUIT_OFFSET: Final = 4
+WORKER_COUNT_OFFSET: Final = 8
+THREAD_LIMIT_OFFSET: Final = 12
+LINE_BYTES: Final = 64
 _SLOT_BYTES: Final = 192
-SLEEPS: Final = LINE
-_SLOTS: Final = SLEEPS + WORKERS * LINE
+SLEEP_FLAGS_OFFSET: Final = LINE_BYTES
+_SLOTS_OFFSET: Final = SLEEP_FLAGS_OFFSET + MAX_WORKERS * LINE_BYTES
 
-POOL_BYTES: Final = _SLOTS + _SLOT_COUNT * _SLOT_BYTES
+POOL_BYTES: Final = _SLOTS_OFFSET + _SLOT_COUNT * _SLOT_BYTES
 RECORD_WORDS: Final = 7
 #: Added to the position of a call if the execution was stopped before its end.
 STOPPED: Final = 1 << 32
 
 #: Polls of a worker before it sleeps, and of an owner that waits for the last chunk.
-_WORKER_LOOKS: Final = 600
-_OWNER_LOOKS: Final = 1000
+_WORKER_POLLS: Final = 600
+_OWNER_POLLS: Final = 1000
 #: Duration of an owner's sleep, in nanoseconds, that indicates a preempted worker, and the minimum
 #: and maximum number of calls that are not shared after it.
 _LONG_SLEEP_NS: Final = 1_000_000
-_LEAST_WHOLE: Final = 128
-_MAX_WHOLE: Final = 2048
+_MIN_UNSHARED_CALLS: Final = 128
+_MAX_UNSHARED_CALLS: Final = 2048
 
 _FUTEX = {"x86_64": 202, "aarch64": 98, "riscv64": 98, "ppc64le": 221}
 _PAUSES = {
@@ -91,12 +91,12 @@ def futex_number() -> int:
     return _FUTEX.get(os.uname().machine, -1)
 
 
-def runtime_text() -> str:
-    """Returns the IR module of the thread pool.
+def step_program_text() -> str:
+    """Returns the IR module of the step program.
 
     `neurald_run` runs a step. It returns the position of the call whose requirement failed, or the
     number of calls; if it was stopped, the position of the unfinished call plus `STOPPED`.
-    `neurald_work` is a worker; it returns when it is to quit.
+    `neurald_work` runs a worker; it returns when the worker has to quit.
     """
     declaration, pause = _PAUSES.get(os.uname().machine, ("", ""))
     program = kernel_text(
@@ -110,16 +110,16 @@ def runtime_text() -> str:
         __name__,
         "work_sharing.ll",
         FUTEX=futex_number(),
-        LEAST_WHOLE=_LEAST_WHOLE,
+        MIN_UNSHARED_CALLS=_MIN_UNSHARED_CALLS,
         LONG_SLEEP_NS=_LONG_SLEEP_NS,
-        MOST_WHOLE=_MAX_WHOLE,
-        OWNER_LOOKS=_OWNER_LOOKS,
+        MAX_UNSHARED_CALLS=_MAX_UNSHARED_CALLS,
+        OWNER_POLLS=_OWNER_POLLS,
         PAUSE=pause,
-        SLEEPS=SLEEPS,
-        SLOTS=_SLOTS,
+        SLEEP_FLAGS_OFFSET=SLEEP_FLAGS_OFFSET,
+        SLOTS_OFFSET=_SLOTS_OFFSET,
         SLOT_BYTES=_SLOT_BYTES,
         SLOT_COUNT=_SLOT_COUNT,
-        WORKER_LOOKS=_WORKER_LOOKS,
+        WORKER_POLLS=_WORKER_POLLS,
     )
     return program + sharing
 

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from neurald.drivers.cpu.native.llvm import LoadedCode, link_image
 from neurald.drivers.cpu.native.step_program import (
-    LINE,
-    MAX_THREADS,
+    LINE_BYTES,
+    MAX_WORKERS,
     POOL_BYTES,
-    QUIT,
-    SLEEPS,
-    WORKER_COUNT,
-    WORKERS,
+    QUIT_OFFSET,
+    SLEEP_FLAGS_OFFSET,
+    THREAD_LIMIT_OFFSET,
+    WORKER_COUNT_OFFSET,
     futex_number,
-    runtime_text,
+    step_program_text,
     supports_sharing,
 )
 from neurald.drivers.cpu.target.target import Target
@@ -31,16 +31,15 @@ from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import anonymous
 
 if TYPE_CHECKING:
-    from neurald.drivers.cpu.native.compile_queue import Unit
+    from neurald.drivers.cpu.native.unit_queue import Unit
 
 #: Environment variable with the default number of threads of an execution.
 THREADS_VARIABLE = "NEURALD_THREADS"
 
-#: Number of threads that a model may always request: more than the cores are useless, but this many
-#: do no harm.
-_FEW_THREADS = 16
+#: Number of threads that a model may request even if there are fewer cores.
+_MIN_THREAD_LIMIT = 16
 #: Time that an exiting process waits for a worker in the middle of a call.
-_FAREWELL_S = 1.0
+_MAX_JOIN_S = 1.0
 
 _Run = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
 _Work = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
@@ -49,16 +48,16 @@ _Work = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
 def thread_count(wanted: int | None, settings: Settings) -> int:
     """Returns the number of threads of an execution.
 
-    `wanted`, else NEURALD_THREADS, else the cores.
+    It is `wanted`, or else the value of NEURALD_THREADS, or else the number of cores.
 
-    Workers live as long as the process and a daemon's clients choose `wanted`, so it is limited to
-    the number of cores, or to `_FEW_THREADS` on a small machine.
+    Workers live as long as the process, and the clients of a daemon choose `wanted`. It is
+    therefore limited to the number of cores, or to `_MIN_THREAD_LIMIT` on a small machine.
 
     Raises:
         BadData: the variable is not a positive number.
     """
     if wanted is not None:
-        wanted = min(wanted, max(len(os.sched_getaffinity(0)), _FEW_THREADS))
+        wanted = min(wanted, max(len(os.sched_getaffinity(0)), _MIN_THREAD_LIMIT))
     else:
         text = settings.text(THREADS_VARIABLE)
         if text:
@@ -67,18 +66,18 @@ def thread_count(wanted: int | None, settings: Settings) -> int:
             wanted = int(text)
         else:
             wanted = len(os.sched_getaffinity(0))
-    return max(1, min(wanted, WORKERS + 1)) if supports_sharing() else 1
+    return max(1, min(wanted, MAX_WORKERS + 1)) if supports_sharing() else 1
 
 
-def runtime_unit() -> "Unit":
-    """Returns the unit of the thread pool's code."""
-    from neurald.drivers.cpu.native.compile_queue import Unit
+def step_program_unit() -> "Unit":
+    """Returns the compilation unit of the step program."""
+    from neurald.drivers.cpu.native.unit_queue import Unit
 
-    return Unit(name="neurald_runtime", text=runtime_text())
+    return Unit(name="neurald_step_program", text=step_program_text())
 
 
-class Runtime:
-    """The thread pool's native functions."""
+class StepProgram:
+    """The native functions that run steps and workers; see `step_program`."""
 
     def __init__(self, code: bytes) -> None:
         (code,) = link_image((code,))
@@ -91,15 +90,15 @@ class Runtime:
         self.work: Any = _Work(loaded.addresses["neurald_work"])
 
 
-class Pool:
+class ThreadPool:
     """The workers of this process.
 
     Attributes:
         address: of the memory shared with native code, which lives as long as the process.
     """
 
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
+    def __init__(self, program: StepProgram) -> None:
+        self._program = program
         self._memory = anonymous(POOL_BYTES)
         self._words = (ctypes.c_int32 * (POOL_BYTES // 4)).from_buffer(self._memory)
         self.address = ctypes.addressof(self._words)
@@ -109,7 +108,7 @@ class Pool:
     def grow(self, threads: int) -> None:
         """Starts workers for executions with this many threads."""
         with self._grows:
-            self._words[MAX_THREADS // 4] = max(threads, self._words[MAX_THREADS // 4])
+            self._words[THREAD_LIMIT_OFFSET // 4] = max(threads, self._words[THREAD_LIMIT_OFFSET // 4])
             while len(self._workers) < threads - 1:
                 number = len(self._workers)
                 worker = threading.Thread(
@@ -120,7 +119,7 @@ class Pool:
                 )
                 worker.start()
                 self._workers.append(worker)
-                self._words[WORKER_COUNT // 4] = len(self._workers)
+                self._words[WORKER_COUNT_OFFSET // 4] = len(self._workers)
 
     def _work(self, number: int) -> None:
         """Runs a worker. Batch scheduling keeps it from preempting the thread that wakes it."""
@@ -128,17 +127,17 @@ class Pool:
             # A sandbox may forbid it.
             with contextlib.suppress(OSError):
                 os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
-        self._runtime.work(self.address, number)
+        self._program.work(self.address, number)
 
     def close(self) -> None:
         """Ends the workers, without waiting for one that does not finish."""
-        self._words[QUIT // 4] = 1
+        self._words[QUIT_OFFSET // 4] = 1
         for number in range(len(self._workers)):
-            offset = SLEEPS + number * LINE
+            offset = SLEEP_FLAGS_OFFSET + number * LINE_BYTES
             self._words[offset // 4] = 0
             _wake(self.address + offset)
         for worker in self._workers:
-            worker.join(_FAREWELL_S)
+            worker.join(_MAX_JOIN_S)
 
 
 def _wake(address: int) -> None:
@@ -154,20 +153,20 @@ class Team:
     Attributes:
         threads: number of threads, including the one that executes.
         run: runs a step, see `neurald.drivers.cpu.native.step_program`.
-        runtime: the native functions.
+        program: the native functions.
     """
 
-    def __init__(self, runtime: Runtime, threads: int) -> None:
+    def __init__(self, program: StepProgram, threads: int) -> None:
         self.threads = threads
-        self.run = runtime.run
-        self.runtime = runtime
+        self.run = program.run
+        self.program = program
 
     def pool(self) -> int:
         """Returns the address of the pool with started workers; 0 if none help."""
-        return process.pool(self.runtime, self.threads)
+        return process.pool(self.program, self.threads)
 
 
-class _Process:
+class _ProcessState:
     """State that exists once per process.
 
     Attributes:
@@ -177,32 +176,32 @@ class _Process:
     def __init__(self) -> None:
         self.forks = 0
         self._lock = threading.Lock()
-        self._runtime: Runtime | None = None
-        self._pool: Pool | None = None
+        self._program: StepProgram | None = None
+        self._pool: ThreadPool | None = None
 
-    def runtime(self, target: Target, code: bytes | None = None) -> Runtime:
+    def step_program(self, target: Target, code: bytes | None = None) -> StepProgram:
         """Returns the native functions, loaded from this object code or compiled on first use."""
         with self._lock:
-            if self._runtime is None:
+            if self._program is None:
                 if code is None:
                     from neurald.drivers.cpu.native.object_code import object_codes
 
-                    (code,) = object_codes([runtime_unit()], target)
-                self._runtime = Runtime(code)
-            return self._runtime
+                    (code,) = object_codes([step_program_unit()], target)
+                self._program = StepProgram(code)
+            return self._program
 
     @property
-    def has_runtime(self) -> bool:
+    def has_step_program(self) -> bool:
         """True if the native functions are loaded."""
-        return self._runtime is not None
+        return self._program is not None
 
-    def pool(self, runtime: Runtime, threads: int) -> int:
+    def pool(self, program: StepProgram, threads: int) -> int:
         """See `Team.pool`."""
         if threads < 2:
             return 0
         with self._lock:
             if self._pool is None:
-                self._pool = Pool(runtime)
+                self._pool = ThreadPool(program)
             pool = self._pool
         pool.grow(threads)
         return pool.address
@@ -224,8 +223,8 @@ class _Process:
 
 
 #: Pools whose memory may still be read.
-_abandoned: list[Pool] = []
+_abandoned: list[ThreadPool] = []
 
-process: Final = _Process()
+process: Final = _ProcessState()
 os.register_at_fork(after_in_child=process.after_fork)
 atexit.register(process.close)

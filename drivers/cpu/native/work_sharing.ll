@@ -87,7 +87,7 @@ test:
 look:
   %wide = zext i32 %worker to i64
   %line = shl i64 %wide, 6
-  %offset = add i64 %line, $SLEEPS
+  %offset = add i64 %line, $SLEEP_FLAGS_OFFSET
   %p.sleeps = getelementptr i8, ptr %pool, i64 %offset
   %sleeps = load atomic i32, ptr %p.sleeps seq_cst, align 4
   %awake = icmp eq i32 %sleeps, 0
@@ -142,7 +142,7 @@ wait:
 look:
   $PAUSE
   %looks.next = add i64 %looks, 1
-  %tired = icmp sgt i64 %looks, $OWNER_LOOKS
+  %tired = icmp sgt i64 %looks, $OWNER_POLLS
   br i1 %tired, label %sleep, label %again
 sleep:
   %p.sleeps = getelementptr i8, ptr %slot, i64 72
@@ -177,12 +177,12 @@ define internal void @avoid(ptr %pool) {
   %p.whole = getelementptr i8, ptr %pool, i64 16
   %p.next = getelementptr i8, ptr %pool, i64 20
   %next = load atomic i32, ptr %p.next monotonic, align 4
-  %few = icmp slt i32 %next, $LEAST_WHOLE
-  %calls = select i1 %few, i32 $LEAST_WHOLE, i32 %next
+  %few = icmp slt i32 %next, $MIN_UNSHARED_CALLS
+  %calls = select i1 %few, i32 $MIN_UNSHARED_CALLS, i32 %next
   store atomic i32 %calls, ptr %p.whole monotonic, align 4
   %twice = mul i32 %calls, 2
-  %many = icmp sgt i32 %twice, $MOST_WHOLE
-  %limited = select i1 %many, i32 $MOST_WHOLE, i32 %twice
+  %many = icmp sgt i32 %twice, $MAX_UNSHARED_CALLS
+  %limited = select i1 %many, i32 $MAX_UNSHARED_CALLS, i32 %twice
   store atomic i32 %limited, ptr %p.next monotonic, align 4
   ret void
 }
@@ -221,7 +221,7 @@ test:
   br i1 %more, label %try, label %none
 try:
   %place = mul i64 %index, $SLOT_BYTES
-  %offset = add i64 %place, $SLOTS
+  %offset = add i64 %place, $SLOTS_OFFSET
   %slot = getelementptr i8, ptr %pool, i64 %offset
   %p.owner = getelementptr i8, ptr %slot, i64 128
   %swap = cmpxchg ptr %p.owner, i32 0, i32 1 acq_rel acquire
@@ -272,7 +272,7 @@ test:
   br i1 %more, label %slot, label %end
 slot:
   %place = mul i64 %index, $SLOT_BYTES
-  %offset = add i64 %place, $SLOTS
+  %offset = add i64 %place, $SLOTS_OFFSET
   %address = getelementptr i8, ptr %pool, i64 %offset
   br label %look
 look:
@@ -298,7 +298,7 @@ define void @neurald_work(ptr %pool, i64 %worker.wide) {
 entry:
   %worker = trunc i64 %worker.wide to i32
   %line = shl i64 %worker.wide, 6
-  %offset = add i64 %line, $SLEEPS
+  %offset = add i64 %line, $SLEEP_FLAGS_OFFSET
   %p.sleeps = getelementptr i8, ptr %pool, i64 %offset
   %p.quit = getelementptr i8, ptr %pool, i64 4
   br label %work
@@ -307,7 +307,7 @@ work:
   %helped = call i1 @help(ptr %pool, i32 %worker, i1 false)
   %more = add i64 %looks, 1
   %counted = select i1 %helped, i64 0, i64 %more
-  %tired = icmp sgt i64 %counted, $WORKER_LOOKS
+  %tired = icmp sgt i64 %counted, $WORKER_POLLS
   br i1 %tired, label %sleep, label %rest
 rest:
   $PAUSE

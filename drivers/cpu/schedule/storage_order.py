@@ -19,12 +19,12 @@ from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.drivers.cpu.emit.int64_narrowing import narrow_int64
 from neurald.drivers.cpu.schedule.axis_rewriting import simplify_axes
 from neurald.drivers.cpu.schedule.vectorization import schedule_loops
-from neurald.drivers.cpu.target.places import offset_of, stride_along
+from neurald.drivers.cpu.target.offsets import offset_of, stride_along
 from neurald.drivers.cpu.target.target import Target
 
 #: Smallest relative saving of the producer's cost that justifies another order; estimates are
 #: rough.
-_WORTHWHILE = 0.1
+_MIN_RELATIVE_SAVING = 0.1
 _DIVISIONS = (Op.FLOOR_DIVIDE, Op.MODULO)
 
 
@@ -81,7 +81,7 @@ def _reorder(kernel: Kernel, readers: Sequence[Kernel], target: Target) -> list[
         _cost_ns(before, target) - _cost_ns(after, target)
         for before, after in zip(readers, reading, strict=True)
     )
-    return [storing, *reading] if saved >= _WORTHWHILE * own else None
+    return [storing, *reading] if saved >= _MIN_RELATIVE_SAVING * own else None
 
 
 def _gathers(kernel: Kernel) -> bool:

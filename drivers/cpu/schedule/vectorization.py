@@ -1,7 +1,4 @@
-"""Chooses how a kernel's elements are computed.
-
-Vector width, loop order, and division into grains.
-"""
+"""Chooses the vector width and loop order of a kernel, and its division into work items."""
 
 import math
 from dataclasses import dataclass
@@ -15,14 +12,16 @@ from neurald.drivers.cpu.emit.op_table import stored
 from neurald.drivers.cpu.emit.reductions import reduction_axis
 from neurald.drivers.cpu.emit.vector_memory import is_permuted
 from neurald.drivers.cpu.schedule.axis_rewriting import join_axes
-from neurald.drivers.cpu.target.places import offset_of, stride_along
+from neurald.drivers.cpu.target.offsets import offset_of, stride_along
 from neurald.drivers.cpu.target.target import Target
 
-#: Target time of a grain: short enough to balance threads, long enough to hide the cost of a call.
-_GRAIN_NS = 10_000.0
+#: Target time of a work item: short enough to balance threads, long enough to hide the cost of a
+#: call.
+_WORK_ITEM_NS = 10_000.0
 _MAX_GRAINS = 64
-#: Upper limit on the time of a grain: cancellation and deadlines are only checked between grains.
-_MAX_GRAIN_NS = 2_000_000.0
+#: Upper limit on the time of a work item, because cancellation and deadlines are only checked
+#: between work items.
+_MAX_WORK_ITEM_NS = 2_000_000.0
 #: Cost of an instruction on a register, and of moving a byte.
 _STEP_NS = 0.3
 _BYTE_NS = 0.02
@@ -32,10 +31,10 @@ _GATHER_STEPS = 16
 _HORIZONTAL_STEPS = 20
 #: Elements with at most this many instructions are computed in several registers at once, to hide
 #: latencies.
-_CHEAP_STEPS = 10
+_MAX_CHEAP_STEPS = 10
 _REGISTERS = 4
 #: With this many registers, more expensive elements are too.
-_MANY_REGISTERS = 32
+_MIN_MANY_REGISTERS = 32
 #: Element size that lane counts refer to; twice as large elements take two registers.
 _LANE_BYTES = 4
 #: Operations that need so many registers that only one vector is computed at a time.
@@ -48,7 +47,7 @@ class LoopSchedule:
 
     There is a loop for each axis of `order`; that of the kernel's last axis takes `lanes` elements
     per iteration. A unit is an iteration of the first `outer` loops, or one of `blocks` parts of
-    the last loop in each of those. A grain is a number of units.
+    the last loop in each of those. A work item is a number of units.
 
     Attributes:
         kernel: with axes joined.
@@ -57,7 +56,7 @@ class LoopSchedule:
         outer: number of loops that units iterate over.
         blocks: number of parts of the last loop of `order`; more than one only if `outer` covers
         all other loops.
-        units_per_grain: number of units in a grain.
+        units_per_work_item: number of units in a work item.
         cost_ns: estimated time for all elements.
     """
 
@@ -66,27 +65,27 @@ class LoopSchedule:
     order: tuple[Axis, ...]
     outer: int
     blocks: int
-    units_per_grain: int
+    units_per_work_item: int
     cost_ns: float
 
-    def turns(self, axis: Axis) -> int:
+    def iterations(self, axis: Axis) -> int:
         """Returns the number of iterations of an axis' loop."""
         return -(-axis.extent // self.lanes) if axis is self.kernel.axes[-1] else axis.extent
 
     @property
     def block(self) -> int:
         """Number of iterations of the last loop in a block."""
-        return -(-self.turns(self.order[-1]) // self.blocks)
+        return -(-self.iterations(self.order[-1]) // self.blocks)
 
     @property
     def units(self) -> int:
         """Number of units."""
-        return math.prod(self.turns(axis) for axis in self.order[: self.outer]) * self.blocks
+        return math.prod(self.iterations(axis) for axis in self.order[: self.outer]) * self.blocks
 
     @property
-    def grains(self) -> int:
-        """Number of grains."""
-        return -(-self.units // self.units_per_grain)
+    def work_items(self) -> int:
+        """Number of work items."""
+        return -(-self.units // self.units_per_work_item)
 
 
 def schedule_loops(kernel: Kernel, target: Target) -> LoopSchedule:
@@ -98,28 +97,28 @@ def schedule_loops(kernel: Kernel, target: Target) -> LoopSchedule:
     """
     kernel, lanes = _with_lanes(kernel, target)
     cost = math.prod(kernel.shape) * _element_ns(kernel, lanes, target)
-    grains = min(_MAX_GRAINS, math.ceil(cost / _GRAIN_NS))
-    wanted = max(1, grains, math.ceil(cost / _MAX_GRAIN_NS))
+    work_items = min(_MAX_GRAINS, math.ceil(cost / _WORK_ITEM_NS))
+    wanted = max(1, work_items, math.ceil(cost / _MAX_WORK_ITEM_NS))
     order = _order(kernel, lanes)
     layout = LoopSchedule(
-        kernel=kernel, lanes=lanes, order=order, outer=0, blocks=1, units_per_grain=1, cost_ns=cost
+        kernel=kernel, lanes=lanes, order=order, outer=0, blocks=1, units_per_work_item=1, cost_ns=cost
     )
     outer, units = 0, 1
     while outer < len(order) - 1 and units < wanted:
-        units *= layout.turns(order[outer])
+        units *= layout.iterations(order[outer])
         outer += 1
     blocks = 1
     if outer == len(order) - 1 and units < wanted:
-        turns = layout.turns(order[-1])
-        block = -(-turns // min(turns, -(-wanted // units)))
-        blocks = -(-turns // block)
+        iterations = layout.iterations(order[-1])
+        block = -(-iterations // min(iterations, -(-wanted // units)))
+        blocks = -(-iterations // block)
     return LoopSchedule(
         kernel=kernel,
         lanes=lanes,
         order=order,
         outer=outer,
         blocks=blocks,
-        units_per_grain=-(-units * blocks // wanted),
+        units_per_work_item=-(-units * blocks // wanted),
         cost_ns=cost,
     )
 
@@ -179,12 +178,12 @@ def _registers(kernel: Kernel, target: Target) -> int:
     if gathered:
         return 2 if all(_is_table(each, target) for each in gathered) else 1
     steps = sum(_weight(each) for each in found) + sum(isinstance(each, Load) for each in found)
-    if steps <= _CHEAP_STEPS or any(isinstance(each, Reduce) for each in found):
+    if steps <= _MAX_CHEAP_STEPS or any(isinstance(each, Reduce) for each in found):
         return _REGISTERS
-    if steps > 4 * _CHEAP_STEPS:
+    if steps > 4 * _MAX_CHEAP_STEPS:
         return 1
     is_wide = any(each.type.size_bytes > _LANE_BYTES for each in found if each.type is not Scalar.INDEX)
-    return _REGISTERS if target.registers >= _MANY_REGISTERS and not is_wide else 2
+    return _REGISTERS if target.registers >= _MIN_MANY_REGISTERS and not is_wide else 2
 
 
 def _is_gathered(load: Load, along: Axis) -> bool:

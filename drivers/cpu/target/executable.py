@@ -16,7 +16,7 @@ class Call(msgspec.Struct, frozen=True, array_like=True):
     Attributes:
         function: its name in the object code.
         places: locations of its arguments; the output first.
-        grains, cost_ns: see `neurald.drivers.cpu.target.routine.Routine`.
+        work items, cost_ns: see `neurald.drivers.cpu.target.routine.Routine`.
         messages: of failed requirements, which are numbered from 1.
         label: describes the algorithm, for profiles.
         operations: positions in the model of the operations that it implements.
@@ -24,7 +24,7 @@ class Call(msgspec.Struct, frozen=True, array_like=True):
 
     function: str
     places: tuple[BufferLocation, ...]
-    grains: int
+    work_items: int
     cost_ns: float
     messages: tuple[str, ...] = ()
     label: str = ""

@@ -1,4 +1,4 @@
-"""Arguments of a kernel's function.
+"""KernelArguments of a kernel's function.
 
 Pointers, or images of values that it reads four elements at a time.
 """
@@ -20,7 +20,7 @@ from neurald.drivers.opencl.platform.storage import Images
 
 
 @dataclass(frozen=True, slots=True)
-class Argument:
+class KernelArgument:
     """Name and access of a value inside a function.
 
     Attributes:
@@ -44,7 +44,7 @@ class Argument:
 
     @property
     def call_arguments(self) -> str:
-        """Arguments of a call that pass it on."""
+        """KernelArguments of a call that pass it on."""
         return f"{self.name}, {self.first}" if self.first else self.name
 
     def load(self, place: str) -> str:
@@ -65,8 +65,8 @@ class Argument:
 
 
 @dataclass(frozen=True, slots=True)
-class Arguments:
-    """Arguments of a function, in order.
+class KernelArguments:
+    """KernelArguments of a function, in order.
 
     Attributes:
         values: the values; the first of them is the output.
@@ -78,25 +78,25 @@ class Arguments:
     images: frozenset[Value] = frozenset()
     near: frozenset[Value] = frozenset()
 
-    def __getitem__(self, position: int) -> Argument:
+    def __getitem__(self, position: int) -> KernelArgument:
         """Returns the argument at a position.
 
         `a0` and so on, or `n0` and so on if it is in local memory.
         """
         value = self.values[position]
         if value in self.near:
-            return Argument(f"n{position}", value.type, space="__local")
+            return KernelArgument(f"n{position}", value.type, space="__local")
         first = f"s{position}" if position and value in self.images else ""
-        return Argument(f"a{position}", value.type, first)
+        return KernelArgument(f"a{position}", value.type, first)
 
     @property
-    def all(self) -> tuple[Argument, ...]:
+    def all(self) -> tuple[KernelArgument, ...]:
         """All arguments."""
         return tuple(self[position] for position in range(len(self.values)))
 
     @property
-    def by_value(self) -> dict[Value, Argument]:
-        """Arguments by value."""
+    def by_value(self) -> dict[Value, KernelArgument]:
+        """KernelArguments by value."""
         return dict(zip(self.values, self.all, strict=True))
 
     @property

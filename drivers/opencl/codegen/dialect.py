@@ -1,10 +1,12 @@
 """Table of OpenCL C's spellings of types, constants and operations."""
 
 import math
+import re
 
 from neurald.drivers.compiler.ir.expression import Apply, Constant
 from neurald.drivers.compiler.ir.op import Number, Op, ReductionOp, reduction_identity
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.support.kernel_file import file_content
 
 _STORED = {
     Scalar.BOOL: "uchar",
@@ -23,14 +25,6 @@ _STORED = {
 #: FLOAT16 is computed as floats with float16 values, since not every device has its arithmetic.
 _COMPUTED = {**_STORED, Scalar.BOOL: "int", Scalar.FLOAT16: "float", Scalar.INDEX: "int"}
 
-#: Beginning of every program.
-HEAD = """\
-#ifdef NEURALD_FP64
-#pragma OPENCL EXTENSION cl_khr_fp64 : enable
-#endif
-#pragma OPENCL FP_CONTRACT OFF
-"""
-
 
 def multiply_add(kind: str, total: str, left: str, right: str) -> str:
     """Returns the statement that adds a product to an accumulator.
@@ -46,171 +40,9 @@ def multiply_add(kind: str, total: str, left: str, right: str) -> str:
     return f"{total} += {left} * {right};"
 
 
+_FUNCTION = re.compile(r"^static inline \w+ (\w+)\(.*?^}\n", re.MULTILINE | re.DOTALL)
 #: Helper functions by name; a program contains those that it calls.
-_FUNCTIONS = {
-    "neurald_min": """\
-static inline float neurald_min(float a, float b) {
-  return a < b || a != a ? a : b;
-}
-""",
-    "neurald_max": """\
-static inline float neurald_max(float a, float b) {
-  return a > b || a != a ? a : b;
-}
-""",
-    "neurald_min_double": """\
-static inline double neurald_min_double(double a, double b) {
-  return a < b || a != a ? a : b;
-}
-""",
-    "neurald_max_double": """\
-static inline double neurald_max_double(double a, double b) {
-  return a > b || a != a ? a : b;
-}
-""",
-    "neurald_sign": """\
-static inline float neurald_sign(float x) {
-  return x != x ? x : sign(x);
-}
-""",
-    "neurald_sign_long": """\
-static inline int neurald_sign_long(long x) {
-  return (x > 0) - (x < 0);
-}
-""",
-    "neurald_half": """\
-static inline float neurald_half(float x) {
-  ushort bits;
-  vstore_half_rte(x, 0, (__private half *)&bits);
-  return vload_half(0, (const __private half *)&bits);
-}
-""",
-    "neurald_half_bits": """\
-static inline ushort neurald_half_bits(float x) {
-  ushort bits;
-  vstore_half_rte(x, 0, (__private half *)&bits);
-  return bits;
-}
-""",
-    "neurald_half_of_bits": """\
-static inline float neurald_half_of_bits(ushort bits) {
-  return vload_half(0, (const __private half *)&bits);
-}
-""",
-    "neurald_floor_div": """\
-static inline int neurald_floor_div(int a, int b) {
-  int q = a / b;
-  return q - ((a % b != 0) & ((a < 0) != (b < 0)));
-}
-""",
-    "neurald_floor_mod": """\
-static inline int neurald_floor_mod(int a, int b) {
-  int r = a % b;
-  return r != 0 && ((r < 0) != (b < 0)) ? r + b : r;
-}
-""",
-    "neurald_floor_div_long": """\
-static inline long neurald_floor_div_long(long a, long b) {
-  long q = a / b;
-  return q - ((a % b != 0) & ((a < 0) != (b < 0)));
-}
-""",
-    "neurald_floor_mod_long": """\
-static inline long neurald_floor_mod_long(long a, long b) {
-  long r = a % b;
-  return r != 0 && ((r < 0) != (b < 0)) ? r + b : r;
-}
-""",
-    "neurald_floor_mod_float": """\
-static inline float neurald_floor_mod_float(float a, float b) {
-  float r = fmod(a, b);
-  return r != 0.0f && ((r < 0.0f) != (b < 0.0f)) ? r + b : r;
-}
-""",
-    "neurald_power": """\
-static inline long neurald_power(long a, long b) {
-  long result = 1;
-  for (; b > 0; b >>= 1) {
-    if (b & 1) result = (long)((ulong)result * (ulong)a);
-    a = (long)((ulong)a * (ulong)a);
-  }
-  return result;
-}
-""",
-    "neurald_fixed_point": """\
-static inline long neurald_fixed_point(long value, int mantissa, int exponent, int ties_up) {
-  if (exponent > 0) value = clamp(value << exponent, -2147483648L, 2147483647L);
-  const int right = exponent < 0 ? -exponent : 0;
-  long product = value * (long)mantissa + (1L << 30);
-  if (right) product += (1L << (30 + right)) - (!ties_up && product - (1L << 30) < 0 ? 1L << 31 : 0);
-  return product >> (31 + right);
-}
-""",
-    # The three steps of `neurald_fixed_point` for four 32-bit numbers; each compiles to a 64-bit
-    # product and shifts.
-    "neurald_shifted_left4": """\
-static inline int4 neurald_shifted_left4(const int4 value, const int4 left) {
-  const int4 shifted = as_int4(as_uint4(value) << as_uint4(left));
-  return select((value >> 31) ^ 2147483647, shifted, (shifted >> left) == value);
-}
-""",
-    "neurald_high_product4": """\
-static inline int4 neurald_high_product4(const int4 value, const int4 mantissa) {
-  return (int4)((int)(((long)value.x * (long)mantissa.x + (1L << 30)) >> 31),
-                (int)(((long)value.y * (long)mantissa.y + (1L << 30)) >> 31),
-                (int)(((long)value.z * (long)mantissa.z + (1L << 30)) >> 31),
-                (int)(((long)value.w * (long)mantissa.w + (1L << 30)) >> 31));
-}
-""",
-    "neurald_shifted_right4": """\
-static inline int4 neurald_shifted_right4(const int4 value, const int4 exponent) {
-  return ((value >> ~exponent) + 1) >> 1;
-}
-""",
-}
-
-
-_FUNCTIONS |= {
-    # Products with fixed-point multipliers that are rounded once; with negative exponents the upper
-    # halves of the products suffice.
-    f"neurald_rounded{name}4": f"""\
-static inline int4 neurald_rounded{name}4(const int4 value, const int4 mantissa, const int4 exponent) {{
-  return (int4)({", ".join(part.replace("$", each) for each in "xyzw")});
-}}
-"""
-    for name, part in (
-        (
-            "",
-            "(int)(((long)value.$ * (long)mantissa.$ + (1L << (30 - exponent.$))) >> (31 - exponent.$))",
-        ),
-        (
-            "_down",
-            "(int)(((long)value.$ * (long)mantissa.$ + (1L << (30 - exponent.$))) >> 32) >> ~exponent.$",
-        ),
-    )
-}
-
-_FUNCTIONS |= {
-    f"neurald_part_{kind}4": f"""\
-static inline {kind} neurald_part_{kind}4({kind}4 texel, int at) {{
-  return at & 2 ? (at & 1 ? texel.w : texel.z) : (at & 1 ? texel.y : texel.x);
-}}
-"""
-    for kind in ("float", "int", "uint")
-}
-
-_FUNCTIONS |= {
-    f"neurald_{kind}_of_{source}": f"""\
-static inline {kind} neurald_{kind}_of_{source}({source} x) {{
-  return isnan(x) ? 0 : convert_{kind}_sat(x);
-}}
-"""
-    for source, kinds in (
-        ("float", ("long", "ulong")),
-        ("double", ("char", "uchar", "short", "ushort", "int", "uint", "long", "ulong")),
-    )
-    for kind in kinds
-}
+_FUNCTIONS = {found[1]: found[0] for found in _FUNCTION.finditer(file_content(__name__, "functions.cl"))}
 
 #: Image read functions and the types of texels. Narrow elements are widened.
 _TEXELS = {

@@ -4,9 +4,13 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from neurald.drivers.compiler.memory.buffer_assignment import Base
-from neurald.drivers.opencl.codegen.dialect import HEAD, functions_for, stored
+from neurald.drivers.opencl.codegen.dialect import functions_for, stored
 from neurald.drivers.opencl.codegen.kernel_source import NAME, WAIT, WAIT_ARGUMENTS, WAIT_PARAMETERS, Source
+from neurald.drivers.opencl.codegen.template import fill, templates
 
+_TEMPLATES = templates(__name__, "program.cl")
+#: The beginning of every program.
+HEAD = _TEMPLATES["head"]
 #: Separate kernels start when their inputs are ready, so they do not wait.
 NO_WAIT = "".join(f"#define {name}\n" for name in (WAIT, WAIT_PARAMETERS, WAIT_ARGUMENTS))
 _POINTERS = {Base.ARENA: "arena", Base.CONSTANTS: "constants"}
@@ -44,14 +48,14 @@ def kernel_text(source: Source, bases: tuple[Base, ...]) -> str:
     scratch = max(16, source.scratch_bytes)
     if source.workspace_bytes:
         pointers += ", arena + workspace"
-    return (
-        f"__kernel __attribute__((reqd_work_group_size({source.local_size}, 1, 1)))\n"
-        f"void {kernel_name(source, bases)}(__global uchar *arena, __global const uchar *constants, "
-        f"const ulong status, const ulong workspace{offsets}) {{\n"
-        f"  __local uchar scratch[{scratch}] __attribute__((aligned(16)));\n"
-        f"  {source.name}((int)get_group_id(0), (int)get_local_id(0), scratch{pointers}, "
-        "(__global int *)(arena + status));\n"
-        "}\n"
+    return fill(
+        _TEMPLATES["kernel"],
+        NAME=kernel_name(source, bases),
+        SOURCE=source.name,
+        LOCAL_SIZE=source.local_size,
+        SCRATCH_BYTES=scratch,
+        OFFSETS=offsets,
+        POINTERS=pointers,
     )
 
 

@@ -12,7 +12,7 @@ from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.traversal import free_axes, substitute, walk
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.contraction_expansion import expand_contraction
-from neurald.drivers.opencl.codegen.arguments import Arguments
+from neurald.drivers.opencl.codegen.arguments import KernelArguments
 from neurald.drivers.opencl.codegen.dialect import computed, fold_start_text, fold_text, store_text
 from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
 from neurald.drivers.opencl.codegen.statements import Statements
@@ -80,7 +80,7 @@ def _moved(kernel: Kernel, position: Sequence[Expression]) -> Kernel:
 
 def _plain(kernel: Kernel, total: int) -> Source:
     """Uses one work-item per element."""
-    values = Arguments(arguments_of(kernel))
+    values = KernelArguments(arguments_of(kernel))
     place = axis(total, "at")
     placed = _by_place(kernel, place)
     statements = Statements(values.by_value, {place: "at"})
@@ -119,7 +119,7 @@ def _folding(kernel: Kernel, fold: Reduce, total: int) -> Source:
 
     Each work-item reduces a part, followed by a tree reduction.
     """
-    values = Arguments(arguments_of(kernel))
+    values = KernelArguments(arguments_of(kernel))
     place = axis(total, "at")
     placed = _by_place(kernel, place)
     fold = next(each for each in walk(*placed.roots) if isinstance(each, Reduce))
@@ -151,7 +151,7 @@ def _folding(kernel: Kernel, fold: Reduce, total: int) -> Source:
 
 
 def _together(
-    values: Arguments, fold: Reduce, name: str, known: Mapping[Expression, str], size: int
+    values: KernelArguments, fold: Reduce, name: str, known: Mapping[Expression, str], size: int
 ) -> list[str]:
     """Returns the statements of a reduction by a whole group; each work-item gets the result.
 
@@ -197,7 +197,7 @@ def _rows(kernel: Kernel, count: int) -> Source:
 
     Computes its reductions, then its elements.
     """
-    values = Arguments(arguments_of(kernel))
+    values = KernelArguments(arguments_of(kernel))
     rows, length = math.prod(kernel.shape[:count]), math.prod(kernel.shape[count:])
     row, column = axis(rows, "row"), axis(length, "column")
     at = (*delinearize(row, kernel.shape[:count]), *delinearize(column, kernel.shape[count:]))
@@ -250,7 +250,7 @@ def element_function(kernel: Kernel, values: Sequence[Value], names: Sequence[st
     """Returns the epilogue function of a contraction: it computes and stores one element.
 
     It is `static inline void KERNEL_NAME_store(const T sum, const int i0, const int i1, ...,
-    <Arguments.pointers>)`, T being `float`, `int` or `long`; `i0` and so on are the indices in the
+    <KernelArguments.pointers>)`, T being `float`, `int` or `long`; `i0` and so on are the indices in the
     contraction's output.
 
     Args:
@@ -266,7 +266,7 @@ def element_function(kernel: Kernel, values: Sequence[Value], names: Sequence[st
         **dict(zip(kernel.axes, places, strict=True)),
         **dict.fromkeys(sums, "sum"),
     }
-    read = Arguments(tuple(values))
+    read = KernelArguments(tuple(values))
     statements = Statements(read.by_value, known)
     place = statements.value(linearize(kernel.axes, kernel.shape))
     lines = finish_lines(statements, kernel, place)

@@ -22,7 +22,7 @@ from neurald.drivers.compiler.ir.nesting import BoundedRecursion
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import free_axes, walk
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.opencl.codegen.arguments import Argument
+from neurald.drivers.opencl.codegen.arguments import KernelArgument
 from neurald.drivers.opencl.codegen.dialect import (
     apply_text,
     computed,
@@ -59,7 +59,7 @@ class Statements:
 
     def __init__(
         self,
-        pointers: Mapping[Value, Argument],
+        pointers: Mapping[Value, KernelArgument],
         names: Mapping[Expression, str],
         indent: str = "  ",
         prefix: str = "t",

@@ -1,73 +1,138 @@
-"""Fills C templates, with `$NAME` for what differs between kernels.
+"""Fills templates of OpenCL C, which lie in `.cl` files beside the modules that use them.
 
-Sizes that differ between kernels of the same kind are written as `z_<name>`. They become numbers;
-or parameters of a function that all kernels of a kind share, where fetching new code costs more
-than constants save (on GPUs, whose instruction caches are small, in a kernel that runs many
-layers). Functions that use sizes declare them at `@PARAMETERS` and are called with them at
-`@SIZES`.
+A line `//: [name] description` begins the template of that name, which ends before the blank line
+that precedes the next one. All lines that begin with `//:` are comments for readers of the file, and
+are not part of the generated code.
+
+A placeholder is `$NAME`, or `${NAME}` if letters follow it. There are three kinds:
+
+- `fill` replaces names in upper case. The replacement may contain placeholders, too. A placeholder
+  that is alone on its line, without indentation, stands for whole lines, or for none if its
+  replacement is empty. `$KERNEL` is the name of the kernel's function, and a prefix for names of
+  helper functions.
+- Names in lower case are sizes, which differ between kernels of the same kind. They become
+  numbers, or parameters of a function that these kernels share, where fetching new code costs more
+  than constants save (on GPUs, whose instruction caches are small, in a kernel that runs many
+  layers).
+- `$FUNCTION` is the head of the kernel's function. Other functions that use sizes declare them at
+  `$SIZE_PARAMETERS`, and are called with them at `$SIZE_ARGUMENTS`.
+
+`resolved` replaces sizes and the last group when the text is complete.
 """
 
 import hashlib
 import re
-import string
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.opencl.codegen.arguments import Arguments
+from neurald.drivers.compiler.support.kernel_file import file_content
+from neurald.drivers.opencl.codegen.arguments import KernelArguments
 from neurald.drivers.opencl.codegen.kernel_source import NAME, WAIT, WAIT_ARGUMENTS, WAIT_PARAMETERS
 
-#: The beginning of a function, up to its brace.
-FUNCTION = "@FUNCTION\n"
+#: Placeholders that `resolved` replaces.
+FUNCTION: Final = "$FUNCTION"
+SIZE_PARAMETERS: Final = "$SIZE_PARAMETERS"
+SIZE_ARGUMENTS: Final = "$SIZE_ARGUMENTS"
+
+_BEGIN = re.compile(r"^//: \[(\w+)\].*\n", re.MULTILINE)
+_COMMENT = re.compile(r"^//:.*\n", re.MULTILINE)
+_WHOLE_LINE = re.compile(r"^\$([A-Z][A-Z0-9_]*)\n", re.MULTILINE)
+_PLACEHOLDER = re.compile(r"\$(?:([A-Z][A-Z0-9_]*)|\{([A-Z][A-Z0-9_]*)\})")
+_SIZE = re.compile(r"\$([a-z]\w*)")
+_LATER = frozenset((FUNCTION, SIZE_PARAMETERS, SIZE_ARGUMENTS))
+
+
+def templates(module: str, file: str) -> dict[str, str]:
+    """Returns the templates in a file by name.
+
+    Args:
+        module: name of a module in the same folder as the file: the caller's `__name__`.
+        file: name of the file, such as "tile.cl".
+
+    Raises:
+        FileNotFoundError: the file does not exist.
+    """
+    _, *parts = _BEGIN.split(file_content(module, file))
+    return {
+        name: _COMMENT.sub("", text).rstrip("\n") + "\n"
+        for name, text in zip(parts[::2], parts[1::2], strict=True)
+    }
 
 
 def fill(text: str, **names: object) -> str:
-    """Replaces names in a text; `$KERNEL` is the name of the kernel's function.
+    """Replaces placeholders in upper case, and those in their replacements.
 
-    KeyError: a name is missing.
+    A replacement inside a line loses its last line end.
+
+    Raises:
+        KeyError: a placeholder has no replacement.
     """
-    return string.Template(text).substitute(KERNEL=NAME, **{key: str(each) for key, each in names.items()})
+
+    def filled(name: str) -> str:
+        replacement = NAME if name == "KERNEL" else str(names[name])
+        return fill(replacement, **names) if "$" in replacement else replacement
+
+    def whole_lines(found: re.Match[str]) -> str:
+        replacement = filled(found[1])
+        return f"{replacement}\n" if replacement and not replacement.endswith("\n") else replacement
+
+    def part_of_line(found: re.Match[str]) -> str:
+        return found[0] if found[0] in _LATER else filled(found[1] or found[2]).removesuffix("\n")
+
+    return _PLACEHOLDER.sub(part_of_line, _WHOLE_LINE.sub(whole_lines, text))
 
 
-def arguments(
+def kernel_arguments(
     output: Value, operands: Sequence[Value], used: Sequence[Value], images: frozenset[Value] = frozenset()
-) -> Arguments:
+) -> KernelArguments:
     """Returns the arguments of a kernel's function.
 
-    The output a0, the operands a1 and a2, then the epilogue's inputs.
+    They are the output a0, the operands a1 and a2, then the epilogue's inputs.
 
     Args:
         output, operands, used: the values.
         images: those of them that are images.
     """
-    return Arguments((output, *operands, *(value for value in used if value not in operands)), images)
+    return KernelArguments((output, *operands, *(value for value in used if value not in operands)), images)
 
 
-def resolved(text: str, head: str, sizes: Mapping[str, int], *, is_shared: bool) -> str:
+def resolved(text: str, parameters: str, sizes: Mapping[str, int], *, is_shared: bool) -> str:
     """Returns a function's text with its sizes resolved.
 
     Args:
         text: the helpers, and the function itself, which begins with `FUNCTION`.
-        head: its parameters, without those for sizes.
+        parameters: its parameters, without those for sizes.
         sizes: values by name; may contain others than those in the text.
         is_shared: whether other kernels with the same text call the same function.
     """
-    named = set(re.findall(r"\bz_(\w+)", text))
-    used = [name for name in sizes if name in named]
-    parameters, waits = (f" {WAIT_PARAMETERS}", f" {WAIT_ARGUMENTS}") if WAIT in text else ("", "")
+    wait_parameters, wait_arguments = (
+        (f" {WAIT_PARAMETERS}", f" {WAIT_ARGUMENTS}") if WAIT in text else ("", "")
+    )
     if not is_shared:
-        text = re.sub(r"\bz_(\w+)", lambda found: str(sizes[found[1]]), text)
-        text = text.replace("@PARAMETERS", "").replace("@SIZES", "")
-        return text.replace(FUNCTION, f"static void {NAME}({head}{parameters}) {{\n")
-    taken = "".join(f", const int z_{name}" for name in used)
+        text = _SIZE.sub(lambda found: str(sizes[found[1]]), text)
+        text = text.replace(SIZE_PARAMETERS, "").replace(SIZE_ARGUMENTS, "")
+        return text.replace(FUNCTION, f"static void {NAME}({parameters}{wait_parameters})")
+    named = set(_SIZE.findall(text))
+    used = [name for name in sizes if name in named]
+    size_parameters = "".join(f", const int z_{name}" for name in used)
     size_arguments = "".join(f", z_{name}" for name in used)
-    whole = text.replace("@PARAMETERS", taken).replace("@SIZES", size_arguments)
-    whole = whole.replace(
-        FUNCTION, f"static __attribute__((noinline)) void {NAME}({head}{taken}{parameters}) {{\n"
+    text = _SIZE.sub(r"z_\1", text)
+    text = text.replace(SIZE_PARAMETERS, size_parameters).replace(SIZE_ARGUMENTS, size_arguments)
+    text = text.replace(
+        FUNCTION,
+        f"static __attribute__((noinline)) void {NAME}({parameters}{size_parameters}{wait_parameters})",
     )
-    name = f"neurald_{hashlib.blake2s(whole.encode(), digest_size=8).hexdigest()}"
-    arguments_text = ", ".join(part.rsplit(" ", 1)[1].lstrip("*") for part in head.split(", "))
+    shared = f"neurald_{hashlib.blake2s(text.encode(), digest_size=8).hexdigest()}"
+    arguments = ", ".join(part.rsplit(" ", 1)[1].lstrip("*") for part in parameters.split(", "))
     numbers = "".join(f", {sizes[each]}" for each in used)
-    return (
-        f"#ifndef {name}_is_there\n#define {name}_is_there\n{whole.replace(NAME, name)}#endif\n"
-        f"static void {NAME}({head}{parameters}) {{\n  {name}({arguments_text}{numbers}{waits});\n}}\n"
+    return fill(
+        _TEMPLATES["shared_function"],
+        SHARED=shared,
+        TEXT=text.replace(NAME, shared),
+        PARAMETERS=f"{parameters}{wait_parameters}",
+        ARGUMENTS=f"{arguments}{numbers}{wait_arguments}",
     )
+
+
+_TEMPLATES = templates(__name__, "program.cl")

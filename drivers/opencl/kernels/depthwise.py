@@ -10,11 +10,12 @@ from neurald.drivers.opencl.codegen.arguments import as_images
 from neurald.drivers.opencl.codegen.dialect import multiply_add
 from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
 from neurald.drivers.opencl.codegen.render import LOCAL_SIZE
-from neurald.drivers.opencl.codegen.template import arguments, fill, resolved
+from neurald.drivers.opencl.codegen.template import fill, kernel_arguments, resolved, templates
 from neurald.drivers.opencl.kernels.epilogue.epilogue import Epilogue, epilogue, read_by_fours, used_values
 from neurald.drivers.opencl.kernels.gemm.gemm_view import is_supported, loads, reader
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
+_TEMPLATES = templates(__name__, "depthwise.cl")
 #: Larger windows are computed in loops instead of unrolled code.
 _MAX_TAPS = 49
 #: With fewer work-items per compute unit, each one computes a single position.
@@ -84,7 +85,7 @@ def _source(kernel: Kernel, plan: _Plan, facts: DeviceFacts) -> Source:
     images = frozenset[Value]()
     if facts.images is not None and plan.channels == 4:
         images = as_images((*operands, *read_by_fours(kernel)), facts.images)
-    values = arguments(kernel.output, operands, used_values(kernel), images)
+    values = kernel_arguments(kernel.output, operands, used_values(kernel), images)
     after = epilogue(kernel, values, is_vector=plan.channels == 4)
     kind = "float" if contraction.output.type is Scalar.FLOAT32 else "int"
     text = "".join(
@@ -107,38 +108,17 @@ def _source(kernel: Kernel, plan: _Plan, facts: DeviceFacts) -> Source:
     )
 
 
-_BEGIN = """\
-@FUNCTION
-  const int at = group * $ITEMS + lid;
-  if (at >= $TOTAL) return;
-  const int c = at % $ACROSS * $WIDTH, position = at / $ACROSS;
-  const int x = position % $STRIPS * $POSITIONS, line = position / $STRIPS, y = line % $ROWS, image = line / $ROWS;
-  const int top = y * $STRIDE_Y - $PAD_Y, left = x * $STRIDE_X - $PAD_X;
-  const int base = ((image * $HEIGHT + top) * $LENGTH + left) * $CHANNELS + c / $MULTIPLIER;
-  $T sums[$POSITIONS];
-"""
-
-
 def _text(plan: _Plan, after: Epilogue, kind: str) -> str:
     contraction = plan.contraction
     columns = contraction.output.shape[2]
     vector = f"{kind}{plan.channels if plan.channels > 1 else ''}"
     begin = fill(
-        _BEGIN,
+        _TEMPLATES["begin"],
         ITEMS=LOCAL_SIZE,
-        TOTAL="z_items",
-        ACROSS="z_across",
         WIDTH=plan.channels,
-        STRIPS="z_strips",
         POSITIONS=plan.positions,
-        ROWS="z_rows",
         STRIDE_Y=contraction.stride[0],
         STRIDE_X=contraction.stride[1],
-        PAD_Y="z_pad_y",
-        PAD_X="z_pad_x",
-        HEIGHT="z_height",
-        LENGTH="z_width",
-        CHANNELS="z_channels",
         MULTIPLIER=contraction.multiplier,
         T=vector,
     )
@@ -148,9 +128,9 @@ def _text(plan: _Plan, after: Epilogue, kind: str) -> str:
     written = _looped(plan, kind, left, right) if is_long else _written_out(plan, kind, vector, left, right)
     lines += written
     store = after.store4 if plan.channels == 4 else after.store
-    place = "(image * z_rows + y) * z_columns + x"
+    place = "(image * $rows + y) * $columns + x"
     for o in range(plan.positions):
-        guard = f"if (x + {o} < z_columns) " if columns % plan.positions else ""
+        guard = f"if (x + {o} < $columns) " if columns % plan.positions else ""
         lines.append(f"  {guard}{store(f'sums[{o}]', f'{place} + {o}', 'c')}")
     return "\n".join((begin.rstrip("\n"), *lines, "}", ""))
 
@@ -158,14 +138,14 @@ def _text(plan: _Plan, after: Epilogue, kind: str) -> str:
 def _looped(plan: _Plan, kind: str, source: str, weights: str) -> list[str]:
     """Returns a loop over the window of one position."""
     contraction, size = plan.contraction, plan.channels
-    read = f"{NAME}_l{size}({source}, base + (y_at * z_width + x_at) * z_channels@SIZES)"
+    read = f"{NAME}_l{size}({source}, base + (y_at * $width + x_at) * $channels$SIZE_ARGUMENTS)"
     tap = f"(i * {contraction.kernel[1]} + j)"
     return [
         f"  for (int i = 0; i < {contraction.kernel[0]}; ++i)",
         f"    for (int j = 0; j < {contraction.kernel[1]}; ++j) {{",
         f"      const int y_at = i * {contraction.dilation[0]}, x_at = j * {contraction.dilation[1]};",
-        "      if ((uint)(top + y_at) < (uint)z_height && (uint)(left + x_at) < (uint)z_width)",
-        f"        {multiply_add(kind, 'sums[0]', read, f'{NAME}_r{size}({weights}, {tap} * z_outputs + c@SIZES)')}",
+        "      if ((uint)(top + y_at) < (uint)$height && (uint)(left + x_at) < (uint)$width)",
+        f"        {multiply_add(kind, 'sums[0]', read, f'{NAME}_r{size}({weights}, {tap} * $outputs + c$SIZE_ARGUMENTS)')}",
         "    }",
     ]
 
@@ -178,9 +158,9 @@ def _written_out(plan: _Plan, kind: str, vector: str, source: str, weights: str)
     lines = []
     for i in range(rows):
         y = i * contraction.dilation[0]
-        lines += ["  {", f"    const bool seen = (uint)(top + {y}) < (uint)z_height;"]
+        lines += ["  {", f"    const bool seen = (uint)(top + {y}) < (uint)$height;"]
         lines += [
-            f"    const {vector} w{j} = {NAME}_r{size}({weights}, {i * columns + j} * z_outputs + c@SIZES);"
+            f"    const {vector} w{j} = {NAME}_r{size}({weights}, {i * columns + j} * $outputs + c$SIZE_ARGUMENTS);"
             for j in range(columns)
         ]
         readers: dict[int, list[tuple[int, int]]] = {}
@@ -188,10 +168,10 @@ def _written_out(plan: _Plan, kind: str, vector: str, source: str, weights: str)
             for j in range(columns):
                 readers.setdefault(o * stride + j * dilation, []).append((o, j))
         for x, pairs in sorted(readers.items()):
-            inside = f"seen && (uint)(left + {x}) < (uint)z_width"
-            place = f"base + ({y} * z_width + {x}) * z_channels"
+            inside = f"seen && (uint)(left + {x}) < (uint)$width"
+            place = f"base + ({y} * $width + {x}) * $channels"
             lines.append(
-                f"    const {vector} x{x} = {inside} ? {NAME}_l{size}({source}, {place}@SIZES) : ({vector})(0);"
+                f"    const {vector} x{x} = {inside} ? {NAME}_l{size}({source}, {place}$SIZE_ARGUMENTS) : ({vector})(0);"
             )
             lines += [f"    {multiply_add(kind, f'sums[{o}]', f'x{x}', f'w{j}')}" for o, j in pairs]
         lines.append("  }")

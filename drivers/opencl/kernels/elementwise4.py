@@ -13,7 +13,7 @@ from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import substitute, walk
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.opencl.codegen.arguments import Arguments, as_images
+from neurald.drivers.opencl.codegen.arguments import KernelArguments, as_images
 from neurald.drivers.opencl.codegen.dialect import computed, stored, texel_vector
 from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
 from neurald.drivers.opencl.codegen.render import LOCAL_SIZE, arguments_of, render
@@ -76,7 +76,7 @@ def _is_side_by_side(load: Load, column: Axis) -> bool:
 
 
 def _source(kernel: Kernel, plan: _Plan) -> Source:
-    values = Arguments(arguments_of(kernel), frozenset(each.value for each in plan.loads))
+    values = KernelArguments(arguments_of(kernel), frozenset(each.value for each in plan.loads))
     length = plan.column.extent
     items = math.prod(kernel.shape) // 4
     lines = [
@@ -106,7 +106,7 @@ def _source(kernel: Kernel, plan: _Plan) -> Source:
     )
 
 
-def _texels(plan: _Plan, values: Arguments) -> list[str]:
+def _texels(plan: _Plan, values: KernelArguments) -> list[str]:
     """Returns the statements that read each texel."""
     places = Statements(values.by_value, {plan.row: "row", plan.column: "column"})
     reads = []

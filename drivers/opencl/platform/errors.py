@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Final
 
 from neurald.hal.errors import DeadObject, Error, OpFailed, OutOfMemory
-from neurald.hal.process.fork import Unforkable, at_fork
+from neurald.hal.process.fork import ForkUnsafeLibrary, at_fork
 
 SUCCESS: Final = 0
 DEVICE_NOT_FOUND: Final = -1
@@ -102,7 +102,7 @@ NAMES: Final[Mapping[int, str]] = MappingProxyType(
 )
 
 #: OpenCL's threads do not survive a fork.
-OPENCL: Final = Unforkable("OpenCL", "had used OpenCL", "uses it")
+OPENCL: Final = ForkUnsafeLibrary("OpenCL", "had used OpenCL", "uses it")
 
 _LOST = frozenset(
     {

@@ -27,17 +27,19 @@ from dataclasses import dataclass
 from typing import Final
 
 from neurald.drivers.opencl.codegen.kernel_source import WAIT, WAIT_ARGUMENTS, WAIT_PARAMETERS, Source
+from neurald.drivers.opencl.codegen.template import fill, templates
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
+_TEMPLATES = templates(__name__, "grid_barrier.cl")
 #: Work-items of a work-group, unless a source with barriers asks for another number.
 ITEMS: Final = 256
 #: Layout of the synchronisation memory, in `uint`s. The barrier counter is at 0 or at
-#: `_COUNT_PITCH`. `_WHICH` selects the one that a launch uses, which starts at zero; the launch
+#: `_COUNTER_PITCH`. `_SELECTOR` selects the one that a launch uses, which starts at zero; the launch
 #: clears the other one for the next launch.
-_COUNT_PITCH, _WHICH = 8, 16
+_COUNTER_PITCH, _SELECTOR = 8, 16
 #: Counters that number the work-groups: the first one on each compute unit, the others, and all
 #: work-groups per compute unit.
-_FIRST_ONES, _OTHERS, _UNITS, _UNIT_COUNT = 32, 48, 64, 256
+_FIRST_GROUPS, _OTHER_GROUPS, _UNITS, _UNIT_COUNT = 32, 48, 64, 256
 #: Index of the abort flag, in `uint`s. The host clears the whole memory after an abort.
 ABORTED: Final = _UNITS + _UNIT_COUNT
 #: Size of the synchronisation memory, which is zero before the first launch; the host clears it
@@ -167,18 +169,25 @@ def grid_barrier_text(*, is_nvidia: bool) -> str:
     Args:
         is_nvidia: whether PTX orders memory accesses; otherwise OpenCL's fences do.
     """
-    return (
-        (_MACROS + _PLACE[is_nvidia] + _BARRIER[is_nvidia] + _CALLS + _LEAVE)
-        .replace("$PATIENCE", str(_SPIN_LIMIT))
-        .replace("$COUNT_PITCH", str(_COUNT_PITCH))
-        .replace("$WHICH", str(_WHICH))
-        .replace("$FIRST_ONES", str(_FIRST_ONES))
-        .replace("$OTHERS", str(_OTHERS))
-        .replace("$UNITS", str(_UNITS))
-        .replace("$UNIT_COUNT", str(_UNIT_COUNT))
-        .replace("$GAVE_UP", str(ABORTED))
-        .replace("$ALL_HAVE_COME", f"{_RELEASE_ALL}u")
-        .replace("$CALLED", _CALLED if is_nvidia else "inline")
+    suffix = "_nvidia" if is_nvidia else ""
+    return fill(
+        _TEMPLATES["functions"],
+        WAIT=WAIT,
+        WAIT_PARAMETERS=WAIT_PARAMETERS,
+        WAIT_ARGUMENTS=WAIT_ARGUMENTS,
+        PLACE=_TEMPLATES[f"place{suffix}"],
+        ARRIVE=_TEMPLATES[f"arrive{suffix}"],
+        POLL=_TEMPLATES[f"poll{suffix}"],
+        CALLED=_CALLED if is_nvidia else "inline",
+        SPIN_LIMIT=_SPIN_LIMIT,
+        COUNTER_PITCH=_COUNTER_PITCH,
+        SELECTOR=_SELECTOR,
+        FIRST_GROUPS=_FIRST_GROUPS,
+        OTHER_GROUPS=_OTHER_GROUPS,
+        UNITS=_UNITS,
+        UNIT_COUNT=_UNIT_COUNT,
+        ABORTED=ABORTED,
+        RELEASE_ALL=f"{_RELEASE_ALL}u",
     )
 
 
@@ -213,7 +222,7 @@ def kernel_text(name: str, parameters: str, phases: Sequence[Phase], *, least_gr
         "  const int groups = (int)get_num_groups(0), lid = (int)get_local_id(0);",
         f"  const int first = {place};",
         # The highest bit selects the counter; the rest is the count to wait for.
-        f"  uint target = sync[{_WHICH}] << 31;",
+        f"  uint target = sync[{_SELECTOR}] << 31;",
         f"  if (phases == 0) neurald_meet(sync, target += groups, lid, {_TRIAL_SPIN_LIMIT});",
     ]
     for number, (phase, needs_barrier) in enumerate(zip(phases, has_grid_barrier, strict=True)):
@@ -259,106 +268,3 @@ def _phase_lines(phase: Phase, items: int, *, needs_barrier: bool, least_groups:
         f"      {call.format(f'at / {size}', f'at % {size}')}",
         "    }",
     ]
-
-
-#: Numbers the work-groups such that the first one on each compute unit comes before the others:
-#: phases with few groups then get one unit per group. Counting from both ends keeps the numbers
-#: unique.
-_PLACE = {
-    True: """\
-static inline int neurald_place(__global uint *sync, const int groups, const int lid, __local int *scratch) {
-  if (lid == 0) {
-    uint unit;
-    asm volatile("mov.u32 %0, %%smid;" : "=r"(unit));
-    const bool is_first = atomic_inc(sync + $UNITS + unit % $UNIT_COUNT) == 0;
-    *scratch = is_first ? (int)atomic_inc(sync + $FIRST_ONES) : groups - 1 - (int)atomic_inc(sync + $OTHERS);
-  }
-  barrier(CLK_LOCAL_MEM_FENCE);
-  const int place = *scratch;
-  barrier(CLK_LOCAL_MEM_FENCE);
-  return place;
-}
-""",
-    False: """\
-static inline int neurald_place(__global uint *sync, const int groups, const int lid, __local int *scratch) {
-  return (int)get_group_id(0);
-}
-""",
-}
-#: Functions that wait by themselves do so between their independent part and the rest; target 0
-#: means that there is no wait.
-_MACROS = f"""\
-#define {WAIT_PARAMETERS} , __global uint *sync, const uint target
-#define {WAIT_ARGUMENTS} , sync, target
-#define {WAIT} if (target) neurald_wait(sync, target, lid, $PATIENCE);
-"""
-_ARRIVE_HEAD = """\
-static $CALLED void neurald_arrive(__global uint *sync, const uint target, const int lid) {
-  barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-  if (lid == 0) {
-    __global uint *count = sync + (target >> 31) * $COUNT_PITCH;
-"""
-_WAIT_HEAD = """\
-  }
-}
-static inline void neurald_wait(__global uint *sync, const uint target, const int lid, const int patience) {
-  if (lid == 0) {
-    __global uint *count = sync + (target >> 31) * $COUNT_PITCH;
-    const uint wanted = target & 0x7fffffff;
-    uint seen = 0;
-"""
-_WAIT_TAIL = """\
-    if (seen < wanted) {
-      sync[$GAVE_UP] = 1;
-      atomic_or(count, $ALL_HAVE_COME);
-    }
-  }
-  barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-}
-"""
-_CALLS = """\
-static $CALLED void neurald_meet(__global uint *sync, const uint target, const int lid, const int patience) {
-  neurald_arrive(sync, target, lid);
-  neurald_wait(sync, target, lid, patience);
-}
-static $CALLED void neurald_idle(__global uint *sync, const uint target, const int lid) {
-  neurald_wait(sync, target, lid, $PATIENCE);
-}
-"""
-#: After a barrier the initial state is no longer read, so one work-group prepares the next launch.
-_LEAVE = """\
-static inline void neurald_leave(__global uint *sync, const uint target, const int first, const int lid) {
-  // PoCL compiles wrongly what comes after barriers that not every launch gets to, unless there is one that every launch does.
-  barrier(CLK_LOCAL_MEM_FENCE);
-  if (first != 0 || (target & 0x7fffffff) == 0) return;
-  const uint next = 1 - (target >> 31);
-  if (lid == 0) {
-    sync[next * $COUNT_PITCH] = 0;
-    sync[$WHICH] = next;
-  }
-  for (int at = $FIRST_ONES + lid; at < $GAVE_UP; at += (int)get_local_size(0)) sync[at] = 0;
-}
-"""
-_BARRIER = {
-    True: _ARRIVE_HEAD
-    + """\
-    asm volatile("red.release.gpu.global.add.u32 [%0], 1;" :: "l"((ulong)count) : "memory");
-"""
-    + _WAIT_HEAD
-    + """\
-    for (int look = 0; look < patience && seen < wanted; ++look)
-      asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"((ulong)count) : "memory");
-"""
-    + _WAIT_TAIL,
-    False: _ARRIVE_HEAD
-    + """\
-    mem_fence(CLK_GLOBAL_MEM_FENCE);
-    atomic_inc(count);
-"""
-    + _WAIT_HEAD
-    + """\
-    for (int look = 0; look < patience && seen < wanted; ++look) seen = atomic_add(count, 0);
-    mem_fence(CLK_GLOBAL_MEM_FENCE);
-"""
-    + _WAIT_TAIL,
-}

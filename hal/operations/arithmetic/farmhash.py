@@ -40,10 +40,7 @@ def fingerprint64(keys: Array) -> Array:
 
 
 def _word(keys: Array, offset: int, size: int = 8) -> _Words:
-    """Returns the little-endian number of `size` bytes at an offset.
-
-    A negative one counts from the end.
-    """
+    """Returns the little-endian number of `size` bytes at an offset, which may be from the end."""
     start = offset if offset >= 0 else keys.shape[1] + offset
     return np.ascontiguousarray(keys[:, start : start + size]).view(f"<u{size}")[:, 0].astype(np.uint64)
 
@@ -113,7 +110,7 @@ def _up_to_64(keys: Array) -> _Words:
 
 
 @dataclass(slots=True)
-class _State:
+class _HashState:
     """The hash state between blocks of long keys."""
 
     x: _Words
@@ -148,7 +145,7 @@ def _half_piece(half: Array, first: _Words, second: _Words) -> _Pair:
 def _long(keys: Array) -> _Words:
     count, length = keys.shape
     nothing = np.zeros(count, np.uint64)
-    state = _State(
+    state = _HashState(
         x=_constant(81 * _K2) + _word(keys, 0),
         y=nothing + _constant(81 * _K1 + 113),
         z=_mix(_constant((81 * _K1 + 113) * _K2 + 113)) * _constant(_K2),

@@ -188,21 +188,21 @@ class Requantization:
                 contiguous.
             out: of the same shape, of the output's type, contiguous.
         """
-        flat, stored = sums.reshape(-1), out.reshape(-1).view(self._unsigned)
+        flat, results = sums.reshape(-1), out.reshape(-1).view(self._unsigned)
         width = self._rows.shape[1]
         step = max(1, _CHUNK // width) * width
         buffer = np.empty(min(step, flat.size))
         whole = flat.size - flat.size % width
         for start in range(0, whole, step):
             stop = min(start + step, whole)
-            self._fill(flat[start:stop], stored[start:stop], buffer, width)
+            self._fill(flat[start:stop], results[start:stop], buffer, width)
         if whole < flat.size:
-            self._fill(flat[whole:], stored[whole:], buffer, flat.size - whole)
+            self._fill(flat[whole:], results[whole:], buffer, flat.size - whole)
         if self._inexact.size:
             self._refill(sums, out)
 
-    def _fill(self, sums: Array, stored: Array, buffer: Array, width: int) -> None:
-        """Computes `stored` from `sums`, both flat, `width` elements per row."""
+    def _fill(self, sums: Array, results: Array, buffer: Array, width: int) -> None:
+        """Computes `results` from `sums`, both flat, `width` elements per row."""
         bias, scale, half, offset = self._rows[:, :width]
         reals = buffer[: sums.size].reshape(-1, width)
         reals[...] = sums.reshape(-1, width)
@@ -213,8 +213,8 @@ class Requantization:
         reals += offset
         # Relative to `low` nothing is negative, so the cast is a floor.
         np.clip(reals, 0, self._high - self._low, out=reals)
-        stored[...] = reals.reshape(-1)
-        stored += self._unsigned.type(self._low % (1 << 8 * self._unsigned.itemsize))
+        results[...] = reals.reshape(-1)
+        results += self._unsigned.type(self._low % (1 << 8 * self._unsigned.itemsize))
 
     def _refill(self, sums: Array, out: Array) -> None:
         """Recomputes the channels whose products are not exact in float64."""

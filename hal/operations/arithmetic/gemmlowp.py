@@ -24,7 +24,7 @@ NEWTON_STEPS = 5
 #: The square root of 1/2, 32 bits with no integer bits.
 HALF_ROOT = round(math.sqrt(0.5) * (1 << 31))
 #: e^x is 0 below -32.
-_EXP_LIMIT = 32
+_MAX_EXP_MAGNITUDE = 32
 
 
 def saturate16(values: Array) -> Array:
@@ -114,7 +114,7 @@ def _exp(values: Array, integer_bits: int) -> Array:
             factor = round(math.exp(-(2.0**exponent)) * (1 << 15))
             is_set = multiple & (1 << (fraction + exponent))
             result = np.where(is_set, product16(result, factor), result)
-    result = np.where(values < -(_EXP_LIMIT << fraction), 0, result)
+    result = np.where(values < -(_MAX_EXP_MAGNITUDE << fraction), 0, result)
     return np.where(values == 0, _ONE, result)
 
 

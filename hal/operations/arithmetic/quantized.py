@@ -20,16 +20,16 @@ def activate(values: Array, activation: FusedActivation) -> Array:
     return values if low is None and high is None else np.clip(values, low, high)
 
 
-def stored_limits(operand: Operand, activation: FusedActivation = FusedActivation.NONE) -> tuple[int, int]:
+def quantized_limits(operand: Operand, activation: FusedActivation = FusedActivation.NONE) -> tuple[int, int]:
     """Returns the range of a quantised output after a fused activation."""
     info = np.iinfo(operand.type.dtype.name)
     low, high = _LIMITS[activation]
-    stored_low = info.min if low is None else _to_stored(low, operand)
-    stored_high = info.max if high is None else _to_stored(high, operand)
-    return max(stored_low, info.min), min(stored_high, info.max)
+    quantized_low = info.min if low is None else _quantize_limit(low, operand)
+    quantized_high = info.max if high is None else _quantize_limit(high, operand)
+    return max(quantized_low, info.min), min(quantized_high, info.max)
 
 
-def _to_stored(value: float, operand: Operand) -> int:
+def _quantize_limit(value: float, operand: Operand) -> int:
     """Returns TFLite's `TfLiteRound(value / scale)`, in float32, plus the zero point."""
     with np.errstate(all="ignore"):
         # A scale below the range of float32 becomes 0; the result must stay finite.
@@ -39,7 +39,7 @@ def _to_stored(value: float, operand: Operand) -> int:
 
 def saturate(values: Array, operand: Operand, activation: FusedActivation = FusedActivation.NONE) -> Array:
     """Clamps integers at the output's scale and zero point to its range, and casts them."""
-    low, high = stored_limits(operand, activation)
+    low, high = quantized_limits(operand, activation)
     return np.clip(values, low, high).astype(operand.type.dtype)
 
 

@@ -5,7 +5,7 @@ import numpy as np
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
-from neurald.hal.operations.arithmetic.quantized import stored_limits
+from neurald.hal.operations.arithmetic.quantized import quantized_limits
 from neurald.hal.operations.convolution.weighted_sum import (
     ROWS,
     Writer,
@@ -18,18 +18,16 @@ from neurald.hal.operations.convolution.weighted_sum import (
     output_writer,
     weights,
 )
-from neurald.hal.operations.convolution.windowing import (
-    Window,
-    blocks,
+from neurald.hal.operations.convolution.windowing import Window, blocks, sliding_window
+from neurald.hal.operations.machinery.call import Array, Call, Shape
+from neurald.hal.operations.machinery.definition import Definition
+from neurald.hal.operations.machinery.layout import (
     from_nhwc,
     is_nchw,
     shape_from_nhwc,
     shape_to_nhwc,
     to_nhwc,
-    window,
 )
-from neurald.hal.operations.machinery.call import Array, Call, Shape
-from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import known_activation
 from neurald.hal.operations.machinery.signature import scalar
 
@@ -52,8 +50,8 @@ def geometry(call: Call) -> tuple[Window, Shape]:
         )
     expect_scales(call, channels)
     expect_bias(call, channels)
-    place = window(call, (height, width), (kernel[0], kernel[1]))
-    return place, (batch, *place.output, channels)
+    window = sliding_window(call, (height, width), (kernel[0], kernel[1]))
+    return window, (batch, *window.output, channels)
 
 
 def _shape(call: Call) -> tuple[Shape, ...]:
@@ -66,19 +64,19 @@ def largest(call: Call) -> int:
     operand = call.operand("input")
     if not is_quantized(operand):
         return 0
-    low, high = stored_limits(operand)
+    low, high = quantized_limits(operand)
     return max(high - operand.zero_point, operand.zero_point - low)
 
 
 def _accumulate(
-    values: Array, filter_: Array, place: Window, rows: slice, columns: slice, sums: Array, scratch: Array
+    values: Array, filter_: Array, window: Window, rows: slice, columns: slice, sums: Array, scratch: Array
 ) -> None:
     """Computes the sums of a block of positions.
 
     Args:
         values: all images of the block, NHWC, with the depth of the sums.
         filter_: (height, width, depth).
-        place: the window.
+        window: the window.
         rows, columns: the block's positions.
         sums: (images, rows, columns, depth).
         scratch: overwritten, of the same shape.
@@ -87,10 +85,10 @@ def _accumulate(
     # Weights are repeated along a row, so that NumPy processes whole rows if the stride is 1.
     repeated = np.empty(sums.shape[2:], filter_.dtype)
     sums.fill(0)
-    for y in range(place.kernel[0]):
-        to_y, from_y = place.overlap(0, y, height, rows.start, rows.stop)
-        for x in range(place.kernel[1]):
-            to_x, from_x = place.overlap(1, x, width, columns.start, columns.stop)
+    for y in range(window.kernel[0]):
+        to_y, from_y = window.overlap(0, y, height, rows.start, rows.stop)
+        for x in range(window.kernel[1]):
+            to_x, from_x = window.overlap(1, x, width, columns.start, columns.stop)
             repeated[...] = filter_[y, x]
             products = scratch[:, to_y, to_x]
             np.multiply(values[:, from_y, from_x], repeated[to_x], out=products)
@@ -98,7 +96,7 @@ def _accumulate(
 
 
 def convolve(
-    values: Array, zero_point: int, filter_: Array, place: Window, write: Writer, output: Array
+    values: Array, zero_point: int, filter_: Array, window: Window, write: Writer, output: Array
 ) -> None:
     """Fills `output` with the weighted sums of windows over `values`, block by block.
 
@@ -106,7 +104,7 @@ def convolve(
         values: NHWC.
         zero_point: of the values.
         filter_: (height, width, channels).
-        place: the window.
+        window: the window.
         write: converts sums to outputs.
         output: NHWC, contiguous.
     """
@@ -120,17 +118,17 @@ def convolve(
         block = output[images, rows, columns]
         sums, scratch = np.empty((2, *block.shape), filter_.dtype)
         with np.errstate(over="ignore", invalid="ignore"):
-            _accumulate(inputs, filter_, place, rows, columns, sums, scratch)
+            _accumulate(inputs, filter_, window, rows, columns, sums, scratch)
         write(sums.reshape(-1, channels), block.reshape(-1, channels))
 
 
 def _reference(call: Call) -> tuple[Array, ...]:
-    place, shape = geometry(call)
+    window, shape = geometry(call)
     values = call.array("input")
     values = to_nhwc(values) if is_nchw(call) else values
     filter_ = weights(call, (0, 1, 2), largest(call))[0]
     output = np.empty(shape, call.operand("output").type.dtype)
-    convolve(values, call.operand("input").zero_point, filter_, place, output_writer(call), output)
+    convolve(values, call.operand("input").zero_point, filter_, window, output_writer(call), output)
     return (from_nhwc(output) if is_nchw(call) else output,)
 
 

@@ -8,8 +8,8 @@ from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
 from neurald.hal.operations.convolution.weighted_sum import (
+    MAX_SIGNED_MAGNITUDE,
     ROWS,
-    SIGNED_LARGEST,
     bias_scale,
     expect_bias,
     level,
@@ -49,7 +49,7 @@ def _shape(call: Call) -> tuple[Shape, ...]:
 def _reference(call: Call) -> tuple[Array, ...]:
     output = np.empty(_shape(call)[0], call.operand("output").type.dtype)
     values, zero_point = signed(call)
-    matrix = weights(call, (1,), SIGNED_LARGEST)
+    matrix = weights(call, (1,), MAX_SIGNED_MAGNITUDE)
     # The zero point is subtracted from the sums instead of the inputs, which is less work.
     zero_offset = -zero_point * matrix.sum(axis=1, dtype=np.float64) if zero_point else None
     with np.errstate(over="ignore", invalid="ignore"):

@@ -9,6 +9,7 @@ from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.convolution.weighted_sum import (
+    MAX_CENTRED_MAGNITUDE,
     ROWS,
     bias_scale,
     channel_scales,
@@ -23,21 +24,21 @@ from neurald.hal.operations.convolution.windowing import (
     STRIDES,
     Window,
     blocks,
+    sliding_window,
+)
+from neurald.hal.operations.machinery.call import Array, Call, Shape
+from neurald.hal.operations.machinery.definition import Definition
+from neurald.hal.operations.machinery.layout import (
     from_nhwc,
     is_nchw,
     shape_from_nhwc,
     shape_to_nhwc,
     to_nhwc,
-    window,
 )
-from neurald.hal.operations.machinery.call import Array, Call, Shape
-from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import Form, Parameter, scalar, tensor
 
 #: Sums per block, so that they stay in the cache.
 _BLOCK = 1 << 16
-#: Largest magnitude of a quantised input minus its zero point.
-_LARGEST = 255
 
 
 def _form(padding: tuple[Parameter, ...]) -> Form:
@@ -70,12 +71,13 @@ def geometry(call: Call) -> tuple[Window, Shape]:
         )
     if channels % groups:
         raise BadData(
-            f"{call.name('filter')} has {channels} output channels; a multiple of the {groups} groups is expected"
+            f"{call.name('filter')} has {channels} output channels; a multiple of the {groups} groups is "
+            "expected"
         )
     expect_scales(call, channels)
     expect_bias(call, channels)
-    place = window(call, (height, width), (kernel[0], kernel[1]))
-    return place, (batch, *place.output, channels)
+    window = sliding_window(call, (height, width), (kernel[0], kernel[1]))
+    return window, (batch, *window.output, channels)
 
 
 def _shape(call: Call) -> tuple[Shape, ...]:
@@ -83,30 +85,30 @@ def _shape(call: Call) -> tuple[Shape, ...]:
     return (shape_from_nhwc(shape) if is_nchw(call) else shape,)
 
 
-def _accumulate(values: Array, taps: Array, place: Window, rows: slice, columns: slice, sums: Array) -> None:
+def _accumulate(values: Array, taps: Array, window: Window, rows: slice, columns: slice, sums: Array) -> None:
     """Adds the products of one group to the sums of a block of positions.
 
     Args:
         values: the group's channels in the block's images, NHWC.
         taps: the group's weights, (height, width, depth, channels).
-        place: the window.
+        window: the window.
         rows, columns: the block's positions.
         sums: (images, rows, columns, channels).
     """
     height, width = values.shape[1:3]
-    for y in range(place.kernel[0]):
-        to_y, from_y = place.overlap(0, y, height, rows.start, rows.stop)
-        for x in range(place.kernel[1]):
-            to_x, from_x = place.overlap(1, x, width, columns.start, columns.stop)
+    for y in range(window.kernel[0]):
+        to_y, from_y = window.overlap(0, y, height, rows.start, rows.stop)
+        for x in range(window.kernel[1]):
+            to_x, from_x = window.overlap(1, x, width, columns.start, columns.stop)
             sums[:, to_y, to_x] += values[:, from_y, from_x] @ taps[y, x]
 
 
 def _reference(call: Call) -> tuple[Array, ...]:
-    place, shape = geometry(call)
+    window, shape = geometry(call)
     channels, groups = shape[3], call.scalar("groups")
     values = call.array("input")
     values = to_nhwc(values) if is_nchw(call) else values
-    filter_ = weights(call, (1, 2, 3), _LARGEST)
+    filter_ = weights(call, (1, 2, 3), MAX_CENTRED_MAGNITUDE)
     zero_point = filter_.dtype.type(call.operand("input").zero_point)
     # (groups, height, width, depth, channels of a group)
     taps = np.moveaxis(filter_.reshape(groups, -1, *filter_.shape[1:]), 1, 4)
@@ -121,7 +123,7 @@ def _reference(call: Call) -> tuple[Array, ...]:
                 seen = values[images, :, :, group * depth : (group + 1) * depth]
                 inputs = np.subtract(seen, zero_point, dtype=filter_.dtype)
                 part = sums[..., group * width : (group + 1) * width]
-                _accumulate(inputs, taps[group], place, rows, columns, part)
+                _accumulate(inputs, taps[group], window, rows, columns, part)
         write(sums.reshape(-1, channels), block.reshape(-1, channels))
     return (from_nhwc(output) if is_nchw(call) else output,)
 

@@ -7,7 +7,7 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import Requantization
-from neurald.hal.operations.arithmetic.quantized import stored_limits
+from neurald.hal.operations.arithmetic.quantized import quantized_limits
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import Form, row, scalar, tensor
@@ -25,7 +25,8 @@ def _shape(call: Call) -> tuple[Shape, ...]:
     first, second = (_matrix_shape(call, *names) for names in _FACTORS)
     if first[:-2] != second[:-2] or first[-1] != second[-2]:
         raise BadData(
-            f"{call.binding.type.name} cannot multiply matrices of shapes {list(first)} and {list(second)}; equal "
+            f"{call.binding.type.name} cannot multiply matrices of shapes {list(first)} and "
+            f"{list(second)}; equal "
             "batches, and as many columns as the other has rows, are expected"
         )
     return ((*first[:-1], second[-1]),)
@@ -34,7 +35,7 @@ def _shape(call: Call) -> tuple[Shape, ...]:
 def _factor(call: Call, name: str, adjoint: str) -> Array:
     """Returns an input without its zero point.
 
-    Float64 if quantised (for exact sums), otherwise float32 or integer.
+    It is float64 if quantised (for exact sums), otherwise float32 or integer.
     """
     values, operand = call.array(name), call.operand(name)
     if is_quantized(operand):
@@ -54,7 +55,7 @@ def _reference(call: Call) -> tuple[Array, ...]:
             return (product.astype(output.type.dtype),)
     result = np.empty(shape, output.type.dtype)
     if result.size:
-        low, high = stored_limits(output)
+        low, high = quantized_limits(output)
         scale = call.operand("input1").scale * call.operand("input2").scale / output.scale
         requantize = Requantization(
             multipliers=np.array([scale]),

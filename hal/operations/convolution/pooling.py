@@ -16,15 +16,17 @@ from neurald.hal.operations.convolution.windowing import (
     IMPLICIT_PADDING,
     STRIDES,
     Window,
+    sliding_window,
+)
+from neurald.hal.operations.machinery.call import Array, Call, Shape
+from neurald.hal.operations.machinery.definition import Definition
+from neurald.hal.operations.machinery.layout import (
     from_nhwc,
     is_nchw,
     shape_from_nhwc,
     shape_to_nhwc,
     to_nhwc,
-    window,
 )
-from neurald.hal.operations.machinery.call import Array, Call, Shape
-from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import data_rows, known_activation, same_scale
 from neurald.hal.operations.machinery.signature import Form, layout, scalar, tensor
 
@@ -41,78 +43,78 @@ def geometry(call: Call) -> tuple[Window, Shape]:
     shape = call.shape("input")
     shape = shape_to_nhwc(shape) if is_nchw(call) else shape
     kernel = call.scalar_in("filter_height", 1), call.scalar_in("filter_width", 1)
-    return window(call, (shape[1], shape[2]), kernel), shape
+    return sliding_window(call, (shape[1], shape[2]), kernel), shape
 
 
 def _shape(call: Call) -> tuple[Shape, ...]:
-    place, (batches, _, _, channels) = geometry(call)
-    shape = (batches, *place.output, channels)
+    window, (batches, _, _, channels) = geometry(call)
+    shape = (batches, *window.output, channels)
     return (shape_from_nhwc(shape) if is_nchw(call) else shape,)
 
 
-def _slide(values: Array, place: Window, function: np.ufunc, start: float) -> Array:
+def _slide(values: Array, window: Window, function: np.ufunc, start: float) -> Array:
     """Reduces the elements in each position of the window, along height, then along width.
 
     Args:
         values: NHWC.
-        place: the window.
+        window: the window.
         function: combines two elements; must be associative.
         start: identity element of the reduction.
     """
     for axis in (0, 1):
-        along, positions = 1 + axis, place.output[axis]
+        along, positions = 1 + axis, window.output[axis]
         length = values.shape[along]
         shape = list(values.shape)
         shape[along] = positions
         reduced = np.full(shape, start, values.dtype)
         target, source = np.moveaxis(reduced, along, 0), np.moveaxis(values, along, 0)
         # Window elements that are outside of the image at every position are skipped.
-        head, stride = place.padding[axis][0], place.stride[axis]
+        head, stride = window.padding[axis][0], window.stride[axis]
         first = max(0, head - (positions - 1) * stride)
-        for tap in range(first, min(place.kernel[axis], length + head)):
-            to, of = place.overlap(axis, tap, length, 0, positions)
+        for tap in range(first, min(window.kernel[axis], length + head)):
+            to, of = window.overlap(axis, tap, length, 0, positions)
             target[to] = function(target[to], source[of])
         values = reduced
     return values
 
 
-def _count(place: Window, shape: Shape) -> Array:
+def _count(window: Window, shape: Shape) -> Array:
     """Returns the number of image elements in each position, (height, width, 1), at least 1."""
     counts = []
     for axis in (0, 1):
-        begin = np.arange(place.output[axis]) * place.stride[axis] - place.padding[axis][0]
-        end = np.minimum(begin + place.kernel[axis], shape[1 + axis])
+        begin = np.arange(window.output[axis]) * window.stride[axis] - window.padding[axis][0]
+        end = np.minimum(begin + window.kernel[axis], shape[1 + axis])
         counts.append(end - np.maximum(begin, 0))
     rows, columns = counts
     count: Array = rows[:, np.newaxis, np.newaxis] * columns[:, np.newaxis]
     return count
 
 
-def _average(values: Array, place: Window) -> Array:
+def _average(values: Array, window: Window) -> Array:
     """Averages windows; integers are rounded to nearest, ties away from zero."""
-    count = _count(place, values.shape)
+    count = _count(window, values.shape)
     if values.dtype.kind == "f":
-        return _slide(values.astype(np.float32), place, np.add, 0) / count.astype(np.float32)
-    total = _slide(values.astype(np.int64), place, np.add, 0)
+        return _slide(values.astype(np.float32), window, np.add, 0) / count.astype(np.float32)
+    total = _slide(values.astype(np.int64), window, np.add, 0)
     magnitude: Array = (np.abs(total) + count // 2) // count
     return np.where(total < 0, -magnitude, magnitude)
 
 
-def _maximum(values: Array, place: Window) -> Array:
+def _maximum(values: Array, window: Window) -> Array:
     lowest = -np.inf if values.dtype.kind == "f" else np.iinfo(values.dtype).min
-    return _slide(values, place, np.maximum, lowest)
+    return _slide(values, window, np.maximum, lowest)
 
 
-def _norm(values: Array, place: Window) -> Array:
+def _norm(values: Array, window: Window) -> Array:
     """Computes the root mean square of windows."""
-    return np.sqrt(_average(np.square(values.astype(np.float32)), place))
+    return np.sqrt(_average(np.square(values.astype(np.float32)), window))
 
 
 def _reference(pool: Callable[[Array, Window], Array]) -> Callable[[Call], tuple[Array, ...]]:
     def reference(call: Call) -> tuple[Array, ...]:
         output, values = call.operand("output"), call.array("input")
-        place, _ = geometry(call)
-        pooled = pool(to_nhwc(values) if is_nchw(call) else values, place)
+        window, _ = geometry(call)
+        pooled = pool(to_nhwc(values) if is_nchw(call) else values, window)
         if is_quantized(output):
             result = saturate(pooled, output, call.activation)
         else:

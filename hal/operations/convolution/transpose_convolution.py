@@ -9,6 +9,7 @@ from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FeatureLevel, OperandType, PaddingScheme
 from neurald.hal.operations.convolution.weighted_sum import (
+    MAX_CENTRED_MAGNITUDE,
     ROWS,
     Writer,
     bias_scale,
@@ -24,18 +25,17 @@ from neurald.hal.operations.convolution.windowing import (
     STRIDES,
     Pair,
     Window,
+)
+from neurald.hal.operations.machinery.call import Array, Call, Shape
+from neurald.hal.operations.machinery.definition import Definition
+from neurald.hal.operations.machinery.layout import (
     from_nhwc,
     is_nchw,
     shape_from_nhwc,
     shape_to_nhwc,
     to_nhwc,
 )
-from neurald.hal.operations.machinery.call import Array, Call, Shape
-from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import Form, Parameter, scalar, tensor
-
-#: Largest magnitude of a quantised input minus its zero point.
-_LARGEST = 255
 
 _AXES = ("height", "width")
 #: The padding after the image may be negative: this extends the output within a stride.
@@ -76,10 +76,10 @@ def geometry(call: Call) -> tuple[Window, Shape]:
         for axis, (size, extent) in enumerate(zip((height, width), kernel, strict=True))
     ]
     stride, padding, lengths = zip(*axes, strict=True)
-    place = Window(
+    window = Window(
         kernel=(kernel[0], kernel[1]), stride=stride, dilation=(1, 1), padding=padding, output=(height, width)
     )
-    return place, (batch, *lengths, channels)
+    return window, (batch, *lengths, channels)
 
 
 def _target(call: Call, batch: int, channels: int) -> Pair | None:
@@ -117,8 +117,8 @@ def _axis(call: Call, axis: int, size: int, extent: int, target: int | None) -> 
         head, tail = call.scalar_in(before, 0), call.scalar(after)
         if span - head - tail < 1:
             raise BadData(
-                f"{name}: padding {head} and {tail} leaves nothing of an output of {along} {span} "
-                "without padding"
+                f"{name}: padding {head} and {tail} removes the whole output, whose {along} without "
+                f"padding is {span}"
             )
         return stride, (head, tail), span - head - tail
     is_same = call.padding_scheme is PaddingScheme.SAME
@@ -126,8 +126,8 @@ def _axis(call: Call, axis: int, size: int, extent: int, target: int | None) -> 
     shortest, longest = (span - extent + 1, size * stride) if is_same else (span, span + stride - 1)
     if not shortest <= target <= longest:
         raise BadData(
-            f"{call.name('output_shape')} has {along} {target}; from {shortest} to {longest} is what an input "
-            f"of {along} {size} gives"
+            f"{call.name('output_shape')} has {along} {target}; {shortest} to {longest} is expected for an "
+            f"input of {along} {size}"
         )
     head = max(0, span - target) // 2 if is_same else 0
     return stride, (head, span - target - head), target
@@ -138,25 +138,25 @@ def _shape(call: Call) -> tuple[Shape, ...]:
     return (shape_from_nhwc(shape) if is_nchw(call) else shape,)
 
 
-def _scatter(image: Array, taps: Array, place: Window, sums: Array) -> None:
+def _scatter(image: Array, taps: Array, window: Window, sums: Array) -> None:
     """Adds the windows of all elements of an image to the sums.
 
     Args:
         image: (height, width, depth).
         taps: (window height, window width, depth, channels).
-        place: the window.
+        window: the window.
         sums: of the output, (height, width, channels).
     """
     height, width = image.shape[:2]
-    for y in range(place.kernel[0]):
-        of_y, to_y = place.overlap(0, y, sums.shape[0], 0, height)
-        for x in range(place.kernel[1]):
-            of_x, to_x = place.overlap(1, x, sums.shape[1], 0, width)
+    for y in range(window.kernel[0]):
+        of_y, to_y = window.overlap(0, y, sums.shape[0], 0, height)
+        for x in range(window.kernel[1]):
+            of_x, to_x = window.overlap(1, x, sums.shape[1], 0, width)
             sums[to_y, to_x] += image[of_y, of_x] @ taps[y, x]
 
 
 def convolve(
-    values: Array, zero_point: int, filter_: Array, place: Window, write: Writer, output: Array
+    values: Array, zero_point: int, filter_: Array, window: Window, write: Writer, output: Array
 ) -> None:
     """Fills `output` with the windows of all elements of `values`, one image at a time.
 
@@ -164,7 +164,7 @@ def convolve(
         values: NHWC.
         zero_point: of the values.
         filter_: (channels, height, width, depth).
-        place: the window.
+        window: the window.
         write: converts sums to outputs.
         output: NHWC, contiguous.
     """
@@ -173,17 +173,17 @@ def convolve(
     for image, result in zip(values, output, strict=True):
         sums = np.zeros(result.shape, filter_.dtype)
         with np.errstate(over="ignore", invalid="ignore"):
-            _scatter(np.subtract(image, zero, dtype=filter_.dtype), taps, place, sums)
+            _scatter(np.subtract(image, zero, dtype=filter_.dtype), taps, window, sums)
         write(sums.reshape(-1, channels), result.reshape(-1, channels))
 
 
 def _reference(call: Call) -> tuple[Array, ...]:
-    place, shape = geometry(call)
+    window, shape = geometry(call)
     values = call.array("input")
     values = to_nhwc(values) if is_nchw(call) else values
     output = np.empty(shape, call.operand("output").type.dtype)
-    zero_point, filter_ = call.operand("input").zero_point, weights(call, (1, 2, 3), _LARGEST)
-    convolve(values, zero_point, filter_, place, output_writer(call), output)
+    zero_point, filter_ = call.operand("input").zero_point, weights(call, (1, 2, 3), MAX_CENTRED_MAGNITUDE)
+    convolve(values, zero_point, filter_, window, output_writer(call), output)
     return (from_nhwc(output) if is_nchw(call) else output,)
 
 

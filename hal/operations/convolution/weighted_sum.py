@@ -1,6 +1,4 @@
-"""Common parts of operations that sum inputs times weights.
-
-Types, scale rules, exact sums, requantisation.
+"""Types, scale rules, exact sums and requantisation of operations that sum inputs times weights.
 
 Their inputs are named `input`, `filter`, `bias` and `activation`. Quantised sums are computed in
 floating point, in a type that represents them exactly, because floating-point matrix products are
@@ -16,7 +14,7 @@ from neurald.hal.errors import BadData
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import Requantization, Rounding
-from neurald.hal.operations.arithmetic.quantized import activate, stored_limits
+from neurald.hal.operations.arithmetic.quantized import activate, quantized_limits
 from neurald.hal.operations.convolution.windowing import (
     DILATIONS,
     EXPLICIT_PADDING,
@@ -67,12 +65,14 @@ ROWS = (
     ),
 )
 
+#: Largest magnitude of an 8-bit input minus its zero point.
+MAX_CENTRED_MAGNITUDE = 255
 #: Largest magnitude of a `signed` input.
-SIGNED_LARGEST = 128
+MAX_SIGNED_MAGNITUDE = 128
 #: Maximum relative deviation of a bias scale from the product of the input and filter scales.
 _SCALE_TOLERANCE = 1e-6
 #: Integers up to this are exact in float32.
-_EXACT_FLOAT32 = 1 << 24
+MAX_EXACT_FLOAT32 = 1 << 24
 
 #: Writes outputs from sums: (sums, out), both of shape (n, channels) and contiguous. May overwrite
 #: the sums.
@@ -131,7 +131,8 @@ def channel_scales(dimension: int) -> Check:
             raise BadData(f"{call.name('filter')} has no scales; one for each channel is expected")
         if quant.dimension != dimension:
             raise BadData(
-                f"{call.name('filter')} has its channels along dimension {quant.dimension}; {dimension} is expected"
+                f"{call.name('filter')} has its channels along dimension {quant.dimension}; {dimension} is "
+                "expected"
             )
         expect_scales(call, call.shape("filter")[dimension])
 
@@ -169,7 +170,7 @@ def expect_bias(call: Call, channels: int) -> None:
 def signed(call: Call) -> tuple[Array, int]:
     """Returns the input and its zero point.
 
-    8-bit inputs as int8, with magnitudes up to `SIGNED_LARGEST`.
+    8-bit inputs are converted to int8, whose magnitudes are at most `MAX_SIGNED_MAGNITUDE`.
     """
     values, operand = call.array("input"), call.operand("input")
     if operand.type is OperandType.TENSOR_QUANT8_ASYMM:
@@ -193,13 +194,13 @@ def weights(call: Call, summed: tuple[int, ...], largest: int) -> Array:
     if not is_quantized(filter_):
         return values
     values -= np.float32(filter_.zero_point)
-    low, high = stored_limits(filter_)
+    low, high = quantized_limits(filter_)
     terms = math.prod(values.shape[axis] for axis in summed)
     # The bound from the types is checked first, because it costs nothing.
     bound = largest * terms * max(high - filter_.zero_point, filter_.zero_point - low)
-    if bound > _EXACT_FLOAT32:
+    if bound > MAX_EXACT_FLOAT32:
         bound = largest * int(np.abs(values).sum(axis=summed).max())
-    return values if bound <= _EXACT_FLOAT32 else values.astype(np.float64)
+    return values if bound <= MAX_EXACT_FLOAT32 else values.astype(np.float64)
 
 
 def output_writer(
@@ -219,7 +220,7 @@ def output_writer(
     bias = call.array("bias") if call.has("bias") else np.zeros(call.shape("filter")[0], np.int32)
     activation = call.activation
     if is_quantized(output):
-        low, high = stored_limits(output, activation)
+        low, high = quantized_limits(output, activation)
         return Requantization(
             multipliers=_product_scales(call) / output.scale,
             bias=bias if zero_offset is None else bias + zero_offset,

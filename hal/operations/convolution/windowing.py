@@ -1,22 +1,18 @@
 """Placement of windows on images: padding, strides and dilation of convolutions and poolings.
 
-All pairs are (height, width). Images are NHWC inside of references; `to_nhwc` and `from_nhwc`
-implement the NCHW flag.
+All pairs are (height, width).
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
-import numpy as np
-
 from neurald.hal.errors import BadData
 from neurald.hal.model.types import FeatureLevel, PaddingScheme
-from neurald.hal.operations.machinery.call import Array, Call, Shape
+from neurald.hal.operations.machinery.call import Call, Shape
 from neurald.hal.operations.machinery.signature import scalar
 
 Pair = tuple[int, int]
-
 EXPLICIT_PADDING = (
     scalar("padding_left"),
     scalar("padding_right"),
@@ -29,7 +25,6 @@ DILATIONS = (
     scalar("dilation_width", default=1, level=FeatureLevel.LEVEL_3),
     scalar("dilation_height", default=1, level=FeatureLevel.LEVEL_3),
 )
-
 _AXES = ("height", "width")
 _SIDES = (("padding_top", "padding_bottom"), ("padding_left", "padding_right"))
 
@@ -65,8 +60,8 @@ class Window:
             start, stop: the range of output positions to examine.
 
         Returns:
-            The positions, relative to `start`, and the image elements: slices of equal length, possibly
-            empty.
+            The positions, relative to `start`, and the image elements: slices of equal length,
+            possibly empty.
         """
         stride = self.stride[axis]
         offset = tap * self.dilation[axis] - self.padding[axis][0]
@@ -80,7 +75,7 @@ class Window:
         )
 
 
-def window(call: Call, input_hw: Pair, kernel_hw: Pair) -> Window:
+def sliding_window(call: Call, input_hw: Pair, kernel_hw: Pair) -> Window:
     """Builds the window of an operation from its padding, strides and dilations.
 
     Raises:
@@ -117,9 +112,9 @@ def _axis(call: Call, axis: int, size: int, kernel: int) -> tuple[int, int, Pair
 
 
 def _implicit_padding(scheme: PaddingScheme, size: int, extent: int, stride: int) -> Pair:
-    """Returns padding.
+    """Returns the padding at both ends: 0 for VALID, for ceil(size / stride) positions for SAME.
 
-    None for VALID; for SAME that for ceil(size / stride) positions, an odd one at the end.
+    If the total is odd, the end gets one element more.
     """
     if scheme is PaddingScheme.VALID:
         return 0, 0
@@ -132,8 +127,8 @@ def blocks(positions: Shape, limit: int) -> Iterator[tuple[slice, slice, slice]]
     """Splits positions (images, height, width) into blocks.
 
     Yields:
-        The ranges of each block, of at most `limit` positions: a part of a row, rows of an image, or
-        whole images.
+        The ranges of each block, of at most `limit` positions: a part of a row, rows of an image,
+        or whole images.
     """
     _, height, width = positions
     steps = (
@@ -147,28 +142,3 @@ def blocks(positions: Shape, limit: int) -> Iterator[tuple[slice, slice, slice]]
 
 def _ranges(length: int, step: int) -> Iterator[slice]:
     return (slice(start, min(start + step, length)) for start in range(0, length, step))
-
-
-def is_nchw(call: Call) -> bool:
-    """Returns True if the operation's data are NCHW."""
-    return bool(call.scalar("nchw"))
-
-
-def to_nhwc(array: Array) -> Array:
-    """Views an NCHW array as NHWC."""
-    return np.moveaxis(array, 1, 3)
-
-
-def from_nhwc(array: Array) -> Array:
-    """Converts an NHWC array to contiguous NCHW."""
-    return np.ascontiguousarray(np.moveaxis(array, 3, 1))
-
-
-def shape_to_nhwc(shape: Shape) -> Shape:
-    """Converts an NCHW shape to NHWC."""
-    return shape[0], shape[2], shape[3], shape[1]
-
-
-def shape_from_nhwc(shape: Shape) -> Shape:
-    """Converts an NHWC shape to NCHW."""
-    return shape[0], shape[3], shape[1], shape[2]

@@ -14,7 +14,7 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import QUANTIZED, is_quantized
 from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.quantized import real, store
-from neurald.hal.operations.detection.suppression import Decay, suppress_softly
+from neurald.hal.operations.detection.suppression import Decay, soft_suppress
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Check, Definition
 from neurald.hal.operations.machinery.rules import data_rows
@@ -96,7 +96,8 @@ def expect_boxes(call: Call, name: str, boxes: Array) -> None:
     wrong = np.flatnonzero(~(boxes[:, :2] <= boxes[:, 2:]).all(axis=1))
     if wrong.size:
         raise BadData(
-            f"{call.name(name)}: box {wrong[0]} is {boxes[wrong[0]].tolist()}; [x1, y1, x2, y2] with x1 <= x2 "
+            f"{call.name(name)}: box {wrong[0]} is {boxes[wrong[0]].tolist()}; [x1, y1, x2, y2] with x1 <= "
+            "x2 "
             "and y1 <= y2 is expected"
         )
 
@@ -169,9 +170,10 @@ def _transform(call: Call) -> tuple[Array, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Selection:
-    """Selected boxes in order.
+    """Selected boxes, in order of selection.
 
-    `rows` and `classes` of the boxes, their scores, and their number.
+    Attributes:
+        rows, classes, scores: of each box.
     """
 
     rows: Array
@@ -205,7 +207,8 @@ def _select(call: Call) -> _Selection:
     rois, classes = call.shape("scores")
     if classes < 2:
         raise BadData(
-            f"{call.name('scores')} has {classes} classes; at least 2, the background being the first, are expected"
+            f"{call.name('scores')} has {classes} classes; at least 2, the background being the first, are "
+            "expected"
         )
     expect_shape(call, "boxes", (rois, 4 * classes), "four coordinates for each score")
     expect_shape(call, "images", (rois,), "one image for each row of scores")
@@ -231,7 +234,7 @@ def _select_in_image(call: Call, boxes: Array, rows: slice, limit: int | None) -
     found: list[tuple[Array, Array, Array]] = []
     for index in range(1, scores.shape[1]):
         candidates = np.flatnonzero(scores[:, index] > threshold)
-        kept, lowered = suppress_softly(
+        kept, lowered = soft_suppress(
             boxes[rows][candidates, index], scores[candidates, index], decay, lowest, limit
         )
         found.append((candidates[kept] + rows.start, np.full(len(kept), index), lowered))

@@ -67,7 +67,8 @@ def _shape(call: Call) -> tuple[Shape, ...]:
     batches, anchors, classes = call.shape("scores")
     if classes < 2:
         raise BadData(
-            f"{call.name('scores')} has {classes} classes; at least 2, the background being the first, are expected"
+            f"{call.name('scores')} has {classes} classes; at least 2, the background being the first, are "
+            "expected"
         )
     length = max(4, call.shape("deltas")[2])
     expect_shape(call, "deltas", (batches, anchors, length), "at least four deltas for each anchor")

@@ -9,7 +9,6 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import QUANTIZED
 from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.quantized import store
-from neurald.hal.operations.convolution.windowing import is_nchw, shape_from_nhwc, shape_to_nhwc, to_nhwc
 from neurald.hal.operations.detection.boxes import (
     box_rows,
     coordinate_scale,
@@ -23,12 +22,13 @@ from neurald.hal.operations.detection.boxes import (
 from neurald.hal.operations.detection.suppression import suppress
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
+from neurald.hal.operations.machinery.layout import is_nchw, shape_from_nhwc, shape_to_nhwc, to_nhwc
 from neurald.hal.operations.machinery.signature import Form, Row, scalar, tensor
 
 _NCHW = scalar("nchw", OperandType.BOOL, level=FeatureLevel.LEVEL_3)
 
 #: Maximum distance of a keypoint from the element with the highest score, in elements.
-FARTHEST = np.float32(1.5)
+MAX_KEYPOINT_OFFSET = np.float32(1.5)
 
 
 def _proposal_rows() -> tuple[Row, ...]:
@@ -136,8 +136,8 @@ def _neighbourhood(heatmaps: Array, row: Array, column: Array) -> Array:
     size = heatmaps.shape[-1]
     boxes, keypoints = np.ogrid[: heatmaps.shape[0], : heatmaps.shape[1]]
 
-    def mirrored(place: Array) -> Array:
-        return np.where(place < 0, 1, np.where(place >= size, size - 2, place))
+    def mirrored(index: Array) -> Array:
+        return np.where(index < 0, 1, np.where(index >= size, size - 2, index))
 
     steps = (-1, 0, 1)
     return np.array(
@@ -167,7 +167,7 @@ def _refine(around: Array, tolerance: np.float32) -> tuple[Array, Array, Array]:
     determinant = np.where(is_flat, np.float32(1), determinant)
     right, down = (xy * slope_y - yy * slope_x) / determinant, (xy * slope_x - xx * slope_y) / determinant
     longest = np.maximum(np.abs(right), np.abs(down))
-    cut = np.where(longest > FARTHEST, FARTHEST / longest, np.float32(1))
+    cut = np.where(longest > MAX_KEYPOINT_OFFSET, MAX_KEYPOINT_OFFSET / longest, np.float32(1))
     right, down = (np.where(is_flat, np.float32(0), way * cut) for way in (right, down))
     curve = (xx * right + xy * down) * right + (xy * right + yy * down) * down
     return right, down, center + slope_x * right + slope_y * down + curve / 2
@@ -191,9 +191,9 @@ def _keypoint(call: Call) -> tuple[Array, ...]:
         around = _neighbourhood(heatmaps, row, column)
         right, down, scores = _refine(around, flatness(call))
         ways = np.stack((column + right, row + down), axis=-1).astype(np.float32)
-        places = (ways + np.float32(0.5)) / np.float32(size)
+        fractions = (ways + np.float32(0.5)) / np.float32(size)
         corners, extents = boxes[:, np.newaxis, :2], (boxes[:, 2:] - boxes[:, :2])[:, np.newaxis]
-        points = places * extents + corners
+        points = fractions * extents + corners
         return store(scores, call.operand("scores_out")), store(points, call.operand("keypoints_out"))
 
 

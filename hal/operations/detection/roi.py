@@ -13,13 +13,6 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.quantized import round_away, store
-from neurald.hal.operations.convolution.windowing import (
-    from_nhwc,
-    is_nchw,
-    shape_from_nhwc,
-    shape_to_nhwc,
-    to_nhwc,
-)
 from neurald.hal.operations.detection.boxes import (
     box_rows,
     coordinate_scale,
@@ -31,12 +24,19 @@ from neurald.hal.operations.detection.boxes import (
 )
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Check, Definition
+from neurald.hal.operations.machinery.layout import (
+    from_nhwc,
+    is_nchw,
+    shape_from_nhwc,
+    shape_to_nhwc,
+    to_nhwc,
+)
 from neurald.hal.operations.machinery.rules import same_scale
 from neurald.hal.operations.machinery.signature import Form, Parameter, scalar, tensor
 
 #: Computes the output of one region, (height, width, depth), from an NHWC image and a box in its
 #: elements.
-Region = Callable[[Call, Array, Array], Array]
+RegionReference = Callable[[Call, Array, Array], Array]
 
 _STRIDES = ("height_stride", "width_stride")
 _SAMPLES = ("height_samples", "width_samples")
@@ -112,13 +112,14 @@ def _boxes_on_map(call: Call, height: int, width: int) -> Array:
     wrong = np.flatnonzero(~inside.all(axis=1))
     if wrong.size:
         raise BadData(
-            f"{call.name('boxes')}: box {wrong[0]} is {boxes[wrong[0]].tolist()}; one inside the image, whose "
+            f"{call.name('boxes')}: box {wrong[0]} is {boxes[wrong[0]].tolist()}; one inside the image, "
+            "whose "
             f"map has height {height} and width {width}, is expected"
         )
     return scaled
 
 
-def _reference(region: Region) -> Callable[[Call], tuple[Array, ...]]:
+def _reference(region: RegionReference) -> Callable[[Call], tuple[Array, ...]]:
     def reference(call: Call) -> tuple[Array, ...]:
         output = np.empty(region_shape(call), call.operand("output").type.dtype)
         values = call.array("input")
@@ -172,10 +173,10 @@ def _samples(start: np.float32, extent: np.float32, count: int, samples: int, le
     samples = samples or int(np.ceil(step))
     between = step / np.float32(samples)
     starts = start + step * np.arange(count, dtype=np.float32)
-    places = starts + between / 2 + between * np.arange(samples, dtype=np.float32)[:, np.newaxis]
-    lower = np.minimum(places.astype(np.int64), length - 1)
+    coordinates = starts + between / 2 + between * np.arange(samples, dtype=np.float32)[:, np.newaxis]
+    lower = np.minimum(coordinates.astype(np.int64), length - 1)
     upper = np.minimum(lower + 1, length - 1)
-    fraction = np.where(lower == length - 1, np.float32(0), places - lower.astype(np.float32))
+    fraction = np.where(lower == length - 1, np.float32(0), coordinates - lower.astype(np.float32))
     return _Samples(lower=lower, upper=upper, fraction=fraction)
 
 
@@ -198,7 +199,7 @@ def _align(call: Call, image: Array, box: Array) -> Array:
 def _bins(start: np.float32, stop: np.float32, count: int, length: int) -> list[slice]:
     """Returns the elements of each of `count` outputs along an axis.
 
-    Possibly none at the end of the image.
+    Outputs at the end of the image may have no elements.
     """
     first, last = round_away(np.array((start, stop), np.float64)).astype(np.int64).tolist()
     step = np.float32(last - first + 1) / np.float32(count)
@@ -230,7 +231,7 @@ def _pool(call: Call, image: Array, box: Array) -> Array:
 
 
 def _definition(
-    operation_type: OperationType, form: Form, checks: tuple[Check, ...], region: Region
+    operation_type: OperationType, form: Form, checks: tuple[Check, ...], region: RegionReference
 ) -> Definition:
     return Definition(
         type=operation_type,

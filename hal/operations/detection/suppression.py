@@ -43,10 +43,12 @@ def suppress(boxes: Array, scores: Array, threshold: float, limit: int | None = 
         Indexes of the kept boxes, best first; among equal scores, lower indexes first.
     """
     order = np.argsort(-scores, kind="stable")
-    return keep_apart(order, limit, lambda best, others: overlaps(boxes[best], boxes[others]) < threshold)
+    return select_compatible(
+        order, limit, lambda best, others: overlaps(boxes[best], boxes[others]) < threshold
+    )
 
 
-def keep_apart(order: Array, limit: int | None, stay: Callable[[int, Array], Array]) -> Array:
+def select_compatible(order: Array, limit: int | None, is_compatible: Callable[[int, Array], Array]) -> Array:
     """Keeps each candidate that is compatible with all candidates kept before it.
 
     Candidates are processed in blocks of increasing length: if only few are wanted, most are never
@@ -55,7 +57,7 @@ def keep_apart(order: Array, limit: int | None, stay: Callable[[int, Array], Arr
     Args:
         order: indexes, in order of preference.
         limit: maximum number to keep; None for all.
-        stay: returns which of some indexes are compatible with a kept one.
+        is_compatible: returns which indexes are compatible with a kept one.
     """
     kept: list[int] = []
     begin, length = 0, len(order) if limit is None else _FIRST_BLOCK
@@ -63,41 +65,40 @@ def keep_apart(order: Array, limit: int | None, stay: Callable[[int, Array], Arr
         pending = order[begin : begin + length]
         begin, length = begin + length, 2 * length
         for each in kept:
-            pending = pending[stay(each, pending)]
+            pending = pending[is_compatible(each, pending)]
         while pending.size and (limit is None or len(kept) < limit):
             best, pending = int(pending[0]), pending[1:]
             kept.append(best)
-            pending = pending[stay(best, pending)]
+            pending = pending[is_compatible(best, pending)]
     return np.array(kept, np.intp)
 
 
-def suppress_softly(
-    boxes: Array, scores: Array, decay: Decay, lowest: float, limit: int | None = None
+def soft_suppress(
+    boxes: Array, scores: Array, decay: Decay, min_score: float, limit: int | None = None
 ) -> tuple[Array, Array]:
-    """Soft suppression: lowers the scores of overlapping boxes, and drops those below `lowest`.
+    """Soft suppression: lowers the scores of overlapping boxes, and drops those below `min_score`.
 
     Args:
         boxes: (n, 4).
         scores: (n,).
         decay: maps overlaps to factors for scores.
-        lowest: the lowest score to keep.
+        min_score: the lowest score to keep.
         limit: maximum number of boxes to keep; None for all.
 
     Returns:
         Indexes of the kept boxes in the order of selection (among equal scores, lower indexes
             first), and their lowered scores.
-        scores, lowered.
     """
     scores = scores.astype(np.float32)
     pending = np.arange(len(scores))
     kept: list[int] = []
     while pending.size and (limit is None or len(kept) < limit):
-        place = int(np.argmax(scores[pending]))
-        best = int(pending[place])
+        position = int(np.argmax(scores[pending]))
+        best = int(pending[position])
         kept.append(best)
-        pending = np.delete(pending, place)
+        pending = np.delete(pending, position)
         with np.errstate(all="ignore"):
             scores[pending] *= decay(overlaps(boxes[best], boxes[pending]))
-        pending = pending[~(scores[pending] < lowest)]
+        pending = pending[~(scores[pending] < min_score)]
     indexes = np.array(kept, np.intp)
     return indexes, scores[indexes]

@@ -72,7 +72,7 @@ def sigmoid(values: Array) -> Array:
         return 1 / (1 + np.exp(-values))
 
 
-def _clamping(operation_type: OperationType, activation: FusedActivation) -> Definition:
+def _clamp_definition(operation_type: OperationType, activation: FusedActivation) -> Definition:
     return Definition(
         type=operation_type,
         forms=(_FORM,),
@@ -84,7 +84,7 @@ def _clamping(operation_type: OperationType, activation: FusedActivation) -> Def
     )
 
 
-def _smooth(
+def _curve_definition(
     operation_type: OperationType,
     function: Callable[[Array], Array],
     quant8: FeatureLevel,
@@ -102,10 +102,10 @@ def _smooth(
 
 
 DEFINITIONS = (
-    _clamping(OperationType.RELU, FusedActivation.RELU),
-    _clamping(OperationType.RELU1, FusedActivation.RELU1),
-    _clamping(OperationType.RELU6, FusedActivation.RELU6),
-    _smooth(
+    _clamp_definition(OperationType.RELU, FusedActivation.RELU),
+    _clamp_definition(OperationType.RELU1, FusedActivation.RELU1),
+    _clamp_definition(OperationType.RELU6, FusedActivation.RELU6),
+    _curve_definition(
         OperationType.LOGISTIC,
         sigmoid,
         FeatureLevel.LEVEL_1,
@@ -114,7 +114,7 @@ DEFINITIONS = (
             OperandType.TENSOR_QUANT8_ASYMM_SIGNED: (1 / 256, -128),
         },
     ),
-    _smooth(
+    _curve_definition(
         OperationType.TANH,
         np.tanh,
         FeatureLevel.LEVEL_3,

@@ -31,10 +31,7 @@ _FORM = Form(
 
 
 def _rows(quant8: FeatureLevel | None) -> tuple[Row, ...]:
-    """Returns the rows of an operation whose unsigned quantised form has that level (None.
-
-    It has none).
-    """
+    """Returns the type rows; `quant8` is the level of unsigned quantised data, None for none."""
     rows = (
         row(FeatureLevel.LEVEL_1, T=OperandType.TENSOR_FLOAT32),
         row(FeatureLevel.LEVEL_3, T=OperandType.TENSOR_FLOAT16),

@@ -6,7 +6,7 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
-from neurald.hal.operations.machinery.signature import MAXIMUM_RANK, Form, row, tensor
+from neurald.hal.operations.machinery.signature import MAX_RANK, Form, row, tensor
 
 _CONVERTIBLE = (
     OperandType.TENSOR_FLOAT16,
@@ -60,8 +60,8 @@ DEFINITIONS = (
         type=OperationType.CAST,
         forms=(
             Form(
-                inputs=(tensor("input", "T", rank=(0, MAXIMUM_RANK)),),
-                outputs=(tensor("output", "U", rank=(0, MAXIMUM_RANK)),),
+                inputs=(tensor("input", "T", rank=(0, MAX_RANK)),),
+                outputs=(tensor("output", "U", rank=(0, MAX_RANK)),),
             ),
         ),
         rows=_ROWS,

@@ -15,12 +15,14 @@ from neurald.hal.operations.machinery.rules import data_rows, shape_of_input
 from neurald.hal.operations.machinery.signature import ANY_RANK, Form, Row, tensor
 
 _RESULT = (tensor("output", OperandType.TENSOR_BOOL8, rank=ANY_RANK),)
-_OF_TWO = Form(inputs=(tensor("input1", rank=ANY_RANK), tensor("input2", rank=ANY_RANK)), outputs=_RESULT)
-_OF_ONE = Form(inputs=(tensor("input", rank=ANY_RANK),), outputs=_RESULT)
+_BINARY_FORM = Form(
+    inputs=(tensor("input1", rank=ANY_RANK), tensor("input2", rank=ANY_RANK)), outputs=_RESULT
+)
+_UNARY_FORM = Form(inputs=(tensor("input", rank=ANY_RANK),), outputs=_RESULT)
 
 _LEVEL = FeatureLevel.LEVEL_3
-_TRUTHS = data_rows(None, bool8=_LEVEL)
-_ALL = data_rows(_LEVEL, quant8=_LEVEL, int32=_LEVEL, bool8=_LEVEL)
+_BOOL_ROWS = data_rows(None, bool8=_LEVEL)
+_ALL_ROWS = data_rows(_LEVEL, quant8=_LEVEL, int32=_LEVEL, bool8=_LEVEL)
 
 
 def _shape(call: Call) -> tuple[Shape, ...]:
@@ -35,13 +37,15 @@ def _comparable(call: Call, name: str) -> Array:
     return (values.astype(np.float32) - np.float32(operand.zero_point)) * np.float32(operand.scale)
 
 
-def _compare(operation_type: OperationType, function: np.ufunc, rows: tuple[Row, ...] = _ALL) -> Definition:
+def _compare(
+    operation_type: OperationType, function: np.ufunc, rows: tuple[Row, ...] = _ALL_ROWS
+) -> Definition:
     def reference(call: Call) -> tuple[Array, ...]:
         return (np.asarray(function(_comparable(call, "input1"), _comparable(call, "input2"))),)
 
     return Definition(
         type=operation_type,
-        forms=(_OF_TWO,),
+        forms=(_BINARY_FORM,),
         rows=rows,
         shape=_shape,
         reference=reference,
@@ -60,12 +64,12 @@ DEFINITIONS = (
     _compare(OperationType.GREATER_EQUAL, np.greater_equal),
     _compare(OperationType.LESS, np.less),
     _compare(OperationType.LESS_EQUAL, np.less_equal),
-    _compare(OperationType.LOGICAL_AND, np.logical_and, _TRUTHS),
-    _compare(OperationType.LOGICAL_OR, np.logical_or, _TRUTHS),
+    _compare(OperationType.LOGICAL_AND, np.logical_and, _BOOL_ROWS),
+    _compare(OperationType.LOGICAL_OR, np.logical_or, _BOOL_ROWS),
     Definition(
         type=OperationType.LOGICAL_NOT,
-        forms=(_OF_ONE,),
-        rows=_TRUTHS,
+        forms=(_UNARY_FORM,),
+        rows=_BOOL_ROWS,
         shape=shape_of_input,
         reference=_not,
         arithmetic=frozenset({"input"}),

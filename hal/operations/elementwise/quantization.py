@@ -8,13 +8,13 @@ from neurald.hal.operations.arithmetic.quantized import round_away, saturate
 from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import shape_of_input
-from neurald.hal.operations.machinery.signature import MAXIMUM_RANK, Form, row, tensor
+from neurald.hal.operations.machinery.signature import MAX_RANK, Form, row, tensor
 
 _FLOATS = (OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16)
 
 
-def _form(highest_rank: int) -> Form:
-    ranks = (0, highest_rank)
+def _form(max_rank: int) -> Form:
+    ranks = (0, max_rank)
     return Form(inputs=(tensor("input", "T", rank=ranks),), outputs=(tensor("output", "U", rank=ranks),))
 
 
@@ -40,8 +40,8 @@ def _dequantize(call: Call) -> tuple[Array, ...]:
 
 
 _QUANTIZE_ROWS = tuple(
-    row(level, T=real, U=stored)
-    for level, stored in (
+    row(level, T=real, U=quantized)
+    for level, quantized in (
         (FeatureLevel.LEVEL_3, OperandType.TENSOR_QUANT8_ASYMM),
         (FeatureLevel.LEVEL_4, OperandType.TENSOR_QUANT8_ASYMM_SIGNED),
     )
@@ -52,8 +52,8 @@ _DEQUANTIZE_ROWS = (
     row(FeatureLevel.LEVEL_1, T=OperandType.TENSOR_QUANT8_ASYMM, U=OperandType.TENSOR_FLOAT32),
     row(FeatureLevel.LEVEL_3, T=OperandType.TENSOR_QUANT8_ASYMM, U=OperandType.TENSOR_FLOAT16),
     *(
-        row(level, T=stored, U=real)
-        for level, stored in (
+        row(level, T=quantized, U=real)
+        for level, quantized in (
             (FeatureLevel.LEVEL_3, OperandType.TENSOR_QUANT8_SYMM),
             (FeatureLevel.LEVEL_3, OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL),
             (FeatureLevel.LEVEL_4, OperandType.TENSOR_QUANT8_ASYMM_SIGNED),
@@ -65,7 +65,7 @@ _DEQUANTIZE_ROWS = (
 DEFINITIONS = (
     Definition(
         type=OperationType.QUANTIZE,
-        forms=(_form(MAXIMUM_RANK),),
+        forms=(_form(MAX_RANK),),
         rows=_QUANTIZE_ROWS,
         shape=shape_of_input,
         reference=_quantize,

@@ -16,7 +16,7 @@ from neurald.hal.operations.machinery.signature import ANY_RANK, Form, Row, tens
 
 _OUTPUT = (tensor("output", rank=ANY_RANK),)
 _LEVEL = FeatureLevel.LEVEL_3
-_NUMBERS = data_rows(_LEVEL, quant8=_LEVEL, int32=_LEVEL)
+_NUMBER_ROWS = data_rows(_LEVEL, quant8=_LEVEL, int32=_LEVEL)
 
 
 def rescaled(call: Call, name: str) -> Array:
@@ -35,7 +35,7 @@ def _broadcasting(
 ) -> Definition:
     """Defines an operation on two tensors with broadcasting.
 
-    `widens`: it computes floats in float32.
+    If it `widens`, floats are computed in float32.
     """
 
     def shape(call: Call) -> tuple[Shape, ...]:
@@ -87,8 +87,8 @@ def _prelu(call: Call) -> tuple[Array, ...]:
 
 
 DEFINITIONS = (
-    _broadcasting(OperationType.MAXIMUM, np.maximum, _NUMBERS, widens=False),
-    _broadcasting(OperationType.MINIMUM, np.minimum, _NUMBERS, widens=False),
+    _broadcasting(OperationType.MAXIMUM, np.maximum, _NUMBER_ROWS, widens=False),
+    _broadcasting(OperationType.MINIMUM, np.minimum, _NUMBER_ROWS, widens=False),
     _broadcasting(OperationType.POW, np.power, data_rows(_LEVEL), widens=True),
     Definition(
         type=OperationType.PRELU,
@@ -112,7 +112,7 @@ DEFINITIONS = (
                 outputs=_OUTPUT,
             ),
         ),
-        rows=_NUMBERS,
+        rows=_NUMBER_ROWS,
         shape=_select_shape,
         reference=_select,
     ),

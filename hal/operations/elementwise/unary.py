@@ -11,11 +11,11 @@ from neurald.hal.operations.elementwise.activation import table_lookup
 from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import data_rows, shape_of_input
-from neurald.hal.operations.machinery.signature import MAXIMUM_RANK, Form, Parameter, Row, scalar, tensor
+from neurald.hal.operations.machinery.signature import MAX_RANK, Form, Parameter, Row, scalar, tensor
 
 
-def _form(highest_rank: int = MAXIMUM_RANK, *extra: Parameter) -> Form:
-    ranks = (0, highest_rank)
+def _form(max_rank: int = MAX_RANK, *extra: Parameter) -> Form:
+    ranks = (0, max_rank)
     return Form(inputs=(tensor("input", rank=ranks), *extra), outputs=(tensor("output", rank=ranks),))
 
 
@@ -75,7 +75,7 @@ DEFINITIONS = (
     _definition(OperationType.ABS, np.abs, data_rows(FeatureLevel.LEVEL_3, int32=FeatureLevel.LEVEL_4)),
     Definition(
         type=OperationType.ELU,
-        forms=(_form(MAXIMUM_RANK, scalar("alpha", "S")),),
+        forms=(_form(MAX_RANK, scalar("alpha", "S")),),
         rows=data_rows(FeatureLevel.LEVEL_4),
         shape=shape_of_input,
         reference=_elu_reference,

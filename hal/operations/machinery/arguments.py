@@ -33,7 +33,8 @@ def one_scale(many: str, one: str) -> Check:
             same = np.float32(operand.scale) == np.float32(expected.scale)
             if not same or operand.zero_point != expected.zero_point:
                 raise BadData(
-                    f"{call.place(index)} ({many}[{position}] of {call.binding.type.name}) has scale {operand.scale:g} "
+                    f"{call.operand_label(index)} ({many}[{position}] of {call.binding.type.name}) has "
+                    f"scale {operand.scale:g} "
                     f"and zero point {operand.zero_point}; those of {one}, {expected.scale:g} and "
                     f"{expected.zero_point}, are expected"
                 )

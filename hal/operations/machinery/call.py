@@ -17,7 +17,7 @@ from neurald.hal.operations.machinery.signature import Binding, Parameter
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Shape = tuple[int, ...]
-Result = TypeVar("Result")
+RuleResult = TypeVar("RuleResult")
 
 
 class GraphRunner(Protocol):
@@ -81,11 +81,11 @@ class Call:
         self._defaults: Mapping[str, Parameter] = {p.name: p for p in binding.form.inputs}
         self._once: dict[Callable[[Call], Any], Any] = {}
 
-    def once(self, rule: Callable[["Call"], Result]) -> Result:
+    def once(self, rule: Callable[["Call"], RuleResult]) -> RuleResult:
         """Evaluates `rule` once and caches the result, for shapes that depend on results."""
         if rule not in self._once:
             self._once[rule] = rule(self)
-        result: Result = self._once[rule]
+        result: RuleResult = self._once[rule]
         return result
 
     def has(self, name: str) -> bool:
@@ -134,7 +134,8 @@ class Call:
             if self._operands[index].type.is_tensor and not low <= len(shape) <= high:
                 ranks = f"rank {low}" if low == high else f"a rank from {low} to {high}"
                 raise BadData(
-                    f"{self.place(index)} ({name} of {self.binding.type.name}) has rank {len(shape)}; {ranks} is expected"
+                    f"{self.operand_label(index)} ({name} of {self.binding.type.name}) has rank "
+                    f"{len(shape)}; {ranks} is expected"
                 )
             shapes.append(shape)
         return tuple(shapes)
@@ -207,7 +208,8 @@ class Call:
             return FusedActivation(value)
         except ValueError:
             raise BadData(
-                f"{self.name('activation')} is {value}; 0 (NONE), 1 (RELU), 2 (RELU1) or 3 (RELU6) is expected"
+                f"{self.name('activation')} is {value}; 0 (NONE), 1 (RELU), 2 (RELU1) or 3 (RELU6) is "
+                "expected"
             ) from None
 
     @property
@@ -251,12 +253,12 @@ class Call:
             raise UnknownValue("a graph")
         return self._runner
 
-    def place(self, index: int) -> str:
-        """Returns the name of the operand with that index for messages."""
+    def operand_label(self, index: int) -> str:
+        """Returns a name for the operand with that index, for messages."""
         return operand_name(self._operands, index)
 
     def name(self, name: str) -> str:
         """Returns the name of an argument for messages."""
         if name in self.binding.inputs or name in self.binding.outputs:
-            return f"{self.place(self.index(name))} ({name} of {self.binding.type.name})"
+            return f"{self.operand_label(self.index(name))} ({name} of {self.binding.type.name})"
         return f"{name} of {self.binding.type.name}"

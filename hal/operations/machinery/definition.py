@@ -14,7 +14,7 @@ from neurald.hal.model.types import (
     byte_size,
 )
 from neurald.hal.operations.machinery.call import Array, Call, Shape, UnknownValue
-from neurald.hal.operations.machinery.signature import MAXIMUM_RANK, Binding, Form, Row, bind
+from neurald.hal.operations.machinery.signature import MAX_RANK, Binding, Form, Row, bind
 
 Check = Callable[[Call], None]
 
@@ -66,7 +66,7 @@ class Definition:
         Raises:
             BadData: a rule is violated; the message names operand and rule.
         """
-        for rule in (_symmetric16, _numbers_of_enums, *self.checks):
+        for rule in (_symmetric16, _valid_enums, *self.checks):
             try:
                 rule(call)
             except UnknownValue:
@@ -82,14 +82,14 @@ class Definition:
         """
         shapes = self.shape(call)
         outputs = [
-            (name, call.place(index), operand.type)
+            (name, call.operand_label(index), operand.type)
             for name in call.binding.outputs
             for index, operand in zip(call.indexes(name), call.operands(name), strict=True)
         ]
-        for (name, place, kind), shape in zip(outputs, shapes, strict=True):
-            what = f"{place} ({name} of {self.type.name})"
-            if len(shape) > MAXIMUM_RANK:
-                raise BadData(f"{what} would have rank {len(shape)}; at most {MAXIMUM_RANK} is allowed")
+        for (name, label, kind), shape in zip(outputs, shapes, strict=True):
+            what = f"{label} ({name} of {self.type.name})"
+            if len(shape) > MAX_RANK:
+                raise BadData(f"{what} would have rank {len(shape)}; at most {MAX_RANK} is allowed")
             # NumPy rejects a shape whose other dimensions are too large, even if one of them is 0.
             if byte_size(kind, tuple(max(1, d) for d in shape)) > MAX_OPERAND_BYTES:
                 raise BadData(f"{what} would have shape {list(shape)}, more than 2^32 - 1 bytes")
@@ -110,7 +110,7 @@ def _symmetric16(call: Call) -> None:
                 )
 
 
-def _numbers_of_enums(call: Call) -> None:
+def _valid_enums(call: Call) -> None:
     """Checks that the numbers of activation and padding scheme, if present, are valid."""
     if "activation" in call.binding.inputs:
         _ = call.activation

@@ -15,11 +15,11 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FeatureLevel, Lifetime, Operand, OperandType, Operation
 
 #: Maximum rank of any operand. Android NN sets no limit, and its conformance tests use up to 10.
-MAXIMUM_RANK = 16
+MAX_RANK = 16
 #: The ranks of a tensor without restriction.
-ANY_RANK = (0, MAXIMUM_RANK)
+ANY_RANK = (0, MAX_RANK)
 
-Scalar = int | float | bool
+ScalarValue = int | float | bool
 TypeRow = Mapping[str, OperandType]
 
 
@@ -39,9 +39,9 @@ class Parameter:
 
     name: str
     types: str | frozenset[OperandType]
-    ranks: tuple[int, int] = (1, MAXIMUM_RANK)
+    ranks: tuple[int, int] = (1, MAX_RANK)
     optional: bool = False
-    default: Scalar | None = None
+    default: ScalarValue | None = None
     constant: bool = False
     level: FeatureLevel = FeatureLevel.LEVEL_1
     variadic: bool = False
@@ -60,7 +60,7 @@ def tensor(
     name: str,
     types: str | OperandType = "T",
     *,
-    rank: int | tuple[int, int] = (1, MAXIMUM_RANK),
+    rank: int | tuple[int, int] = (1, MAX_RANK),
     optional: bool = False,
     constant: bool = False,
     variadic: bool = False,
@@ -80,7 +80,7 @@ def scalar(
     name: str,
     types: str | OperandType = OperandType.INT32,
     *,
-    default: Scalar | None = None,
+    default: ScalarValue | None = None,
     level: FeatureLevel = FeatureLevel.LEVEL_1,
     constant: bool = False,
 ) -> Parameter:
@@ -273,10 +273,11 @@ def _mismatch(
         if operand.type not in parameter.allowed(types):
             expected = frozenset[OperandType]().union(*(parameter.allowed(r.types) for r in rows))
             if operand.type in expected:
-                together = f"it does not go with the other operands, {_words(parameter.allowed(types))} does"
+                fitting = _type_names(parameter.allowed(types))
+                wanted = f"{fitting} is expected with the types of the other operands"
             else:
-                together = f"{_words(expected)} is expected"
-            return matched, f"{where} has type {operand.type.name}; {together}"
+                wanted = f"{_type_names(expected)} is expected"
+            return matched, f"{where} has type {operand.type.name}; {wanted}"
         low, high = parameter.ranks
         if operand.type.is_tensor and operand.dimensions is not None:
             rank = len(operand.dimensions)
@@ -317,7 +318,7 @@ def _by_name(pairs: Sequence[tuple[Parameter, int]]) -> dict[str, tuple[int, ...
     return {name: tuple(indexes) for name, indexes in found.items()}
 
 
-def _words(types: frozenset[OperandType]) -> str:
+def _type_names(types: frozenset[OperandType]) -> str:
     return " or ".join(t.name for t in sorted(types))
 
 

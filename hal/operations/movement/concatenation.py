@@ -47,7 +47,7 @@ def _shape(call: Call) -> tuple[Shape, ...]:
         if len(shape) != len(first) or shape[:axis] != first[:axis] or shape[axis + 1 :] != first[axis + 1 :]:
             index = call.indexes("inputs")[position]
             raise BadData(
-                f"{call.place(index)} (inputs[{position}] of CONCATENATION) has shape {list(shape)}; "
+                f"{call.operand_label(index)} (inputs[{position}] of CONCATENATION) has shape {list(shape)}; "
                 f"that of inputs[0], {list(first)}, is expected except along axis {axis}"
             )
         total += shape[axis]

@@ -18,7 +18,7 @@ from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import same_scale
-from neurald.hal.operations.machinery.signature import MAXIMUM_RANK, Form, row, tensor
+from neurald.hal.operations.machinery.signature import MAX_RANK, Form, row, tensor
 
 _DENSE, _SPARSE = 0, 1
 
@@ -72,10 +72,10 @@ def _levels(call: Call) -> list[tuple[int, int]]:
         raise BadData(
             f"{call.name('order')} has {len(order)} elements; {given}, one for each level, are expected"
         )
-    if not 1 <= rank <= MAXIMUM_RANK:
+    if not 1 <= rank <= MAX_RANK:
         raise BadData(
-            f"{call.name('block_map')} has {len(block_map)} of the {len(order)} dimensions; so many that from 1 to "
-            f"{MAXIMUM_RANK} remain are expected"
+            f"{call.name('block_map')} has {len(block_map)} of the {len(order)} dimensions; 1 to {MAX_RANK} "
+            "dimensions that are not blocks are expected"
         )
     if sorted(order[:rank]) != list(range(rank)) or sorted(order[rank:]) != list(range(rank, len(order))):
         raise BadData(
@@ -110,7 +110,8 @@ def _formats(call: Call, levels: list[tuple[int, int]]) -> list[int]:
     formats = _numbers(call, "formats")
     if len(formats) != len(levels) or not set(formats) <= {_DENSE, _SPARSE}:
         raise BadData(
-            f"{call.name('formats')} is {formats}; {len(levels)} numbers, 0 (dense) or 1 (sparse), are expected"
+            f"{call.name('formats')} is {formats}; {len(levels)} numbers, 0 (dense) or 1 (sparse), are "
+            "expected"
         )
     nodes = 1
     for level, (_, length) in enumerate(levels):
@@ -120,7 +121,8 @@ def _formats(call: Call, levels: list[tuple[int, int]]) -> list[int]:
             nodes = _expect_lists(call, level, nodes, length)
     if call.shape("input") != (nodes,):
         raise BadData(
-            f"{call.name('input')} has {call.shape('input')[0]} elements; {nodes}, as many as the levels have "
+            f"{call.name('input')} has {call.shape('input')[0]} elements; {nodes}, as many as the levels "
+            "have "
             "leaves, are expected"
         )
     return formats
@@ -142,15 +144,14 @@ def _expect_lists(call: Call, level: int, parents: int, length: int) -> int:
     wrong = np.flatnonzero((indices < 0) | (indices >= length))
     if wrong.size:
         raise BadData(
-            f"{call.name(names[1])}: element {wrong[0]} is {indices[wrong[0]]}; from 0 to {length - 1} is expected"
+            f"{call.name(names[1])}: element {wrong[0]} is {indices[wrong[0]]}; from 0 to {length - 1} is "
+            "expected"
         )
     return len(indices)
 
 
-def leaf_places(call: Call) -> tuple[Array, ...]:
-    """Returns the positions of the stored elements in the dense tensor.
-
-    An index array per dimension.
+def leaf_positions(call: Call) -> tuple[Array, ...]:
+    """Returns the positions of the stored elements in the dense tensor, one array per dimension.
 
     Raises:
         BadData: the tree is invalid, or does not fit the elements.
@@ -161,31 +162,31 @@ def leaf_places(call: Call) -> tuple[Array, ...]:
     formats = _formats(call, levels)
     # The position of each node in the dense tensor. Levels inside of a block refine the block
     # position.
-    places = [np.zeros(1, np.int64) for _ in shape]
+    positions = [np.zeros(1, np.int64) for _ in shape]
     for level, (dimension, length) in enumerate(levels):
-        parents = len(places[0])
+        parents = len(positions[0])
         if formats[level] == _DENSE:
             children = np.full(parents, length)
             indices = np.tile(np.arange(length), parents)
         else:
             children = np.diff(call.array(f"segments_{level}"))
             indices = call.array(f"indices_{level}")
-        places = [np.repeat(place, children) for place in places]
-        places[dimension] = places[dimension] * length + indices
-    return tuple(places)
+        positions = [np.repeat(axis_positions, children) for axis_positions in positions]
+        positions[dimension] = positions[dimension] * length + indices
+    return tuple(positions)
 
 
 def _reference(call: Call) -> tuple[Array, ...]:
     output = call.operand("output")
     dense = np.full(_shape(call)[0], output.zero_point, output.type.dtype)
-    dense[leaf_places(call)] = call.array("input")
+    dense[leaf_positions(call)] = call.array("input")
     return (dense,)
 
 
 DEFINITIONS = (
     Definition(
         type=OperationType.DENSIFY,
-        forms=tuple(_form(levels) for levels in range(1, 2 * MAXIMUM_RANK + 1)),
+        forms=tuple(_form(levels) for levels in range(1, 2 * MAX_RANK + 1)),
         rows=tuple(row(FeatureLevel.EXPERIMENTAL, T=operand_type) for operand_type in _TYPES),
         checks=(same_scale("input"),),
         shape=_shape,

@@ -8,15 +8,15 @@ from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import QUANTIZED, is_quantized
 from neurald.hal.model.types import FeatureLevel, OperandType
-from neurald.hal.operations.arithmetic.quantized import stored_limits
+from neurald.hal.operations.arithmetic.quantized import quantized_limits
 from neurald.hal.operations.machinery.arguments import integers
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import data_rows, same_scale
-from neurald.hal.operations.machinery.signature import MAXIMUM_RANK, Form, Parameter, row, scalar, tensor
+from neurald.hal.operations.machinery.signature import MAX_RANK, Form, Parameter, row, scalar, tensor
 
 #: Elements before and after, along one dimension.
-Pair = tuple[int, int]
+PaddingPair = tuple[int, int]
 
 #: MIRROR_PAD's modes: without and with the border element.
 _MODES: dict[int, Literal["reflect", "symmetric"]] = {0: "reflect", 1: "symmetric"}
@@ -34,8 +34,8 @@ _VALUE_ROWS = tuple(
 _MIRROR_ROWS = data_rows(FeatureLevel.LEVEL_7, quant8=FeatureLevel.LEVEL_7, int32=FeatureLevel.LEVEL_7)
 
 
-def _form(highest_rank: int, *more: Parameter) -> Form:
-    ranks = (1, highest_rank)
+def _form(max_rank: int, *more: Parameter) -> Form:
+    ranks = (1, max_rank)
     return Form(
         inputs=(tensor("input", rank=ranks), tensor("paddings", OperandType.TENSOR_INT32, rank=2), *more),
         outputs=(tensor("output", rank=ranks),),
@@ -50,7 +50,7 @@ def zero_point_level(call: Call) -> FeatureLevel:
     return FeatureLevel.LEVEL_3 if call.operand("input").zero_point else FeatureLevel.LEVEL_1
 
 
-def paddings(call: Call, dimensions: int) -> tuple[Pair, ...]:
+def paddings(call: Call, dimensions: int) -> tuple[PaddingPair, ...]:
     """Returns the input `paddings`, one pair for each dimension.
 
     Raises:
@@ -69,7 +69,7 @@ def _shape(call: Call) -> tuple[Shape, ...]:
     return (padded,)
 
 
-def pad(values: Array, pairs: tuple[Pair, ...], value: int | float) -> Array:
+def pad(values: Array, pairs: tuple[PaddingPair, ...], value: int | float) -> Array:
     """Pads `values` with the raw `value`."""
     return np.pad(values, pairs, constant_values=value) if pairs else values
 
@@ -83,7 +83,9 @@ def _pad_reference(call: Call) -> tuple[Array, ...]:
 def padding_value(call: Call) -> int | float:
     """Returns the raw padding value of PAD_V2."""
     output = call.operand("output")
-    return call.scalar_in("value", *stored_limits(output)) if is_quantized(output) else call.scalar("value")
+    return (
+        call.scalar_in("value", *quantized_limits(output)) if is_quantized(output) else call.scalar("value")
+    )
 
 
 def _value_fits(call: Call) -> None:
@@ -148,7 +150,7 @@ DEFINITIONS = (
     ),
     Definition(
         type=OperationType.MIRROR_PAD,
-        forms=(_form(MAXIMUM_RANK, scalar("mode")),),
+        forms=(_form(MAX_RANK, scalar("mode")),),
         rows=_MIRROR_ROWS,
         checks=(same_scale("input"),),
         shape=_mirror_shape,

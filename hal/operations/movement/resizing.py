@@ -10,17 +10,17 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.quantized import round_away, saturate
-from neurald.hal.operations.convolution.windowing import (
-    Pair,
+from neurald.hal.operations.convolution.windowing import Pair
+from neurald.hal.operations.machinery.arguments import integers
+from neurald.hal.operations.machinery.call import Array, Call, Shape
+from neurald.hal.operations.machinery.definition import Definition
+from neurald.hal.operations.machinery.layout import (
     from_nhwc,
     is_nchw,
     shape_from_nhwc,
     shape_to_nhwc,
     to_nhwc,
 )
-from neurald.hal.operations.machinery.arguments import integers
-from neurald.hal.operations.machinery.call import Array, Call, Shape
-from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import data_rows, same_scale
 from neurald.hal.operations.machinery.signature import Form, Parameter, layout, scalar, tensor
 
@@ -29,7 +29,7 @@ FLAGS = (
     scalar("half_pixel_centers", OperandType.BOOL, default=False, level=FeatureLevel.LEVEL_4),
 )
 
-_LONGEST = 2**31 - 1
+_MAX_LENGTH = 2**31 - 1
 
 
 def _forms(nchw: Parameter) -> tuple[Form, ...]:
@@ -57,7 +57,7 @@ def _length(call: Call, along: str, length: int) -> int:
     scale = call.scalar(f"{along}_scale")
     with np.errstate(over="ignore"):
         product = float(np.float32(length) * np.float32(scale))
-    if not 1 <= product <= _LONGEST:
+    if not 1 <= product <= _MAX_LENGTH:
         raise BadData(
             f"{call.name(f'{along}_scale')} is {scale:g}; {along} {length} becomes {product:g} then"
         )
@@ -115,31 +115,31 @@ def coordinates(call: Call, length: int, result: int) -> Array:
     return (np.arange(result, dtype=np.float32) + np.float32(0.5 * half_pixel_centers)) * scale
 
 
-def nearest_places(call: Call, length: int, result: int) -> Array:
+def nearest_indexes(call: Call, length: int, result: int) -> Array:
     """Returns the int64 input index of each output element.
 
     Ties round away from zero if corners are aligned.
     """
     align_corners, _ = flags(call)
-    places = coordinates(call, length, result)
-    picked = round_away(places) if align_corners else np.floor(places)
+    centres = coordinates(call, length, result)
+    picked = round_away(centres) if align_corners else np.floor(centres)
     return np.asarray(np.clip(picked.astype(np.int64), 0, length - 1))
 
 
 def _nearest(call: Call, values: Array) -> Array:
     """Takes the nearest rows and columns."""
     for axis, result in zip((1, 2), output_size(call), strict=True):
-        values = np.take(values, nearest_places(call, values.shape[axis], result), axis=axis)
+        values = np.take(values, nearest_indexes(call, values.shape[axis], result), axis=axis)
     return values
 
 
 def neighbours(call: Call, length: int, result: int) -> tuple[Array, Array, Array]:
     """Returns lower and upper int64 input index of each output element, and float32 offset."""
     _, half_pixel_centers = flags(call)
-    places = coordinates(call, length, result) - np.float32(0.5 * half_pixel_centers)
-    lower = np.clip(np.floor(places), 0, length - 1)
-    upper = np.clip(np.ceil(places), 0, length - 1)
-    return lower.astype(np.int64), upper.astype(np.int64), places - lower
+    centres = coordinates(call, length, result) - np.float32(0.5 * half_pixel_centers)
+    lower = np.clip(np.floor(centres), 0, length - 1)
+    upper = np.clip(np.ceil(centres), 0, length - 1)
+    return lower.astype(np.int64), upper.astype(np.int64), centres - lower
 
 
 def _bilinear(call: Call, values: Array) -> Array:

@@ -68,7 +68,8 @@ def strided_parts(call: Call) -> tuple[tuple[slice, ...], Shape]:
             lengths.append(taken)
         elif stride < 0 or taken != 1:
             raise BadData(
-                f"{call.name('shrink_axis_mask')} has axis {axis}, where {taken} elements are taken with stride "
+                f"{call.name('shrink_axis_mask')} has axis {axis}, where {taken} elements are taken with "
+                "stride "
                 f"{stride}; exactly one, with a positive stride, is expected"
             )
     return tuple(parts), tuple(lengths) or (1,)

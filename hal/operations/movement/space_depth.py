@@ -9,17 +9,17 @@ from collections.abc import Callable
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FeatureLevel, OperandType
-from neurald.hal.operations.convolution.windowing import (
-    Pair,
+from neurald.hal.operations.convolution.windowing import Pair
+from neurald.hal.operations.machinery.arguments import integers
+from neurald.hal.operations.machinery.call import Array, Call, Shape
+from neurald.hal.operations.machinery.definition import Definition
+from neurald.hal.operations.machinery.layout import (
     from_nhwc,
     is_nchw,
     shape_from_nhwc,
     shape_to_nhwc,
     to_nhwc,
 )
-from neurald.hal.operations.machinery.arguments import integers
-from neurald.hal.operations.machinery.call import Array, Call, Shape
-from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import data_rows, same_scale
 from neurald.hal.operations.machinery.signature import Form, Parameter, layout, scalar, tensor
 from neurald.hal.operations.movement.padding import pad, paddings, zero_point_level

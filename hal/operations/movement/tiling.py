@@ -9,7 +9,7 @@ from neurald.hal.operations.machinery.arguments import integers, one_scale
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import data_rows, resolve_axis, same_scale
-from neurald.hal.operations.machinery.signature import ANY_RANK, MAXIMUM_RANK, Form, row, scalar, tensor
+from neurald.hal.operations.machinery.signature import ANY_RANK, MAX_RANK, Form, row, scalar, tensor
 
 _ROWS = data_rows(FeatureLevel.LEVEL_3, quant8=FeatureLevel.LEVEL_3, int32=FeatureLevel.LEVEL_3)
 
@@ -46,8 +46,8 @@ def _tile_reference(call: Call) -> tuple[Array, ...]:
 
 def _fill_shape(call: Call) -> tuple[Shape, ...]:
     (rank,) = call.shape("dimensions")
-    if rank > MAXIMUM_RANK:
-        raise BadData(f"{call.name('dimensions')} has {rank} numbers; at most {MAXIMUM_RANK} are allowed")
+    if rank > MAX_RANK:
+        raise BadData(f"{call.name('dimensions')} has {rank} numbers; at most {MAX_RANK} are allowed")
     shape = tuple(call.array("dimensions").tolist())
     if min(shape, default=0) < 0:
         raise BadData(f"{call.name('dimensions')} is {list(shape)}; no number may be negative")
@@ -68,7 +68,7 @@ def pack_axis(call: Call) -> int:
         if shape != first:
             index = call.indexes("inputs")[position]
             raise BadData(
-                f"{call.place(index)} (inputs[{position}] of PACK) has shape {list(shape)}; "
+                f"{call.operand_label(index)} (inputs[{position}] of PACK) has shape {list(shape)}; "
                 f"that of inputs[0], {list(first)}, is expected"
             )
     if call.binding.type is OperationType.PACK:

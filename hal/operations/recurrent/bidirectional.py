@@ -14,17 +14,20 @@ from neurald.hal.model.types import FeatureLevel
 from neurald.hal.operations.arithmetic.quantized import real
 from neurald.hal.operations.machinery.call import Array, Call, Shape, UnknownValue
 from neurald.hal.operations.machinery.signature import Form, Parameter, tensor
-from neurald.hal.operations.recurrent.recurrent import all_or_none, expect_shape, is_given, stored, swap_batch
+from neurald.hal.operations.recurrent.recurrent import (
+    all_or_none,
+    cast_results,
+    expect_shape,
+    is_given,
+    swap_batch,
+)
 
 #: The auxiliary input. If it is omitted, models declare it with any rank.
 AUXILIARY = tensor("aux_input", rank=(1, 3), optional=True)
 
 
 def bidirectional_forms(inputs: Sequence[Parameter], states: Sequence[str]) -> tuple[Form, ...]:
-    """Returns the forms.
-
-    Separate or merged outputs of both cells, without and with their final states.
-    """
+    """Returns the forms with separate or merged outputs, without and with final states."""
     apart = (tensor("fw_output", rank=3), tensor("bw_output", rank=3))
     last = tuple(tensor(name, rank=2) for name in states)
     return tuple(
@@ -34,7 +37,7 @@ def bidirectional_forms(inputs: Sequence[Parameter], states: Sequence[str]) -> t
     )
 
 
-def merged_as_declared(call: Call) -> None:
+def check_merge_outputs(call: Call) -> None:
     """Checks that the number of outputs agrees with `merge_outputs`."""
     merged = bool(call.scalar("merge_outputs"))
     if merged != is_merged(call):
@@ -121,7 +124,7 @@ def store_outputs(call: Call, forward: Array, backward: Array, states: Sequence[
     time_major = call.scalar("time_major")
     results = [swap_batch(output, time_major=time_major) for output in both]
     results += states if has_states(call) else ()
-    return stored(call, *results)
+    return cast_results(call, *results)
 
 
 def is_merged(call: Call) -> bool:

@@ -31,6 +31,7 @@ from neurald.hal.operations.recurrent.recurrent import (
     CellActivation,
     Linear,
     all_or_none,
+    cast_results,
     cell_activation,
     expect_elements,
     expect_omitted,
@@ -40,7 +41,6 @@ from neurald.hal.operations.recurrent.recurrent import (
     known_cell_activation,
     linear_map,
     linear_rows,
-    stored,
     time_steps,
 )
 
@@ -57,7 +57,8 @@ class LstmGate:
     """The parameters of one gate; arrays are float32 of shape (units,).
 
     Attributes:
-        inputs, recurrent, auxiliary: linear maps of the input, the output state and the auxiliary input.
+        inputs, recurrent, auxiliary: linear maps of the input, the output state and the auxiliary
+            input.
         peephole: weights of the cell state.
         norm: weights of layer normalisation.
     """
@@ -244,11 +245,11 @@ def consistent_cell(prefix: str = "") -> tuple[Check, ...]:
 
     def peephole(call: Call) -> None:
         gates = [f"{prefix}cell_to_{gate}_weights" for gate in ("forget", "output", "input")]
-        _gates_of_one_kind(call, prefix, gates, "the peephole optimisation")
+        _all_or_no_gates(call, prefix, gates, "the peephole optimisation")
 
     def normalization(call: Call) -> None:
         gates = [f"{prefix}{gate}_layer_norm_weights" for gate in ("forget", "cell", "output", "input")]
-        _gates_of_one_kind(call, prefix, gates, "layer normalisation")
+        _all_or_no_gates(call, prefix, gates, "layer normalisation")
 
     def projection(call: Call) -> None:
         if not is_given(call, f"{prefix}projection_weights"):
@@ -257,7 +258,7 @@ def consistent_cell(prefix: str = "") -> tuple[Check, ...]:
     return input_gate, peephole, normalization, projection
 
 
-def _gates_of_one_kind(call: Call, prefix: str, names: Sequence[str], purpose: str) -> None:
+def _all_or_no_gates(call: Call, prefix: str, names: Sequence[str], purpose: str) -> None:
     """Checks that all or no gates have weights of a kind.
 
     A coupled input gate, last in `names`, has none.
@@ -365,7 +366,7 @@ def _reference(call: Call) -> tuple[Array, ...]:
         read_cell(call), sequence, real(call, "output_state_in"), real(call, "cell_state_in")
     )
     scratch = np.zeros(_shape(call)[0], np.float32)
-    return stored(call, scratch, output, cell_state, output)
+    return cast_results(call, scratch, output, cell_state, output)
 
 
 def _form(level: FeatureLevel, *more: Parameter) -> Form:

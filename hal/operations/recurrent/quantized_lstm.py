@@ -28,6 +28,8 @@ from neurald.hal.operations.recurrent.lstm import (
 )
 from neurald.hal.operations.recurrent.quantized_lstm_cell import (
     GATE_SCALE,
+    LOG2_TOLERANCE,
+    MAX_CELL_BITS,
     UNIT_SCALE,
     Multiplier,
     QuantizedGate,
@@ -38,11 +40,6 @@ from neurald.hal.operations.recurrent.quantized_lstm_cell import (
 )
 from neurald.hal.operations.recurrent.recurrent import expect_elements, expect_shapes, is_given
 
-#: Tolerance for the logarithm of a power of two.
-_LOG2_TOLERANCE = 1e-3
-#: Maximum number of integer bits of a cell state.
-_MAXIMUM_CELL_BITS = 6
-
 
 def _cell_bits(call: Call) -> int:
     """Returns the number of integer bits of the cell state.
@@ -52,7 +49,7 @@ def _cell_bits(call: Call) -> int:
     """
     scale = call.operand("cell_state_in").scale
     exponent = math.log2(scale)
-    if abs(exponent - round(exponent)) >= _LOG2_TOLERANCE:
+    if abs(exponent - round(exponent)) >= LOG2_TOLERANCE:
         raise BadData(f"{call.name('cell_state_in')} has scale {scale:g}; a power of two is expected")
     return 15 + round(exponent)
 
@@ -76,10 +73,10 @@ def _same_scales(call: Call, outputs: Mapping[str, str]) -> None:
 def _state_scales(call: Call) -> None:
     """Checks that states keep their scales, and that `tanh16` supports the cell state's."""
     bits = _cell_bits(call)
-    if not 0 <= bits <= _MAXIMUM_CELL_BITS:
+    if not 0 <= bits <= MAX_CELL_BITS:
         raise BadData(
             f"{call.name('cell_state_in')} has scale 2^{bits - 15}; "
-            f"one from 2^-15 to 2^{_MAXIMUM_CELL_BITS - 15} is expected"
+            f"one from 2^-15 to 2^{MAX_CELL_BITS - 15} is expected"
         )
     _same_scales(
         call,
@@ -140,7 +137,7 @@ def _read_gate(call: Call, gate: str) -> QuantizedGate:
     )
 
 
-def _stored_clip(call: Call, name: str, scale: float) -> int | None:
+def _quantized_clip(call: Call, name: str, scale: float) -> int | None:
     """Returns a clip as a quantised magnitude of at most 16 bits; None if it is missing or 0."""
     clip = call.scalar(name) if call.has(name) else 0.0
     if clip == 0:
@@ -165,12 +162,12 @@ def read_cell(call: Call) -> QuantizedLstmCell:
         hidden_zero_point=call.scalar("hidden_state_zero_point"),
         hidden_multiplier=_multiplier(UNIT_SCALE, UNIT_SCALE, hidden_scale),
         cell_bits=_cell_bits(call),
-        cell_clip=_stored_clip(call, "cell_clip", call.operand("cell_state_in").scale),
+        cell_clip=_quantized_clip(call, "cell_clip", call.operand("cell_state_in").scale),
     )
     if not is_given(call, "projection_weights"):
         return cell
     low, high = -128, 127
-    clip = _stored_clip(call, "projection_clip", output.scale)
+    clip = _quantized_clip(call, "projection_clip", output.scale)
     if clip is not None:
         low, high = max(low, output.zero_point - clip), min(high, output.zero_point + clip)
     return replace(
@@ -209,10 +206,7 @@ BIASES_16BIT = tuple(f"{gate}_gate_bias" for gate in GATES)
 
 
 def _scales_16bit(call: Call) -> None:
-    """Checks scales.
-
-    Fixed for inputs, outputs and states, equal for all weights, products for biases.
-    """
+    """Checks scales: fixed for inputs, outputs, states; equal for weights; products for biases."""
     for name in ("input", "output_state_in", "output"):
         _expect_scale(call, name, 1 / 128, 128)
     weights = call.operand(WEIGHTS_16BIT[0])
@@ -243,11 +237,9 @@ def _shape_16bit(call: Call) -> tuple[Shape, ...]:
 def _reference_16bit(call: Call) -> tuple[Array, ...]:
     """Runs one step.
 
-    Android concatenates weights as (recurrent, input), but values as (input, output).
-
-    So the first columns are multiplied by the input, regardless of the operand names, as the
-    conformance tests require. A client that splits one of TFLite's matrices in that order gets
-    TFLite's results.
+    Android concatenates weights as (recurrent, input), but values as (input, output). So the input
+    is multiplied by the first columns, regardless of the operand names, as the conformance tests
+    require. A client that splits one of TFLite's matrices in that order gets TFLite's results.
     """
     rows = [
         np.concatenate(

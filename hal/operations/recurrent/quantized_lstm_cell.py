@@ -31,8 +31,12 @@ _INT16, _INT32 = np.iinfo(np.int16), np.iinfo(np.int32)
 NORM_BITS = 10
 #: Fraction bits of a variance.
 VARIANCE_BITS = 20
+#: Tolerance for the logarithm of a power of two.
+LOG2_TOLERANCE = 1e-3
+#: Maximum number of integer bits of a cell state.
+MAX_CELL_BITS = 6
 #: Largest left shift of a multiplier.
-_LARGEST_EXPONENT = 30
+_MAX_EXPONENT = 30
 
 Multiplier = tuple[int, int]
 
@@ -187,8 +191,8 @@ def _project(cell: QuantizedLstmCell, hidden: Array) -> Array:
     centred = hidden.astype(np.float64) - cell.hidden_zero_point
     sums = _sums(centred, cell.projection.values) + cell.projection_bias
     outputs = _rescaled(sums, cell.projection.multiplier) + cell.output_zero_point
-    stored: Array = np.clip(outputs, *cell.output_limits)
-    return stored
+    results: Array = np.clip(outputs, *cell.output_limits)
+    return results
 
 
 def normalize_rows16(values: Array, norm: ScaledWeights, bias: Array, variance_guard: int) -> Array:
@@ -218,7 +222,7 @@ def normalize_rows16(values: Array, norm: ScaledWeights, bias: Array, variance_g
 def norm_multiplier(norm: ScaledWeights) -> Multiplier:
     """Returns the multiplier from the scale of a norm's weights to 3 integer bits."""
     mantissa, exponent = norm.multiplier
-    return mantissa, min(exponent - round(math.log2(GATE_SCALE)), _LARGEST_EXPONENT)
+    return mantissa, min(exponent - round(math.log2(GATE_SCALE)), _MAX_EXPONENT)
 
 
 def _truncated(dividends: Array, divisor: int) -> Array:
@@ -267,5 +271,5 @@ def run_quantized_16bit_lstm(
     state = saturate16(shift_right(admitted, 4) + kept)
     # The last function uses 3 integer bits of the state, because it is flat beyond.
     output = product16(sigmoid16(from_output), tanh16(saturate16(state << 1), 3))
-    stored = np.clip(shift_right(output, 8), -128, 127) + 128
-    return state.astype(np.int16), stored.astype(np.uint8)
+    results = np.clip(shift_right(output, 8), -128, 127) + 128
+    return state.astype(np.int16), results.astype(np.uint8)

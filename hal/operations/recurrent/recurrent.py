@@ -164,8 +164,8 @@ def quantized(weights: Array, scale: float, *, asymmetric: bool) -> Linear:
     columns, step = weights.T.astype(np.float64), np.float32(scale)
 
     def linear(rows: Array) -> Array:
-        stored, scales, zero_points = quantize_rows(rows, asymmetric=asymmetric)
-        sums = (stored.astype(np.float64) - zero_points[:, np.newaxis]) @ columns
+        quantized_values, scales, zero_points = quantize_rows(rows, asymmetric=asymmetric)
+        sums = (quantized_values.astype(np.float64) - zero_points[:, np.newaxis]) @ columns
         products: Array = sums.astype(np.float32) * (scales * step)[:, np.newaxis]
         return products
 
@@ -195,7 +195,7 @@ def time_steps(count: int, *, backward: bool) -> Iterable[int]:
     return range(count - 1, -1, -1) if backward else range(count)
 
 
-def stored(call: Call, *results: Array) -> tuple[Array, ...]:
+def cast_results(call: Call, *results: Array) -> tuple[Array, ...]:
     """Casts results to the type of the operation's input, which all outputs share."""
     dtype = call.operand("input").type.dtype
     with np.errstate(over="ignore"):

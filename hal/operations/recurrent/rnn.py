@@ -20,8 +20,8 @@ from neurald.hal.operations.recurrent.bidirectional import (
     auxiliary_size,
     backward_size,
     bidirectional_forms,
+    check_merge_outputs,
     expect_linking,
-    merged_as_declared,
     output_shapes,
     sequences,
     store_outputs,
@@ -30,6 +30,7 @@ from neurald.hal.operations.recurrent.recurrent import (
     BASIC_ACTIVATIONS,
     CellActivation,
     Linear,
+    cast_results,
     cell_activation,
     expect_elements,
     expect_shapes,
@@ -37,7 +38,6 @@ from neurald.hal.operations.recurrent.recurrent import (
     known_cell_activation,
     linear_map,
     linear_rows,
-    stored,
     swap_batch,
     time_steps,
 )
@@ -130,7 +130,7 @@ def _step_shape(call: Call) -> tuple[Shape, ...]:
 def _step_reference(call: Call) -> tuple[Array, ...]:
     sequence = real(call, "input")[np.newaxis]
     _, state = run_rnn(_read_cell(call), sequence, real(call, "hidden_state_in"))
-    return stored(call, state, state)
+    return cast_results(call, state, state)
 
 
 def _is_time_major(call: Call) -> bool:
@@ -153,7 +153,7 @@ def _sequence_reference(call: Call) -> tuple[Array, ...]:
     time_major = _is_time_major(call)
     sequence = swap_batch(real(call, "input"), time_major=time_major)
     outputs, state = run_rnn(_read_cell(call), sequence, real(call, "hidden_state_in"))
-    results = stored(call, swap_batch(outputs, time_major=time_major), state)
+    results = cast_results(call, swap_batch(outputs, time_major=time_major), state)
     return results[: len(call.binding.outputs)]
 
 
@@ -238,7 +238,7 @@ DEFINITIONS = (
             ("fw_hidden_state_out", "bw_hidden_state_out"),
         ),
         rows=data_rows(FeatureLevel.LEVEL_3),
-        checks=(known_cell_activation(BASIC_ACTIVATIONS), merged_as_declared, _consistent_linking),
+        checks=(known_cell_activation(BASIC_ACTIVATIONS), check_merge_outputs, _consistent_linking),
         shape=_bidirectional_shape,
         reference=_bidirectional_reference,
     ),

@@ -12,8 +12,8 @@ from neurald.hal.operations.recurrent.bidirectional import (
     auxiliary_size,
     backward_size,
     bidirectional_forms,
+    check_merge_outputs,
     expect_linking,
-    merged_as_declared,
     output_shapes,
     sequences,
     store_outputs,
@@ -33,10 +33,10 @@ from neurald.hal.operations.recurrent.lstm import (
     valid_clips,
 )
 from neurald.hal.operations.recurrent.recurrent import (
+    cast_results,
     expect_omitted,
     expect_shapes,
     known_cell_activation,
-    stored,
     swap_batch,
 )
 
@@ -63,7 +63,7 @@ def _reference(call: Call) -> tuple[Array, ...]:
     outputs, output_state, cell_state = run_lstm(
         read_cell(call), sequence, real(call, "output_state_in"), real(call, "cell_state_in")
     )
-    results = stored(call, swap_batch(outputs, time_major=time_major), output_state, cell_state)
+    results = cast_results(call, swap_batch(outputs, time_major=time_major), output_state, cell_state)
     return results[: len(call.binding.outputs)]
 
 
@@ -167,7 +167,7 @@ DEFINITIONS = (
         checks=(
             known_cell_activation(LSTM_ACTIVATIONS),
             valid_clips,
-            merged_as_declared,
+            check_merge_outputs,
             *consistent_cell("fw_"),
             *consistent_cell("bw_"),
             _consistent_linking,

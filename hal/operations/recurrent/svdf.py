@@ -1,7 +1,4 @@
-"""SVDF.
-
-A layer over recent inputs whose weights are factored into feature filters and time filters.
-"""
+"""SVDF: a layer over recent inputs whose weights are factored into feature and time filters."""
 
 import numpy as np
 
@@ -16,13 +13,13 @@ from neurald.hal.operations.recurrent.recurrent import (
     BASIC_ACTIVATIONS,
     CellActivation,
     Linear,
+    cast_results,
     cell_activation,
     expect_elements,
     expect_shapes,
     is_given,
     known_cell_activation,
     linear_map,
-    stored,
 )
 
 _FORM = Form(
@@ -49,9 +46,7 @@ def run_svdf(
     rank: int,
     activation: CellActivation,
 ) -> tuple[Array, Array]:
-    """Computes one step.
-
-    Stores the features of an input in a memory, and weights its content by age.
+    """Computes one step: stores an input's features in a memory, and weights its content by age.
 
     Args:
         features: linear map from an input to one value per filter.
@@ -117,7 +112,7 @@ def _reference(call: Call) -> tuple[Array, ...]:
         rank=call.scalar("rank"),
         activation=cell_activation(call, BASIC_ACTIVATIONS),
     )
-    return stored(call, state, output)
+    return cast_results(call, state, output)
 
 
 DEFINITIONS = (

@@ -60,10 +60,7 @@ def _top_shapes(call: Call) -> tuple[Shape, ...]:
 
 
 def _top_reference(call: Call) -> tuple[Array, ...]:
-    """Selects along the last axis, largest first.
-
-    Equal elements are in descending order of their indexes.
-    """
+    """Selects along the last axis, largest first; of equal elements the higher index is first."""
     values, k = call.array("input"), call.scalar("k")
     # Sorted in ascending order with a stable sort, and read from the end.
     indices = np.argsort(values, axis=-1, kind="stable")[..., : -k - 1 : -1]

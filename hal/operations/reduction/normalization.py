@@ -16,7 +16,7 @@ _RANKS = (1, 4)
 _AXIS = scalar("axis", default=-1, level=FeatureLevel.LEVEL_3)
 
 #: Lower bound for norms, so that zeros stay zeros.
-LEAST_NORM = np.float32(1e-6)
+MIN_NORM = np.float32(1e-6)
 
 
 def _level(call: Call) -> FeatureLevel:
@@ -44,7 +44,7 @@ def _l2(call: Call) -> tuple[Array, ...]:
         return (saturate(round_away(wide / norm / output.scale) + output.zero_point, output),)
     real = values.astype(np.float32)
     with np.errstate(over="ignore", invalid="ignore"):
-        norm = np.maximum(np.sqrt(np.square(real).sum(axis=axis, keepdims=True)), LEAST_NORM)
+        norm = np.maximum(np.sqrt(np.square(real).sum(axis=axis, keepdims=True)), MIN_NORM)
         return ((real / norm).astype(output.type.dtype),)
 
 

@@ -14,11 +14,11 @@ from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import ANY_RANK, Form, Parameter, row, tensor
-from neurald.hal.operations.movement import gathering
+from neurald.hal.operations.movement import gather
 from neurald.hal.operations.tflite.machinery.elements import ELEMENTS_AND_STRINGS, element_rows
 from neurald.hal.operations.tflite.machinery.widening import widen
 
-_LOOKUP = next(d for d in gathering.DEFINITIONS if d.type is OperationType.HASHTABLE_LOOKUP)
+_LOOKUP = next(d for d in gather.DEFINITIONS if d.type is OperationType.HASHTABLE_LOOKUP)
 
 _ROWS = (
     row(FeatureLevel.LEVEL_1, K=OperandType.TENSOR_INT64, V=OperandType.TENSOR_STRING),
@@ -38,7 +38,8 @@ def _check_table(call: Call) -> None:
     keys, values = call.shape("table_keys"), call.shape("table_values")
     if keys != values:
         raise BadData(
-            f"{call.name('table_values')} has shape {list(values)}; that of table_keys, {list(keys)}, is expected"
+            f"{call.name('table_values')} has shape {list(values)}; that of table_keys, {list(keys)}, is "
+            "expected"
         )
 
 
@@ -58,10 +59,10 @@ def _imported(call: Call) -> tuple[Array, ...]:
     if call.array("is_filled").item():
         return call.array("table_keys"), call.array("table_values"), np.array(True)
     keys, values = call.array("keys").reshape(-1), call.array("values").reshape(-1)
-    places: dict[int | bytes, int] = {}
-    for place, key in enumerate(keys.tolist()):
-        places.setdefault(key, place)
-    chosen = np.fromiter(places.values(), np.intp, len(places))
+    first_indexes: dict[int | bytes, int] = {}
+    for index, key in enumerate(keys.tolist()):
+        first_indexes.setdefault(key, index)
+    chosen = np.fromiter(first_indexes.values(), np.intp, len(first_indexes))
     return keys[chosen], values[chosen], np.array(True)
 
 
@@ -80,7 +81,10 @@ def _check_filled(call: Call) -> None:
 
 def _check_default(call: Call) -> None:
     if 0 in call.shape("default"):
-        raise BadData(f"{call.name('default')} has shape {list(call.shape('default'))}; an element is needed")
+        raise BadData(
+            f"{call.name('default')} has shape {list(call.shape('default'))}; at least one element is "
+            "expected"
+        )
 
 
 def _found_shape(call: Call) -> tuple[Shape, ...]:

@@ -119,9 +119,7 @@ def _multinomial_shape(call: Call) -> tuple[Shape, ...]:
 
 
 def _multinomial(call: Call) -> tuple[Array, ...]:
-    """Draws classes by unscaled log-probabilities.
-
-    Classes whose logits are not finite are never drawn.
+    """Draws classes by unscaled log-probabilities; classes with infinite logits or NaN never occur.
 
     Raises:
         BadData: a row has no finite logit.
@@ -141,8 +139,8 @@ def _multinomial(call: Call) -> tuple[Array, ...]:
             )
         weights = np.where(finite, np.exp(np.where(finite, logits, -np.inf) - logits[finite].max()), 0)
         bounds = np.add.accumulate(weights)
-        places = np.searchsorted(bounds, points[index] * bounds[-1], side="right")
-        result[index] = np.minimum(places, np.flatnonzero(weights)[-1])
+        chosen = np.searchsorted(bounds, points[index] * bounds[-1], side="right")
+        result[index] = np.minimum(chosen, np.flatnonzero(weights)[-1])
     return (result,)
 
 
@@ -155,10 +153,7 @@ def _bits_shapes(call: Call) -> tuple[Shape, ...]:
 
 
 def _bits(call: Call) -> tuple[Array, ...]:
-    """Generates bits.
-
-    The state is key, counter, and upper half of the counter (the key if missing).
-    """
+    """Generates bits; the state is key, counter and its upper half, by default the key."""
     _, shape = _bits_shapes(call)
     state = call.array("state")
     dtype = call.operand("output").type.dtype

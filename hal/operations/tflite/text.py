@@ -12,7 +12,7 @@ from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import ANY_RANK, Form, row, scalar, tensor
 
 #: Maximum number of search steps; the number of sequences grows with a power of their length.
-_MAXIMUM_STEPS = 1 << 20
+_MAX_STEPS = 1 << 20
 #: Maximum total size of the results of one call, in bytes.
 _MAX_BYTES = 1 << 28
 
@@ -60,12 +60,12 @@ def _grams(call: Call) -> Array:
             shorter=bool(call.scalar("include_all_ngrams")),
         )
         for step, sequence in enumerate(sequences):
-            if step >= _MAXIMUM_STEPS or size_bytes > _MAX_BYTES:
+            if step >= _MAX_STEPS or size_bytes > _MAX_BYTES:
                 raise BadData(
                     f"{call.name('input')} has too many sequences of {size} of its {len(words)} words"
                 )
             if sequence:
-                found.append(b" ".join(words[place] for place in sequence))
+                found.append(b" ".join(words[index] for index in sequence))
                 size_bytes += len(found[-1])
     result = np.empty(len(found), object)
     result[:] = found

@@ -10,7 +10,7 @@ import weakref
 from collections import OrderedDict
 from dataclasses import dataclass, field, replace
 
-from neurald.hal.buffers.staging import Move, Staged, copy, stage
+from neurald.hal.buffers.staging import ByteCopy, Staged, copy, stage
 from neurald.hal.device import ExecuteOptions, ExecutionResult, PreparedModel
 from neurald.hal.errors import BadState, Cancelled, Error, MissedDeadlinePersistent, OpFailed
 from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
@@ -60,13 +60,13 @@ class _Entry:
         told: what the daemon is asked to run.
         staged: how arguments are moved.
         result: the last one, for which outputs were copied back.
-        returns: what was copied back then.
+        output_copies: what was copied back then.
     """
 
     told: _Told
     staged: Staged
     result: ExecutionResult | None = None
-    returns: list[Move] = field(default_factory=list)
+    output_copies: list[ByteCopy] = field(default_factory=list)
 
 
 class RemoteBurst:
@@ -125,7 +125,7 @@ class RemoteBurst:
                 return self._prepared_model.execute(request, options)  # a submission has no room for them
             found = self._entries.get(id(request))
             if found is not None and found[1].told.number is not None:
-                copy(found[1].staged.moves)
+                copy(found[1].staged.input_copies)
                 return self._run(found[1], options)
             if _is_for_bursts(request):
                 return self._run(self._enter(request), options)
@@ -147,9 +147,9 @@ class RemoteBurst:
         result = self._result(told, options)
         if entry.staged.arenas and told.is_sufficient:
             if entry.result is not told.result:
-                entry.returns = entry.staged.returns(self._types, result.output_shapes)
+                entry.output_copies = entry.staged.output_copies(self._types, result.output_shapes)
                 entry.result = told.result
-            copy(entry.returns)
+            copy(entry.output_copies)
         return result
 
     def _result(self, told: _Told, options: ExecuteOptions) -> ExecutionResult:
@@ -188,7 +188,7 @@ class RemoteBurst:
 
     def _enter(self, request: Request) -> _Entry:
         """A request as it is run, known to the daemon. Its inputs have been copied."""
-        staged = stage(request, stays=_is_shared, allocate=self._allocate)
+        staged = stage(request, is_passthrough=_is_shared, allocate=self._allocate)
         slots = tuple(
             self._slots.give(pool, self._forget)
             for pool in staged.request.pools

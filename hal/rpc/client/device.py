@@ -18,18 +18,18 @@ from typing import TypeVar
 import numpy as np
 
 from neurald._proto import device_pb2
-from neurald.hal.buffers.staging import Arenas, Staged, output_types, stage
+from neurald.hal.buffers.staging import ArenaPool, Staged, output_types, stage
 from neurald.hal.cache.artifact_seal import read_seal
 from neurald.hal.device import (
     Artifact,
     BufferDescription,
     Burst,
     CacheFilesNeeded,
+    CacheRecord,
     Capabilities,
     ExecuteOptions,
     ExecutionResult,
     FencedExecution,
-    Kept,
     KernelTime,
     PrepareOptions,
     Verdict,
@@ -62,10 +62,10 @@ from neurald.hal.rpc.client.reach import require_listener
 from neurald.hal.rpc.wire.device import (
     DaemonStatus,
     DeviceDescription,
+    cache_record_from_wire,
     capabilities_from_wire,
     description_from_wire,
     execute_options_to_wire,
-    kept_from_wire,
     prepare_options_to_wire,
     status_from_wire,
     verdicts_from_wire,
@@ -75,7 +75,7 @@ from neurald.hal.rpc.wire.profile import profile_from_wire
 from neurald.hal.sync.fence import Fence
 
 _T = TypeVar("_T")
-#: Arenas that a prepared model keeps for its next executions.
+#: ArenaPool that a prepared model keeps for its next executions.
 _ARENA_CACHE_SIZE = 4
 #: Who has waited longer than this for a daemon in vain has met silence, and it is left alone for a moment: what an
 #: application asks next, as a part of the same, need not wait once more.
@@ -136,7 +136,7 @@ class RemoteDevice:
     @property
     def name(self) -> str:
         """See `Device.name`."""
-        return f"{self._description.name}@{self._address.place}"
+        return f"{self._description.name}@{self._address.short_name}"
 
     @property
     def cache_name(self) -> str:
@@ -214,7 +214,7 @@ class RemoteDevice:
             message.options.CopyFrom(prepare_options_to_wire(options))  # less time is left by now
             reply = connection.call("PrepareModel", message, options.deadline_s, tokens)
             return RemotePreparedModel(
-                connection, model, reply.prepared_model, reply.has_artifact, kept_from_wire(reply)
+                connection, model, reply.prepared_model, reply.has_artifact, cache_record_from_wire(reply)
             )
 
         return self._reconnecting(prepare)
@@ -354,7 +354,7 @@ class RemotePreparedModel:
     Attributes:
         connection: that it was prepared through.
         handle: of what the daemon has.
-        kept: what the daemon keeps of it by itself; None where that is nothing.
+        cache_record: the entry of the daemon's own cache; None if there is none.
     """
 
     def __init__(
@@ -363,16 +363,16 @@ class RemotePreparedModel:
         model: Model,
         handle: int,
         has_artifact: bool = False,
-        kept: Kept | None = None,
+        cache_record: CacheRecord | None = None,
     ) -> None:
         self.connection = connection
-        self.kept = kept
+        self.cache_record = cache_record
         self._has_artifact = has_artifact
         self._types = output_types(model)  # and not the model: that would keep its constants here too
         # Of a model that comes from the cache only the inputs and outputs are known.
         self._operations = len(model.main.operations) or None
         self.handle = handle
-        self._arenas = Arenas(SharedMemory.working, kept=_ARENA_CACHE_SIZE, kept_bytes=sys.maxsize)
+        self._arenas = ArenaPool(SharedMemory.working, max_kept=_ARENA_CACHE_SIZE, max_kept_bytes=sys.maxsize)
         message = device_pb2.ReleasePreparedModelRequest(prepared_model=handle)
         weakref.finalize(self, connection.call_later, "ReleasePreparedModel", message).atexit = False
 
@@ -442,11 +442,11 @@ class RemotePreparedModel:
         connection = self.connection
         staged = stage(
             request,
-            stays=lambda pool: (
+            is_passthrough=lambda pool: (
                 isinstance(pool, DeviceBuffer) or (connection.is_local and isinstance(pool, SharedMemory))
             ),
             allocate=self._arenas.take if connection.is_local else _host_memory,
-            outputs_apart=not connection.is_local,
+            separate_output_arena=not connection.is_local,
         )
         message = device_pb2.ExecuteRequest(
             prepared_model=self.handle,

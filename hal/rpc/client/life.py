@@ -14,7 +14,7 @@ from typing import Any
 import grpc
 
 from neurald.hal.errors import DeadObject, Unreachable
-from neurald.hal.process.fork import CAUSE, at_fork, forkable_lock
+from neurald.hal.process.fork import FORKED_CONNECTION, at_fork, forkable_lock
 from neurald.hal.rpc.transport.status import error_of_status
 
 #: What gRPC says of a connection that it closed for want of an answer to its pings.
@@ -62,7 +62,7 @@ class Life:
         """Ends the life in a child. Callbacks are forgotten: they would shut down sockets of the parent."""
         self._callbacks = {}
         self._over = threading.Event()
-        self.end(CAUSE, is_innocent=True)
+        self.end(FORKED_CONNECTION, is_innocent=True)
 
     def watch(self, stream: Any) -> None:
         """Has the life end with a gRPC call, which is open for as long as the daemon serves this connection."""

@@ -18,7 +18,7 @@ from neurald.hal.accounting.account import charging
 from neurald.hal.admission.admission import Admission
 from neurald.hal.admission.admission_queue import Ticket, with_queue_time
 from neurald.hal.admission.session import RegisteredModel, Session
-from neurald.hal.buffers.staging import Move, Staged, copy, output_types, stage
+from neurald.hal.buffers.staging import ByteCopy, Staged, copy, output_types, stage
 from neurald.hal.device import MAX_LOOP_TIMEOUT_S, ExecuteOptions, ExecutionResult, OutputShape
 from neurald.hal.errors import BadData, Error, OpFailed, OutOfMemory, ResourceExhaustedTransient
 from neurald.hal.memory.pool import Memory, SharedMemory
@@ -81,14 +81,14 @@ class _Known:
         slots: that it lies in.
         staged: what is run instead where arguments have to be copied.
         shapes: what the client was told last about its outputs.
-        returns: what is copied back for these shapes.
+        output_copies: what is copied back for these shapes.
     """
 
     request: Request
     slots: frozenset[int]
     staged: Staged | None = None
     shapes: tuple[OutputShape, ...] | None = None
-    returns: list[Move] | None = None
+    output_copies: list[ByteCopy] | None = None
 
 
 class BurstServer:
@@ -342,22 +342,22 @@ class BurstServer:
         with charging(self._registered.account):
             result = self._registered.prepared_model.execute(staged.request, options)
         if staged.arenas and result.is_sufficient:
-            if known.returns is None or result.output_shapes != known.shapes:
-                known.returns = staged.returns(self._types, result.output_shapes)
+            if known.output_copies is None or result.output_shapes != known.shapes:
+                known.output_copies = staged.output_copies(self._types, result.output_shapes)
             if not self._cancellation.is_cancelled:
-                copy(known.returns)
+                copy(known.output_copies)
         return result
 
     def _staged(self, known: _Known) -> Staged:
         """The request to run, with its inputs copied where they have to be."""
         staged = known.staged
         if staged is not None and (not staged.arenas or staged.arenas[0] is self._arena):
-            copy(staged.moves)
+            copy(staged.input_copies)
             return staged
         tolerant = self._registered.prepared_model.tolerates_changing_inputs
-        known.returns = None
+        known.output_copies = None
         known.staged = stage(
-            known.request, stays=lambda pool: tolerant or pool.readonly, allocate=self._allocate
+            known.request, is_passthrough=lambda pool: tolerant or pool.readonly, allocate=self._allocate
         )
         return known.staged
 

@@ -43,10 +43,10 @@ from neurald.hal.rpc.wire.device import (
     Access,
     DaemonStatus,
     DeviceStatus,
+    cache_record_to_wire,
     capabilities_to_wire,
     description_to_wire,
     execute_options_from_wire,
-    kept_to_wire,
     prepare_options_from_wire,
     status_to_wire,
     verdicts_to_wire,
@@ -222,7 +222,8 @@ class DeviceHandler:
         with self.admission.admit(options), charging(session.accounts.memory):
             prepared_model = self._prepare(session, model, options)
         handle = session.add_model(model, prepared_model, options.priority, cache_key)
-        kept = None if variants is None or variants.kept is None else kept_to_wire(variants.kept)
+        record = None if variants is None else variants.record
+        kept = None if record is None else cache_record_to_wire(record)
         return device_pb2.PrepareModelReply(prepared_model=handle, has_artifact=bool(cache_key), kept=kept)
 
     def _prepare(self, session: Session, model: Model, options: PrepareOptions) -> PreparedModel:
@@ -422,7 +423,9 @@ def run_on_private_copies(
         charging(registered.account),
         buffers_in_use(registered.prepared_model, registered.model.main, request) as use,
     ):
-        staged = stage(use.request, stays=lambda pool: not _is_shared(pool), allocate=registered.arenas.take)
+        staged = stage(
+            use.request, is_passthrough=lambda pool: not _is_shared(pool), allocate=registered.arenas.take
+        )
         result = registered.prepared_model.execute(staged.request, options)
         is_awaited = options.cancellation is None or not options.cancellation.is_cancelled
         if result.is_sufficient and is_awaited:

@@ -41,7 +41,7 @@ from neurald.hal.errors import (
 )
 from neurald.hal.process.address import Address
 from neurald.hal.process.fork import require_grpc
-from neurald.hal.process.workers import Workers
+from neurald.hal.process.workers import WorkerThreads
 from neurald.hal.rpc.server.channel import ChannelServer
 from neurald.hal.rpc.server.handler import DeviceHandler
 from neurald.hal.rpc.transport.access_token import create_token, remove_token, token_path
@@ -117,7 +117,7 @@ class DeviceServer:
         self._token: bytes | None = None
         self._gate = AccessInterceptor(self.handler.sessions)
         self.handler.find_access = lambda: self._gate.access
-        self._threads = Workers(_MAX_CALLS + _MAX_STREAMS + MAX_AWAITED_MESSAGES, "neurald call")
+        self._threads = WorkerThreads(_MAX_CALLS + _MAX_STREAMS + MAX_AWAITED_MESSAGES, "neurald call")
         self.grpc = grpc.server(
             cast(ThreadPoolExecutor, self._threads),  # gRPC only submits
             options=server_options(),

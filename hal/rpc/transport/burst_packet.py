@@ -21,7 +21,7 @@ from neurald.hal.device import OutputShape
 from neurald.hal.errors import BadData, Error, OpFailed, ResultCode, error_for
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Argument, Dimensions, Request
-from neurald.hal.operations.machinery.signature import MAXIMUM_RANK
+from neurald.hal.operations.machinery.signature import MAX_RANK
 
 PACKET_BYTES = 1 << 16
 #: How many of each a burst keeps.
@@ -71,8 +71,8 @@ class _Reader:
     def read_dimensions(self, rank: int) -> Dimensions:
         if rank == _NONE:
             return None
-        if not 0 <= rank <= MAXIMUM_RANK:
-            raise BadData(f"rank {rank} in a packet of a burst; at most {MAXIMUM_RANK} is allowed")
+        if not 0 <= rank <= MAX_RANK:
+            raise BadData(f"rank {rank} in a packet of a burst; at most {MAX_RANK} is allowed")
         return self.read(struct.Struct(f"<{rank}Q"))
 
     def require_end(self) -> None:

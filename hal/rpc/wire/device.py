@@ -12,10 +12,10 @@ from neurald.hal.device import (
     MAX_LOOP_TIMEOUT_S,
     MAX_THREADS,
     CacheFilesNeeded,
+    CacheRecord,
     Capabilities,
     Device,
     ExecuteOptions,
-    Kept,
     Performance,
     PrepareOptions,
     Verdict,
@@ -150,18 +150,18 @@ def decode_prepare_options(data: bytes) -> PrepareOptions:
     return prepare_options_from_wire(device_pb2.PrepareOptions.FromString(data))
 
 
-def kept_to_wire(kept: Kept) -> device_pb2.Kept:
-    """A message for `kept`."""
-    return device_pb2.Kept(key=kept.key, was_there=kept.was_there, compile_ms=kept.compile_ms)
+def cache_record_to_wire(record: CacheRecord) -> device_pb2.Kept:
+    """Encodes a cache record."""
+    return device_pb2.Kept(key=record.key, was_there=record.was_there, compile_ms=record.compile_ms)
 
 
-def kept_from_wire(message: device_pb2.PrepareModelReply) -> Kept | None:
-    """What a reply says that the daemon keeps; None where that is nothing, or nonsense."""
+def cache_record_from_wire(message: device_pb2.PrepareModelReply) -> CacheRecord | None:
+    """Decodes the cache record of a reply; None if it has none, or an invalid one."""
     kept = message.kept
-    is_sound = re.fullmatch("[0-9a-f]{64}", kept.key) and 0 <= kept.compile_ms < math.inf
-    if not is_sound:
+    is_valid = re.fullmatch("[0-9a-f]{64}", kept.key) and 0 <= kept.compile_ms < math.inf
+    if not is_valid:
         return None
-    return Kept(key=kept.key, was_there=kept.was_there, compile_ms=kept.compile_ms)
+    return CacheRecord(key=kept.key, was_there=kept.was_there, compile_ms=kept.compile_ms)
 
 
 def execute_options_to_wire(options: ExecuteOptions) -> device_pb2.ExecuteOptions:

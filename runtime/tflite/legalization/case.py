@@ -7,13 +7,13 @@ from functools import reduce
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Dimensions, Lifetime, Operand, OperandType, Operation, Subgraph
 from neurald.runtime.tflite.callees import called_subgraphs
-from neurald.runtime.tflite.graph import Graph
 from neurald.runtime.tflite.legalization.control_flow import Caller, as_argument, handles_of, results_of
-from neurald.runtime.tflite.legalization.machinery.rule import Lowering
-from neurald.runtime.tflite.operands import Unsupported, common_dimensions
+from neurald.runtime.tflite.legalization.machinery.rule import Legalization
+from neurald.runtime.tflite.operands import UnsupportedFeature, common_dimensions
 from neurald.runtime.tflite.options import Options
 from neurald.runtime.tflite.schema import STABLEHLO_CASE, Operator
 from neurald.runtime.tflite.state import merge_effects
+from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 _INDEX = Operand(type=OperandType.TENSOR_INT32, dimensions=(1,), lifetime=Lifetime.SUBGRAPH_INPUT)
 _CONDITION = Operand(type=OperandType.TENSOR_BOOL8, dimensions=(1,), lifetime=Lifetime.TEMPORARY_VARIABLE)
@@ -30,7 +30,7 @@ class _Choice:
     """
 
     def __init__(
-        self, graph: Graph, branches: list[int], inputs: list[Operand], outputs: list[Dimensions]
+        self, graph: SubgraphBuilder, branches: list[int], inputs: list[Operand], outputs: list[Dimensions]
     ) -> None:
         self._referenced = graph.importer.referenced
         self._branches = branches
@@ -86,20 +86,22 @@ class _Choice:
         return len(self._referenced) - 1
 
 
-def case(graph: Graph, operator: Operator, _: Options) -> None:
-    """Runs the subgraph selected by the first input; the last one if the index is out of range."""
+def case(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
+    """Legalizes STABLEHLO_CASE: runs the subgraph at an index, by default the last one."""
     importer, handles = graph.importer, handles_of(graph, operator, 1)
     subgraphs, skipped = called_subgraphs(operator)
     if not subgraphs:
-        raise Unsupported("it names no subgraphs")
+        raise UnsupportedFeature("it names no subgraphs")
     index = graph.input(operator)
     if graph.operand(index).type is not OperandType.TENSOR_INT32:
-        raise Unsupported(f"input 0 has type {graph.operand(index).type.name}; TENSOR_INT32 is expected")
+        raise UnsupportedFeature(
+            f"input 0 has type {graph.operand(index).type.name}; TENSOR_INT32 is expected"
+        )
     effects = [importer.effects(subgraph, handles) for subgraph in subgraphs]
     if len({len(effect.outputs) for effect in effects}) > 1:
-        raise Unsupported("its subgraphs have different numbers of outputs")
+        raise UnsupportedFeature("its subgraphs have different numbers of outputs")
     if any(effect.outputs != effects[0].outputs for effect in effects):
-        raise Unsupported("its subgraphs give handles of different resources")
+        raise UnsupportedFeature("its subgraphs return handles of different resources")
     caller = Caller(graph, operator, merge_effects(effects), skipped)
     branches = [caller.call(subgraph, caller.assigned) for subgraph in subgraphs]
     dimensions = [results_of(graph, branch) for branch in branches]
@@ -118,6 +120,6 @@ def case(graph: Graph, operator: Operator, _: Options) -> None:
     graph.emit(OperationType.IF, (negative, *graphs, number, *inputs), outputs)
 
 
-LOWERINGS: dict[int, Lowering] = {
-    STABLEHLO_CASE: Lowering(rule=case, inputs=None, outputs=(0, 1 << 16)),
+LEGALIZATIONS: dict[int, Legalization] = {
+    STABLEHLO_CASE: Legalization(rule=case, inputs=None, outputs=(0, 1 << 16)),
 }

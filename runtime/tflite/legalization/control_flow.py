@@ -1,7 +1,7 @@
-"""Operators that run other subgraphs: IF, WHILE.
+"""IF and WHILE, which run other subgraphs.
 
-The variables that the subgraphs access are additional values of the operation; resource handles are
-not.
+The variables that the subgraphs access are additional values of the operation. Resource handles are
+not passed.
 """
 
 from collections.abc import Sequence
@@ -9,13 +9,13 @@ from dataclasses import replace
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Dimensions, Lifetime, Operand
-from neurald.runtime.tflite.graph import Graph
-from neurald.runtime.tflite.legalization.machinery.rule import Lowering
-from neurald.runtime.tflite.numbers import BuiltinOperator
-from neurald.runtime.tflite.operands import Unsupported, common_dimensions
+from neurald.runtime.tflite.legalization.machinery.rule import Legalization
+from neurald.runtime.tflite.operands import UnsupportedFeature, common_dimensions
 from neurald.runtime.tflite.options import Options
 from neurald.runtime.tflite.schema import Operator
-from neurald.runtime.tflite.state import Arguments, Effects, Key, merge_effects
+from neurald.runtime.tflite.schema_enums import BuiltinOperator
+from neurald.runtime.tflite.state import CallArguments, Effects, VariableKey, merge_effects
+from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 
 class Caller:
@@ -28,7 +28,7 @@ class Caller:
         skipped: number of its leading inputs that they do not receive.
     """
 
-    def __init__(self, graph: Graph, operator: Operator, effects: Effects, skipped: int) -> None:
+    def __init__(self, graph: SubgraphBuilder, operator: Operator, effects: Effects, skipped: int) -> None:
         self._graph = graph
         self._operator = operator
         positions = range(skipped, len(operator.inputs))
@@ -48,7 +48,7 @@ class Caller:
         return [*(index for index in self._values if index is not None), *self._variables]
 
     def call(
-        self, subgraph: int, leaving: Sequence[Key], dimensions: Sequence[Dimensions] | None = None
+        self, subgraph: int, leaving: Sequence[VariableKey], dimensions: Sequence[Dimensions] | None = None
     ) -> int:
         """Converts a subgraph; returns the number of the referenced graph.
 
@@ -61,7 +61,7 @@ class Caller:
         operands = self._graph.operand
         return self._graph.importer.call(
             subgraph,
-            Arguments(
+            CallArguments(
                 values=tuple(
                     None if index is None else as_argument(operands(index), next(given))
                     for index in self._values
@@ -79,7 +79,7 @@ class Caller:
         """Returns the dimensions of `inputs()`."""
         return [self._graph.operand(index).dimensions for index in self.inputs()]
 
-    def outputs(self, handles: Sequence[Key | None], dimensions: Sequence[Dimensions]) -> list[int]:
+    def outputs(self, handles: Sequence[VariableKey | None], dimensions: Sequence[Dimensions]) -> list[int]:
         """Creates the operands for the operation's results; assigned variables come last.
 
         Args:
@@ -89,7 +89,9 @@ class Caller:
         """
         graph, operator = self._graph, self._operator
         if len(handles) != len(operator.outputs):
-            raise Unsupported(f"it has {len(operator.outputs)} outputs; its subgraphs have {len(handles)}")
+            raise UnsupportedFeature(
+                f"it has {len(operator.outputs)} outputs; its subgraphs have {len(handles)}"
+            )
         results = []
         for position, key in enumerate(handles):
             if key is not None:
@@ -101,11 +103,11 @@ class Caller:
             graph.set_variable(key, result)
             results.append(result)
         if len(results) != len(dimensions):
-            raise Unsupported(f"it has {len(results)} results; its subgraphs have {len(dimensions)}")
+            raise UnsupportedFeature(f"it has {len(results)} results; its subgraphs have {len(dimensions)}")
         return [graph.expect(index, shape) for index, shape in zip(results, dimensions, strict=True)]
 
 
-def handles_of(graph: Graph, operator: Operator, skipped: int) -> tuple[Key | None, ...]:
+def handles_of(graph: SubgraphBuilder, operator: Operator, skipped: int) -> tuple[VariableKey | None, ...]:
     """Returns the variable that each input from `skipped` on refers to, if it is a handle."""
     return tuple(graph.handles.get(index) for index in operator.inputs[skipped:])
 
@@ -122,19 +124,19 @@ def as_argument(operand: Operand, dimensions: Dimensions) -> Operand:
     )
 
 
-def results_of(graph: Graph, referenced: int) -> list[Dimensions]:
+def results_of(graph: SubgraphBuilder, referenced: int) -> list[Dimensions]:
     """Returns the dimensions of a referenced graph's outputs."""
     source = graph.importer.referenced[referenced]
     return [source.operands[index].dimensions for index in source.outputs]
 
 
-def if_(graph: Graph, operator: Operator, options: Options) -> None:
-    """IF: runs one of two subgraphs."""
+def if_(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
+    """Legalizes IF: runs one of two subgraphs."""
     importer, handles = graph.importer, handles_of(graph, operator, 1)
     branches = options["then_subgraph"], options["else_subgraph"]
     effects = [importer.effects(branch, handles) for branch in branches]
     if effects[0].outputs != effects[1].outputs:
-        raise Unsupported("its subgraphs give handles of different resources")
+        raise UnsupportedFeature("its subgraphs return handles of different resources")
     caller = Caller(graph, operator, merge_effects(effects), 1)
     then, otherwise = (caller.call(branch, caller.assigned) for branch in branches)
     pairs = zip(results_of(graph, then), results_of(graph, otherwise), strict=False)
@@ -145,8 +147,8 @@ def if_(graph: Graph, operator: Operator, options: Options) -> None:
         graph.emit(OperationType.IF, inputs, outputs)
 
 
-def while_(graph: Graph, operator: Operator, options: Options) -> None:
-    """WHILE: runs a subgraph as long as another one returns true.
+def while_(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
+    """Legalizes WHILE: runs a subgraph as long as another one returns true.
 
     Shapes of values may change between iterations: the graphs are converted for dimensions that
     cover all of them.
@@ -155,9 +157,9 @@ def while_(graph: Graph, operator: Operator, options: Options) -> None:
     condition, body = options["cond_subgraph"], options["body_subgraph"]
     effects = [importer.effects(subgraph, handles) for subgraph in (condition, body)]
     if effects[0].assigned:
-        raise Unsupported(f"subgraph {condition}, its condition, assigns variables")
+        raise UnsupportedFeature(f"subgraph {condition}, its condition, assigns variables")
     if effects[1].outputs != handles:
-        raise Unsupported(f"subgraph {body}, its body, gives other handles than it is given")
+        raise UnsupportedFeature(f"subgraph {body}, its body, returns other handles than it receives")
     caller = Caller(graph, operator, merge_effects(effects), 0)
     given = caller.dimensions()
     carried = sum(key is None for key in handles) + len(caller.assigned)
@@ -165,7 +167,7 @@ def while_(graph: Graph, operator: Operator, options: Options) -> None:
         again = caller.call(body, caller.assigned, given)
         results = results_of(graph, again)
         if len(results) != carried:
-            raise Unsupported(
+            raise UnsupportedFeature(
                 f"subgraph {body}, its body, has {len(results)} results; {carried} are expected"
             )
         common = [common_dimensions(*pair) for pair in zip(given, results, strict=False)]
@@ -176,7 +178,7 @@ def while_(graph: Graph, operator: Operator, options: Options) -> None:
     graph.emit(OperationType.WHILE, inputs, caller.outputs(handles, given[:carried]))
 
 
-LOWERINGS: dict[int, Lowering] = {
-    BuiltinOperator.IF: Lowering(rule=if_, options="IfOptions", inputs=None, outputs=(0, 1 << 16)),
-    BuiltinOperator.WHILE: Lowering(rule=while_, options="WhileOptions", inputs=None, outputs=None),
+LEGALIZATIONS: dict[int, Legalization] = {
+    BuiltinOperator.IF: Legalization(rule=if_, options="IfOptions", inputs=None, outputs=(0, 1 << 16)),
+    BuiltinOperator.WHILE: Legalization(rule=while_, options="WhileOptions", inputs=None, outputs=None),
 }

@@ -1,15 +1,15 @@
-"""Operators on strings."""
+"""SKIP_GRAM: splits strings into word sequences."""
 
 from neurald.hal.model.operation_type import OperationType
-from neurald.runtime.tflite.graph import Graph
-from neurald.runtime.tflite.legalization.machinery.rule import Lowering
-from neurald.runtime.tflite.numbers import BuiltinOperator
+from neurald.runtime.tflite.legalization.machinery.rule import Legalization
 from neurald.runtime.tflite.options import Options
 from neurald.runtime.tflite.schema import Operator
+from neurald.runtime.tflite.schema_enums import BuiltinOperator
+from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 
-def skip_gram(graph: Graph, operator: Operator, options: Options) -> None:
-    """SKIP_GRAM: one string per sequence of words."""
+def skip_gram(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
+    """Legalizes SKIP_GRAM: one string per sequence of words."""
     inputs = (
         graph.input(operator),
         graph.int32(options["ngram_size"]),
@@ -20,6 +20,6 @@ def skip_gram(graph: Graph, operator: Operator, options: Options) -> None:
     graph.emit(OperationType.TFLITE_SKIP_GRAM, inputs, (result,))
 
 
-LOWERINGS: dict[int, Lowering] = {
-    BuiltinOperator.SKIP_GRAM: Lowering(rule=skip_gram, options="SkipGramOptions"),
+LEGALIZATIONS: dict[int, Legalization] = {
+    BuiltinOperator.SKIP_GRAM: Legalization(rule=skip_gram, options="SkipGramOptions"),
 }

@@ -378,7 +378,7 @@ def test_artifacts_that_contradict_themselves() -> None:
         calls[0][1][0] = [0, 10**9]
         return calls
 
-    def with_grains(calls: list[Any]) -> list[Any]:
+    def with_work_items(calls: list[Any]) -> list[Any]:
         calls[0][2] = -1
         return calls
 
@@ -390,7 +390,7 @@ def test_artifacts_that_contradict_themselves() -> None:
         changed(artifact, output_arguments=lambda _: []),
         changed(artifact, target=lambda _: "another"),
         changed(artifact, calls=with_place),
-        changed(artifact, calls=with_grains),
+        changed(artifact, calls=with_work_items),
         with_content(b"\x93", artifact),
         Artifact(model=artifact.model, data=()),
     ]

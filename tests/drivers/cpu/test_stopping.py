@@ -9,26 +9,28 @@ import pytest
 from support.cpu.routines import adding, cancelling, counting, native, requiring
 from support.sweeps import sweep
 
-from neurald.drivers.cpu.native.instance import Binding
+from neurald.drivers.cpu.native.instance import ArgumentBinding
 from neurald.hal.errors import Cancelled, MissedDeadlineTransient
 from neurald.hal.memory.pool import aligned_zeros
 from neurald.hal.sync.cancellation import Cancellation
 
 COUNT = 100
-#: Of grains that take so long, each is a piece of its own.
+#: Of work_items that take so long, each is a piece of its own.
 LONG_NS = 1e9
 
 
 def places(
-    word: int, grain: int
+    word: int, work_item: int
 ) -> tuple[
-    np.ndarray[tuple[int, ...], np.dtype[np.int32]], Binding, np.ndarray[tuple[int], np.dtype[np.int64]]
+    np.ndarray[tuple[int, ...], np.dtype[np.int32]],
+    ArgumentBinding,
+    np.ndarray[tuple[int], np.dtype[np.int64]],
 ]:
     """An output, and where it and an input that has these two numbers are."""
     source = aligned_zeros(4 * COUNT, 64).view(np.int64)
-    source[:2] = word, grain
+    source[:2] = word, work_item
     target = aligned_zeros(4 * COUNT, 64).view(np.int32)
-    return target, Binding([source.ctypes.data], [target.ctypes.data]), source
+    return target, ArgumentBinding([source.ctypes.data], [target.ctypes.data]), source
 
 
 def test_between_calls() -> None:
@@ -63,17 +65,17 @@ def test_another_word() -> None:
             model.run(binding, None, cancellation)
 
 
-@sweep("grain", [0, 3, COUNT - 1])
-def test_inside_of_a_long_call(grain: int) -> None:
+@sweep("work_item", [0, 3, COUNT - 1])
+def test_inside_of_a_long_call(work_item: int) -> None:
     model = native([cancelling(COUNT, cost_ns=LONG_NS)])
     cancellation = Cancellation()
-    target, binding, _source = places(cancellation.address, grain)
-    if grain == COUNT - 1:
+    target, binding, _source = places(cancellation.address, work_item)
+    if work_item == COUNT - 1:
         model.run(binding, None, cancellation)
     else:
         with pytest.raises(MissedDeadlineTransient, match="operation 0"):
             model.run(binding, None, cancellation)
-    assert target.tolist() == [*range(1, grain + 2), *[0] * (COUNT - grain - 1)]
+    assert target.tolist() == [*range(1, work_item + 2), *[0] * (COUNT - work_item - 1)]
 
 
 @sweep("threads", [2, 4])
@@ -114,7 +116,7 @@ def test_cancelled_by_another_thread() -> None:
 
 
 def test_a_deadline_that_passes_in_a_call_that_cannot_be_divided() -> None:
-    model = native([replace(counting(COUNT, milliseconds=30), grains=30, cost_ns=1.0)])
+    model = native([replace(counting(COUNT, milliseconds=30), work_items=30, cost_ns=1.0)])
     _, binding, _source = places(0, 0)
     with pytest.raises(MissedDeadlineTransient, match="last kernel"):
         model.run(binding, time.monotonic() + 0.005)

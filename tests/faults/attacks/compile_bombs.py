@@ -8,7 +8,7 @@ from support.models.hostile import chain
 
 _OPERATIONS = 5000
 _CLIENTS = 5
-_PATIENCE_S = 6.0
+_MAX_STALL_S = 6.0
 
 
 class CompileBombs(Attack):
@@ -25,7 +25,7 @@ class CompileBombs(Attack):
     def step(self) -> None:
         for client, call in self._calls.items():
             if call is None or call.done():
-                self._calls[client] = client.begin_prepare(self._model, timeout_s=_PATIENCE_S)
+                self._calls[client] = client.begin_prepare(self._model, timeout_s=_MAX_STALL_S)
                 self.outcomes["preparations"] += 1
 
     def stop(self) -> None:

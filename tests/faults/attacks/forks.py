@@ -11,7 +11,7 @@ import neurald as nd
 
 _WORKERS = 4
 _CALLS = 100
-_PATIENCE_S = 60.0
+_MAX_STALL_S = 60.0
 _SHAPE = (8,)
 
 #: State that the children inherit.
@@ -68,8 +68,8 @@ class Forks(Attack):
             self._count("parent", [_called(number) for number in range(self.scaled(_CALLS))])
             own = pool.map_async(_connected, range(_WORKERS), chunksize=1)
             try:
-                self._count("child", children.get(_PATIENCE_S))
-                self._count("child that connects", own.get(_PATIENCE_S))
+                self._count("child", children.get(_MAX_STALL_S))
+                self._count("child that connects", own.get(_MAX_STALL_S))
             except multiprocessing.TimeoutError:
                 self.expect(False, "a forked process hangs")
 

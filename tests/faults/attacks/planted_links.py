@@ -14,7 +14,7 @@ from faults.daemon_process import private_environment
 
 _NOBODY = 65534
 _MODE = 0o755
-_PATIENCE_S = 30.0
+_MAX_STALL_S = 30.0
 
 
 class PlantedLinks(Attack):
@@ -44,7 +44,7 @@ class PlantedLinks(Attack):
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,
-                timeout=_PATIENCE_S,
+                timeout=_MAX_STALL_S,
                 check=False,
             )
         except subprocess.TimeoutExpired:

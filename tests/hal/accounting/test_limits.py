@@ -255,7 +255,7 @@ def nested(depth: int) -> Model:
 def test_depth_of_control_flow() -> None:
     for depth in (MAX_DEPTH - 1, MAX_DEPTH):
         validate_model(nested(depth))
-    with pytest.raises(ResourceExhaustedPersistent, match="17 deep; at most 16"):
+    with pytest.raises(ResourceExhaustedPersistent, match="17 levels deep; at most 16"):
         validate_model(nested(MAX_DEPTH + 1))
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from support.sweeps import sweep
 
-from neurald.hal.buffers.staging import Arenas, stage
+from neurald.hal.buffers.staging import ArenaPool, stage
 from neurald.hal.device import OutputShape
 from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import ALIGNMENT, HostMemory, Memory, SharedMemory
@@ -49,7 +49,7 @@ def test_every_argument_arrives_and_comes_back(seed: int, apart: bool) -> None:
     inputs = tuple(Argument() if rng.random() < 0.2 else argument() for _ in range(rng.randrange(5)))
     outputs = tuple(argument() for _ in range(rng.randrange(1, 5)))
     request = Request(inputs=inputs, outputs=outputs, pools=tuple(pools))
-    staged = stage(request, stays=is_shared, allocate=host, outputs_apart=apart)
+    staged = stage(request, is_passthrough=is_shared, allocate=host, separate_output_arena=apart)
 
     assert len(staged.arenas) <= (2 if apart else 1)
     for old, new in zip(inputs, staged.request.inputs, strict=True):
@@ -82,7 +82,9 @@ def test_every_argument_arrives_and_comes_back(seed: int, apart: bool) -> None:
 def test_only_what_an_output_has_is_written(dimensions: Dimensions, written: int) -> None:
     target = bytearray(b"." * 8)
     request = Request(inputs=(), outputs=(Argument(pool=0, length=8),), pools=(HostMemory(target),))
-    staged = stage(request, stays=is_shared, allocate=lambda size: HostMemory(bytearray(b"x" * size)))
+    staged = stage(
+        request, is_passthrough=is_shared, allocate=lambda size: HostMemory(bytearray(b"x" * size))
+    )
     staged.write_back([BYTES], [OutputShape(dimensions=dimensions)])
     assert target == b"x" * written + b"." * (8 - written)
 
@@ -95,7 +97,7 @@ def test_what_cannot_be_staged() -> None:
         (Request(inputs=(), outputs=(Argument(pool=0, length=1),), pools=pools), "output 0: .* read-only"),
     ):
         with pytest.raises(BadData, match=reason):
-            stage(request, stays=is_shared, allocate=host)
+            stage(request, is_passthrough=is_shared, allocate=host)
 
 
 def test_arrays_of_any_type_can_be_staged() -> None:
@@ -107,7 +109,7 @@ def test_arrays_of_any_type_can_be_staged() -> None:
         outputs=(),
         pools=(HostMemory(values), HostMemory(frozen)),
     )
-    staged = stage(request, stays=is_shared, allocate=host)
+    staged = stage(request, is_passthrough=is_shared, allocate=host)
     assert content(staged.request, staged.request.inputs[0]) == values.tobytes()
     assert content(staged.request, staged.request.inputs[1]) == frozen.tobytes()[8:16]
 
@@ -119,7 +121,7 @@ def test_arenas_are_used_again_if_they_are_large_enough() -> None:
         made.append(size)
         return host(size)
 
-    arenas = Arenas(allocate, kept=2, kept_bytes=1000)
+    arenas = ArenaPool(allocate, max_kept=2, max_kept_bytes=1000)
     first = arenas.take(100)
     arenas.give_back([first])
     assert arenas.take(50) is first

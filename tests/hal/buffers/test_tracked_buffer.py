@@ -6,7 +6,7 @@ from support.models.small import add_model
 from support.sweeps import sweep
 
 from neurald.hal.buffers.buffer_use import buffers_in_use
-from neurald.hal.buffers.host_copies import bring_to_host, execute_on_host
+from neurald.hal.buffers.host_copies import copy_to_host, execute_on_host
 from neurald.hal.buffers.tracked_buffer import Role, TrackedBuffer, described_operand
 from neurald.hal.device import ExecuteOptions, ExecutionResult, OutputShape, PrepareOptions
 from neurald.hal.errors import BadData, BadState, OpFailed
@@ -178,7 +178,7 @@ def test_sizes_have_to_be_known() -> None:
     )
     on_device.pools[0].write(HostMemory(VALUE))
     with pytest.raises(OpFailed, match="size is not known"):
-        bring_to_host(graph, on_device)
+        copy_to_host(graph, on_device)
 
 
 def test_nothing_is_written_back_that_did_not_fit() -> None:
@@ -188,6 +188,6 @@ def test_nothing_is_written_back_that_did_not_fit() -> None:
         outputs=(Argument(pool=1),),
         pools=(HostMemory(VALUE), target),
     )
-    here = bring_to_host(GRAPH, on_device)
+    here = copy_to_host(GRAPH, on_device)
     here.write_back(result(2, 3, sufficient=False))
     assert not target.content

@@ -70,7 +70,7 @@ def test_seals_that_are_too_short(length: int) -> None:
     artifact = made()
     with pytest.raises(BadData, match="was not made by this installation"):
         check_seal(DEVICE, replace(artifact, seal=artifact.seal[:length]), KEY)
-    with pytest.raises(BadData, match="are no seal of an artifact"):
+    with pytest.raises(BadData, match="are not the seal of an artifact"):
         read_seal(artifact.seal[:length])
 
 

@@ -15,7 +15,7 @@ from support.daemon.open_files import open_files
 from support.devices.cached import NEEDED, ORIGIN, artifact, contents, entry_parts, stored
 
 from neurald.hal.cache.entry import MANIFEST
-from neurald.hal.cache.store import LIMIT_VARIABLE, Cache, EntryStatus, Miss
+from neurald.hal.cache.store import MAX_BYTES_VARIABLE, Cache, EntryStatus, Miss
 from neurald.hal.errors import BadData, OpFailed
 from neurald.hal.memory.pool import HostMemory
 
@@ -80,15 +80,15 @@ def test_never_more_than_the_limit(directory: Path) -> None:
 def test_what_never_fits_is_not_stored_and_costs_nobody_his_place(directory: Path) -> None:
     cache = Cache(directory, limit_bytes=50_000)
     fill(cache, 3)
-    with pytest.raises(BadData, match=LIMIT_VARIABLE):
+    with pytest.raises(BadData, match=MAX_BYTES_VARIABLE):
         cache.store(PARTS, artifact(bytes(50_000)), ORIGIN)
     assert kept(cache) == {0, 1, 2}
 
 
 def test_the_limit_of_the_environment(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(LIMIT_VARIABLE, "12345")
+    monkeypatch.setenv(MAX_BYTES_VARIABLE, "12345")
     assert Cache(directory).limit_bytes == 12345
-    monkeypatch.setenv(LIMIT_VARIABLE, "")
+    monkeypatch.setenv(MAX_BYTES_VARIABLE, "")
     assert Cache(directory).limit_bytes == 2 << 30
 
 
@@ -177,7 +177,7 @@ def test_why_there_is_none(directory: Path) -> None:
     )
     # The nearest one counts.
     assert cache.why_missing(entry_parts(constants="33")) == "the model's constants changed"
-    assert cache.why_missing(entry_parts(token="55")) == "the caller's token is another"
+    assert cache.why_missing(entry_parts(token="55")) == "the caller's token changed"
 
 
 # Disks

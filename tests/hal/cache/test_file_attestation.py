@@ -12,7 +12,7 @@ from support.devices.cached import NEEDED, ORIGIN, artifact, entry_parts
 
 from neurald.hal.cache import file as cache_file
 from neurald.hal.cache.entry import MANIFEST
-from neurald.hal.cache.file_attestation import WITNESS
+from neurald.hal.cache.file_attestation import ATTESTATIONS
 from neurald.hal.cache.store import Cache, Loaded, Miss
 from neurald.hal.memory import mapped_file
 from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
@@ -81,7 +81,7 @@ def test_what_was_just_stored_is_not_hashed_again(directory: Path) -> None:
 def test_what_happens_to_the_file_afterwards_changes_nothing(directory: Path, is_known: bool) -> None:
     entry = stored(directory)
     if not is_known:
-        (entry / WITNESS).unlink()
+        (entry / ATTESTATIONS).unlink()
     memory = data(directory)
     assert is_believed(memory) is is_known
     with (entry / "data0").open("r+b") as file:
@@ -111,7 +111,7 @@ def test_a_file_that_changes_while_it_is_copied_is_not_believed(
 
 def test_small_files_and_what_is_executed_are_always_read(directory: Path) -> None:
     entry = stored(directory, b"small")
-    assert not (entry / WITNESS).exists()
+    assert not (entry / ATTESTATIONS).exists()
     found = Cache(directory).load(PARTS.key(), NEEDED)
     assert isinstance(found, Loaded)
     assert all(isinstance(memory, SharedMemory) for memory in (*found.artifact.model, *found.artifact.data))
@@ -160,7 +160,7 @@ def test_after_a_boot_files_are_read_once(directory: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize("position", range(0, 300, 7))
 def test_notes_of_others_are_not_believed(directory: Path, position: int) -> None:
     entry = stored(directory)
-    path = entry / WITNESS
+    path = entry / ATTESTATIONS
     content = bytearray(path.read_bytes())
     content[position % len(content)] ^= 1
     path.write_bytes(content)
@@ -169,7 +169,7 @@ def test_notes_of_others_are_not_believed(directory: Path, position: int) -> Non
 
 def test_notes_of_another_entry_or_content_say_nothing(directory: Path) -> None:
     entry, other = stored(directory), stored(directory, bytes(len(CONTENT)), "33")
-    shutil.copyfile(other / WITNESS, entry / WITNESS)
+    shutil.copyfile(other / ATTESTATIONS, entry / ATTESTATIONS)
     assert not is_believed(data(directory))
     # The file itself from there, as it is: what is noted of it is not what the manifest says.
     (other / "data0").rename(entry / "data0")
@@ -180,7 +180,7 @@ def test_verifying_reads_everything(directory: Path, monkeypatch: pytest.MonkeyP
     path = stored(directory) / "data0"
     (status,) = Cache(directory).verify()
     assert not status.damage
-    monkeypatch.setattr("neurald.hal.cache.entry.read_witness", pytest.fail)
+    monkeypatch.setattr("neurald.hal.cache.entry.read_attestations", pytest.fail)
     with path.open("r+b") as file:
         file.write(b"!")
     (status,) = Cache(directory).verify()
@@ -196,7 +196,7 @@ def test_a_removed_entry_stays_in_use(directory: Path) -> None:
 
 def test_a_cache_that_cannot_be_written_is_used(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     entry = stored(directory)
-    (entry / WITNESS).unlink()
+    (entry / ATTESTATIONS).unlink()
     time.sleep(0.05)
 
     def full(*_: object) -> None:

@@ -87,7 +87,7 @@ def test_no_home(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "neurald.hal.cache.secret.platformdirs.user_state_path", lambda name: Path("~") / name
     )
-    with pytest.raises(BadState, match="no HOME"):
+    with pytest.raises(BadState, match="set HOME"):
         secret_path()
 
 

@@ -14,7 +14,7 @@ from support.devices.cached import NEEDED, ORIGIN, artifact, contents, entry_par
 from neurald.hal.cache.entry import FORMAT, MANIFEST, write_entry
 from neurald.hal.cache.file import open_directory
 from neurald.hal.cache.secret import SECRET_VARIABLE, installation_secret
-from neurald.hal.cache.store import LIMIT_VARIABLE, Cache, Loaded, Miss, default_directory
+from neurald.hal.cache.store import MAX_BYTES_VARIABLE, Cache, Loaded, Miss, default_directory
 from neurald.hal.device import CacheFilesNeeded
 from neurald.hal.errors import BadData, BadState, OpFailed
 from neurald.hal.memory.pool import HostMemory, SharedMemory
@@ -213,13 +213,13 @@ def test_other_counts(directory: Path, model: int, data: int) -> None:
 
 
 def test_a_manifest_that_could_not_be_read_again_is_not_stored(directory: Path) -> None:
-    with pytest.raises(BadData, match="a manifest of"):
+    with pytest.raises(BadData, match="the manifest has"):
         Cache(directory).store(entry_parts(device_version="1" * 70_000), artifact(), ORIGIN)
     assert list(directory.iterdir()) == []
 
 
 def test_a_seal_that_is_too_large_is_not_stored(directory: Path) -> None:
-    with pytest.raises(BadData, match="a seal of"):
+    with pytest.raises(BadData, match="the seal has"):
         Cache(directory).store(PARTS, artifact(seal=bytes((1 << 24) + 1)), ORIGIN)
     assert list(directory.iterdir()) == []
 
@@ -290,7 +290,7 @@ def test_one_that_others_can_write_is_refused(directory: Path) -> None:
 
 def test_a_file_in_its_place_is_refused(directory: Path) -> None:
     directory.touch()
-    with pytest.raises(BadState, match="is no directory"):
+    with pytest.raises(BadState, match="is not a directory"):
         Cache(directory)
 
 
@@ -311,7 +311,7 @@ def test_a_place_where_none_can_be_made() -> None:
 
 def test_no_home(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("neurald.hal.cache.store.platformdirs.user_cache_path", lambda name: Path("~") / name)
-    with pytest.raises(BadState, match="no HOME"):
+    with pytest.raises(BadState, match="set HOME"):
         default_directory()
 
 
@@ -322,7 +322,7 @@ def test_the_default_is_below_the_users_cache(monkeypatch: pytest.MonkeyPatch, t
 
 @pytest.mark.parametrize("text", ["-1", "1e9", "much", "１"])
 def test_a_limit_that_is_none(monkeypatch: pytest.MonkeyPatch, directory: Path, text: str) -> None:
-    monkeypatch.setenv(LIMIT_VARIABLE, text)
+    monkeypatch.setenv(MAX_BYTES_VARIABLE, text)
     with pytest.raises(BadState, match="a number of bytes is expected"):
         Cache(directory)
 

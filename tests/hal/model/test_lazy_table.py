@@ -10,11 +10,11 @@ from types import ModuleType
 import pytest
 
 import neurald.hal.operations as operations
-import neurald.runtime.tflite.legalization as lowering
+import neurald.runtime.tflite.legalization as legalization
 from neurald.hal.model.lazy_table import LazyTable
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations import DEFINITIONS, WIDER
-from neurald.runtime.tflite.legalization import LOWERINGS
+from neurald.runtime.tflite.legalization import LEGALIZATIONS
 
 
 def table() -> LazyTable[str, object]:
@@ -58,12 +58,12 @@ def test_every_definition_is_in_the_table() -> None:
         assert DEFINITIONS.get(operation_type) is defined.get(operation_type)
 
 
-def test_every_lowering_is_in_the_table() -> None:
+def test_every_legalization_is_in_the_table() -> None:
     rules: dict[int, object] = {}
-    for module in families(lowering, "LOWERINGS"):
-        assert not rules.keys() & module.LOWERINGS.keys()
-        rules.update(module.LOWERINGS)
-    assert dict(LOWERINGS) == rules
+    for module in families(legalization, "LEGALIZATIONS"):
+        assert not rules.keys() & module.LEGALIZATIONS.keys()
+        rules.update(module.LEGALIZATIONS)
+    assert dict(LEGALIZATIONS) == rules
 
 
 def test_what_is_not_asked_for_is_not_imported() -> None:

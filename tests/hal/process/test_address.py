@@ -12,7 +12,7 @@ pytestmark = pytest.mark.quick
 
 
 @sweep(
-    ("text", "place", "target", "is_loopback"),
+    ("text", "short_name", "target", "is_loopback"),
     [
         ("unix:///run/neurald/cpu.sock", "cpu", "unix:/run/neurald/cpu.sock", True),
         ("unix:///a b/c%d/gpu.0.sock", "gpu.0", "unix:/a%20b/c%25d/gpu.0.sock", True),
@@ -25,10 +25,10 @@ pytestmark = pytest.mark.quick
         ("gpu-box.example.org:7000", "gpu-box.example.org:7000", "gpu-box.example.org:7000", False),
     ],
 )
-def test_addresses(text: str, place: str, target: str, is_loopback: bool) -> None:
+def test_addresses(text: str, short_name: str, target: str, is_loopback: bool) -> None:
     address = Address.parse(text)
     assert str(address) == text
-    assert (address.place, address.target, address.is_loopback) == (place, target, is_loopback)
+    assert (address.short_name, address.target, address.is_loopback) == (short_name, target, is_loopback)
     assert Address.parse(str(address)) == address
 
 
@@ -36,14 +36,14 @@ def test_paths() -> None:
     assert Address.parse("unix:here.sock").path == Path.cwd() / "here.sock"
     assert Address.parse("unix:/tmp/x").path == Path("/tmp/x")
     assert Address.parse("unix:///tmp/x").memory_path == Path("/tmp/x.memory")
-    with pytest.raises(BadData, match="no UNIX socket"):
+    with pytest.raises(BadData, match="not a UNIX socket"):
         _ = Address.parse("localhost:1").memory_path
 
 
 def test_paths_have_a_limit() -> None:
     longest = "/" + "x" * (106 - len(MEMORY_SUFFIX))
     assert len(bytes(Address.parse(f"unix://{longest}").memory_path)) == 107
-    with pytest.raises(BadData, match="at most 100 work"):
+    with pytest.raises(BadData, match="at most 100 are allowed"):
         Address.parse(f"unix://{longest}x")
     with pytest.raises(BadData, match="at most"):
         Address.parse("unix:///" + "ü" * 60)

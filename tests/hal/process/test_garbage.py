@@ -1,9 +1,9 @@
-"""Garbage: full collections take a small share of the time, however large the models of clients are, and still happen."""
+"""GarbageCollector: full collections take a small share of the time, however large the models of clients are, and still happen."""
 
 import subprocess
 import sys
 
-from neurald.hal.process.garbage import Garbage
+from neurald.hal.process.garbage import GarbageCollector
 
 
 class Process:
@@ -14,7 +14,7 @@ class Process:
         self.takes_s = takes_s
         self.collections = 0
         self.blocks = 1_000_000
-        self.garbage = Garbage(self.collect, lambda: self.now, lambda: self.blocks)
+        self.garbage = GarbageCollector(self.collect, lambda: self.now, lambda: self.blocks)
 
     def collect(self) -> None:
         self.collections += 1
@@ -24,7 +24,7 @@ class Process:
 def test_collections_take_a_small_share_of_the_time() -> None:
     process = Process(0.2)
     while process.now < 1100.0:
-        process.garbage.look()
+        process.garbage.collect_if_due()
         process.now += 0.5
     assert 20 <= process.collections <= 26
 
@@ -32,27 +32,27 @@ def test_collections_take_a_small_share_of_the_time() -> None:
 def test_once_large_models_have_gone_it_does_not_take_as_long_any_more() -> None:
     process = Process(1.0)
     process.blocks += 10_000_000
-    process.garbage.look()
+    process.garbage.collect_if_due()
     for _ in range(10):
         process.now += 0.5
-        process.garbage.look()
+        process.garbage.collect_if_due()
     assert process.collections == 1
     process.blocks -= 10_000_000
-    process.garbage.look()
+    process.garbage.collect_if_due()
     assert process.collections == 2
 
 
 def test_quick_ones_happen_each_time() -> None:
     process = Process(0.001)
     for _ in range(10):
-        process.garbage.look()
+        process.garbage.collect_if_due()
         process.now += 0.5
     assert process.collections == 10
 
 
 _PROGRAM = """
 import gc
-from neurald.hal.process.garbage import Garbage
+from neurald.hal.process.garbage import GarbageCollector
 
 class Node:
     def __init__(self):
@@ -60,15 +60,15 @@ class Node:
     def __del__(self):
         print("gone", flush=True)
 
-garbage = Garbage()
+garbage = GarbageCollector()
 before = gc.get_threshold()
-with garbage.collected_seldom():
+with garbage.full_collections_on_demand():
     full = []
     gc.callbacks.append(lambda phase, about: full.append(phase) if about["generation"] == 2 else None)
     held = [[number] for number in range(1_000_000)]
     assert not full, "the interpreter collects by itself"
     Node()
-    garbage.look()
+    garbage.collect_if_due()
 assert gc.get_threshold() == before
 assert not gc.get_freeze_count()
 """

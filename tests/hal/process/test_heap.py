@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from neurald.hal.process.heap import Heap, resident_bytes
+from neurald.hal.process.heap import HeapTrimmer, resident_bytes
 
 MIB = 1 << 20
 
@@ -24,19 +24,19 @@ class Process:
         self.trims += 1
         self.now += self.trim_s
 
-    def heap(self) -> Heap:
-        return Heap(lambda: self.bytes, self.trim, lambda: self.now)
+    def heap(self) -> HeapTrimmer:
+        return HeapTrimmer(lambda: self.bytes, self.trim, lambda: self.now)
 
 
 def test_only_what_is_worthwhile_is_given_back() -> None:
     process = Process()
     heap = process.heap()
     for process.bytes in (50 * MIB, 57 * MIB, 10 * MIB, 17 * MIB):
-        heap.look()
+        heap.trim_if_due()
     assert process.trims == 0
     process.bytes = 18 * MIB
-    heap.look()
-    heap.look()
+    heap.trim_if_due()
+    heap.trim_if_due()
     assert process.trims == 2, "what is freed later looks like what is still used"
 
 
@@ -46,7 +46,7 @@ def test_it_takes_little_time() -> None:
     process.bytes, process.trim_s = 500 * MIB, 0.2
     began = process.now
     while process.now < began + 200:
-        heap.look()
+        heap.trim_if_due()
         process.now += 0.5
     assert 5 <= process.trims <= 10
 
@@ -57,14 +57,14 @@ def test_this_process_has_memory() -> None:
 
 PROGRAM = """
 import random, sys
-from neurald.hal.process.heap import Heap, resident_bytes
-heap = Heap()
+from neurald.hal.process.heap import HeapTrimmer, resident_bytes
+heap = HeapTrimmer()
 before = resident_bytes()
 pieces = [bytearray(2000) for _ in range(20_000)]
 kept = pieces[-1]
 del pieces
 freed = resident_bytes()
-heap.look()
+heap.trim_if_due()
 print(before, freed, resident_bytes())
 """
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from support.waiting import wait_until
 
-from neurald.hal.process.workers import Workers
+from neurald.hal.process.workers import WorkerThreads
 
 
 def threads(name: str) -> int:
@@ -23,14 +23,14 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def workers(name: str) -> Iterator[Workers]:
-    workers = Workers(4, name, idle_s=0.05)
+def workers(name: str) -> Iterator[WorkerThreads]:
+    workers = WorkerThreads(4, name, idle_s=0.05)
     yield workers
     workers.shutdown()
     assert threads(name) == 0
 
 
-def test_threads_come_as_they_are_needed_and_go(workers: Workers, name: str) -> None:
+def test_threads_come_as_they_are_needed_and_go(workers: WorkerThreads, name: str) -> None:
     leave = threading.Event()
     futures = [workers.submit(leave.wait, 10) for _ in range(3)]
     assert threads(name) == 3
@@ -40,7 +40,7 @@ def test_threads_come_as_they_are_needed_and_go(workers: Workers, name: str) -> 
     assert workers.submit(divmod, 7, 2).result(10) == (3, 1)
 
 
-def test_calls_beyond_the_limit_wait(workers: Workers, name: str) -> None:
+def test_calls_beyond_the_limit_wait(workers: WorkerThreads, name: str) -> None:
     leave = threading.Event()
     first = [workers.submit(leave.wait, 10) for _ in range(4)]
     later = [workers.submit(threading.get_ident) for _ in range(20)]
@@ -52,7 +52,7 @@ def test_calls_beyond_the_limit_wait(workers: Workers, name: str) -> None:
     assert all(future.result(10) for future in first)
 
 
-def test_one_call_after_another_takes_one_thread(workers: Workers) -> None:
+def test_one_call_after_another_takes_one_thread(workers: WorkerThreads) -> None:
     leave = threading.Event()
     for _ in range(3):
         workers.submit(leave.wait, 10)
@@ -66,14 +66,14 @@ def test_one_call_after_another_takes_one_thread(workers: Workers) -> None:
 
 
 def test_a_call_that_comes_as_a_thread_goes_is_run() -> None:
-    workers = Workers(2, "going", idle_s=0.0)
+    workers = WorkerThreads(2, "going", idle_s=0.0)
     for number in range(300):
         both = [workers.submit(divmod, number, each) for each in (2, 3)]
         assert [future.result(10) for future in both] == [divmod(number, 2), divmod(number, 3)]
     workers.shutdown()
 
 
-def test_errors_belong_to_the_call(workers: Workers) -> None:
+def test_errors_belong_to_the_call(workers: WorkerThreads) -> None:
     def fail() -> None:
         raise SystemExit(1)
 
@@ -82,7 +82,7 @@ def test_errors_belong_to_the_call(workers: Workers) -> None:
     assert workers.submit(int, "5").result(10) == 5
 
 
-def test_nothing_of_a_call_is_kept(workers: Workers) -> None:
+def test_nothing_of_a_call_is_kept(workers: WorkerThreads) -> None:
     class Thing:
         pass
 
@@ -94,7 +94,7 @@ def test_nothing_of_a_call_is_kept(workers: Workers) -> None:
 
 
 def test_where_no_thread_can_be_started_those_there_are_work(
-    workers: Workers, monkeypatch: pytest.MonkeyPatch
+    workers: WorkerThreads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leave = threading.Event()
     first = workers.submit(leave.wait, 10)
@@ -116,17 +116,17 @@ def test_where_there_is_no_thread_at_all_there_are_no_workers(monkeypatch: pytes
 
     monkeypatch.setattr(threading.Thread, "start", fail)
     with pytest.raises(RuntimeError, match="can't start"):
-        Workers(4, "none")
+        WorkerThreads(4, "none")
 
 
 def test_an_interpreter_ends_with_workers_that_nobody_shut_down() -> None:
-    program = "from neurald.hal.process.workers import Workers; print(Workers(2, 'left', idle_s=0.05).submit(int, '7').result())"
+    program = "from neurald.hal.process.workers import WorkerThreads; print(WorkerThreads(2, 'left', idle_s=0.05).submit(int, '7').result())"
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=30, check=True)
     assert ended.stdout == b"7\n"
 
 
 def test_a_shutdown(name: str) -> None:
-    workers = Workers(1, name, idle_s=60)
+    workers = WorkerThreads(1, name, idle_s=60)
     leave = threading.Event()
     running, waiting = workers.submit(leave.wait, 10), workers.submit(int, "1")
     workers.shutdown(wait=False)
@@ -136,7 +136,7 @@ def test_a_shutdown(name: str) -> None:
     assert running.result(10)
     assert waiting.result(10) == 1
     wait_until(lambda: threads(name) == 0)
-    other = Workers(1, name, idle_s=60)
+    other = WorkerThreads(1, name, idle_s=60)
     leave.clear()
     other.submit(leave.wait, 10)
     dropped = other.submit(int, "1")

@@ -12,15 +12,15 @@ from support.waiting import wait_until
 
 from neurald.hal.errors import Cancelled, MissedDeadlineTransient, OutOfMemory
 from neurald.hal.sync.cancellation import Cancellation
-from neurald.hal.sync.lending_pool import FairLock, Pool
+from neurald.hal.sync.lending_pool import FairLock, LendingPool
 
 
-def is_waited_for(pool: Pool[str], threads: int) -> bool:
+def is_waited_for(pool: LendingPool[str], threads: int) -> bool:
     return pool.waiting == threads
 
 
 def test_first_come_first_served() -> None:
-    pool = Pool(["thing"], str, 1)
+    pool = LendingPool(["thing"], str, 1)
     thing, order = pool.take(), list[int]()
 
     def use(number: int) -> None:
@@ -39,7 +39,7 @@ def test_first_come_first_served() -> None:
 
 def test_who_comes_again_and_again_does_not_keep_it() -> None:
     """A thread that gives a thing back and takes it at once again comes after those who wait."""
-    pool = Pool([0], int, 1)
+    pool = LendingPool([0], int, 1)
     thing, got = pool.take(), threading.Event()
 
     def take() -> None:
@@ -59,7 +59,7 @@ def test_who_comes_again_and_again_does_not_keep_it() -> None:
 @pytest.mark.parametrize("threads", [8, 16])
 def test_threads_share_evenly(threads: int) -> None:
     """More threads than things: none has half as many turns again as another."""
-    pool, stop = Pool([0], int, 4), threading.Event()
+    pool, stop = LendingPool([0], int, 4), threading.Event()
     counts: Counter[int] = Counter()
 
     def work(number: int) -> None:
@@ -81,7 +81,7 @@ def test_threads_share_evenly(threads: int) -> None:
 
 def test_as_many_as_there_may_be_are_made() -> None:
     made = iter(range(1, 10))
-    pool = Pool([0], lambda: next(made), 3)
+    pool = LendingPool([0], lambda: next(made), 3)
     assert sorted(pool.take() for _ in range(3)) == [0, 1, 2]
     with pytest.raises(MissedDeadlineTransient, match="other executions"):
         pool.take(time.monotonic())
@@ -95,7 +95,7 @@ def test_one_that_cannot_be_made_may_be_made_later() -> None:
             raise OutOfMemory("no room")
         return 1
 
-    pool = Pool([0], make, 2)
+    pool = LendingPool([0], make, 2)
     assert pool.take() == 0
     with pytest.raises(OutOfMemory):
         pool.take()
@@ -104,7 +104,7 @@ def test_one_that_cannot_be_made_may_be_made_later() -> None:
 
 
 def test_a_wait_ends_by_cancellation() -> None:
-    pool = Pool([0], int, 1)
+    pool = LendingPool([0], int, 1)
     pool.take()
     cancellation = Cancellation()
     threading.Timer(0.03, cancellation.cancel).start()
@@ -117,14 +117,14 @@ def test_a_wait_ends_by_cancellation() -> None:
 
 @sweep("deadline_s", [1e300, float("inf")])
 def test_no_deadline_is_too_far_away(deadline_s: float) -> None:
-    pool = Pool([0], int, 1)
+    pool = LendingPool([0], int, 1)
     thing = pool.take()
     threading.Timer(0.03, pool.give_back, [thing]).start()
     assert pool.take(deadline_s) == 0
 
 
 def test_what_comes_to_one_who_is_interrupted_goes_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    pool = Pool(["thing"], str, 1)
+    pool = LendingPool(["thing"], str, 1)
     thing = pool.take()
 
     def interrupted(*_: object) -> None:
@@ -139,7 +139,7 @@ def test_what_comes_to_one_who_is_interrupted_goes_to_the_next(monkeypatch: pyte
 
 
 def test_a_child_of_a_fork_waits_for_nobody_of_its_parent() -> None:
-    pool = Pool([0], int, 1)
+    pool = LendingPool([0], int, 1)
     thing = pool.take()
     thread = threading.Thread(target=pool.take)
     thread.start()

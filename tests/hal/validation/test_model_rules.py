@@ -112,11 +112,11 @@ QUANT = ChannelQuant(dimension=0, scales=(0.5, 0.5))
         (with_operand(1, location=replace(POOL, pool=-1)), "operand 1: pool -1"),
         (with_operand(1, location=replace(POOL, offset=41)), "operand 1: 24 bytes at offset 41"),
         (with_operand(1, location=replace(POOL, offset=-4)), "operand 1: 24 bytes at offset -4"),
-        (with_operand(1, location=replace(POOL, length=20)), "operand 1: a value of 20 bytes"),
+        (with_operand(1, location=replace(POOL, length=20)), "operand 1: the value has 20 bytes"),
         (with_operand(1, location=None), "operand 1: .* location"),
         (with_operand(0, location=POOL), "operand 0: .* location"),
         (with_operand(1, dimensions=None), "operand 1: a constant must be fully specified"),
-        (with_operand(2, value=bytes(5)), "operand 2: a value of 5 bytes"),
+        (with_operand(2, value=bytes(5)), "operand 2: the value has 5 bytes"),
         (with_operand(3, value=bytes(24)), "operand 3: .* value of its own"),
         (with_operand(3, subgraph=0), "operand 3: .* referenced graph 0"),
         (with_operand(3, lifetime=Lifetime.SUBGRAPH, subgraph=0), "operand 3: type TENSOR_FLOAT32"),
@@ -220,7 +220,7 @@ def test_deep_references() -> None:
     depth = 3000
     graphs = (*tuple(referring(n + 1) for n in range(depth)), referring())
     deep = replace(model(), main=referring(0), referenced=graphs)
-    with pytest.raises(ResourceExhaustedPersistent, match="3001 deep; at most 16"):
+    with pytest.raises(ResourceExhaustedPersistent, match="3001 levels deep; at most 16"):
         validate_model(deep)
     few = (*tuple(referring(n + 1) for n in range(MAX_DEPTH - 1)), referring())
     valid = replace(deep, referenced=few)
@@ -262,7 +262,7 @@ GOOD = Argument(pool=0, length=24)
         (lambda: request(inputs=(replace(GOOD, length=23),)), "input 0: 23 bytes"),
         (lambda: request(inputs=(replace(GOOD, length=25),)), "input 0: 25 bytes"),
         (lambda: request(inputs=(replace(GOOD, dimensions=(3, 2)),)), "input 0: shape"),
-        (lambda: request(inputs=(Argument(length=24),)), "input 0: it is omitted"),
+        (lambda: request(inputs=(Argument(length=24),)), "input 0: an omitted argument"),
         (lambda: request(outputs=(Argument(),)), "output 0: no memory"),
         (lambda: request(outputs=(replace(GOOD, length=20),)), "output 0: 20 bytes"),
         (lambda: request(pools=(HostMemory(bytes(128)),)), "output 0: its memory is read-only"),

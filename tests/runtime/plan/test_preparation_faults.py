@@ -19,7 +19,7 @@ from support.devices.preparation import entries, flip, prepare
 from support.models.addition import addition
 
 from neurald.hal.cache.secret import SECRET_VARIABLE
-from neurald.hal.cache.store import LIMIT_VARIABLE
+from neurald.hal.cache.store import MAX_BYTES_VARIABLE
 from neurald.hal.device import PreparedModel, PrepareOptions
 from neurald.hal.errors import (
     BadData,
@@ -299,10 +299,10 @@ def test_no_home(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixtu
 
 
 def test_what_is_larger_than_the_cache(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(LIMIT_VARIABLE, "10")
+    monkeypatch.setenv(MAX_BYTES_VARIABLE, "10")
     report = prepare(directory)
     assert not report.is_stored
-    assert LIMIT_VARIABLE in report.reason
+    assert MAX_BYTES_VARIABLE in report.reason
 
 
 def test_constants_that_change_meanwhile_do_not_poison_the_cache(directory: Path) -> None:

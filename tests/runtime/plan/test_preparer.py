@@ -107,7 +107,7 @@ def test_the_key_goes_to_the_device(directory: Path) -> None:
 CHANGES: dict[str, tuple[dict[str, object], str]] = {
     "version": ({"device": CachingDevice(version="2")}, "device version changed from 1 to 2"),
     "device": ({"device": CachingDevice("other")}, "first use"),
-    "token": ({"token": bytes(32)}, "the caller's token is another"),
+    "token": ({"token": bytes(32)}, "the caller's token changed"),
     "preference": (
         {"options": PrepareOptions(preference=Preference.LOW_POWER)},
         "preference changed from FAST_SINGLE_ANSWER to LOW_POWER",

@@ -149,7 +149,7 @@ def test_a_field_must_lie_inside_its_table(place: int) -> None:
         root.table(0)
 
 
-def test_meeting_references_are_limited() -> None:
+def test_repeated_references_are_limited() -> None:
     """A vector whose elements all refer to one table that has a long vector: more than the file's size to read."""
     builder = flatbuffers.Builder(0)
     long = builder.CreateByteVector(bytes(4000))
@@ -169,7 +169,7 @@ def test_meeting_references_are_limited() -> None:
 
 
 def test_the_number_of_tables_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("neurald.runtime.tflite.flatbuffer.MAXIMUM_TABLES", 2)
+    monkeypatch.setattr("neurald.runtime.tflite.flatbuffer.MAX_TABLES", 2)
     with pytest.raises(BadData, match="more than 2 tables"):
         list(opened(everything()).tables(7))
 

@@ -12,7 +12,7 @@ from support.sweeps import sweep
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.hal.cache.entry import Origin
-from neurald.hal.cache.store import LIMIT_VARIABLE, Cache
+from neurald.hal.cache.store import MAX_BYTES_VARIABLE, Cache
 from neurald.service import demo
 
 MODEL = Path(demo.__file__).parent / "digits.tflite"
@@ -55,7 +55,7 @@ class TestLs:
         assert not directory.exists()
 
     def test_json(self, filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv(LIMIT_VARIABLE, "1000000")
+        monkeypatch.setenv(MAX_BYTES_VARIABLE, "1000000")
         document = invoke_json("cache", "ls")
         assert document["limit_bytes"] == 1_000_000
         assert document["size_bytes"] == sum(found["size_bytes"] for found in document["entries"]) > 9000
@@ -100,7 +100,7 @@ class TestLs:
 
     def test_no_directory(self, tmp_path: Path) -> None:
         (tmp_path / "file").touch()
-        assert "is no directory" in error_of("cache", "ls", "--dir", tmp_path / "file")
+        assert "is not a directory" in error_of("cache", "ls", "--dir", tmp_path / "file")
 
 
 class TestVerify:

@@ -216,7 +216,7 @@ def test_strings_are_read_as_bytes_or_text(tmp_path: Path) -> None:
     [
         (np.zeros((2, 2)), "float64 [2, 2]; expected 'x' (strings [2, 2])"),
         (np.array([b"a"]), "|S1 [1]; expected 'x' (strings [2, 2])"),
-        (np.array([["\ud800", ""]] * 2), "is no text"),
+        (np.array([["\ud800", ""]] * 2), "cannot be encoded"),
     ],
 )
 def test_what_are_no_such_strings_is_refused(tmp_path: Path, array: Array, words: str) -> None:

@@ -47,7 +47,7 @@ def expect_places(graphs: list[Graph], arrays: list[Array], target: Target) -> N
             {graph.inputs[0]: array},
             target,
             at_start=bool(number % 2),
-            splits=[routine.grains // 2],
+            splits=[routine.work_items // 2],
             functions=functions,
         )
         assert not status

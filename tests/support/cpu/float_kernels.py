@@ -28,7 +28,7 @@ def check(cases: Sequence[Case], target: Target) -> list[Routine]:
         routines.append(routine)
     functions = compiled(routines, target)
     for number, (case, routine) in enumerate(zip(cases, routines, strict=True)):
-        splits = sorted(np.random.default_rng(number).integers(0, routine.grains + 1, 2).tolist())
+        splits = sorted(np.random.default_rng(number).integers(0, routine.work_items + 1, 2).tolist())
         result, status = run(
             routine, case.arrays, target, at_start=bool(number % 2), splits=splits, functions=functions
         )

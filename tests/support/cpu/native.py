@@ -101,8 +101,8 @@ def run(
         inputs: the elements of its arguments except the first one, the output.
         target: the target of its code.
         at_start: whether memory begins after an inaccessible page instead of ending before one.
-        splits: grains at which another call begins; half of the grains by default. The last call
-            runs first, so that its results are lost if an earlier one exceeds its own grains.
+        splits: work items at which another call begins; half of the work items by default. The last call
+            runs first, so that its results are lost if an earlier one exceeds its own work items.
         functions: result of `compiled` for this routine and others; None compiles it alone.
     """
     function = (functions or compiled([routine], target))[routine.name]
@@ -114,8 +114,8 @@ def run(
     scratch = Fenced(np.zeros(-(-routine.scratch_bytes // 64) * 64, np.uint8), at_start=at_start)
     kinds = [ctypes.c_void_p] * (len(memory) + 2) + [ctypes.c_int64] * 2
     call = ctypes.CFUNCTYPE(None, *kinds)(function)
-    inner = splits or [routine.grains // 2]
-    bounds = [0, *(split for split in inner if 0 < split < routine.grains), routine.grains]
+    inner = splits or [routine.work_items // 2]
+    bounds = [0, *(split for split in inner if 0 < split < routine.work_items), routine.work_items]
     for first, last in reversed(list(itertools.pairwise(bounds))):
         call(*(each.address for each in memory), scratch.address, ctypes.addressof(status), first, last)
     return memory[0].array(), status.value

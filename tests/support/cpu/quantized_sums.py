@@ -48,7 +48,7 @@ def check(case: Case, target: Target, seed: int = 0) -> None:
     """Runs a case in a few calls, in memory next to inaccessible pages."""
     routine = routine_for(case.kernel, target)
     assert routine is not None, case.label
-    splits = sorted(np.random.default_rng(seed).integers(0, routine.grains + 1, 2).tolist())
+    splits = sorted(np.random.default_rng(seed).integers(0, routine.work_items + 1, 2).tolist())
     result, status = run(routine, case.arrays, target, at_start=bool(seed % 2), splits=splits)
     assert not status
     case.assert_equal(result, f"{target.name}, {routine.label}")

@@ -8,11 +8,11 @@ import numpy as np
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.memory.buffer_assignment import Base, BufferLocation, Port
-from neurald.drivers.cpu.native.compile_queue import Unit
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.native.object_code import object_codes, routine_unit
 from neurald.drivers.cpu.native.step_program import caller_name, caller_text
 from neurald.drivers.cpu.native.thread_pool import Team, process
+from neurald.drivers.cpu.native.unit_queue import Unit
 from neurald.drivers.cpu.target.executable import Call, Executable
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import TARGETS
@@ -53,14 +53,14 @@ define void @KERNEL_NAME(ptr noalias %a0, ptr noalias %a1, ptr %scratch, ptr %st
 }
 """
 
-#: Each grain writes its number. The grain with the number in the second element of the input sets
+#: Each work item writes its number. The work item with the number in the second element of the input sets
 #: the word at the address in the first element.
 _CANCEL = """
 define void @KERNEL_NAME(ptr noalias %a0, ptr noalias %a1, ptr %scratch, ptr %status, i64 %begin, i64 %end) {
 entry:
   %word = load i64, ptr %a1
-  %p.grain = getelementptr i64, ptr %a1, i64 1
-  %grain = load i64, ptr %p.grain
+  %p.work_item = getelementptr i64, ptr %a1, i64 1
+  %work_item = load i64, ptr %p.work_item
   br label %test
 test:
   %i = phi i64 [ %begin, %entry ], [ %next, %ran ]
@@ -71,7 +71,7 @@ body:
   %to = getelementptr i32, ptr %a0, i64 %i
   %number = trunc i64 %next to i32
   store i32 %number, ptr %to
-  %is.it = icmp eq i64 %i, %grain
+  %is.it = icmp eq i64 %i, %work_item
   br i1 %is.it, label %cancel, label %ran
 cancel:
   %place = inttoptr i64 %word to ptr
@@ -84,12 +84,12 @@ done:
 }
 """
 
-#: Each grain runs for about a millisecond.
+#: Each work item runs for about a millisecond.
 _COUNT = """
 define void @KERNEL_NAME(ptr noalias %a0, ptr noalias %a1, ptr %scratch, ptr %status, i64 %begin, i64 %end) {
 entry:
-  %grains = sub i64 %end, %begin
-  %turns = mul i64 %grains, 2500000
+  %work_items = sub i64 %end, %begin
+  %turns = mul i64 %work_items, 2500000
   br label %test
 test:
   %i = phi i64 [ 0, %entry ], [ %next, %body ]
@@ -112,11 +112,11 @@ def values(count: int) -> tuple[Value, Value]:
 
 
 def adding(addend: int, count: int, *, cost_ns: float = 0.0) -> Routine:
-    """Adds a number to each element; each element is a grain."""
+    """Adds a number to each element; each element is a work item."""
     return Routine(
         text=_ADD.replace("ADDEND", str(addend)),
         arguments=values(count),
-        grains=count,
+        work_items=count,
         cost_ns=cost_ns,
         scratch_bytes=4,
         label="adds",
@@ -125,20 +125,20 @@ def adding(addend: int, count: int, *, cost_ns: float = 0.0) -> Routine:
 
 def requiring(count: int) -> Routine:
     """Copies the first element; the second requirement fails if it is negative."""
-    return Routine(text=_REQUIRE, arguments=values(count), grains=1, cost_ns=0.0)
+    return Routine(text=_REQUIRE, arguments=values(count), work_items=1, cost_ns=0.0)
 
 
 def cancelling(count: int, *, cost_ns: float = 0.0) -> Routine:
-    """Sets a word halfway through its grains; see `_CANCEL`."""
-    return Routine(text=_CANCEL, arguments=values(count), grains=count, cost_ns=cost_ns)
+    """Sets a word halfway through its work items; see `_CANCEL`."""
+    return Routine(text=_CANCEL, arguments=values(count), work_items=count, cost_ns=cost_ns)
 
 
 def counting(count: int, *, milliseconds: int) -> Routine:
-    """Runs for about `milliseconds` on one thread, in as many grains."""
+    """Runs for about `milliseconds` on one thread, in as many work items."""
     return Routine(
         text=_COUNT,
         arguments=values(count),
-        grains=milliseconds,
+        work_items=milliseconds,
         cost_ns=milliseconds * 1e6,
         scratch_bytes=8,
     )
@@ -155,7 +155,7 @@ def chain(routines: Sequence[Routine]) -> Executable:
                 BufferLocation(Base.ARENA, room * (number + 1)),
                 BufferLocation(Base.ARENA, room * number),
             ),
-            grains=routine.grains,
+            work_items=routine.work_items,
             cost_ns=routine.cost_ns,
             messages=("operation 0: first", "operation 0: second"),
             label=routine.label,
@@ -198,7 +198,7 @@ def codes(routines: Sequence[Routine]) -> list[bytes]:
 
 def native(routines: Sequence[Routine], *, threads: int = 1) -> NativeModel:
     """Loads a chain into memory."""
-    team = Team(process.runtime(TARGET), threads)
+    team = Team(process.step_program(TARGET), threads)
     return NativeModel(chain(routines), codes(routines), np.zeros(0, np.uint8), team)
 
 

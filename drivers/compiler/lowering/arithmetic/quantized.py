@@ -1,7 +1,6 @@
 """Helpers for quantised operands: conversion, tables and changes of scale."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -18,13 +17,11 @@ from neurald.hal.operations.arithmetic.fixed_point import (
     quantize_multipliers,
     short_mantissas,
 )
-from neurald.hal.operations.arithmetic.quantized import stored_limits
+from neurald.hal.operations.arithmetic.quantized import quantized_limits
 from neurald.hal.operations.machinery.call import Call
 
-Array = np.ndarray[Any, np.dtype[Any]]
-
 #: Largest exponent of a multiplier with a single rounding.
-_LARGEST_EXPONENT_ONCE = 15
+_MAX_EXPONENT_ONCE = 15
 
 _LIMITS: dict[FusedActivation, tuple[float | None, float | None]] = {
     FusedActivation.NONE: (None, None),
@@ -55,7 +52,7 @@ def store(value: Expression, operand: Operand) -> Expression:
     """Converts a FLOAT32 to the operand's stored form; quantised with ties away from zero."""
     if not is_quantized(operand):
         return value.to(Scalar.of(operand.type.dtype))
-    low, high = (limit - operand.zero_point for limit in stored_limits(operand))
+    low, high = (limit - operand.zero_point for limit in quantized_limits(operand))
     # Clamping precedes the conversion to avoid overflow. The zero point is added last, so that NaN
     # is stored as 0.
     scaled = clamp(apply(Op.ROUND_AWAY, value / operand.scale), float(low), float(high)).to(Scalar.INT32)
@@ -66,7 +63,7 @@ def saturate(
     value: Expression, operand: Operand, activation: FusedActivation = FusedActivation.NONE
 ) -> Expression:
     """Clamps an integer at the operand's scale and zero point to its range, and stores it."""
-    low, high = stored_limits(operand, activation)
+    low, high = quantized_limits(operand, activation)
     return clamp(value, low, high).to(Scalar.of(operand.type.dtype))
 
 
@@ -99,7 +96,7 @@ def requantized(
     return rounded_once(value, mantissa, exponent)
 
 
-class Rescaling:
+class Requantizer:
     """Requantises sums: bias, multiplier, zero point and range, as `fixed_point.Requantization`.
 
     Args:
@@ -121,7 +118,7 @@ class Rescaling:
         mantissas, exponents = quantize_multipliers(reals)
         if rounding is Rounding.SHORT:
             mantissas = short_mantissas(mantissas)
-        if rounding in (Rounding.ONCE, Rounding.SHORT) and exponents.max() > _LARGEST_EXPONENT_ONCE:
+        if rounding in (Rounding.ONCE, Rounding.SHORT) and exponents.max() > _MAX_EXPONENT_ONCE:
             raise Unsupported(
                 f"a requantisation multiplier of {reals.max():g} is too large for single rounding"
             )

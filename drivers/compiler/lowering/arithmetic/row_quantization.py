@@ -24,14 +24,14 @@ from neurald.drivers.compiler.ir.graph import Pair, inside
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.hal.operations.arithmetic.row_quantization import LARGEST
+from neurald.hal.operations.arithmetic.row_quantization import MAX_QUANTIZED_MAGNITUDE
 
 #: Positions before and after the values, along dimensions 1 and 2.
 Padding: TypeAlias = tuple[Pair, Pair]
 
 NO_PADDING: Padding = ((0, 0), (0, 0))
 _LOW, _HIGH = -128, 127
-_LARGEST_INT32 = (1 << 31) - 1
+_MAX_INT32 = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,12 +39,12 @@ class QuantizedRows:
     """Rows of floats, quantised separately.
 
     Attributes:
-        stored: INT8, of the floats' shape. A row is everything at one index of the first dimension.
+        values: INT8, of the floats' shape. A row is everything at one index of the first dimension.
         scales: FLOAT32, (rows,).
         zero_points: INT32, (rows,); None if all are 0.
     """
 
-    stored: Value
+    values: Value
     scales: Value
     zero_points: Value | None
 
@@ -80,25 +80,25 @@ def quantize_rows(
         position = tuple(index - before for index, before in zip(at, befores, strict=True))
         value = load(values, position, inside(position, values.shape))
         if zero_points is None:
-            stored = value * _symmetric_inverse(limits, row)
+            scaled = value * _symmetric_inverse(limits, row)
         else:
             zero = load(zero_points, (row,)).to(Scalar.FLOAT32)
-            stored = value * (1.0 / load(scales, (row,))) + zero
-        rounded = apply(Op.ROUND_AWAY, stored)
+            scaled = value * (1.0 / load(scales, (row,))) + zero
+        rounded = apply(Op.ROUND_AWAY, scaled)
         # NaN converts to the integer 0.
         return clamp(rounded, float(_LOW if asymmetric else -_HIGH), float(_HIGH)).to(Scalar.INT8)
 
-    return QuantizedRows(stored=builder.compute(tuple(lengths), body), scales=scales, zero_points=zero_points)
+    return QuantizedRows(values=builder.compute(tuple(lengths), body), scales=scales, zero_points=zero_points)
 
 
 def _limits(builder: Builder, values: Value) -> Value:
-    """Returns (rows, 2).
+    """Returns the magnitudes of each row's minimum, at most 0, and maximum, at least 0: (rows, 2).
 
-    The magnitudes of each row's minimum below 0 and maximum above; NaN is ignored.
+    NaN is ignored.
     """
 
     def body(row: Expression, side: Expression) -> Expression:
-        return _reach(values, row, lambda number: select(side.equals(0), -number, number))
+        return _max_over_row(values, row, lambda number: select(side.equals(0), -number, number))
 
     return builder.compute((values.shape[0], 2), body)
 
@@ -106,11 +106,11 @@ def _limits(builder: Builder, values: Value) -> Value:
 def _magnitudes(builder: Builder, values: Value) -> Value:
     """Returns (rows,): the largest magnitude of each row."""
     return builder.compute(
-        (values.shape[0],), lambda row: _reach(values, row, lambda number: apply(Op.ABSOLUTE, number))
+        (values.shape[0],), lambda row: _max_over_row(values, row, lambda number: apply(Op.ABSOLUTE, number))
     )
 
 
-def _reach(values: Value, row: Expression, signed: Callable[[Expression], Expression]) -> Expression:
+def _max_over_row(values: Value, row: Expression, signed: Callable[[Expression], Expression]) -> Expression:
     """Returns the maximum over a row of `signed(number)`, at least 0."""
     axes = tuple(axis(length, f"r{dimension}") for dimension, length in enumerate(values.shape[1:]))
     value = load(values, (row, *axes))
@@ -148,7 +148,11 @@ def _zero_point(limits: Value, scales: Value, row: Expression) -> Expression:
 
 def sum_type(terms: int) -> Scalar:
     """Returns the type for sums of `terms` products of quantised floats and weights."""
-    return Scalar.INT32 if 2 * LARGEST * LARGEST * terms <= _LARGEST_INT32 else Scalar.INT64
+    return (
+        Scalar.INT32
+        if 2 * MAX_QUANTIZED_MAGNITUDE * MAX_QUANTIZED_MAGNITUDE * terms <= _MAX_INT32
+        else Scalar.INT64
+    )
 
 
 def centred(builder: Builder, sums: Value, rows: QuantizedRows, weights: Value, channels: int) -> Value:
@@ -187,5 +191,5 @@ def _totals(builder: Builder, weights: Value, channels: int, type: Scalar) -> Va
 
 def products(builder: Builder, rows: QuantizedRows, weights: Value) -> Value:
     """Multiplies rows (rows, elements) by weights (units, elements); centred (rows, units)."""
-    sums = builder.matrix_product(rows.stored, weights, type=sum_type(weights.shape[1]))
+    sums = builder.matrix_product(rows.values, weights, type=sum_type(weights.shape[1]))
     return centred(builder, sums, rows, weights, 0)

@@ -4,19 +4,20 @@ from functools import partial
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.value import Shape, Value
-from neurald.drivers.compiler.lowering.convolution.weighted_sum import Plan, lower_windows
+from neurald.drivers.compiler.lowering.convolution.weighted_sum import ContractionPlan, lower_windows
 from neurald.drivers.compiler.lowering.machinery.table import Lowerings
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.convolution import convolution, depthwise_convolution, grouped_convolution
-from neurald.hal.operations.convolution.windowing import Window, is_nchw
+from neurald.hal.operations.convolution.windowing import Window
 from neurald.hal.operations.machinery.call import Call
+from neurald.hal.operations.machinery.layout import is_nchw
 
 
-def _dense(call: Call, builder: Builder, geometry: tuple[Window, Shape]) -> Plan:
+def _dense(call: Call, builder: Builder, geometry: tuple[Window, Shape]) -> ContractionPlan:
     window, shape = geometry
     weights = builder.value(call, "filter")
     depth = call.shape("input")[1 if is_nchw(call) else 3]
-    return Plan(
+    return ContractionPlan(
         weights=weights,
         channels=0,
         padding=window.padding,
@@ -31,20 +32,20 @@ def _dense(call: Call, builder: Builder, geometry: tuple[Window, Shape]) -> Plan
     )
 
 
-def plan_convolution(call: Call, builder: Builder) -> Plan:
+def plan_convolution(call: Call, builder: Builder) -> ContractionPlan:
     """Plans CONV_2D; the number of groups follows from the filter's depth."""
     return _dense(call, builder, convolution.geometry(call, grouped=True))
 
 
-def _plan_grouped(call: Call, builder: Builder) -> Plan:
+def _plan_grouped(call: Call, builder: Builder) -> ContractionPlan:
     return _dense(call, builder, grouped_convolution.geometry(call))
 
 
-def plan_depthwise(call: Call, builder: Builder) -> Plan:
+def plan_depthwise(call: Call, builder: Builder) -> ContractionPlan:
     """Plans DEPTHWISE_CONV_2D."""
     window, shape = depthwise_convolution.geometry(call)
     weights = _without_first(builder, builder.value(call, "filter"))
-    return Plan(
+    return ContractionPlan(
         weights=weights,
         channels=2,
         padding=window.padding,

@@ -5,7 +5,7 @@ from neurald.drivers.compiler.ir.expression import Expression, axis, clamp, load
 from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Shape, Value
-from neurald.drivers.compiler.lowering.arithmetic.quantized import Rescaling, store
+from neurald.drivers.compiler.lowering.arithmetic.quantized import Requantizer, store
 from neurald.drivers.compiler.lowering.convolution.weighted_sum import sum_type
 from neurald.drivers.compiler.lowering.movement.indexing import output_shapes
 from neurald.hal.model.operation_type import OperationType
@@ -48,12 +48,12 @@ def lower_product(call: Call, builder: Builder, rounding: Rounding = Rounding.TW
     )
     if not is_rescaled:
         return (builder.compute(sums.shape, lambda *at: store(load(sums, at), output)),)
-    rescaling = Rescaling(builder, call, [first.scale * second.scale], rounding)
+    requantize = Requantizer(builder, call, [first.scale * second.scale], rounding)
 
     def body(*at: Expression) -> Expression:
         total = load(sums, at).to(Scalar.INT64)
         # Double rounding expects 32-bit values.
-        return rescaling(clamp(total, *_INT32) if rounding is Rounding.TWICE else total, at[-1])
+        return requantize(clamp(total, *_INT32) if rounding is Rounding.TWICE else total, at[-1])
 
     return (builder.compute(sums.shape, body),)
 

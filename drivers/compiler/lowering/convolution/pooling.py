@@ -24,10 +24,11 @@ from neurald.drivers.compiler.lowering.machinery.reduced_axes import along, divi
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
-from neurald.hal.operations.arithmetic.quantized import stored_limits
+from neurald.hal.operations.arithmetic.quantized import quantized_limits
 from neurald.hal.operations.convolution.pooling import geometry
-from neurald.hal.operations.convolution.windowing import Window, is_nchw
+from neurald.hal.operations.convolution.windowing import Window
 from neurald.hal.operations.machinery.call import Call
+from neurald.hal.operations.machinery.layout import is_nchw
 
 #: Maps an element to the operand of the reduction.
 _Element = Callable[[Expression], Expression]
@@ -42,7 +43,7 @@ def _average(call: Call, window: Window) -> tuple[_Element, _Finish]:
     output = call.operand("output")
     if not is_quantized(output):
         return widen, lambda total, count: total / count.to(Scalar.FLOAT32)
-    largest = max(map(abs, stored_limits(output)))
+    largest = max(map(abs, quantized_limits(output)))
     # Adds 1 for the rounding.
     kind = exact_sum(window.kernel[0] * window.kernel[1], largest + 1)
     return (

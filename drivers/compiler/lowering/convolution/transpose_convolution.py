@@ -14,7 +14,7 @@ from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, load
 from neurald.drivers.compiler.ir.graph import Graph, Pair
 from neurald.drivers.compiler.ir.value import Shape, Value
-from neurald.drivers.compiler.lowering.convolution.weighted_sum import Plan, lower_windows, zeros
+from neurald.drivers.compiler.lowering.convolution.weighted_sum import ContractionPlan, lower_windows, zeros
 from neurald.drivers.compiler.lowering.machinery.table import Lowerings
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.convolution import transpose_convolution
@@ -22,7 +22,7 @@ from neurald.hal.operations.machinery.call import Call
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Side:
+class _AxisConvolution:
     """The convolution along height or width.
 
     Attributes:
@@ -47,9 +47,9 @@ class _Side:
         return -(-self.extent // self.stride)
 
     def tap(self, seen: Expression, phase: Expression) -> Expression:
-        """Returns the weight at an index in the convolution's window.
+        """Returns the index of the weight at `seen` in the convolution's window.
 
-        May exceed the operation's window.
+        It may exceed the operation's window.
         """
         return (self.taps - 1 - seen) * self.stride + phase
 
@@ -59,13 +59,13 @@ class _Side:
         return spread // self.stride, spread % self.stride
 
 
-def _side(size: int, extent: int, stride: int, head: int, length: int) -> _Side:
+def _axis_convolution(size: int, extent: int, stride: int, head: int, length: int) -> _AxisConvolution:
     taps = -(-extent // stride)
     # Padding cannot be negative, so elements before the output may be computed and dropped.
     first = min(head // stride, taps - 1)
     positions = (head + length - 1) // stride - first + 1
     before = taps - 1 - first
-    return _Side(
+    return _AxisConvolution(
         stride=stride,
         extent=extent,
         head=head,
@@ -75,7 +75,9 @@ def _side(size: int, extent: int, stride: int, head: int, length: int) -> _Side:
     )
 
 
-def _weights(call: Call, builder: Builder, filter_: Value, sides: tuple[_Side, _Side]) -> Value:
+def _weights(
+    call: Call, builder: Builder, filter_: Value, sides: tuple[_AxisConvolution, _AxisConvolution]
+) -> Value:
     """Returns (phases × channels, taps along height, taps along width, depth).
 
     Constants are arranged at compile time.
@@ -99,12 +101,12 @@ def _weights(call: Call, builder: Builder, filter_: Value, sides: tuple[_Side, _
     return builder.constant(evaluate_node(node, {filter_: filter_.constant}), arranged.name)
 
 
-def plan_transposed(call: Call, builder: Builder) -> Plan:
+def plan_transposed(call: Call, builder: Builder) -> ContractionPlan:
     """Plans TRANSPOSE_CONV_2D."""
     window, shape = transpose_convolution.geometry(call)
     images, *lengths, channels = shape
     sides = [
-        _side(
+        _axis_convolution(
             window.output[axis],
             window.kernel[axis],
             window.stride[axis],
@@ -127,7 +129,7 @@ def plan_transposed(call: Call, builder: Builder) -> Plan:
         return builder.compute(shape, body)
 
     output: Shape = (images, height.positions, width.positions, weights.shape[0])
-    return Plan(
+    return ContractionPlan(
         weights=weights,
         channels=0,
         padding=(height.padding, width.padding),

@@ -1,5 +1,6 @@
 """Helpers of weighted sums; see `neurald.hal.operations.convolution.weighted_sum`."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -11,20 +12,19 @@ from neurald.drivers.compiler.ir.expression import Expression, clamp, load
 from neurald.drivers.compiler.ir.graph import Pair
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.compiler.lowering.arithmetic.quantized import Rescaling, activate, store
+from neurald.drivers.compiler.lowering.arithmetic.quantized import Requantizer, activate, store
+from neurald.drivers.compiler.lowering.arithmetic.row_quantization import Padding
 from neurald.drivers.compiler.lowering.machinery.layout import from_nhwc, to_nhwc
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import Operand
 from neurald.hal.operations.arithmetic.fixed_point import Rounding
-from neurald.hal.operations.arithmetic.quantized import stored_limits
-from neurald.hal.operations.convolution.windowing import is_nchw
+from neurald.hal.operations.arithmetic.quantized import quantized_limits
 from neurald.hal.operations.machinery.call import Call
+from neurald.hal.operations.machinery.layout import is_nchw
 
 #: Bound on sums in INT32.
-_LARGEST_INT32 = (1 << 31) - 1
-
-Padding = tuple[Pair, Pair]
+_MAX_INT32 = (1 << 31) - 1
 
 
 class Contract(Protocol):
@@ -48,7 +48,7 @@ def _same(sums: Value) -> Value:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class ContractionPlan:
     """Describes an operation that moves a window over images as a contraction.
 
     Attributes:
@@ -67,12 +67,12 @@ class Plan:
 
 
 #: Plans an operation.
-Planner = Callable[[Call, Builder], Plan]
+ContractionPlanner = Callable[[Call, Builder], ContractionPlan]
 
 
 def largest(operand: Operand) -> int:
     """Returns the largest magnitude of a quantised operand's values less their zero point."""
-    low, high = stored_limits(operand)
+    low, high = quantized_limits(operand)
     return max(high - operand.zero_point, operand.zero_point - low)
 
 
@@ -90,7 +90,7 @@ def sum_type(first: Operand, second: Operand, terms: int) -> Scalar:
 
 
 def _integers_for(bound: int) -> Scalar:
-    return Scalar.INT32 if bound <= _LARGEST_INT32 else Scalar.INT64
+    return Scalar.INT32 if bound <= _MAX_INT32 else Scalar.INT64
 
 
 def type_of_sums(source: Operand, filter_: Operand, weights: Value, channels: int = 0) -> Scalar:
@@ -119,10 +119,10 @@ def finish(call: Call, builder: Builder, sums: Value, rounding: Rounding = Round
     if is_quantized(output):
         scales = (filter_.scale,) if filter_.channel_quant is None else filter_.channel_quant.scales
         source = call.operand("input").scale
-        rescaling = Rescaling(builder, call, [scale * source for scale in scales], rounding)
+        requantize = Requantizer(builder, call, [scale * source for scale in scales], rounding)
     # Double rounding takes 32 bits. The output's range clamps larger sums anyway, except with
     # unusual scales.
-    is_cut = sums.type is Scalar.INT64 and rounding in (Rounding.TWICE, Rounding.TWICE_UP)
+    is_cut = rounding in (Rounding.TWICE, Rounding.TWICE_UP) and _exceeds_int32(call, sums, bias)
 
     def body(*at: Expression) -> Expression:
         total, channel = load(sums, at), at[-1]
@@ -130,12 +130,25 @@ def finish(call: Call, builder: Builder, sums: Value, rounding: Rounding = Round
             wide = total.to(Scalar.INT64)
             if bias is not None:
                 wide = wide + load(bias, (channel,)).to(Scalar.INT64)
-            return rescaling(clamp(wide, -_LARGEST_INT32 - 1, _LARGEST_INT32) if is_cut else wide, channel)
+            return requantize(clamp(wide, -_MAX_INT32 - 1, _MAX_INT32) if is_cut else wide, channel)
         if bias is not None:
             total = total + load(bias, (channel,)).to(Scalar.FLOAT32)
         return store(activate(total, call.activation), output)
 
     return builder.compute(sums.shape, body)
+
+
+def _exceeds_int32(call: Call, sums: Value, bias: Value | None) -> bool:
+    """Returns True if quantised sums with their bias may leave the range of INT32."""
+    if sums.type is Scalar.INT64:
+        return True
+    if bias is None or sums.type is not Scalar.INT32:
+        return False
+    if bias.constant is None:
+        return True
+    terms = math.prod(call.shape("filter")) // max(1, sums.shape[-1])
+    reach = largest(call.operand("input")) * largest(call.operand("filter")) * terms
+    return reach + int(np.abs(bias.constant.astype(np.int64)).max(initial=0)) > _MAX_INT32
 
 
 def zeros(call: Call) -> Pair:
@@ -144,7 +157,7 @@ def zeros(call: Call) -> Pair:
     return (source.zero_point, call.operand("filter").zero_point) if is_quantized(source) else (0, 0)
 
 
-def exact_sums(call: Call, plan: Plan, source: Value) -> Value:
+def exact_sums(call: Call, plan: ContractionPlan, source: Value) -> Value:
     """Returns the sums over NHWC images; operands are all float or all quantised."""
     input_zero, weights_zero = zeros(call)
     return plan.restore(
@@ -158,7 +171,7 @@ def exact_sums(call: Call, plan: Plan, source: Value) -> Value:
     )
 
 
-def lower_windows(planner: Planner) -> Lowering:
+def lower_windows(planner: ContractionPlanner) -> Lowering:
     """Returns the lowering of an Android operation that moves a window."""
 
     def lower(call: Call, builder: Builder) -> tuple[Value, ...]:

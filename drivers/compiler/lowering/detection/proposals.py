@@ -19,9 +19,9 @@ from neurald.drivers.compiler.lowering.detection.boxes import OUT_OF_ORDER
 from neurald.drivers.compiler.lowering.machinery.layout import to_nhwc
 from neurald.drivers.compiler.lowering.reduction.arg_reduce import extreme_indices
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.operations.convolution.windowing import is_nchw
-from neurald.hal.operations.detection.proposals import FARTHEST, flatness
+from neurald.hal.operations.detection.proposals import MAX_KEYPOINT_OFFSET, flatness
 from neurald.hal.operations.machinery.call import Call
+from neurald.hal.operations.machinery.layout import is_nchw
 
 #: Components of a refined keypoint: offsets right and down of the maximum, and the score.
 _RIGHT, _DOWN, _SCORE = range(3)
@@ -60,8 +60,8 @@ def _keypoint(call: Call, builder: Builder) -> tuple[Value, ...]:
 
     def point(n: Expression, k: Expression, axis: Expression) -> Expression:
         # Axis 0 is along columns, axis 1 along rows.
-        highest_place = load(highest, (n, k)).to(Scalar.INDEX)
-        coordinate = select(axis.equals(0), highest_place % size, highest_place // size)
+        highest_index = load(highest, (n, k)).to(Scalar.INDEX)
+        coordinate = select(axis.equals(0), highest_index % size, highest_index // size)
         way = coordinate.to(Scalar.FLOAT32) + load(refinements, (n, k, axis))
         extent = corner(n, axis + 2) - corner(n, axis)
         return store((way + 0.5) / float(size) * extent + corner(n, axis), points)
@@ -95,7 +95,7 @@ def _refine(around: list[list[Expression]], tolerance: float) -> tuple[Expressio
     divisor = select(is_flat, 1.0, determinant)
     right, down = (xy * slope_y - yy * slope_x) / divisor, (xy * slope_x - xx * slope_y) / divisor
     longest = maximum(apply(Op.ABSOLUTE, right), apply(Op.ABSOLUTE, down))
-    farthest = constant(float(FARTHEST), Scalar.FLOAT32)
+    farthest = constant(float(MAX_KEYPOINT_OFFSET), Scalar.FLOAT32)
     cut = select(longest > farthest, farthest / longest, 1.0)
     right, down = select(is_flat, 0.0, right * cut), select(is_flat, 0.0, down * cut)
     curve = (xx * right + xy * down) * right + (xy * right + yy * down) * down

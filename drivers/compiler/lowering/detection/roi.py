@@ -33,9 +33,9 @@ from neurald.drivers.compiler.lowering.machinery.layout import from_nhwc, to_nhw
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
 from neurald.drivers.compiler.lowering.movement.indexing import bounded_index
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.operations.convolution.windowing import is_nchw
 from neurald.hal.operations.detection.roi import map_scales, region_shape
 from neurald.hal.operations.machinery.call import Call
+from neurald.hal.operations.machinery.layout import is_nchw
 
 #: Builds the body of the output from the call, the NHWC images and the boxes on them, (n, 4).
 _Region = Callable[[Call, Builder, Value, Value], Callable[..., Expression]]
@@ -126,7 +126,7 @@ def _sample_counts(
     return builder.compute(boxes.shape[:1], count), most
 
 
-def _sample_places(
+def _sample_coordinates(
     call: Call, builder: Builder, boxes: Value, along: int, counts: Value | None, most: int
 ) -> Value:
     """Returns the coordinates of samples along an axis, FLOAT32 (n, output elements, samples)."""
@@ -145,7 +145,7 @@ def _align(call: Call, builder: Builder, source: Value, boxes: Value) -> Callabl
     operand, output = call.operand("input"), call.operand("output")
     counts = [_sample_counts(call, builder, boxes, along, lengths[along]) for along in (0, 1)]
     indexes = [
-        _sample_places(call, builder, boxes, along, number, most)
+        _sample_coordinates(call, builder, boxes, along, number, most)
         for along, (number, most) in enumerate(counts)
     ]
 

@@ -6,8 +6,8 @@ from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import activate, saturate
-from neurald.drivers.compiler.lowering.elementwise.pointwise import ONE, pointwise, widen
-from neurald.drivers.compiler.lowering.elementwise.unary import lower_unary, of
+from neurald.drivers.compiler.lowering.elementwise.pointwise import UNARY_INPUTS, pointwise, widen
+from neurald.drivers.compiler.lowering.elementwise.unary import lower_unary, op_function
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
@@ -26,7 +26,7 @@ def _clamped(activation: FusedActivation) -> Lowering:
                 return saturate(value.to(Scalar.INT32), output, activation)
             return activate(widen(value), activation).to(value.type)
 
-        return pointwise(call, builder, ONE, function)
+        return pointwise(call, builder, UNARY_INPUTS, function)
 
     return lower
 
@@ -35,6 +35,6 @@ LOWERINGS = {
     OperationType.RELU: _clamped(FusedActivation.RELU),
     OperationType.RELU1: _clamped(FusedActivation.RELU1),
     OperationType.RELU6: _clamped(FusedActivation.RELU6),
-    OperationType.LOGISTIC: lower_unary(of(Op.LOGISTIC)),
-    OperationType.TANH: lower_unary(of(Op.TANH)),
+    OperationType.LOGISTIC: lower_unary(op_function(Op.LOGISTIC)),
+    OperationType.TANH: lower_unary(op_function(Op.TANH)),
 }

@@ -8,7 +8,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import activate, rescale, saturate
 from neurald.drivers.compiler.lowering.elementwise.pointwise import (
-    TWO,
+    BINARY_INPUTS,
     Function,
     Requirements,
     pointwise,
@@ -23,11 +23,11 @@ from neurald.hal.operations.elementwise.arithmetic import addend_shift
 from neurald.hal.operations.machinery.call import Call
 
 #: Computes an unclamped result at the output's scale from two quantised values as INT64.
-Quantized = Callable[[Call, Expression, Expression], Expression]
+QuantizedBinary = Callable[[Call, Expression, Expression], Expression]
 
 
 def lower_broadcast(
-    function: Function, quantized: Quantized | None = None, requirements: Requirements | None = None
+    function: Function, quantized: QuantizedBinary | None = None, requirements: Requirements | None = None
 ) -> Lowering:
     """Returns the lowering of a binary operation, followed by the fused activation.
 
@@ -47,7 +47,7 @@ def lower_broadcast(
             return _activate(function(widen(one), widen(other)), call.activation).to(one.type)
 
         is_whole = not is_quantized(output) and output.type.dtype.kind in "iu"
-        return pointwise(call, builder, TWO, element, requirements if is_whole else None)
+        return pointwise(call, builder, BINARY_INPUTS, element, requirements if is_whole else None)
 
     return lower
 
@@ -63,7 +63,7 @@ def _activate(value: Expression, activation: FusedActivation) -> Expression:
     return maximum(value, -1 if is_below else 0)
 
 
-def quantized_sum(sign: int) -> Quantized:
+def quantized_sum(sign: int) -> QuantizedBinary:
     """Returns the quantised sum, or difference if `sign` is -1.
 
     See `neurald.hal.operations.elementwise.arithmetic.quantized_sum`.

@@ -6,7 +6,7 @@ from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, clamp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.compiler.lowering.elementwise.pointwise import ONE, pointwise
+from neurald.drivers.compiler.lowering.elementwise.pointwise import UNARY_INPUTS, pointwise
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
 
@@ -22,7 +22,7 @@ def cast(value: Expression, target: Scalar) -> Expression:
 
 def _cast(call: Call, builder: Builder) -> tuple[Value, ...]:
     target = Scalar.of(call.operand("output").type.dtype)
-    return pointwise(call, builder, ONE, lambda value: cast(value, target))
+    return pointwise(call, builder, UNARY_INPUTS, lambda value: cast(value, target))
 
 
 LOWERINGS = {OperationType.CAST: _cast}

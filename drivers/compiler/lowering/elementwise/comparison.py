@@ -5,7 +5,13 @@ from neurald.drivers.compiler.ir.expression import Expression
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import real
-from neurald.drivers.compiler.lowering.elementwise.pointwise import TWO, Function, lower, pointwise, widen
+from neurald.drivers.compiler.lowering.elementwise.pointwise import (
+    BINARY_INPUTS,
+    Function,
+    lower_pointwise,
+    pointwise,
+    widen,
+)
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
@@ -35,9 +41,9 @@ def _lower(function: Function) -> Lowering:
     """Returns the lowering of a comparison. Quantised numbers are compared as FLOAT32 reals."""
 
     def lowered(call: Call, builder: Builder) -> tuple[Value, ...]:
-        operands = [call.operand(name) for name in TWO]
+        operands = [call.operand(name) for name in BINARY_INPUTS]
         return pointwise(
-            call, builder, TWO, lambda *elements: function(*map(_comparable, elements, operands))
+            call, builder, BINARY_INPUTS, lambda *elements: function(*map(_comparable, elements, operands))
         )
 
     return lowered
@@ -45,7 +51,7 @@ def _lower(function: Function) -> Lowering:
 
 LOWERINGS = {
     **{operation: _lower(function) for operation, function in COMPARISONS.items()},
-    OperationType.LOGICAL_AND: lower(lambda first, second: first & second, TWO),
-    OperationType.LOGICAL_OR: lower(lambda first, second: first | second, TWO),
-    OperationType.LOGICAL_NOT: lower(lambda value: ~value),
+    OperationType.LOGICAL_AND: lower_pointwise(lambda first, second: first & second, BINARY_INPUTS),
+    OperationType.LOGICAL_OR: lower_pointwise(lambda first, second: first | second, BINARY_INPUTS),
+    OperationType.LOGICAL_NOT: lower_pointwise(lambda value: ~value),
 }

@@ -8,18 +8,17 @@ from neurald.drivers.compiler.ir.builder import Builder, broadcast
 from neurald.drivers.compiler.ir.expression import Expression, load
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.compiler.lowering.arithmetic.quantized import Array
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
 from neurald.hal.operations import DEFINITIONS
-from neurald.hal.operations.machinery.call import Call
+from neurald.hal.operations.machinery.call import Array, Call
 
 #: Computes an expression from one element of each input.
 Function = Callable[..., Expression]
 #: Returns conditions and their error messages for one element of each input.
 Requirements = Callable[..., Sequence[tuple[Expression, str]]]
 
-ONE = ("input",)
-TWO = ("input1", "input2")
+UNARY_INPUTS = ("input",)
+BINARY_INPUTS = ("input1", "input2")
 
 
 def pointwise(
@@ -35,7 +34,7 @@ def pointwise(
         call: the operation.
         builder: of the operation.
         names: of the inputs, which broadcast against each other.
-        function: computes the stored output element from stored input elements.
+        function: computes the output element as stored from input elements as stored.
         requirements: of the same elements.
     """
     return (compute_of([builder.value(call, name) for name in names], builder, function, requirements),)
@@ -56,8 +55,8 @@ def compute_of(
     )
 
 
-def lower(
-    function: Function, names: Sequence[str] = ONE, requirements: Requirements | None = None
+def lower_pointwise(
+    function: Function, names: Sequence[str] = UNARY_INPUTS, requirements: Requirements | None = None
 ) -> Lowering:
     """Returns the lowering of a function of unquantised numbers. FLOAT16 is computed in FLOAT32."""
 
@@ -88,14 +87,14 @@ def table_of(
     function: Callable[[Call], Array] = reference,
     lowest: int | None = None,
 ) -> Function:
-    """Returns a lookup of a function's results for every value that an input may store.
+    """Returns a lookup of a function's results for every quantised value of an input.
 
     Args:
         call: the operation.
         builder: of the operation.
         name: of an 8-bit or 16-bit input.
         function: element-wise in that input; it may only use known values of the others.
-        lowest: smaller stored values are replaced by this one.
+        lowest: smaller quantised values are replaced by this one.
 
     Returns:
         The function from an element of the input to its result.
@@ -106,9 +105,9 @@ def table_of(
     if lowest is not None:
         every = np.maximum(every, lowest)
     table = builder.constant(function(call.replaced(name, every.astype(dtype))))
-    return lambda stored: load(table, (stored.to(Scalar.INDEX) - int(limits.min),))
+    return lambda value: load(table, (value.to(Scalar.INDEX) - int(limits.min),))
 
 
 def by_table(call: Call, builder: Builder) -> tuple[Value, ...]:
     """Lowers an operation on one 8-bit or 16-bit input by a table of the reference's results."""
-    return pointwise(call, builder, ONE, table_of(call, builder))
+    return pointwise(call, builder, UNARY_INPUTS, table_of(call, builder))

@@ -7,7 +7,7 @@ from neurald.drivers.compiler.ir.expression import Expression, load
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import real, store
-from neurald.drivers.compiler.lowering.elementwise.pointwise import ONE, pointwise
+from neurald.drivers.compiler.lowering.elementwise.pointwise import UNARY_INPUTS, pointwise
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
 
@@ -15,7 +15,7 @@ from neurald.hal.operations.machinery.call import Call
 def quantize(call: Call, builder: Builder) -> tuple[Value, ...]:
     """Lowers QUANTIZE in FLOAT32; NaN is stored as 0."""
     output = call.operand("output")
-    return pointwise(call, builder, ONE, lambda value: store(value.to(Scalar.FLOAT32), output))
+    return pointwise(call, builder, UNARY_INPUTS, lambda value: store(value.to(Scalar.FLOAT32), output))
 
 
 def dequantize(call: Call, builder: Builder) -> tuple[Value, ...]:
@@ -24,7 +24,7 @@ def dequantize(call: Call, builder: Builder) -> tuple[Value, ...]:
     result = Scalar.of(call.operand("output").type.dtype)
     channels = operand.channel_quant
     if channels is None:
-        return pointwise(call, builder, ONE, lambda value: real(value, operand).to(result))
+        return pointwise(call, builder, UNARY_INPUTS, lambda value: real(value, operand).to(result))
     scales = builder.constant(np.array(channels.scales, np.float32))
 
     def body(*at: Expression) -> Expression:

@@ -9,9 +9,9 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import fixed_point, saturate
 from neurald.drivers.compiler.lowering.elementwise.pointwise import (
-    TWO,
+    BINARY_INPUTS,
     Function,
-    lower,
+    lower_pointwise,
     pointwise,
     table_of,
     widen,
@@ -37,7 +37,7 @@ def _lower(function: Function, names: Sequence[str]) -> Lowering:
     """Returns the lowering of a function whose last two inputs share the output's quantisation."""
 
     def lowered(call: Call, builder: Builder) -> tuple[Value, ...]:
-        one, other = (_rescaling(call, builder, name) for name in TWO)
+        one, other = (_rescaling(call, builder, name) for name in BINARY_INPUTS)
         result = Scalar.of(call.operand("output").type.dtype)
 
         def element(*elements: Expression) -> Expression:
@@ -73,9 +73,11 @@ def _prelu(call: Call, builder: Builder) -> tuple[Value, ...]:
 
 
 LOWERINGS = {
-    OperationType.MAXIMUM: _lower(lambda first, second: maximum(widen(first), widen(second)), TWO),
-    OperationType.MINIMUM: _lower(lambda first, second: minimum(widen(first), widen(second)), TWO),
-    OperationType.POW: lower(lambda value, exponent: apply(Op.POWER, value, exponent), TWO),
+    OperationType.MAXIMUM: _lower(lambda first, second: maximum(widen(first), widen(second)), BINARY_INPUTS),
+    OperationType.MINIMUM: _lower(lambda first, second: minimum(widen(first), widen(second)), BINARY_INPUTS),
+    OperationType.POW: lower_pointwise(
+        lambda value, exponent: apply(Op.POWER, value, exponent), BINARY_INPUTS
+    ),
     OperationType.PRELU: _prelu,
-    OperationType.SELECT: _lower(select, ("condition", *TWO)),
+    OperationType.SELECT: _lower(select, ("condition", *BINARY_INPUTS)),
 }

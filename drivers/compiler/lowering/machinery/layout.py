@@ -3,7 +3,7 @@
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import load
 from neurald.drivers.compiler.ir.value import Value
-from neurald.hal.operations.convolution.windowing import shape_from_nhwc, shape_to_nhwc
+from neurald.hal.operations.machinery.layout import shape_from_nhwc, shape_to_nhwc
 
 
 def to_nhwc(builder: Builder, value: Value, is_nchw: bool) -> Value:

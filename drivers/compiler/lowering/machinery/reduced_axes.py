@@ -9,6 +9,14 @@ from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Shape, Value
 
+#: The reduction of BOOLs that corresponds to a reduction of numbers.
+BOOL_REDUCTIONS = {
+    ReductionOp.SUM: ReductionOp.ANY,
+    ReductionOp.MAXIMUM: ReductionOp.ANY,
+    ReductionOp.PRODUCT: ReductionOp.ALL,
+    ReductionOp.MINIMUM: ReductionOp.ALL,
+}
+
 
 def exact_sum(count: int, largest: int) -> Scalar:
     """Returns the integer type that can sum `count` numbers of magnitude up to `largest`."""

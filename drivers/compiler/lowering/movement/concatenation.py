@@ -6,7 +6,7 @@ from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, load
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.compiler.lowering.movement.indexing import joined
+from neurald.drivers.compiler.lowering.movement.indexing import concatenated
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Operand
 from neurald.hal.operations.machinery.call import Call
@@ -37,7 +37,7 @@ def concatenate(call: Call, builder: Builder) -> tuple[Value, ...]:
         _rescaled(builder, value, operand, call.operand("output"))
         for value, operand in zip(builder.values(call, "inputs"), call.operands("inputs"), strict=True)
     ]
-    return (joined(builder, parts, concatenation_axis(call)),)
+    return (concatenated(builder, parts, concatenation_axis(call)),)
 
 
 LOWERINGS = {OperationType.CONCATENATION: concatenate}

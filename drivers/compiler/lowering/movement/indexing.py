@@ -1,7 +1,4 @@
-"""Helpers of lowerings that move elements.
-
-Slices, concatenation, padding and data-dependent indices.
-"""
+"""Slices, concatenation, padding and data-dependent indices, for lowerings that move elements."""
 
 from collections.abc import Iterator, Sequence
 
@@ -23,9 +20,9 @@ from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Call
 
-#: Larger concatenations are split into groups, because a kernel can read only so many values.
-_JOINED_AT_ONCE = 32
-_INT32_MAXIMUM = 2**31 - 1
+#: Maximum number of values that a kernel concatenates; larger concatenations are split into groups.
+_MAX_CONCATENATED = 32
+_MAX_INT32 = 2**31 - 1
 
 
 def output_shapes(call: Call) -> tuple[Shape, ...]:
@@ -63,17 +60,14 @@ def as_index(number: Expression, low: int, high: int) -> Expression:
     """Converts an integer to INDEX. Numbers outside [low, high] stay outside, but may change."""
     if isinstance(number, Constant):
         return index(min(max(int(number.value), low), high))
-    if number.type is Scalar.INT64 and -_INT32_MAXIMUM <= low <= high <= _INT32_MAXIMUM:
+    if number.type is Scalar.INT64 and -_MAX_INT32 <= low <= high <= _MAX_INT32:
         # INDEX may have fewer than 64 bits.
         number = clamp(number, low, high).to(Scalar.INT32)
     return number.to(Scalar.INDEX)
 
 
 def bounded_index(number: Expression, length: int) -> tuple[Expression, Expression]:
-    """Returns an integer clamped to an axis of this length (at least 1), and a BOOL.
-
-    Was it in range?
-    """
+    """Returns an integer clamped to an axis of a length of at least 1, and if it was in range."""
     coordinate = as_index(number, -1, length)
     return clamp(coordinate, 0, length - 1), (coordinate >= 0) & (coordinate < length)
 
@@ -126,7 +120,7 @@ def split(builder: Builder, source: Value, axis: int, lengths: Sequence[int]) ->
     return tuple(results)
 
 
-def joined(builder: Builder, parts: Sequence[Value], axis: int = 0) -> Value:
+def concatenated(builder: Builder, parts: Sequence[Value], axis: int = 0) -> Value:
     """Concatenates values along an axis; constants are concatenated at compile time."""
     # Empty values are never read.
     some = [part for part in parts if part.shape[axis]] or parts[:1]
@@ -135,9 +129,9 @@ def joined(builder: Builder, parts: Sequence[Value], axis: int = 0) -> Value:
     arrays = [part.constant for part in some if part.constant is not None]
     if len(arrays) == len(some):
         return builder.constant(np.concatenate(arrays, axis=axis))
-    if len(some) > _JOINED_AT_ONCE:
-        groups = [some[start : start + _JOINED_AT_ONCE] for start in range(0, len(some), _JOINED_AT_ONCE)]
-        return joined(builder, [joined(builder, group, axis) for group in groups], axis)
+    if len(some) > _MAX_CONCATENATED:
+        groups = [some[start : start + _MAX_CONCATENATED] for start in range(0, len(some), _MAX_CONCATENATED)]
+        return concatenated(builder, [concatenated(builder, group, axis) for group in groups], axis)
     first, total = some[0], sum(part.shape[axis] for part in some)
 
     def body(*at: Expression) -> Expression:

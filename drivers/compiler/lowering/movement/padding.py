@@ -17,7 +17,7 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.movement.indexing import only_element, output_shapes, padded
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
-from neurald.hal.operations.arithmetic.quantized import stored_limits
+from neurald.hal.operations.arithmetic.quantized import quantized_limits
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.movement.padding import mirror_mode, paddings
 
@@ -43,14 +43,14 @@ def _pad_v2(call: Call, builder: Builder) -> tuple[Value, ...]:
     kind = Scalar.of(output.type.dtype)
     if isinstance(value, Constant):
         return around(call, builder, constant(value.value, kind))
-    low, high = stored_limits(output)
+    low, high = quantized_limits(output)
     fits = (value >= low) & (value <= high)
-    stored = builder.compute(
+    checked = builder.compute(
         (),
         lambda: clamp(value, low, high).to(kind),
         lambda: ((fits, f"{call.name('value')} must be from {low} to {high}"),),
     )
-    return around(call, builder, load(stored, ()))
+    return around(call, builder, load(checked, ()))
 
 
 def mirror_pad(call: Call, builder: Builder) -> tuple[Value, ...]:

@@ -12,17 +12,16 @@ from neurald.drivers.compiler.ir.expression import Expression, apply, clamp, loa
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.compiler.lowering.arithmetic.quantized import Array
 from neurald.drivers.compiler.lowering.machinery.layout import from_nhwc, to_nhwc
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
-from neurald.hal.operations.arithmetic.quantized import stored_limits
-from neurald.hal.operations.convolution.windowing import is_nchw
-from neurald.hal.operations.machinery.call import Call
-from neurald.hal.operations.movement.resizing import nearest_places, neighbours, output_size
+from neurald.hal.operations.arithmetic.quantized import quantized_limits
+from neurald.hal.operations.machinery.call import Array, Call
+from neurald.hal.operations.machinery.layout import is_nchw
+from neurald.hal.operations.movement.resizing import nearest_indexes, neighbours, output_size
 
 #: For each index along an axis: the elements before and after, and the weight of the latter.
-Places = tuple[Array, Array, Array]
+AxisInterpolation = tuple[Array, Array, Array]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +38,7 @@ class Neighbours:
     weight: Expression
 
 
-def place_of(builder: Builder, positions: Array, length: int, at: Expression) -> Expression:
+def source_index(builder: Builder, positions: Array, length: int, at: Expression) -> Expression:
     """Returns the index on an axis that a constant table assigns to an output index."""
     result = len(positions)
     if np.array_equal(positions, np.arange(result) * length // result):
@@ -47,12 +46,12 @@ def place_of(builder: Builder, positions: Array, length: int, at: Expression) ->
     return load(builder.constant(positions.astype(np.int32)), (at,)).to(Scalar.INDEX)
 
 
-def neighbours_of(builder: Builder, positions: Places, length: int, at: Expression) -> Neighbours:
+def neighbours_of(builder: Builder, positions: AxisInterpolation, length: int, at: Expression) -> Neighbours:
     """Returns the neighbours at an output index, on an axis of this length."""
     lower, upper, weight = positions
     return Neighbours(
-        lower=place_of(builder, lower, length, at),
-        upper=place_of(builder, upper, length, at),
+        lower=source_index(builder, lower, length, at),
+        upper=source_index(builder, upper, length, at),
         weight=load(builder.constant(weight), (at,)),
     )
 
@@ -77,10 +76,12 @@ def lower_nearest(call: Call, builder: Builder) -> tuple[Value, ...]:
     source = to_nhwc(builder, builder.value(call, "input"), is_nchw(call))
     batches, height, width, channels = source.shape
     size = output_size(call)
-    rows, columns = nearest_places(call, height, size[0]), nearest_places(call, width, size[1])
+    rows, columns = nearest_indexes(call, height, size[0]), nearest_indexes(call, width, size[1])
 
     def body(n: Expression, y: Expression, x: Expression, c: Expression) -> Expression:
-        return load(source, (n, place_of(builder, rows, height, y), place_of(builder, columns, width, x), c))
+        return load(
+            source, (n, source_index(builder, rows, height, y), source_index(builder, columns, width, x), c)
+        )
 
     result = builder.compute((batches, *size, channels), body)
     return (from_nhwc(builder, result, is_nchw(call)),)
@@ -104,7 +105,7 @@ def lower_bilinear(call: Call, builder: Builder) -> tuple[Value, ...]:
         )
         if not is_quantized(output):
             return value.to(source.type)
-        low, high = map(float, stored_limits(output))
+        low, high = map(float, quantized_limits(output))
         return clamp(apply(Op.ROUND_AWAY, value), low, high).to(source.type)
 
     result = builder.compute((batches, *size, channels), body)

@@ -10,8 +10,8 @@ from neurald.drivers.compiler.lowering.machinery.layout import from_nhwc, to_nhw
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
 from neurald.drivers.compiler.lowering.movement.indexing import output_shapes
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.operations.convolution.windowing import is_nchw, shape_to_nhwc
 from neurald.hal.operations.machinery.call import Call
+from neurald.hal.operations.machinery.layout import is_nchw, shape_to_nhwc
 from neurald.hal.operations.movement.padding import paddings
 from neurald.hal.operations.movement.space_depth import block_lengths
 

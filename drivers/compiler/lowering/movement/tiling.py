@@ -4,8 +4,8 @@ from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, load
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.movement.indexing import (
+    concatenated,
     constant_results,
-    joined,
     only_element,
     output_shapes,
     reshaped,
@@ -43,7 +43,7 @@ def pack(call: Call, builder: Builder) -> tuple[Value, ...]:
         builder.reshape(part, (*part.shape[:axis], 1, *part.shape[axis:]))
         for part in builder.values(call, "inputs")
     ]
-    return (joined(builder, parts, axis),)
+    return (concatenated(builder, parts, axis),)
 
 
 LOWERINGS = {

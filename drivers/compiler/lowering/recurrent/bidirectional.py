@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.compiler.lowering.movement.indexing import joined
-from neurald.drivers.compiler.lowering.recurrent.recurrent import stored, stored_sequence, time_major
+from neurald.drivers.compiler.lowering.movement.indexing import concatenated
+from neurald.drivers.compiler.lowering.recurrent.recurrent import time_major, to_output, to_output_sequence
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.recurrent.bidirectional import has_states, is_merged
 from neurald.hal.operations.recurrent.recurrent import is_given
@@ -26,19 +26,20 @@ def sequences(call: Call, builder: Builder, auxiliary_weights: str) -> tuple[Val
     return forward, auxiliary, None
 
 
-def outputs_of_both(
+def bidirectional_outputs(
     call: Call, builder: Builder, outputs: tuple[Value, Value], states: Sequence[Value]
 ) -> tuple[Value, ...]:
     """Returns all outputs, from time-major FLOAT32 sequences and the last states of both cells."""
     names = list(call.binding.outputs)
-    both = (joined(builder, outputs, 2),) if is_merged(call) else outputs
+    both = (concatenated(builder, outputs, 2),) if is_merged(call) else outputs
     is_time_major = bool(call.scalar("time_major"))
     results = [
-        stored_sequence(builder, call, name, output, is_time_major=is_time_major)
+        to_output_sequence(builder, call, name, output, is_time_major=is_time_major)
         for name, output in zip(names, both, strict=False)
     ]
     if has_states(call):
         results += [
-            stored(builder, call, name, state) for name, state in zip(names[len(both) :], states, strict=True)
+            to_output(builder, call, name, state)
+            for name, state in zip(names[len(both) :], states, strict=True)
         ]
     return tuple(results)

@@ -20,8 +20,8 @@ from neurald.drivers.compiler.lowering.recurrent.recurrent import (
     clipped,
     floats,
     linear,
-    of_sequence,
-    stored,
+    stack_outputs,
+    to_output,
 )
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
@@ -29,14 +29,14 @@ from neurald.hal.operations.recurrent.lstm import GATES, LSTM_ACTIVATIONS, NORM_
 from neurald.hal.operations.recurrent.recurrent import cell_activation, is_given, time_steps
 
 #: Pre-activation of a gate at (row, unit).
-Sum = Callable[[Expression, Expression], Expression]
+GateSum = Callable[[Expression, Expression], Expression]
 #: An element of a vector operand as FLOAT32.
-Vector = Callable[[Expression], Expression]
+VectorElement = Callable[[Expression], Expression]
 #: Product of a gate's weights at (row, unit).
-Product = Callable[[str, Expression, Expression], Expression]
+GateProduct = Callable[[str, Expression, Expression], Expression]
 
 
-class LstmCell:
+class LstmCellBuilder:
     """Builds a float LSTM cell, one time step after another. All values are FLOAT32.
 
     Args:
@@ -81,7 +81,7 @@ class LstmCell:
         for step in time_steps(self._steps, backward=backward):
             output, state = self._step(step, output, state)
             outputs[step] = output
-        return of_sequence(self._builder, outputs, output), output, state
+        return stack_outputs(self._builder, outputs, output), output, state
 
     def _names(self, kind: str) -> list[str]:
         return [f"{self._prefix}{kind}_{gate}_weights" for gate in self._gates]
@@ -89,7 +89,7 @@ class LstmCell:
     def _product(self, kind: str, sequence: Value) -> Value:
         return linear(self._call, self._builder, self._names(kind), all_rows(self._builder, sequence))
 
-    def _vector(self, name: str) -> Vector | None:
+    def _vector(self, name: str) -> VectorElement | None:
         full = f"{self._prefix}{name}"
         if not is_given(self._call, full):
             return None
@@ -108,8 +108,10 @@ class LstmCell:
                 total = total + load(each, (row + step * self._batch, column))
             return total
 
-        peeps = is_given(self._call, f"{self._prefix}cell_to_output_weights")
-        sums = self._sums([gate for gate in self._gates if gate != "output" or not peeps], product, state)
+        has_peephole = is_given(self._call, f"{self._prefix}cell_to_output_weights")
+        sums = self._sums(
+            [gate for gate in self._gates if gate != "output" or not has_peephole], product, state
+        )
 
         def next_state(row: Expression, unit: Expression) -> Expression:
             forget = apply(Op.LOGISTIC, sums["forget"](row, unit))
@@ -118,7 +120,7 @@ class LstmCell:
             return clipped(forget * load(state, (row, unit)) + admit * candidate, self._cell_clip)
 
         following = builder.compute(state.shape, next_state)
-        emitted = (self._sums(["output"], product, following) if peeps else sums)["output"]
+        emitted = (self._sums(["output"], product, following) if has_peephole else sums)["output"]
 
         def hidden(row: Expression, unit: Expression) -> Expression:
             emit = apply(Op.LOGISTIC, emitted(row, unit))
@@ -126,16 +128,16 @@ class LstmCell:
 
         return self._project(builder.compute(state.shape, hidden)), following
 
-    def _sums(self, gates: Sequence[str], product: Product, state: Value) -> Mapping[str, Sum]:
+    def _sums(self, gates: Sequence[str], product: GateProduct, state: Value) -> Mapping[str, GateSum]:
         """Returns the pre-activations of gates that read this cell state."""
-        sums = {gate: self._peeping(gate, product, state) for gate in gates}
+        sums = {gate: self._with_peephole(gate, product, state) for gate in gates}
         norms = {gate: norm for gate in gates if (norm := self._vector(f"{gate}_layer_norm_weights"))}
         return {
             gate: self._biased(gate, total)
             for gate, total in (self._normalized(sums, norms) if norms else sums).items()
         }
 
-    def _peeping(self, gate: str, product: Product, state: Value) -> Sum:
+    def _with_peephole(self, gate: str, product: GateProduct, state: Value) -> GateSum:
         peephole = self._vector(f"cell_to_{gate}_weights")
 
         def total(row: Expression, unit: Expression) -> Expression:
@@ -144,12 +146,14 @@ class LstmCell:
 
         return total
 
-    def _biased(self, gate: str, total: Sum) -> Sum:
+    def _biased(self, gate: str, total: GateSum) -> GateSum:
         bias = self._vector(f"{gate}_gate_bias")
         return total if bias is None else lambda row, unit: total(row, unit) + bias(unit)
 
-    def _normalized(self, sums: Mapping[str, Sum], norms: Mapping[str, Vector]) -> Mapping[str, Sum]:
-        """Returns the layer-normalised, weighted pre-activations of all gates in one go."""
+    def _normalized(
+        self, sums: Mapping[str, GateSum], norms: Mapping[str, VectorElement]
+    ) -> Mapping[str, GateSum]:
+        """Returns the layer-normalised, weighted pre-activations of all gates."""
         builder, units = self._builder, self._units
 
         def of_any(row: Expression, which: Expression, unit: Expression) -> Expression:
@@ -174,7 +178,7 @@ class LstmCell:
 
         variances = over_row(lambda *at: centred(*at) * centred(*at))
 
-        def normalized(which: Expression, norm: Vector) -> Sum:
+        def normalized(which: Expression, norm: VectorElement) -> GateSum:
             def total(row: Expression, unit: Expression) -> Expression:
                 deviation = apply(Op.SQRT, load(variances, (row, which)) + NORM_EPSILON)
                 return norm(unit) * (centred(row, which, unit) / deviation)
@@ -201,14 +205,14 @@ class LstmCell:
 def lower_step(call: Call, builder: Builder) -> tuple[Value, ...]:
     """Lowers one step. The scratch buffer is an unused output, filled with zeros."""
     source = floats(builder, builder.value(call, "input"))
-    cell = LstmCell(call, builder, builder.reshape(source, (1, *source.shape)))
+    cell = LstmCellBuilder(call, builder, builder.reshape(source, (1, *source.shape)))
     _, output, state = cell.run()
     kind = Scalar.of(call.operand("output").type.dtype)
     units, _ = call.shape("input_to_output_weights")
     width = units * (3 if is_coupled(call) else 4)
     scratch = builder.constant(np.zeros((source.shape[0], width), kind.dtype))
-    result = stored(builder, call, "output", output)
-    return scratch, result, stored(builder, call, "cell_state_out", state), result
+    result = to_output(builder, call, "output", output)
+    return scratch, result, to_output(builder, call, "cell_state_out", state), result
 
 
 LOWERINGS: Lowerings = {OperationType.LSTM: lower_step}

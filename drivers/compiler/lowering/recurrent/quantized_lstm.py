@@ -5,7 +5,7 @@ import numpy as np
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.machinery.table import Lowerings
-from neurald.drivers.compiler.lowering.movement.indexing import joined
+from neurald.drivers.compiler.lowering.movement.indexing import concatenated
 from neurald.drivers.compiler.lowering.recurrent.quantized_lstm_cell import (
     run_quantized_16bit_lstm,
     run_quantized_lstm,
@@ -36,7 +36,7 @@ def _lower(call: Call, builder: Builder) -> tuple[Value, ...]:
 def _lower_16bit(call: Call, builder: Builder) -> tuple[Value, ...]:
     """Lowers QUANTIZED_16BIT_LSTM, with recurrent weights first, as in the reference."""
     rows = [
-        joined(
+        concatenated(
             builder,
             [builder.value(call, f"{source}_to_{gate}_weights") for source in ("recurrent", "input")],
             1,
@@ -46,9 +46,9 @@ def _lower_16bit(call: Call, builder: Builder) -> tuple[Value, ...]:
     biases = [builder.value(call, f"{gate}_gate_bias") for gate in ORDER_16BIT]
     return run_quantized_16bit_lstm(
         builder,
-        joined(builder, rows),
+        concatenated(builder, rows),
         call.operand(WEIGHTS_16BIT[0]).zero_point,
-        joined(builder, biases),
+        concatenated(builder, biases),
         float(np.float32(call.operand(BIASES_16BIT[0]).scale)) / GATE_SCALE,
         builder.value(call, "input"),
         builder.value(call, "output_state_in"),

@@ -30,8 +30,8 @@ from neurald.drivers.compiler.lowering.arithmetic.gemmlowp import (
     wide,
 )
 from neurald.drivers.compiler.lowering.arithmetic.quantized import fixed_point, requantized
-from neurald.drivers.compiler.lowering.movement.indexing import joined
-from neurald.drivers.compiler.lowering.recurrent.recurrent import all_rows, of_sequence
+from neurald.drivers.compiler.lowering.movement.indexing import concatenated
+from neurald.drivers.compiler.lowering.recurrent.recurrent import all_rows, stack_outputs
 from neurald.hal.operations.arithmetic.fixed_point import Rounding, quantize_multiplier
 from neurald.hal.operations.machinery.call import Array
 from neurald.hal.operations.recurrent.quantized_lstm_cell import (
@@ -43,12 +43,12 @@ from neurald.hal.operations.recurrent.quantized_lstm_cell import (
     norm_multiplier,
 )
 
-_INT16_LARGEST = (1 << 15) - 1
+_MAX_INT16 = (1 << 15) - 1
 #: Bound on the magnitude of (8-bit number - zero point) × 8-bit weight.
-_LARGEST_PRODUCT = 1 << 15
+_MAX_PRODUCT = 1 << 15
 
 #: A 16-bit number as INT64 at (row, unit).
-Sum = Callable[[Expression, Expression], Expression]
+GateSum = Callable[[Expression, Expression], Expression]
 
 
 def run_quantized_lstm(
@@ -65,15 +65,17 @@ def run_quantized_lstm(
     Returns:
         The outputs, INT8 of shape (time, batch, outputs), and the last output and cell states.
     """
-    run = _Run(builder, cell, sequence)
+    run = _QuantizedLstmBuilder(builder, cell, sequence)
     outputs = []
     for step in range(sequence.shape[0]):
         output_state, cell_state = run.step(step, output_state, cell_state)
         outputs.append(output_state)
-    return of_sequence(builder, outputs, output_state), output_state, cell_state
+    return stack_outputs(builder, outputs, output_state), output_state, cell_state
 
 
-class _Run:
+class _QuantizedLstmBuilder:
+    """Builds a quantised LSTM cell, one time step after another."""
+
     def __init__(self, builder: Builder, cell: QuantizedLstmCell, sequence: Value) -> None:
         self._builder, self._cell = builder, cell
         self._batch = sequence.shape[1]
@@ -95,14 +97,14 @@ class _Run:
         builder, cell = self._builder, self._cell
         recurrent = _product(builder, output_state, self._weights, cell.output_zero_point)
 
-        def gate_sum(name: str, state: Value) -> Sum:
+        def gate_sum(name: str, state: Value) -> GateSum:
             return self._sum(name, step * self._batch, recurrent, state)
 
         sums = {name: gate_sum(name, cell_state) for name in self._gates if name != "output"}
 
         def next_state(row: Expression, unit: Expression) -> Expression:
             forget = self._sigmoid(sums["forget"](row, unit))
-            admit = self._sigmoid(sums["input"](row, unit)) if "input" in sums else _INT16_LARGEST - forget
+            admit = self._sigmoid(sums["input"](row, unit)) if "input" in sums else _MAX_INT16 - forget
             admitted = shift_right(admit * self._tanh3(sums["cell"](row, unit)), 15 + cell.cell_bits)
             kept = shift_right(forget * load(cell_state, (row, unit)).to(Scalar.INT64), 15)
             state = saturate16(kept + admitted)
@@ -120,7 +122,7 @@ class _Run:
 
         return self._project(builder.compute(cell_state.shape, hidden)), following
 
-    def _sum(self, name: str, first_row: int, recurrent: Value, state: Value) -> Sum:
+    def _sum(self, name: str, first_row: int, recurrent: Value, state: Value) -> GateSum:
         """Returns a gate's pre-activation with 3 integer bits; each added term saturates."""
         gate, bias = self._gates[name], self._biases[name]
         peephole = None if gate.peephole is None else self._builder.constant(gate.peephole.values)
@@ -134,21 +136,23 @@ class _Run:
             again = load(recurrent, (row, column)).to(Scalar.INT64)
             total = saturate16(total + scaled(again, gate.recurrent.multiplier))
             if gate.peephole is not None and peephole is not None:
-                seen = self._seen(peephole, gate.peephole_width, row, unit)
+                seen = self._peephole_term(peephole, gate.peephole_width, row, unit)
                 seen = seen * load(state, (row, unit)).to(Scalar.INT64)
                 total = saturate16(total + scaled(seen, gate.peephole.multiplier))
             return total
 
         return plain if gate.norm is None else self._normalized(plain, gate, gate.norm, bias)
 
-    def _seen(self, weights: Value, width: int | None, row: Expression, unit: Expression) -> Expression:
+    def _peephole_term(
+        self, weights: Value, width: int | None, row: Expression, unit: Expression
+    ) -> Expression:
         """Returns the peephole's weight for a cell state; see `QuantizedGate.peephole_width`."""
         if width is None:
             return load(weights, (unit,)).to(Scalar.INT64)
         index = row * self._units + unit
         return load(weights, (index % width,), index < self._batch * width).to(Scalar.INT64)
 
-    def _normalized(self, plain: Sum, gate: QuantizedGate, norm: ScaledWeights, bias: Value) -> Sum:
+    def _normalized(self, plain: GateSum, gate: QuantizedGate, norm: ScaledWeights, bias: Value) -> GateSum:
         """Applies layer normalisation; see `normalize_rows16`."""
         builder, units = self._builder, self._units
         sums = builder.compute((self._batch, units), plain)
@@ -205,7 +209,7 @@ class _Run:
 
 
 def _product(builder: Builder, rows: Value, weights: Array, zero: int) -> Value:
-    kind = Scalar.INT32 if _LARGEST_PRODUCT * weights.shape[1] < 1 << 31 else Scalar.INT64
+    kind = Scalar.INT32 if _MAX_PRODUCT * weights.shape[1] < 1 << 31 else Scalar.INT64
     return builder.matrix_product(rows, builder.constant(weights), type=kind, left_zero=zero)
 
 
@@ -229,7 +233,7 @@ def run_quantized_16bit_lstm(
     Args:
         builder: of the operation.
         weights: UINT8, (4 × units, elements + units): rows of the input, cell, forget and output
-        gates.
+            gates.
         weights_zero: zero point of the weights.
         bias: INT32, (4 × units,).
         multiplier: from the scale of the products to 2^-12.
@@ -241,8 +245,8 @@ def run_quantized_16bit_lstm(
         The next cell state and the output.
     """
     units = cell_state.shape[1]
-    rows = joined(builder, [source, output_state], 1)
-    kind = Scalar.INT32 if 2 * _LARGEST_PRODUCT * rows.shape[1] < 1 << 31 else Scalar.INT64
+    rows = concatenated(builder, [source, output_state], 1)
+    kind = Scalar.INT32 if 2 * _MAX_PRODUCT * rows.shape[1] < 1 << 31 else Scalar.INT64
     products = builder.matrix_product(rows, weights, type=kind, left_zero=128, right_zero=weights_zero)
     mantissa, exponent = (constant(part, Scalar.INT32) for part in quantize_multiplier(multiplier))
     sigmoid, tanh = sigmoid16(builder), tanh16(builder, 3)

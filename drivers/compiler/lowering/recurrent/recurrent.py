@@ -15,7 +15,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import activate, store
 from neurald.drivers.compiler.lowering.arithmetic.row_quantization import products, quantize_rows
-from neurald.drivers.compiler.lowering.movement.indexing import joined
+from neurald.drivers.compiler.lowering.movement.indexing import concatenated
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FusedActivation
 from neurald.hal.operations.machinery.call import Call
@@ -69,14 +69,16 @@ def linear(call: Call, builder: Builder, names: Sequence[str], rows: Value) -> V
     weights = [builder.value(call, name) for name in names]
     operands = [call.operand(name) for name in names]
     if not is_quantized(operands[0]):
-        return builder.matrix_product(rows, joined(builder, [floats(builder, each) for each in weights]))
-    stored = quantize_rows(builder, rows, asymmetric=bool(call.scalar("asymmetric")))
-    sums = products(builder, stored, joined(builder, weights))
+        return builder.matrix_product(
+            rows, concatenated(builder, [floats(builder, each) for each in weights])
+        )
+    quantized = quantize_rows(builder, rows, asymmetric=bool(call.scalar("asymmetric")))
+    sums = products(builder, quantized, concatenated(builder, weights))
     units = [value.shape[0] for value in weights]
     steps = builder.constant(np.repeat(np.array([each.scale for each in operands], np.float32), units))
 
     def body(row: Expression, unit: Expression) -> Expression:
-        scale = load(stored.scales, (row,)) * load(steps, (unit,))
+        scale = load(quantized.scales, (row,)) * load(steps, (unit,))
         return load(sums, (row, unit)).to(Scalar.FLOAT32) * scale
 
     return builder.compute(sums.shape, body)
@@ -108,30 +110,30 @@ def all_rows(builder: Builder, sequence: Value) -> Value:
     return builder.reshape(sequence, (time * batch, size))
 
 
-def of_sequence(builder: Builder, outputs: Sequence[Value], empty: Value) -> Value:
+def stack_outputs(builder: Builder, outputs: Sequence[Value], empty: Value) -> Value:
     """Stacks the outputs of all steps to (time, batch, elements).
 
     Without steps, the element count is that of `empty`, a state.
     """
     if outputs:
-        return joined(builder, [builder.reshape(output, (1, *output.shape)) for output in outputs])
+        return concatenated(builder, [builder.reshape(output, (1, *output.shape)) for output in outputs])
     return builder.constant(np.zeros((0, *empty.shape), empty.type.dtype))
 
 
-def stored(builder: Builder, call: Call, name: str, value: Value) -> Value:
-    """Converts FLOAT32 to the stored form of an output."""
+def to_output(builder: Builder, call: Call, name: str, value: Value) -> Value:
+    """Converts FLOAT32 to the type of an output."""
     operand = call.operand(name)
     if value.type is Scalar.of(operand.type.dtype):
         return value
     return builder.compute(value.shape, lambda *at: store(load(value, at), operand))
 
 
-def stored_sequence(
+def to_output_sequence(
     builder: Builder, call: Call, name: str, sequence: Value, *, is_time_major: bool
 ) -> Value:
     """Converts a sequence (time, batch, elements) to an output's layout and type."""
     if is_time_major:
-        return stored(builder, call, name, sequence)
+        return to_output(builder, call, name, sequence)
     time, batch, size = sequence.shape
     operand = call.operand(name)
     return builder.compute((batch, time, size), lambda b, t, e: store(load(sequence, (t, b, e)), operand))

@@ -4,17 +4,17 @@ from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, load
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.machinery.table import Lowerings
-from neurald.drivers.compiler.lowering.recurrent.bidirectional import outputs_of_both, sequences
+from neurald.drivers.compiler.lowering.recurrent.bidirectional import bidirectional_outputs, sequences
 from neurald.drivers.compiler.lowering.recurrent.recurrent import (
     activate_cell,
     all_rows,
     element,
     floats,
     linear,
-    of_sequence,
-    stored,
-    stored_sequence,
+    stack_outputs,
     time_major,
+    to_output,
+    to_output_sequence,
 )
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
@@ -59,14 +59,14 @@ def _run(
             return activate_cell(total, activation)
 
         state = outputs[step] = builder.compute(state.shape, body)
-    return of_sequence(builder, outputs, state), state
+    return stack_outputs(builder, outputs, state), state
 
 
 def lower_step(call: Call, builder: Builder) -> tuple[Value, ...]:
     """Lowers one step of a cell; its weights may be quantised to 8 bits."""
     source = floats(builder, builder.value(call, "input"))
     _, state = _run(call, builder, builder.reshape(source, (1, *source.shape)))
-    result = stored(builder, call, "output", state)
+    result = to_output(builder, call, "output", state)
     return result, result
 
 
@@ -75,9 +75,9 @@ def lower_sequence(call: Call, builder: Builder) -> tuple[Value, ...]:
     is_time_major = bool(call.scalar("time_major"))
     sequence = time_major(builder, builder.value(call, "input"), is_time_major=is_time_major)
     outputs, state = _run(call, builder, sequence)
-    results = [stored_sequence(builder, call, "output", outputs, is_time_major=is_time_major)]
+    results = [to_output_sequence(builder, call, "output", outputs, is_time_major=is_time_major)]
     if "hidden_state_out" in call.binding.outputs:
-        results.append(stored(builder, call, "hidden_state_out", state))
+        results.append(to_output(builder, call, "hidden_state_out", state))
     return tuple(results)
 
 
@@ -86,7 +86,7 @@ def lower_bidirectional(call: Call, builder: Builder) -> tuple[Value, ...]:
     forward, backward, auxiliary = sequences(call, builder, "fw_aux_weights")
     outputs, state = _run(call, builder, forward, prefix="fw_", auxiliary=auxiliary)
     others, other = _run(call, builder, backward, prefix="bw_", auxiliary=auxiliary, backward=True)
-    return outputs_of_both(call, builder, (outputs, others), (state, other))
+    return bidirectional_outputs(call, builder, (outputs, others), (state, other))
 
 
 LOWERINGS: Lowerings = {

@@ -15,11 +15,11 @@ from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.recurrent.recurrent import BASIC_ACTIVATIONS, cell_activation, is_given
 
 #: Converts an element to a number to compute with.
-Number = Callable[[Expression], Expression]
+ElementConversion = Callable[[Expression], Expression]
 
 
 def filter_sums(
-    call: Call, builder: Builder, features: Value, held: Number, weight: Number
+    call: Call, builder: Builder, features: Value, from_state: ElementConversion, weight: ElementConversion
 ) -> Callable[..., Expression]:
     """Returns the weighted sum over the memories of a unit's filters.
 
@@ -29,7 +29,7 @@ def filter_sums(
         call: the operation.
         builder: of the operation.
         features: (batch, filters).
-        held, weight: convert an element of the state or features, and of the time weights.
+        from_state, weight: convert an element of the state or features, and of the time weights.
 
     Returns:
         The sum at (row, unit).
@@ -40,24 +40,26 @@ def filter_sums(
     def total(row: Expression, unit: Expression) -> Expression:
         part, age = axis(rank, "r0"), axis(length - 1, "r1")
         filter_ = unit * rank + part
-        new = held(load(features, (row, filter_))) * weight(load(times, (filter_, index(length - 1))))
+        new = from_state(load(features, (row, filter_))) * weight(load(times, (filter_, index(length - 1))))
         newest = reduce(ReductionOp.SUM, (part,), new)
         if length == 1:
             return newest
-        old = held(load(state, (row, filter_ * length + age))) * weight(load(times, (filter_, age)))
+        old = from_state(load(state, (row, filter_ * length + age))) * weight(load(times, (filter_, age)))
         return reduce(ReductionOp.SUM, (part, age), old) + newest
 
     return total
 
 
-def next_state(call: Call, builder: Builder, features: Value, stored: Number = lambda value: value) -> Value:
+def next_state(
+    call: Call, builder: Builder, features: Value, to_state: ElementConversion = lambda value: value
+) -> Value:
     """Returns the memory shifted by one entry, with 0 in the last one.
 
     Args:
         call: the operation.
         builder: of the operation.
         features: (batch, filters), the new last entry of each memory.
-        stored: converts a feature to the state's form.
+        to_state: converts a feature to the state's form.
     """
     state, (_, length) = builder.value(call, "state_in"), call.shape("weights_time")
 
@@ -66,7 +68,7 @@ def next_state(call: Call, builder: Builder, features: Value, stored: Number = l
         older = load(state, (row, coordinate + 1), at < length - 2)
         if length == 1:
             return older
-        return select(at.equals(length - 2), stored(load(features, (row, filter_))), older)
+        return select(at.equals(length - 2), to_state(load(features, (row, filter_))), older)
 
     return builder.compute(state.shape, body)
 

@@ -13,7 +13,7 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.machinery.rules import resolve_axis
-from neurald.hal.operations.reduction.normalization import LEAST_NORM
+from neurald.hal.operations.reduction.normalization import MIN_NORM
 
 
 def _axis(call: Call) -> int:
@@ -51,7 +51,7 @@ def lower_l2(call: Call, builder: Builder) -> tuple[Value, ...]:
     source, operand, output = builder.value(call, "input"), call.operand("input"), call.operand("output")
     dimension = _axis(call)
     sums = sums_of_squares(call, builder, dimension)
-    least = 1.0 if is_quantized(operand) else float(LEAST_NORM)
+    least = 1.0 if is_quantized(operand) else float(MIN_NORM)
 
     def body(*at: Expression) -> Expression:
         norm = maximum(apply(Op.SQRT, _real(load(sums, first_along(at, dimension)))), least)

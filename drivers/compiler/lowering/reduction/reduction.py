@@ -37,11 +37,13 @@ def lower_mean(call: Call, builder: Builder, axes: tuple[int, ...]) -> Value:
     source, operand, output = builder.value(call, "input"), call.operand("input"), call.operand("output")
     count, shape = count_along(source.shape, axes), output_shapes(call)[0]
     if is_quantized(output):
+        if count * largest(operand) >= 1 << 31:
+            raise Unsupported(f"the sum of {count} quantised values may exceed 32 bits")
         mantissa, exponent = (
             constant(part, Scalar.INT32) for part in mean_multiplier(count, operand, output)
         )
 
-        def stored(total: Expression) -> Expression:
+        def requantized(total: Expression) -> Expression:
             return saturate(fixed_point(total, mantissa, exponent) + output.zero_point, output)
 
         return reduce_dimensions(
@@ -50,7 +52,7 @@ def lower_mean(call: Call, builder: Builder, axes: tuple[int, ...]) -> Value:
             axes,
             ReductionOp.SUM,
             element=difference(operand, count),
-            finish=stored,
+            finish=requantized,
             shape=shape,
         )
     return reduce_dimensions(

@@ -1,14 +1,14 @@
-"""Border handling at run time: taps of a window on the image, and the run of a tile."""
+"""Border handling at run time: the taps that lie on the image, and the choice of a tile's run."""
 
 from collections.abc import Callable, Sequence
 
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
-from neurald.drivers.cpu.kernels.common.counters import multiple, total
-from neurald.drivers.cpu.kernels.common.window import Run, Side
+from neurald.drivers.cpu.kernels.common.addressing import multiple, total
+from neurald.drivers.cpu.kernels.common.window import TileRun, WindowDimension
 
 
-def taps_on_image(v: Vector, side: Side, index: str) -> tuple[str, str]:
+def taps_on_image(v: Vector, side: WindowDimension, index: str) -> tuple[str, str]:
     """Returns the range of taps that lie on the image at an output position.
 
     Args:
@@ -26,14 +26,14 @@ def taps_on_image(v: Vector, side: Side, index: str) -> tuple[str, str]:
         return v.call("llvm.smin", "i64", whole, str(side.taps))
 
     start = v.two("mul", "i64", index, str(side.stride))
-    back = v.two("sub", "i64", str(side.before), start)
+    back = v.two("sub", "i64", str(side.padding_before), start)
     return first_from(back), first_from(v.two("add", "i64", back, str(side.length)))
 
 
 def write_chosen(
-    code: Instructions, choices: Sequence[Run], tile: str, write: Callable[[Run, str], None]
+    code: Instructions, choices: Sequence[TileRun], tile: str, write: Callable[[TileRun, str], None]
 ) -> None:
-    """Writes a tile for whichever run it belongs to.
+    """Writes a tile as part of the run that contains it.
 
     Args:
         code: receives the instructions.

@@ -1,31 +1,35 @@
 """Convolutions as windowed products."""
 
 from neurald.drivers.compiler.ir.graph import Convolution
-from neurald.drivers.cpu.kernels.common.product import Operand, Part, Product
-from neurald.drivers.cpu.kernels.common.window import Side, sides_of
+from neurald.drivers.cpu.kernels.common.product import BatchDimension, WeightOperand, WindowedProduct
+from neurald.drivers.cpu.kernels.common.window import WindowDimension, window_dimensions
 
 
-def product_of(node: Convolution) -> Product:
+def product_of(node: Convolution) -> WindowedProduct:
     """Describes a convolution. A 1×1 convolution without padding becomes a single long row."""
     images, height, width, channels = node.input.shape
     outputs, _, _, depth = node.weights.shape
     size = node.input.type.size_bytes
     each = outputs // node.groups
-    rows, columns = sides_of(node)
+    rows, columns = window_dimensions(node)
     if node.kernel == (1, 1) and all(
-        side == Side(length=side.length, places=side.length) for side in (rows, columns)
+        side == WindowDimension(length=side.length, positions=side.length) for side in (rows, columns)
     ):
         positions = images * height * width
-        images, rows, columns = 1, Side(length=1, places=1), Side(length=positions, places=positions)
-    return Product(
+        images, rows, columns = (
+            1,
+            WindowDimension(length=1, positions=1),
+            WindowDimension(length=positions, positions=positions),
+        )
+    return WindowedProduct(
         source=node.input,
-        weights=Operand(
+        weights=WeightOperand(
             value=node.weights,
             sets=node.groups,
             channel_step=node.weights.count // outputs,
             term_step=1,
         ),
-        parts=(Part(extent=node.groups, source_bytes=depth * size, weights=1, channels=each),),
+        batches=(BatchDimension(extent=node.groups, source_bytes=depth * size, weights=1, channels=each),),
         images=images,
         rows=rows,
         columns=columns,

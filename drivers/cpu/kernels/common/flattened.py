@@ -6,13 +6,13 @@ from neurald.drivers.compiler.ir.expression import Expression, axis, index
 from neurald.drivers.compiler.ir.graph import delinearize
 from neurald.drivers.compiler.ir.kernel import Kernel, element_count
 from neurald.drivers.compiler.ir.traversal import rewrite
-from neurald.drivers.cpu.target.places import stride_along
+from neurald.drivers.cpu.target.offsets import stride_along
 
 
 def pitch_of(kernel: Kernel) -> int:
-    """Returns the distance between positions of a flattened kernel in the output.
+    """Returns the stride of a flattened kernel's positions in the output, in elements.
 
-    Returns 0 if the channels of a position are not contiguous.
+    It is 0 if the channels of a position are not contiguous.
     """
     row, channel = kernel.axes
     if kernel.output_offset is None:

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 
 from neurald.drivers.compiler.ir.graph import MatrixProduct
 from neurald.drivers.compiler.ir.value import Shape, Value
-from neurald.drivers.cpu.kernels.common.product import Operand, Part, Product
-from neurald.drivers.cpu.kernels.common.window import Side
+from neurald.drivers.cpu.kernels.common.product import BatchDimension, WeightOperand, WindowedProduct
+from neurald.drivers.cpu.kernels.common.window import WindowDimension
 
 
-def product_of(node: MatrixProduct) -> Product:
+def product_of(node: MatrixProduct) -> WindowedProduct:
     """Describes a matrix product.
 
-    Matrices that share the right operand are seen as one tall matrix.
+    Left matrices that share the right one are treated as a single tall matrix.
     """
     *batches, rows, columns = node.output.shape
     size, depth = node.left.type.size_bytes, node.depth
@@ -20,18 +20,18 @@ def product_of(node: MatrixProduct) -> Product:
     if shares_right and math.prod(node.left.shape[:-2]) == math.prod(batches):
         rows, batches = rows * math.prod(batches), []
     row_step, depth_step = (1, node.left.shape[-1]) if node.left_transposed else (depth, 1)
-    return Product(
+    return WindowedProduct(
         source=node.left,
-        weights=Operand(
+        weights=WeightOperand(
             value=node.right,
             sets=math.prod(node.right.shape[:-2]),
             channel_step=1 if node.right_transposed else depth,
             term_step=columns if node.right_transposed else 1,
         ),
-        parts=tuple(_parts(node, tuple(batches), rows)),
+        batches=tuple(_batch_dimensions(node, tuple(batches), rows)),
         images=1,
-        rows=Side(length=1, places=1),
-        columns=Side(length=rows, places=rows),
+        rows=WindowDimension(length=1, positions=1),
+        columns=WindowDimension(length=rows, positions=rows),
         depth=depth,
         channels=columns,
         image_bytes=0,
@@ -43,10 +43,10 @@ def product_of(node: MatrixProduct) -> Product:
     )
 
 
-def _parts(node: MatrixProduct, batches: Shape, rows: int) -> Iterator[Part]:
+def _batch_dimensions(node: MatrixProduct, batches: Shape, rows: int) -> Iterator[BatchDimension]:
     left, right = (_steps(value, len(batches)) for value in (node.left, node.right))
     for dimension, extent in enumerate(batches):
-        yield Part(
+        yield BatchDimension(
             extent=extent,
             source_bytes=left[dimension] * math.prod(node.left.shape[-2:]) * node.left.type.size_bytes,
             weights=right[dimension],

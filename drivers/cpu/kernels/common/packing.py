@@ -4,7 +4,7 @@ import numpy as np
 
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.cpu.kernels.common.product import Operand
+from neurald.drivers.cpu.kernels.common.product import WeightOperand
 from neurald.drivers.cpu.kernels.common.tile import Tile
 
 
@@ -15,7 +15,7 @@ def channels_of(tile: Tile, channels: int) -> np.ndarray:
     return np.asarray(starts[:, None] + inner.reshape(-1))
 
 
-def packed(operand: Operand, constant: np.ndarray, tile: Tile, channels: int, terms: int) -> Value:
+def packed(operand: WeightOperand, constant: np.ndarray, tile: Tile, channels: int, terms: int) -> Value:
     """Packs a constant operand to FLOAT32 panels: (sets, panels, terms, vectors × lanes)."""
     size = constant.itemsize
     view = np.lib.stride_tricks.as_strided(

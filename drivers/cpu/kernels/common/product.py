@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.cpu.kernels.common.window import Side
+from neurald.drivers.cpu.kernels.common.window import WindowDimension
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class BatchDimension:
     """A dimension of independent products with separate operands: groups, or batches of matrices.
 
     Attributes:
@@ -26,7 +26,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Operand:
+class WeightOperand:
     """Memory layout of the right operand.
 
     Attributes:
@@ -42,30 +42,30 @@ class Operand:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Product:
-    """output[part, image, row, column, channel] = Σ input[…] × weights[channel, term].
+class WindowedProduct:
+    """output[batch, image, row, column, channel] = Σ input[…] × weights[channel, term].
 
     The terms of a sum are ordered by window row, window column and depth.
 
     Attributes:
         source: the input.
         weights: the other operand.
-        parts: see `Part`; the slowest first.
-        images: per part.
+        batches: see `BatchDimension`; the slowest dimension first.
+        images: per batch.
         rows, columns: movement of the window.
         depth: summed elements per input pixel.
-        channels: per part.
+        channels: per batch.
         image_bytes, row_bytes, pixel_bytes, element_bytes: strides of the input.
         type: of the input's elements.
         width: channels of the whole output, which is the stride of its positions.
     """
 
     source: Value
-    weights: Operand
-    parts: tuple[Part, ...]
+    weights: WeightOperand
+    batches: tuple[BatchDimension, ...]
     images: int
-    rows: Side
-    columns: Side
+    rows: WindowDimension
+    columns: WindowDimension
     depth: int
     channels: int
     image_bytes: int
@@ -82,8 +82,8 @@ class Product:
 
     @property
     def positions(self) -> int:
-        """Number of results per channel of a part."""
-        return self.images * self.rows.places * self.columns.places
+        """Number of results per channel of a batch."""
+        return self.images * self.rows.positions * self.columns.positions
 
     @property
     def is_contiguous(self) -> bool:

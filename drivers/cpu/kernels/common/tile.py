@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from neurald.drivers.cpu.kernels.common.product import Product
-from neurald.drivers.cpu.kernels.common.window import runs
+from neurald.drivers.cpu.kernels.common.product import WindowedProduct
+from neurald.drivers.cpu.kernels.common.window import tile_runs
 from neurald.drivers.cpu.target.target import Target
 
 #: Assumed clock of processors under wide vector load.
@@ -21,21 +21,21 @@ _MAX_VECTORS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tile:
-    """Part of the output computed at once: `places` × `vectors` registers of `lanes` channels.
+    """Part of the output computed at once: `positions` × `vectors` registers of `lanes` channels.
 
     If a panel's channels do not fill its vectors, vectors overlap and compute some channels twice.
 
     Attributes:
         lanes: channels per vector; at most the number of channels.
         vectors: per panel.
-        places: maximum number of positions.
+        positions: maximum number of positions.
         panels: number of panels.
         cycles: estimated for the whole product.
     """
 
     lanes: int
     vectors: int
-    places: int
+    positions: int
     panels: int
     cycles: float
 
@@ -59,35 +59,37 @@ def lanes_for(channels: int, target: Target) -> int:
     return min(target.lanes(4), 1 << (channels.bit_length() - 1))
 
 
-def choose_tile(product: Product, target: Target) -> Tile:
+def choose_tile(product: WindowedProduct, target: Target) -> Tile:
     """Returns the fastest tile for a non-empty product, by estimate."""
     return min(_tiles(product, target), key=lambda tile: tile.cycles)
 
 
-def _tiles(product: Product, target: Target) -> Iterator[Tile]:
+def _tiles(product: WindowedProduct, target: Target) -> Iterator[Tile]:
     lanes = lanes_for(product.channels, target)
     needed = -(-product.channels // lanes)
     # One register for the broadcast input, and without FMA one for a product.
     registers = target.registers - (1 if target.has_fma else 2)
     for vectors in range(1, min(needed, _MAX_VECTORS) + 1):
-        positions = min(registers // vectors - 1, product.columns.places * product.rows.places)
+        positions = min(registers // vectors - 1, product.columns.positions * product.rows.positions)
         if positions < 1:
             continue
         panels = -(-needed // vectors)
         cycles = panels * _panel_cycles(product, target, vectors, positions)
-        yield Tile(lanes=lanes, vectors=vectors, places=positions, panels=panels, cycles=cycles)
+        yield Tile(lanes=lanes, vectors=vectors, positions=positions, panels=panels, cycles=cycles)
 
 
-def _panel_cycles(product: Product, target: Target, vectors: int, positions: int) -> float:
+def _panel_cycles(product: WindowedProduct, target: Target, vectors: int, positions: int) -> float:
     rows = rows_of_tile(product, positions)
     if rows == 1:
-        tiles = [(run.length, run.count * product.rows.places) for run in runs(product.columns, positions)]
+        tiles = [
+            (run.length, run.count * product.rows.positions) for run in tile_runs(product.columns, positions)
+        ]
     else:
-        across = product.columns.places
-        tiles = [(run.length * across, run.count) for run in runs(product.rows, rows)]
-    parts = product.images
-    for part in product.parts:
-        parts *= part.extent
+        across = product.columns.positions
+        tiles = [(run.length * across, run.count) for run in tile_runs(product.rows, rows)]
+    images = product.images
+    for dimension in product.batches:
+        images *= dimension.extent
     each_product = 0.5 if target.has_fma else 1.0
     cycles = 0.0
     for length, count in tiles:
@@ -97,15 +99,15 @@ def _panel_cycles(product: Product, target: Target, vectors: int, positions: int
             vectors * target.vector_bytes / _CACHE_BYTES_PER_CYCLE,
         )
         cycles += count * (product.terms * step + _TILE_CYCLES + length * vectors * _STORE_CYCLES)
-    return parts * cycles
+    return images * cycles
 
 
-def rows_of_tile(product: Product, positions: int) -> int:
+def rows_of_tile(product: WindowedProduct, positions: int) -> int:
     """Returns the number of output rows in a tile: more than one if rows are short.
 
     Border rows of a tile need their own instructions, so this is limited to small windows.
     """
     rows = product.rows
-    if rows.places == 1 or (rows.taps > _MAX_ROW_TAPS and not rows.is_inside):
+    if rows.positions == 1 or (rows.taps > _MAX_ROW_TAPS and not rows.is_inside):
         return 1
-    return max(1, min(positions // product.columns.places, product.rows.places))
+    return max(1, min(positions // product.columns.positions, product.rows.positions))

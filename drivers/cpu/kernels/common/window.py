@@ -1,4 +1,4 @@
-"""Movement of a window along one dimension of an image, and its taps on the image."""
+"""Positions of a convolution's window along a dimension of an image, and the taps on the image."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -7,28 +7,28 @@ from neurald.drivers.compiler.ir.graph import Convolution, DepthwiseConvolution
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
+class WindowDimension:
     """One dimension of a convolution.
 
     Attributes:
         length: of the image.
-        places: positions of the window, which is the length of the output.
+        positions: number of positions of the window, which is the length of the output.
         taps: of the window.
         stride: between positions.
         dilation: between taps.
-        before: padding before the image.
+        padding_before: padding before the image.
     """
 
     length: int
-    places: int
+    positions: int
     taps: int = 1
     stride: int = 1
     dilation: int = 1
-    before: int = 0
+    padding_before: int = 0
 
     def taps_at(self, index: int) -> range:
         """Returns the taps on the image."""
-        start = index * self.stride - self.before
+        start = index * self.stride - self.padding_before
         first = min(max(0, -(start // self.dilation)), self.taps)
         last = min(max(first, -((start - self.length) // self.dilation)), self.taps)
         return range(first, last)
@@ -36,11 +36,11 @@ class Side:
     @property
     def is_inside(self) -> bool:
         """True if every tap is on the image at every position."""
-        return all(len(self.taps_at(index)) == self.taps for index in {0, self.places - 1})
+        return all(len(self.taps_at(index)) == self.taps for index in {0, self.positions - 1})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class TileRun:
     """Consecutive tiles computed by the same instructions.
 
     Attributes:
@@ -57,67 +57,67 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Segment:
+class TapSegment:
     """Taps that are on the image for the same positions of a tile."""
 
     taps: range
     members: frozenset[int]
 
 
-def runs(side: Side, longest: int) -> tuple[Run, ...]:
+def tile_runs(side: WindowDimension, longest: int) -> tuple[TileRun, ...]:
     """Divides the positions of a side into even tiles of at most `longest`."""
-    count = -(-side.places // longest)
-    found: list[Run] = []
+    count = -(-side.positions // longest)
+    found: list[TileRun] = []
     first = 0
     for length, tiles in (
-        (side.places // count + 1, side.places % count),
-        (side.places // count, count - side.places % count),
+        (side.positions // count + 1, side.positions % count),
+        (side.positions // count, count - side.positions % count),
     ):
         if side.is_inside and tiles:
             taps = (range(side.taps),) * length
-            found.append(Run(first=first, length=length, count=tiles, taps=taps))
+            found.append(TileRun(first=first, length=length, count=tiles, taps=taps))
             first += length * tiles
             continue
         for _ in range(tiles):
             taps = tuple(side.taps_at(index) for index in range(first, first + length))
             last = found[-1] if found else None
             if last is not None and last.taps == taps:
-                found[-1] = Run(first=last.first, length=length, count=last.count + 1, taps=taps)
+                found[-1] = TileRun(first=last.first, length=length, count=last.count + 1, taps=taps)
             else:
-                found.append(Run(first=first, length=length, count=1, taps=taps))
+                found.append(TileRun(first=first, length=length, count=1, taps=taps))
             first += length
     return tuple(found)
 
 
-def segments(taps: Sequence[range]) -> tuple[Segment, ...]:
+def tap_segments(taps: Sequence[range]) -> tuple[TapSegment, ...]:
     """Returns the taps of a tile's positions in segments."""
     return tuple(_merged(taps))
 
 
-def _merged(taps: Sequence[range]) -> Iterator[Segment]:
-    current: Segment | None = None
+def _merged(taps: Sequence[range]) -> Iterator[TapSegment]:
+    current: TapSegment | None = None
     for tap in range(max((each.stop for each in taps), default=0)):
         members = frozenset(index for index, each in enumerate(taps) if tap in each)
         if current is not None and current.members == members:
-            current = Segment(taps=range(current.taps.start, tap + 1), members=members)
+            current = TapSegment(taps=range(current.taps.start, tap + 1), members=members)
             continue
         if current is not None and current.members:
             yield current
-        current = Segment(taps=range(tap, tap + 1), members=members)
+        current = TapSegment(taps=range(tap, tap + 1), members=members)
     if current is not None and current.members:
         yield current
 
 
-def sides_of(node: Convolution | DepthwiseConvolution) -> tuple[Side, Side]:
+def window_dimensions(node: Convolution | DepthwiseConvolution) -> tuple[WindowDimension, WindowDimension]:
     """Returns the height and width of a convolution."""
     height, width = (
-        Side(
+        WindowDimension(
             length=node.input.shape[1 + along],
-            places=node.output.shape[1 + along],
+            positions=node.output.shape[1 + along],
             taps=node.kernel[along],
             stride=node.stride[along],
             dilation=node.dilation[along],
-            before=node.padding[along][0],
+            padding_before=node.padding[along][0],
         )
         for along in (0, 1)
     )

@@ -1,10 +1,9 @@
-"""Depthwise convolution.
+"""FLOAT32 depthwise convolution with vectors of channels.
 
-Vectors of channels, with several positions of a row at once to reuse inputs.
-
-A grain is a tile of positions in a row, with few enough channels that the window's rows stay in the
-nearest cache until the tile below has used them; grains count downwards first. Taps outside the
-image are skipped, see `gemm`.
+Several positions of a row are computed at once, because they share inputs. A work item is a tile of
+positions in a row, with few enough channels that the window's rows stay in the first-level cache
+until the tile below has used them. Successive work items go down the image. Taps outside the image
+are skipped; see `micro_kernel`.
 """
 
 import math
@@ -17,26 +16,27 @@ from neurald.drivers.cpu.codegen.epilogue import Epilogue, parameter_names, poin
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.op_table import from_stored, stored
 from neurald.drivers.cpu.emit.vector import Vector, vector_type
+from neurald.drivers.cpu.kernels.common.addressing import address, multiple, opaque, prefetch, total
+from neurald.drivers.cpu.kernels.common.bias import initial_sums, split_bias
 from neurald.drivers.cpu.kernels.common.borders import taps_on_image, write_chosen
-from neurald.drivers.cpu.kernels.common.counters import address, each_grain, multiple, opaque, prefetch, total
 from neurald.drivers.cpu.kernels.common.flattened import flattened
 from neurald.drivers.cpu.kernels.common.function import arguments_with, cost_ns, function_text
-from neurald.drivers.cpu.kernels.common.likeness import shared_routine
 from neurald.drivers.cpu.kernels.common.packing import as_floats
-from neurald.drivers.cpu.kernels.common.start import split_bias, starts
+from neurald.drivers.cpu.kernels.common.routine_cache import shared_routine
 from neurald.drivers.cpu.kernels.common.tile import lanes_for
-from neurald.drivers.cpu.kernels.common.window import Run, runs, sides_of
+from neurald.drivers.cpu.kernels.common.window import TileRun, tile_runs, window_dimensions
+from neurald.drivers.cpu.kernels.common.work_items import each_work_item
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
 
 #: Input and output beyond this total size exceed the second-level cache.
-_FAR_BYTES = 768 << 10
+_MAX_CACHED_BYTES = 768 << 10
 #: More positions at once compile longer and run slower.
-_MAX_PLACES = 8
+_MAX_POSITIONS = 8
 #: Number of a window row's weights kept in registers.
-_MAX_KEPT = 7
+_MAX_KEPT_WEIGHTS = 7
 #: Share of the nearest cache for a tile's inputs.
-_NEAR_BYTES = 20 << 10
+_MAX_TILE_INPUT_BYTES = 20 << 10
 _STORE_CYCLES = 3.0
 
 
@@ -62,10 +62,10 @@ def _made(
     return Routine(
         text=function_text(code, arguments),
         arguments=arguments,
-        grains=math.prod(writer.extents),
+        work_items=math.prod(writer.extents),
         cost_ns=cost_ns(writer.cycles, arguments),
         declarations=frozenset(code.declarations),
-        label=f"depthwise, {writer.places} positions of {writer.lanes} channels at once",
+        label=f"depthwise, {writer.positions} positions of {writer.lanes} channels at once",
         operations=kernel.operations,
     )
 
@@ -87,23 +87,25 @@ class _Depthwise:
         self._epilogue = Epilogue(self._kernel, target, code, pointers)
         self._channels = node.output.shape[3]
         self.lanes = lanes_for(self._channels, target)
-        self._rows, self._columns = sides_of(node)
-        kept = min(self._columns.taps, _MAX_KEPT)
-        self.places = max(1, min(_MAX_PLACES, target.registers - kept - (2 if target.has_fma else 3)))
-        self._runs = runs(self._columns, self.places)
+        self._rows, self._columns = window_dimensions(node)
+        kept = min(self._columns.taps, _MAX_KEPT_WEIGHTS)
+        self.positions = max(1, min(_MAX_POSITIONS, target.registers - kept - (2 if target.has_fma else 3)))
+        self._runs = tile_runs(self._columns, self.positions)
         self._vectors = -(-self._channels // self.lanes)
         self._vector, self._single = Vector(code, target, self.lanes), Vector(code, target, 1)
         longest = max(run.length for run in self._runs)
         across = (longest - 1) * self._columns.stride + (self._columns.taps - 1) * self._columns.dilation + 1
         near = self._rows.taps * across * self.lanes * node.input.type.size_bytes
-        self._is_far = node.multiplier == 1 and node.input.size_bytes + node.output.size_bytes > _FAR_BYTES
-        self._blocks = -(-self._vectors // max(1, _NEAR_BYTES // near))
+        self._is_far = (
+            node.multiplier == 1 and node.input.size_bytes + node.output.size_bytes > _MAX_CACHED_BYTES
+        )
+        self._blocks = -(-self._vectors // max(1, _MAX_TILE_INPUT_BYTES // near))
 
     @property
     def extents(self) -> tuple[int, ...]:
-        """Dimensions of the grains."""
+        """Dimensions of the work items."""
         tiles = sum(run.count for run in self._runs)
-        return (self._node.output.shape[0], self._blocks, tiles, self._rows.places)
+        return (self._node.output.shape[0], self._blocks, tiles, self._rows.positions)
 
     @property
     def cycles(self) -> float:
@@ -112,35 +114,35 @@ class _Depthwise:
         return math.prod(self._node.output.shape[:3]) * self._vectors * each
 
     def write(self, weights: Value) -> None:
-        """Writes the instructions for the range of grains."""
+        """Writes the instructions for the range of work items."""
         code, node = self._code, self._node
         size = node.input.type.size_bytes
         _, height, width, channels = node.input.shape
-        with each_grain(code, self.extents) as ((image, block, tile, row), _):
+        with each_work_item(code, self.extents) as ((image, block, tile, row), _):
             source = address(
                 code,
                 self._pointers[node.input],
                 multiple(code, image, height * width * channels * size),
                 multiple(code, row, self._rows.stride * width * channels * size),
-                str(-(self._rows.before * width + self._columns.before) * channels * size),
+                str(-(self._rows.padding_before * width + self._columns.padding_before) * channels * size),
             )
             first = total(
                 code,
-                multiple(code, image, self._rows.places * self._columns.places),
-                multiple(code, row, self._columns.places),
+                multiple(code, image, self._rows.positions * self._columns.positions),
+                multiple(code, row, self._columns.positions),
             )
             taps = "0", str(self._rows.taps)
             if not self._rows.is_inside:
                 taps = taps_on_image(self._single, self._rows, row)
 
-            def write(run: Run, column: str) -> None:
+            def write(run: TileRun, column: str) -> None:
                 at = address(code, source, multiple(code, column, self._columns.stride * channels * size))
                 self._write_tile(run, at, total(code, first, column), block, taps, weights)
 
             write_chosen(code, self._runs, tile, write)
 
     def _write_tile(
-        self, run: Run, source: str, position: str, block: str, taps: tuple[str, str], weights: Value
+        self, run: TileRun, source: str, position: str, block: str, taps: tuple[str, str], weights: Value
     ) -> None:
         """Writes all channels of a block at the positions of a tile."""
         code = self._code
@@ -163,7 +165,7 @@ class _Depthwise:
                 at = total(code, position, str(offset))
                 self._epilogue.write(name, (at, channel), self.lanes)
 
-    def _prefetch_below(self, run: Run, source: str, channel: str) -> None:
+    def _prefetch_below(self, run: TileRun, source: str, channel: str) -> None:
         """Prefetches the additional input rows of the tile below."""
         code, rows, columns = self._code, self._rows, self._columns
         _, _, width, channels = self._node.input.shape
@@ -175,9 +177,13 @@ class _Depthwise:
             for column in range(across):
                 prefetch(code, address(code, at, str((row * width + column) * channels * size)))
 
-    def _sums(self, run: Run, source: str, channel: str, taps: tuple[str, str], weights: Value) -> list[str]:
+    def _sums(
+        self, run: TileRun, source: str, channel: str, taps: tuple[str, str], weights: Value
+    ) -> list[str]:
         code, v, node = self._code, self._vector, self._node
-        first = starts(code, self._target, self._kernel, self._bias, channel, self.lanes, self._pointers)
+        first = initial_sums(
+            code, self._target, self._kernel, self._bias, channel, self.lanes, self._pointers
+        )
         carried = [(v.type("float"), first)] * run.length
         if node.multiplier == 1:
             source = address(code, source, multiple(code, channel, node.input.type.size_bytes))
@@ -196,7 +202,7 @@ class _Depthwise:
         return loop.results
 
     def _add_row(
-        self, run: Run, sums: list[str], source: str, channel: str, line: str, weights: Value
+        self, run: TileRun, sums: list[str], source: str, channel: str, line: str, weights: Value
     ) -> list[str]:
         """Multiplies a window row: each input with all weights that it meets.
 
@@ -218,7 +224,7 @@ class _Depthwise:
         for column in sorted(users):
             factor = self._input(source, column, channel)
             for offset, tap in users[column]:
-                if tap not in kept or side.taps > _MAX_KEPT:
+                if tap not in kept or side.taps > _MAX_KEPT_WEIGHTS:
                     at = address(code, line, str(tap * self._channels * weights.type.size_bytes))
                     kind = v.type(stored(weights.type))
                     loaded = code.fresh(f"load {kind}, ptr {at}, align {weights.type.size_bytes}")

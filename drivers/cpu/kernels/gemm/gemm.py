@@ -1,9 +1,9 @@
-"""Tiled products: assigns tiles of positions and panels of channels to grains.
+"""Tiled FLOAT32 products: divides positions into tiles and channels into panels.
 
-A grain is a tile (or a row of tiles) of positions with a panel of channels. If there are few
-weights, each tile goes through all of them while its inputs are in the nearest cache. If there are
-many, each panel goes through all positions while it is in the second-level cache, and the next
-panel is prefetched meanwhile.
+A work item is a tile (or a row of tiles) of positions with a panel of channels. If there are few
+weights, each tile is multiplied by all panels while its inputs are in the first-level cache. If
+there are many, each panel is multiplied by all positions while it is in the second-level cache, and
+the next panel is prefetched meanwhile.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,25 +14,26 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.epilogue import Epilogue
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
+from neurald.drivers.cpu.kernels.common.addressing import address, multiple, prefetch, total
+from neurald.drivers.cpu.kernels.common.bias import initial_sums, split_bias
 from neurald.drivers.cpu.kernels.common.borders import write_chosen
-from neurald.drivers.cpu.kernels.common.counters import address, each_grain, multiple, prefetch, total
-from neurald.drivers.cpu.kernels.common.product import Product
-from neurald.drivers.cpu.kernels.common.start import split_bias, starts
+from neurald.drivers.cpu.kernels.common.product import WindowedProduct
 from neurald.drivers.cpu.kernels.common.tile import Tile, rows_of_tile
-from neurald.drivers.cpu.kernels.common.window import Run, Segment, runs, segments
-from neurald.drivers.cpu.kernels.gemm.sums import FloatTileSums, TileShape, WeightLayout
+from neurald.drivers.cpu.kernels.common.window import TapSegment, TileRun, tap_segments, tile_runs
+from neurald.drivers.cpu.kernels.common.work_items import each_work_item
+from neurald.drivers.cpu.kernels.gemm.micro_kernel import FloatMicroKernel, TileShape, WeightLayout
 from neurald.drivers.cpu.target.target import Target
 
 #: With at most this many terms, a tile is faster than its output lines arrive, so these are
 #: prefetched.
-_FEW_TERMS = 64
-#: Packs the panel that begins with a channel, at an index along the product's parts.
-Make = Callable[[Sequence[str], str], None]
+_MAX_PREFETCHED_TERMS = 64
+#: Packs the panel that begins with a channel, given the index along each batch dimension.
+PackPanel = Callable[[Sequence[str], str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Panel:
-    """The operands of a grain.
+    """The operands of a work item.
 
     Attributes:
         source: address of the image.
@@ -49,7 +50,7 @@ class _Panel:
     tile: str
 
 
-class Tiles:
+class GemmWriter:
     """Writes a function that computes a product in tiles.
 
     Args:
@@ -61,7 +62,7 @@ class Tiles:
         weights: how they are read.
         source: name of the input's memory.
         pointers: names of the memory of the kernel's output and of all values that its body reads.
-        make: packs a panel before it is used, if panels are not packed in advance.
+        pack_panel: packs a panel before it is used; None if panels are packed in advance.
     """
 
     def __init__(
@@ -69,28 +70,30 @@ class Tiles:
         code: Instructions,
         target: Target,
         kernel: Kernel,
-        product: Product,
+        product: WindowedProduct,
         tile: Tile,
         weights: WeightLayout,
         source: str,
         pointers: Mapping[Value, str],
-        make: Make | None = None,
+        pack_panel: PackPanel | None = None,
     ) -> None:
-        self._make = make
+        self._pack_panel = pack_panel
         self._code, self._target, self._product = code, target, product
         self._kernel, self._bias = split_bias(kernel)
         self._epilogue = Epilogue(self._kernel, target, code, pointers)
         self._tile, self._weights, self._source, self._pointers = tile, weights, source, pointers
         self._single = Vector(code, target, 1)
-        rows = rows_of_tile(product, tile.places)
-        self._row_runs = runs(product.rows, rows) if rows > 1 else ()
-        self._column_runs = runs(product.columns, product.columns.places if rows > 1 else tile.places)
-        self._is_one_row = product.rows.places == 1
-        self._is_panel_major = weights.are_many or make is not None
+        rows = rows_of_tile(product, tile.positions)
+        self._row_runs = tile_runs(product.rows, rows) if rows > 1 else ()
+        self._column_runs = tile_runs(
+            product.columns, product.columns.positions if rows > 1 else tile.positions
+        )
+        self._is_one_row = product.rows.positions == 1
+        self._is_panel_major = weights.are_many or pack_panel is not None
         self._offsets = tile.offsets(product.channels)
         tiles = self._units * product.images * self._tiles
         is_fetched = tiles > 1 and weights.are_many and weights.panel_bytes > 0
-        self._sums = FloatTileSums(
+        self._sums = FloatMicroKernel(
             code,
             target,
             product,
@@ -102,18 +105,18 @@ class Tiles:
 
     @property
     def extents(self) -> tuple[int, ...]:
-        """Dimensions of the grains."""
-        parts = tuple(part.extent for part in self._product.parts)
+        """Dimensions of the work items."""
+        batches = tuple(each.extent for each in self._product.batches)
         positions = self._product.images, self._units
         panels = (self._tile.panels,)
-        return (*parts, *panels, *positions) if self._is_panel_major else (*parts, *positions, *panels)
+        return (*batches, *panels, *positions) if self._is_panel_major else (*batches, *positions, *panels)
 
     @property
     def _units(self) -> int:
         """Number of units that an image's positions are divided into."""
         if self._is_one_row:
             return sum(run.count for run in self._column_runs)
-        return sum(run.count for run in self._row_runs) or self._product.rows.places
+        return sum(run.count for run in self._row_runs) or self._product.rows.positions
 
     @property
     def _tiles(self) -> int:
@@ -121,52 +124,52 @@ class Tiles:
         return 1 if self._is_one_row or self._row_runs else sum(run.count for run in self._column_runs)
 
     def write(self) -> None:
-        """Writes the instructions for the range of grains."""
+        """Writes the instructions for the range of work items."""
         code = self._code
-        with each_grain(code, self.extents) as (position, is_first):
-            *parts, first, second, third = position
+        with each_work_item(code, self.extents) as (position, is_first):
+            *batches, first, second, third = position
             panel, image, unit = (first, second, third) if self._is_panel_major else (third, first, second)
             channel = multiple(code, panel, self._tile.width)
             if self._tile.panels > 1:
                 last = str(self._product.channels - self._tile.width)
                 channel = self._single.call("llvm.smin", "i64", channel, last)
-            if self._make is not None:
+            if self._pack_panel is not None:
                 index = total(code, image, unit)
                 is_new = code.value(f"icmp eq i64 {index}, 0")
                 with code.when(code.value(f"or i1 {is_first}, {is_new}")):
-                    self._make(parts, channel)
+                    self._pack_panel(batches, channel)
             number = total(code, multiple(code, image, self._units), unit)
-            self._write_unit(self._panel(parts, panel, channel, image, number), unit)
+            self._write_unit(self._panel(batches, panel, channel, image, number), unit)
 
-    def _panel(self, parts: Sequence[str], panel: str, channel: str, image: str, number: str) -> _Panel:
+    def _panel(self, batches: Sequence[str], panel: str, channel: str, image: str, number: str) -> _Panel:
         code, product, weights = self._code, self._product, self._weights
-        known = list(zip(parts, product.parts, strict=True))
+        known = list(zip(batches, product.batches, strict=True))
         return _Panel(
             source=address(
                 code,
                 self._source,
-                *(multiple(code, at, part.source_bytes) for at, part in known),
+                *(multiple(code, at, each.source_bytes) for at, each in known),
                 multiple(code, image, product.image_bytes),
             ),
             weights=address(
                 code,
                 weights.pointer,
-                *(multiple(code, at, part.weights * weights.set_bytes) for at, part in known),
+                *(multiple(code, at, each.weights * weights.set_bytes) for at, each in known),
                 multiple(code, panel, weights.panel_bytes),
                 multiple(code, channel, weights.channel_bytes),
             ),
             position=total(
                 code,
-                *(multiple(code, at, part.positions) for at, part in known),
-                multiple(code, image, product.rows.places * product.columns.places),
+                *(multiple(code, at, each.positions) for at, each in known),
+                multiple(code, image, product.rows.positions * product.columns.positions),
             ),
-            channel=total(code, *(multiple(code, at, part.channels) for at, part in known), channel),
+            channel=total(code, *(multiple(code, at, each.channels) for at, each in known), channel),
             tile=multiple(code, number, self._tiles),
         )
 
     def _write_unit(self, panel: _Panel, unit: str) -> None:
         if self._is_one_row:
-            rows = segments((self._product.rows.taps_at(0),))
+            rows = tap_segments((self._product.rows.taps_at(0),))
             write_chosen(
                 self._code,
                 self._column_runs,
@@ -180,24 +183,24 @@ class Tiles:
                 self._row_runs,
                 unit,
                 lambda run, start: self._write_tile(
-                    self._shape(run.length, whole, segments(run.taps)), panel, start, "0"
+                    self._shape(run.length, whole, tap_segments(run.taps)), panel, start, "0"
                 ),
             )
         else:
             self._write_row(panel, unit)
 
-    def _shape(self, rows: int, run: Run, row_segments: tuple[Segment, ...] | None) -> TileShape:
+    def _shape(self, rows: int, run: TileRun, row_segments: tuple[TapSegment, ...] | None) -> TileShape:
         return TileShape(
             rows=rows,
             columns=run.length,
             row_segments=row_segments,
-            column_segments=segments(run.taps),
+            column_segments=tap_segments(run.taps),
         )
 
     def _write_row(self, panel: _Panel, row: str) -> None:
         """Writes the tiles of a row one after another."""
         side = self._product.rows
-        taps = (Segment(taps=range(side.taps), members=frozenset((0,))),) if side.is_inside else None
+        taps = (TapSegment(taps=range(side.taps), members=frozenset((0,))),) if side.is_inside else None
         done = 0
         for run in self._column_runs:
             shape = self._shape(1, run, taps)
@@ -218,15 +221,18 @@ class Tiles:
             panel.source,
             multiple(code, row, product.rows.stride * product.row_bytes),
             multiple(code, column, product.columns.stride * product.pixel_bytes),
-            str(-product.rows.before * product.row_bytes - product.columns.before * product.pixel_bytes),
+            str(
+                -product.rows.padding_before * product.row_bytes
+                - product.columns.padding_before * product.pixel_bytes
+            ),
         )
-        first = total(code, panel.position, multiple(code, row, product.columns.places), column)
-        if product.terms <= _FEW_TERMS and self._kernel.output_offset is None:
+        first = total(code, panel.position, multiple(code, row, product.columns.positions), column)
+        if product.terms <= _MAX_PREFETCHED_TERMS and self._kernel.output_offset is None:
             self._prefetch_output(shape, first, panel.channel)
         ahead = self._sums.ahead(panel.weights, total(code, panel.tile, number))
         sums = self._sums.of(shape, self._starts(panel), start, (panel.weights, ahead), row)
-        for index in range(shape.places):
-            offset = index // shape.columns * product.columns.places + index % shape.columns
+        for index in range(shape.positions):
+            offset = index // shape.columns * product.columns.positions + index % shape.columns
             position = total(code, first, str(offset))
             for each, channel in enumerate(self._offsets):
                 self._epilogue.write(
@@ -238,7 +244,7 @@ class Tiles:
     def _starts(self, panel: _Panel) -> list[str]:
         """Returns the initial sums of a position."""
         return [
-            starts(
+            initial_sums(
                 self._code,
                 self._target,
                 self._kernel,
@@ -256,8 +262,8 @@ class Tiles:
         size = output.type.size_bytes
         row = multiple(code, position, product.width * size)
         begin = address(code, self._pointers[output], row, multiple(code, channel, size))
-        for index in range(shape.places):
-            offset = index // shape.columns * product.columns.places + index % shape.columns
+        for index in range(shape.positions):
+            offset = index // shape.columns * product.columns.positions + index % shape.columns
             for first in self._offsets:
                 prefetch(
                     code, address(code, begin, str((offset * product.width + first) * size)), is_written=True

@@ -1,8 +1,7 @@
-"""Quantised depthwise convolution.
+"""Quantised depthwise convolution, which multiplies several rows of a window in one step.
 
-Interleaved elements of neighbouring rows are multiplied in one step.
-
-See `depthwise_plan` for the packed words that this makes, and for the order of channels.
+The elements of neighbouring rows are interleaved to packed words; `depthwise_plan` describes these
+words and the order of channels.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,43 +12,45 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.epilogue import Epilogue, parameter_names, pointer_names
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
-from neurald.drivers.cpu.kernels.common.counters import address, multiple, opaque
-from neurald.drivers.cpu.kernels.int8.blocks import Blocks
-from neurald.drivers.cpu.kernels.int8.depthwise_plan import Bundle, DepthwisePlan
-from neurald.drivers.cpu.kernels.int8.depthwise_sums import DepthwiseSums
+from neurald.drivers.cpu.kernels.common.addressing import address, multiple, opaque
+from neurald.drivers.cpu.kernels.int8.depthwise_micro_kernel import DepthwiseMicroKernel
+from neurald.drivers.cpu.kernels.int8.depthwise_plan import ChannelBlock, DepthwisePlan
+from neurald.drivers.cpu.kernels.int8.epilogue import QuantizedEpilogue
+from neurald.drivers.cpu.kernels.int8.input_packing import InputPacker
 from neurald.drivers.cpu.kernels.int8.interleaving import Addresses, Interleaving
 from neurald.drivers.cpu.kernels.int8.panels import HEAD_BYTES
-from neurald.drivers.cpu.kernels.int8.rolling import rolling_row, write_rolling
+from neurald.drivers.cpu.kernels.int8.rolling_rows import rolling_row, write_rolling
 from neurald.drivers.cpu.kernels.int8.stores import store_lanes
-from neurald.drivers.cpu.kernels.int8.tail import Tail
 
 
-class Depthwise:
+class DepthwiseWriter:
     """Writes the function of a kernel.
 
     Args:
         plan: of its contraction.
-        tail: its epilogue.
+        epilogue: of the kernel.
         arguments: output, input, packed weights, and values that the body reads.
         zero: the input's zero point.
     """
 
-    def __init__(self, plan: DepthwisePlan, tail: Tail, arguments: Sequence[Value], *, zero: int) -> None:
-        self._plan, self._tail, self._scheme = plan, tail, plan.scheme
+    def __init__(
+        self, plan: DepthwisePlan, epilogue: QuantizedEpilogue, arguments: Sequence[Value], *, zero: int
+    ) -> None:
+        self._plan, self._epilogue, self._scheme = plan, epilogue, plan.scheme
         self._names = pointer_names(arguments)
         self._output, source, self._weights = (self._names[each] for each in arguments[:3])
         self.code = Instructions(parameter_names(arguments))
         self._single = Vector(self.code, self._scheme.target, 1)
-        self._blocks = Blocks(self.code, plan.layout, source=source, zero=zero, outside=self._weights)
+        self._blocks = InputPacker(self.code, plan.layout, source=source, zero=zero, outside=self._weights)
         self._interleaving = Interleaving(self.code, plan)
-        self._sums = DepthwiseSums(self.code, plan, tail)
+        self._sums = DepthwiseMicroKernel(self.code, plan, epilogue)
 
     @cached_property
-    def _epilogue(self) -> Epilogue:
-        return Epilogue(self._tail.kernel, self._scheme.target, self.code, self._names)
+    def _generic_epilogue(self) -> Epilogue:
+        return Epilogue(self._epilogue.kernel, self._scheme.target, self.code, self._names)
 
     def write(self) -> None:
-        """Writes the instructions for the range of grains."""
+        """Writes the instructions for the range of work items."""
         plan, code, v = self._plan, self.code, self._single
         if plan.images == 1:
             self._write_blocks("0", "%begin", "%end")
@@ -84,13 +85,15 @@ class Depthwise:
         end = v.call("llvm.smin", "i64", multiple(code, last, plan.rows), str(plan.height))
         source = self._blocks.write(image, begin, end)
         offset = HEAD_BYTES
-        for bundle in plan.bundles:
-            size = self._sums.constants_bytes(bundle)
-            with self._counted(bundle.count) as number:
+        for channel_block in plan.channel_blocks:
+            size = self._sums.constants_bytes(channel_block)
+            with self._counted(channel_block.count) as number:
                 weights = opaque(
                     code, address(code, self._weights, str(offset), multiple(code, number, size))
                 )
-                channel = v.two("add", "i64", multiple(code, number, bundle.channels), str(bundle.first))
+                channel = v.two(
+                    "add", "i64", multiple(code, number, channel_block.channels), str(channel_block.first)
+                )
                 inputs = address(code, source, multiple(code, channel, self._scheme.element_bytes))
                 with code.loop(first, last, may_be_empty=True) as units:
                     row = self._row(units.index)
@@ -98,8 +101,8 @@ class Depthwise:
                     step = plan.layout.rows.stride * plan.layout.row_bytes
                     line = opaque(code, address(code, inputs, multiple(code, inner, step)))
                     top = v.two("add", "i64", multiple(code, image, plan.height), row)
-                    self._write_unit(bundle, line, weights, channel, multiple(code, top, plan.width))
-            offset += bundle.count * size
+                    self._write_unit(channel_block, line, weights, channel, multiple(code, top, plan.width))
+            offset += channel_block.count * size
 
     @contextmanager
     def _counted(self, count: int) -> Iterator[str]:
@@ -109,13 +112,15 @@ class Depthwise:
         with self.code.loop("0", str(count)) as loop:
             yield loop.index
 
-    def _write_unit(self, bundle: Bundle, source: str, weights: str, channel: str, position: str) -> None:
+    def _write_unit(
+        self, channel_block: ChannelBlock, source: str, weights: str, channel: str, position: str
+    ) -> None:
         """Writes all positions of a unit's rows."""
         plan, code, v = self._plan, self.code, self._single
-        if plan.is_rolling(bundle):
-            self._write_rolling(bundle, source, weights, channel, position)
+        if plan.is_rolling(channel_block):
+            self._write_rolling(channel_block, source, weights, channel, position)
             return
-        tiles = -(-plan.width // plan.pixels(bundle))
+        tiles = -(-plan.width // plan.pixels(channel_block))
         pixels = -(-plan.width // tiles)
         with self._counted(tiles) as tile:
             # The last tile overlaps the one before, so that all have the same length.
@@ -125,24 +130,26 @@ class Depthwise:
             step = plan.layout.columns.stride * plan.layout.pixel_bytes
             window = self._window(address(code, source, multiple(code, column, step)))
             at = v.two("add", "i64", position, column)
-            inputs = partial(self._interleaving.words, bundle, window)
-            totals = self._sums.totals(bundle, pixels, weights, inputs)
-            words = self._sums.epilogue_words(bundle, weights)
+            inputs = partial(self._interleaving.words, channel_block, window)
+            totals = self._sums.totals(channel_block, pixels, weights, inputs)
+            words = self._sums.epilogue_constants(channel_block, weights)
             for pixel, rows in enumerate(totals):
-                self._finish(bundle, rows, words, at, pixel, channel)
+                self._finish(channel_block, rows, words, at, pixel, channel)
 
-    def _write_rolling(self, bundle: Bundle, source: str, weights: str, channel: str, position: str) -> None:
+    def _write_rolling(
+        self, channel_block: ChannelBlock, source: str, weights: str, channel: str, position: str
+    ) -> None:
         """Writes the positions one after another; see `rolling`."""
         plan, code, layout = self._plan, self.code, self._plan.layout
-        if self._tail.is_stored and bundle.vectors > 1:
-            row = rolling_row(plan, self._tail, bundle)
-            size = self._tail.kernel.output.type.size_bytes
+        if self._epilogue.is_stored and channel_block.vectors > 1:
+            row = rolling_row(plan, self._epilogue, channel_block)
+            size = self._epilogue.kernel.output.type.size_bytes
             pitch = plan.channels * size
             to = address(code, self._output, multiple(code, position, pitch), multiple(code, channel, size))
             sizes = (layout.rows.dilation * layout.row_bytes, layout.pixel_bytes, pitch, plan.width * pitch)
             code.call(row, source, weights, to, *(str(each) for each in (*sizes, plan.width)))
             return
-        epilogue = self._sums.epilogue_words(bundle, weights)
+        constants = self._sums.epilogue_constants(channel_block, weights)
 
         def windows(index: str) -> Addresses:
             step = layout.columns.stride * layout.pixel_bytes
@@ -152,13 +159,13 @@ class Depthwise:
 
         def finish(index: str, after: int, totals: list[list[str]]) -> None:
             at = self._single.two("add", "i64", position, index)
-            self._finish(bundle, totals, epilogue, at, after, channel)
+            self._finish(channel_block, totals, constants, at, after, channel)
 
         write_rolling(
             code,
             plan,
-            self._tail,
-            bundle,
+            self._epilogue,
+            channel_block,
             weights=weights,
             windows=windows,
             count=str(plan.width),
@@ -174,7 +181,7 @@ class Depthwise:
 
     def _finish(
         self,
-        bundle: Bundle,
+        channel_block: ChannelBlock,
         totals: list[list[str]],
         words: list[list[str]],
         position: str,
@@ -182,32 +189,38 @@ class Depthwise:
         channel: str,
     ) -> None:
         """Stores the results of the position `pixel` after another, for each row of a unit."""
-        for row, whole in enumerate(self._sums.results(bundle, totals, words)):
+        for row, whole in enumerate(self._sums.results(channel_block, totals, words)):
             number = row * self._plan.width + pixel
             at = self._single.two("add", "i64", position, str(number))
-            self._store(bundle, whole, position, number, at, channel)
+            self._store(channel_block, whole, position, number, at, channel)
 
-    def _store(self, bundle: Bundle, whole: str, position: str, number: int, at: str, channel: str) -> None:
-        plan, code, tail = self._plan, self.code, self._tail
-        lanes, there, element = plan.scheme.lanes, min(bundle.channels, plan.channels), self._sums.element
-        if tail.is_stored:
-            size = tail.kernel.output.type.size_bytes
+    def _store(
+        self, channel_block: ChannelBlock, whole: str, position: str, number: int, at: str, channel: str
+    ) -> None:
+        plan, code, epilogue = self._plan, self.code, self._epilogue
+        lanes, there, element = (
+            plan.scheme.lanes,
+            min(channel_block.channels, plan.channels),
+            self._sums.element,
+        )
+        if epilogue.is_stored:
+            size = epilogue.kernel.output.type.size_bytes
             offset = self._single.two("add", "i64", multiple(code, position, plan.channels), channel)
             base = opaque(code, code.value(f"getelementptr {element}, ptr {self._output}, i64 {offset}"))
             to = address(code, base, str(number * plan.channels * size))
-            store_lanes(code, whole, element, bundle.channels, to, there)
+            store_lanes(code, whole, element, channel_block.channels, to, there)
             return
         mask = None
-        for each in range(bundle.vectors):
+        for each in range(channel_block.vectors):
             left = there - each * lanes
             if left <= 0:
                 break
             if left < lanes:
                 mask = "<" + ", ".join(f"i1 {int(lane < left)}" for lane in range(lanes)) + ">"
             part = whole
-            if bundle.vectors > 1:
-                kind = f"<{bundle.channels} x {element}>"
+            if channel_block.vectors > 1:
+                kind = f"<{channel_block.channels} x {element}>"
                 picked = ", ".join(f"i32 {each * lanes + lane}" for lane in range(lanes))
                 part = code.fresh(f"shufflevector {kind} {whole}, {kind} poison, <{lanes} x i32> <{picked}>")
             axes = (at, self._single.two("add", "i64", channel, str(each * lanes)))
-            self._epilogue.write(part, axes, lanes, mask)
+            self._generic_epilogue.write(part, axes, lanes, mask)

@@ -5,7 +5,7 @@ many taps of a window column. If a window has one row less than a word has eleme
 share the words.
 
 Interleaving works within 128 bits, which permutes channels; the instructions that narrow sums undo
-this. A bundle is a set of channels that is interleaved at once.
+this. A channel block is a set of channels that is interleaved at once.
 """
 
 from collections.abc import Iterator
@@ -17,31 +17,31 @@ from neurald.drivers.compiler.analysis.interpreter import Array
 from neurald.drivers.compiler.ir.graph import DepthwiseConvolution
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.cpu.kernels.common.window import Side
+from neurald.drivers.cpu.kernels.common.window import WindowDimension
 from neurald.drivers.cpu.kernels.int8.layout import BlockLayout, seen_width
 from neurald.drivers.cpu.kernels.int8.panels import head_of
 from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES, Scheme
 
 #: Limit on a block's packed inputs: they stay in the second-level cache beside weights and output.
-_BLOCK_BYTES = 64 << 10
+_MAX_BLOCK_BYTES = 64 << 10
 
 #: Limit on unrolled steps, since a tile has no loops.
 _MAX_STEPS = 1500
 #: Vectors of sums of a row computed at once, if positions are computed one after another.
-_SUMS = 4
-#: Cycles to interleave a column of a bundle, and to process a vector of sums.
+_ROLLING_VECTORS = 4
+#: Cycles to interleave a column of a channel block, and to process a vector of sums.
 _INTERLEAVING_CYCLES, _STORE_CYCLES = 8.0, 6.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bundle:
+class ChannelBlock:
     """Channels that are computed at once.
 
     Attributes:
-        first: the first channel of the first bundle.
-        channels: per bundle.
-        count: number of consecutive bundles.
-        vectors: of 32-bit sums, per bundle.
+        first: the first channel of the first channel block.
+        channels: per channel block.
+        count: number of consecutive channel blocks.
+        vectors: of 32-bit sums, per channel block.
     """
 
     first: int
@@ -60,7 +60,7 @@ class DepthwisePlan:
         channels: of the output.
         parts: number of summands of each weight, if they do not fit in an element.
         rows: output rows that share words.
-        bundles: cover all channels.
+        channel_blocks: cover all channels.
     """
 
     layout: BlockLayout
@@ -68,7 +68,7 @@ class DepthwisePlan:
     channels: int
     parts: int
     rows: int
-    bundles: tuple[Bundle, ...]
+    channel_blocks: tuple[ChannelBlock, ...]
 
     @property
     def scheme(self) -> Scheme:
@@ -78,12 +78,12 @@ class DepthwisePlan:
     @property
     def height(self) -> int:
         """Height of the output."""
-        return self.layout.rows.places
+        return self.layout.rows.positions
 
     @property
     def width(self) -> int:
         """Width of the output."""
-        return self.layout.columns.places
+        return self.layout.columns.positions
 
     @property
     def units(self) -> int:
@@ -99,33 +99,40 @@ class DepthwisePlan:
     @property
     def cycles(self) -> float:
         """Estimated cycles."""
-        bundles = sum(bundle.count * self._position_cycles(bundle) for bundle in self.bundles)
-        return self.images * self.units * self.rows * self.width * bundles
+        channel_blocks = sum(
+            channel_block.count * self._position_cycles(channel_block)
+            for channel_block in self.channel_blocks
+        )
+        return self.images * self.units * self.rows * self.width * channel_blocks
 
-    def _position_cycles(self, bundle: Bundle) -> float:
-        """Estimated cycles of a position and a bundle: steps, interleaving and epilogue."""
-        steps = self.steps(bundle.vectors) / self.rows * self.scheme.cycles
+    def _position_cycles(self, channel_block: ChannelBlock) -> float:
+        """Estimated cycles of a position and a channel_block: steps, interleaving and epilogue."""
+        steps = self.steps(channel_block.vectors) / self.rows * self.scheme.cycles
         columns = self.words * self.layout.columns.stride * _INTERLEAVING_CYCLES / self.rows
-        return steps + columns + bundle.vectors * _STORE_CYCLES
+        return steps + columns + channel_block.vectors * _STORE_CYCLES
 
     def steps(self, vectors: int) -> int:
-        """Number of weight vectors of a bundle."""
+        """Number of weight vectors of a channel block."""
         return self.parts * self.rows * self.words * self.layout.columns.taps * vectors
 
-    def pixels(self, bundle: Bundle) -> int:
+    def pixels(self, channel_block: ChannelBlock) -> int:
         """Maximum number of positions of a row computed at once."""
-        spare = bundle.vectors + self.scheme.spare_registers + 8
-        most = max(1, (self.scheme.target.registers - spare) // (bundle.vectors * self.rows))
-        return max(1, min(most, self.width, 8, _MAX_STEPS // self.steps(bundle.vectors)))
+        spare = channel_block.vectors + self.scheme.spare_registers + 8
+        most = max(1, (self.scheme.target.registers - spare) // (channel_block.vectors * self.rows))
+        return max(1, min(most, self.width, 8, _MAX_STEPS // self.steps(channel_block.vectors)))
 
     def seen(self, pixels: int) -> int:
         """Number of columns that this many positions of a row read."""
         side = self.layout.columns
         return (pixels - 1) * side.stride + (side.taps - 1) * side.dilation + 1
 
-    def turn(self, bundle: Bundle) -> int:
+    def positions_per_iteration(self, channel_block: ChannelBlock) -> int:
         """Number of positions per iteration of a rolling row, enough to hide latencies."""
-        return next(each for each in range(max(1, _SUMS // bundle.vectors), 0, -1) if not self.width % each)
+        return next(
+            each
+            for each in range(max(1, _ROLLING_VECTORS // channel_block.vectors), 0, -1)
+            if not self.width % each
+        )
 
     def new_columns(self, pixels: int) -> tuple[int, ...]:
         """Columns that these positions read and previous ones do not, from the first window on."""
@@ -145,32 +152,32 @@ class DepthwisePlan:
             if any(column >= start and (column - start) % side.stride == 0 for start in starts)
         )
 
-    def is_rolling(self, bundle: Bundle) -> bool:
+    def is_rolling(self, channel_block: ChannelBlock) -> bool:
         """True if a rolling window's columns and sums fit in registers.
 
         Positions are then computed one after another.
         """
         columns = len(self.kept_columns) + len(self.new_columns(1))
-        sums = self.rows * bundle.vectors
-        registers = columns * self.words * bundle.vectors + sums + self.scheme.spare_registers
+        sums = self.rows * channel_block.vectors
+        registers = columns * self.words * channel_block.vectors + sums + self.scheme.spare_registers
         return self.width > 1 and registers <= self.scheme.target.registers
 
     @property
     def is_small(self) -> bool:
         """True if the steps of a position can be unrolled."""
-        return all(self.steps(bundle.vectors) <= _MAX_STEPS for bundle in self.bundles)
+        return all(self.steps(channel_block.vectors) <= _MAX_STEPS for channel_block in self.channel_blocks)
 
 
 def plan_of(
-    node: DepthwiseConvolution, scheme: Scheme, rows: Side, columns: Side, parts: int
+    node: DepthwiseConvolution, scheme: Scheme, rows: WindowDimension, columns: WindowDimension, parts: int
 ) -> DepthwisePlan:
     """Returns the plan of a non-empty convolution."""
     channels = node.weights.shape[2]
-    shares = rows.stride == rows.dilation == 1 and rows.taps % scheme.group and rows.places > 1
+    shares = rows.stride == rows.dilation == 1 and rows.taps % scheme.group and rows.positions > 1
     unit = 2 if shares else 1
     row = seen_width(columns) * channels
     unit_bytes = unit * rows.stride * row * scheme.element_bytes
-    block = max(1, min(-(-rows.places // unit), _BLOCK_BYTES // unit_bytes))
+    block = max(1, min(-(-rows.positions // unit), _MAX_BLOCK_BYTES // unit_bytes))
     layout = BlockLayout(
         scheme=scheme,
         type=node.input.type,
@@ -190,51 +197,51 @@ def plan_of(
         channels=channels,
         parts=parts,
         rows=unit,
-        bundles=tuple(_bundles(scheme, channels)),
+        channel_blocks=tuple(_channel_blocks(scheme, channels)),
     )
 
 
-def _bundles(scheme: Scheme, channels: int) -> Iterator[Bundle]:
+def _channel_blocks(scheme: Scheme, channels: int) -> Iterator[ChannelBlock]:
     wide = scheme.target.vector_bytes // scheme.element_bytes
     vectors = wide // scheme.lanes
     whole = channels // wide
     if whole:
-        yield Bundle(first=0, channels=wide, count=whole, vectors=vectors)
+        yield ChannelBlock(first=0, channels=wide, count=whole, vectors=vectors)
     done = whole * wide
     # Remaining channels are interleaved in single vectors if words have four elements, else as part
-    # of a bundle.
+    # of a channel block.
     if not scheme.is_bytes:
         if done < channels:
-            yield Bundle(first=max(0, channels - wide), channels=wide, count=1, vectors=vectors)
+            yield ChannelBlock(first=max(0, channels - wide), channels=wide, count=1, vectors=vectors)
         return
     more = (channels - done) // scheme.lanes
     if more:
-        yield Bundle(first=done, channels=scheme.lanes, count=more, vectors=1)
+        yield ChannelBlock(first=done, channels=scheme.lanes, count=more, vectors=1)
         done += more * scheme.lanes
     if done < channels:
-        yield Bundle(first=max(0, channels - scheme.lanes), channels=scheme.lanes, count=1, vectors=1)
+        yield ChannelBlock(first=max(0, channels - scheme.lanes), channels=scheme.lanes, count=1, vectors=1)
 
 
-def lane_channels(scheme: Scheme, bundle: Bundle) -> Array:
-    """Returns the channel of a bundle in each lane: (vectors, lanes)."""
-    if bundle.vectors == 1:
+def lane_channels(scheme: Scheme, channel_block: ChannelBlock) -> Array:
+    """Returns the channel of a channel block in each lane: (vectors, lanes)."""
+    if channel_block.vectors == 1:
         return np.arange(scheme.lanes)[None]
     # Interleaving distributes pieces of 128 bits over the vectors.
     piece = 16 // WORD_BYTES
     pieces = scheme.lanes // piece
-    order = np.arange(bundle.channels).reshape(pieces, bundle.vectors, piece).transpose(1, 0, 2)
-    return np.asarray(order.reshape(bundle.vectors, scheme.lanes))
+    order = np.arange(channel_block.channels).reshape(pieces, channel_block.vectors, piece).transpose(1, 0, 2)
+    return np.asarray(order.reshape(channel_block.vectors, scheme.lanes))
 
 
 def packed(plan: DepthwisePlan, factors: Array, outside: int, starts: Array, rows: Array, name: str) -> Value:
-    """Returns the constant: a head, and for each bundle initial sums, epilogue words and weights.
+    """Packs the constant: a head, and initial sums, epilogue constants and weights of each block.
 
     Args:
         plan: of the kernel.
         factors: (parts, kernel height, kernel width, channels).
         outside: the padding element.
         starts: (channels,), initial sums; only the lower 32 bits count.
-        rows: (rows, channels), epilogue words; only the lower 32 bits count.
+        rows: (rows, channels), epilogue constants; only the lower 32 bits count.
         name: for diagnostics.
     """
     scheme = plan.scheme
@@ -247,9 +254,11 @@ def packed(plan: DepthwisePlan, factors: Array, outside: int, starts: Array, row
     words = words.reshape(parts, plan.rows, plan.words, group, columns, channels)
     heads = (np.concatenate((starts[None], rows)) % (1 << 32)).astype(np.uint32)
     pieces = [head_of(outside, 0)]
-    for bundle in plan.bundles:
-        for number in range(bundle.count):
-            lanes = bundle.first + number * bundle.channels + lane_channels(scheme, bundle)
+    for channel_block in plan.channel_blocks:
+        for number in range(channel_block.count):
+            lanes = (
+                channel_block.first + number * channel_block.channels + lane_channels(scheme, channel_block)
+            )
             lanes = np.minimum(lanes, channels - 1)
             pieces.append(heads[:, lanes].reshape(-1).view(np.uint8))
             # (parts, rows, words, columns, vectors, lanes, group)

@@ -1,6 +1,6 @@
-"""Interleaving of image rows to packed words, and restoring the order of channels.
+"""Interleaves image rows to packed words, and restores the order of channels.
 
-See `depthwise_plan` for the contents of words.
+`depthwise_plan` describes the contents of the words.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,7 @@ import numpy as np
 
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
-from neurald.drivers.cpu.kernels.int8.depthwise_plan import Bundle, DepthwisePlan, lane_channels
+from neurald.drivers.cpu.kernels.int8.depthwise_plan import ChannelBlock, DepthwisePlan, lane_channels
 
 #: Returns the address of an input element by the row and column of a window.
 Addresses: TypeAlias = Callable[[int, int], str]
@@ -29,13 +29,13 @@ class Interleaving:
         self._vector = Vector(code, plan.scheme.target, plan.scheme.lanes)
         self._register = plan.scheme.target.vector_bytes
 
-    def words(self, bundle: Bundle, at: Addresses, word: int, column: int) -> list[str]:
+    def words(self, channel_block: ChannelBlock, at: Addresses, word: int, column: int) -> list[str]:
         """Returns the words of an input column: vectors of i32."""
         plan, code, scheme = self._plan, self._code, self._scheme
         layout, element = plan.layout, scheme.element
-        kind = f"<{bundle.channels} x {element}>"
-        if bundle.vectors == 1:
-            kind = f"<{bundle.channels // 4} x i32>"
+        kind = f"<{channel_block.channels} x {element}>"
+        if channel_block.vectors == 1:
+            kind = f"<{channel_block.channels // 4} x i32>"
         lines = []
         for number in range(scheme.group):
             row = word * scheme.group + number
@@ -43,7 +43,7 @@ class Interleaving:
                 lines.append("zeroinitializer")
                 continue
             lines.append(code.fresh(f"load {kind}, ptr {at(row, column)}, align {scheme.element_bytes}"))
-        if bundle.vectors == 1:
+        if channel_block.vectors == 1:
             return [self._single(lines)]
         if scheme.is_bytes:
             first, second = (self._unpacked(lines[0], lines[1], 1), self._unpacked(lines[2], lines[3], 1))
@@ -58,7 +58,7 @@ class Interleaving:
     def _unpacked(self, first: str, second: str, size: int) -> list[str]:
         """Interleaves elements of `size` bytes from two vectors.
 
-        Lower and upper halves of each 128 bits.
+        The two results interleave the lower and the upper halves of each 128 bits.
         """
         code = self._code
         count = self._register // size
@@ -110,8 +110,8 @@ class Interleaving:
         bytes_ = code.fresh(f"shufflevector {whole} {bytes_}, {whole} poison, <{4 * lanes} x i32> <{order}>")
         return code.fresh(f"bitcast {whole} {bytes_} to {kind}")
 
-    def in_order(self, bundle: Bundle, values: list[str], element: str) -> str:
-        """Returns the channels of a bundle in order, as one vector."""
+    def in_order(self, channel_block: ChannelBlock, values: list[str], element: str) -> str:
+        """Returns the channels of a channel block in order, as one vector."""
         code, count = self._code, self._scheme.lanes
         if len(values) == 1:
             return values[0]
@@ -124,9 +124,9 @@ class Interleaving:
                 for first, second in zip(parts[::2], parts[1::2], strict=True)
             ]
             count *= 2
-        channels = lane_channels(self._scheme, bundle).reshape(-1)
+        channels = lane_channels(self._scheme, channel_block).reshape(-1)
         order = ", ".join(f"i32 {each}" for each in np.argsort(channels))
-        kind = f"<{bundle.channels} x {element}>"
+        kind = f"<{channel_block.channels} x {element}>"
         return code.fresh(
-            f"shufflevector {kind} {parts[0]}, {kind} poison, <{bundle.channels} x i32> <{order}>"
+            f"shufflevector {kind} {parts[0]}, {kind} poison, <{channel_block.channels} x i32> <{order}>"
         )

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.cpu.kernels.common.window import Side
+from neurald.drivers.cpu.kernels.common.window import WindowDimension
 from neurald.drivers.cpu.kernels.int8.scheme import Scheme
 
 
@@ -29,8 +29,8 @@ class BlockLayout:
 
     scheme: Scheme
     type: Scalar
-    rows: Side
-    columns: Side
+    rows: WindowDimension
+    columns: WindowDimension
     channels: int
     repeat: int = 1
     pixel_elements: int
@@ -38,7 +38,7 @@ class BlockLayout:
     is_direct: bool
     unit: int
     block: int
-    picked: tuple[Side, Side] | None = None
+    picked: tuple[WindowDimension, WindowDimension] | None = None
 
     @property
     def pixel_bytes(self) -> int:
@@ -59,7 +59,7 @@ class BlockLayout:
     def is_dense(self) -> bool:
         """True if packed rows are exactly the image's rows, without gaps."""
         is_row_dense = self.row_elements == self.columns.length * self.channels and self.repeat == 1
-        return is_row_dense and self.rows.is_inside and self.columns.before == 0
+        return is_row_dense and self.rows.is_inside and self.columns.padding_before == 0
 
     @property
     def packed_bytes(self) -> int:
@@ -71,7 +71,7 @@ class BlockLayout:
         return -(-(rows * self.row_bytes + spare) // 64) * 64
 
 
-def seen_width(columns: Side) -> int:
+def seen_width(columns: WindowDimension) -> int:
     """Returns the width of an input row including the padding that windows read."""
-    seen = (columns.places - 1) * columns.stride + (columns.taps - 1) * columns.dilation + 1
-    return max(seen, columns.before + columns.length)
+    seen = (columns.positions - 1) * columns.stride + (columns.taps - 1) * columns.dilation + 1
+    return max(seen, columns.padding_before + columns.length)

@@ -1,8 +1,8 @@
 """Packing of weights and per-channel constants to panels: one constant for a kernel.
 
 It begins with a head: a vector of padding elements, the factor for sums of inputs, and the words of
-a residual. For each panel follow initial sums, rows of epilogue words, and weights: word by word of
-the window, all vectors of the panel.
+a residual. For each panel follow initial sums, rows of epilogue constants, and weights: word by
+word of the window, all vectors of the panel.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ _PIECE = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Weights:
+class QuantizedWeights:
     """Weights in multiplied form.
 
     Σ (input - zero) × (weight - zero) = Σ input × factor + starts + Σ input × sums.
@@ -58,7 +58,7 @@ def reach_of(kind: Scalar, zero: int) -> int:
     return max(int(limits.max) - zero, zero - int(limits.min))
 
 
-def weights_of(factors: Array, *, source: Scalar, zeros: tuple[int, int], is_bytes: bool) -> Weights:
+def weights_of(factors: Array, *, source: Scalar, zeros: tuple[int, int], is_bytes: bool) -> QuantizedWeights:
     """Converts weights to a scheme's form.
 
     Args:
@@ -72,24 +72,24 @@ def weights_of(factors: Array, *, source: Scalar, zeros: tuple[int, int], is_byt
     largest = reach_of(source, zeros[0]) * np.abs(exact).sum(axis=-1, dtype=np.int64)
     if not is_bytes:
         starts = np.zeros(exact.shape[:2], np.int64)
-        return Weights(factors=exact, starts=starts, sums=0, outside=0, largest=largest)
+        return QuantizedWeights(factors=exact, starts=starts, sums=0, outside=0, largest=largest)
     low, high = (int(exact.min(initial=0)), int(exact.max(initial=0)))
     # Weights that fit in a signed byte need no offset.
     taken = 0 if low >= -128 and high <= 127 else low + 128
     outside = zeros[0] + unsigned_shift(source)
     bytes_ = exact - np.int16(taken)
     starts = -outside * exact.sum(axis=-1, dtype=np.int64)
-    return Weights(factors=bytes_, starts=starts, sums=taken, outside=outside, largest=largest)
+    return QuantizedWeights(factors=bytes_, starts=starts, sums=taken, outside=outside, largest=largest)
 
 
 def panel_bytes(plan: ProductPlan, rows: int) -> int:
-    """Returns the size of a panel with this many rows of epilogue words."""
+    """Returns the size of a panel with this many rows of epilogue constants."""
     return (1 + rows + plan.steps) * plan.vectors * plan.scheme.lanes * WORD_BYTES
 
 
 def packed(
     plan: ProductPlan,
-    weights: Weights,
+    weights: QuantizedWeights,
     starts: Array,
     rows: Array,
     name: str,
@@ -103,7 +103,7 @@ def packed(
         plan: of the kernel.
         weights: the weights.
         starts: (groups, channels), initial sums; only the lower 32 bits count.
-        rows: (rows, groups, channels), epilogue words; only the lower 32 bits count.
+        rows: (rows, groups, channels), epilogue constants; only the lower 32 bits count.
         name: for diagnostics.
         residual: words for all channels, see `Residual.words`.
         in_pairs: True if pairs of vectors alternate every four channels, as instructions that

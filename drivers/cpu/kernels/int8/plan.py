@@ -3,36 +3,36 @@
 import math
 from dataclasses import dataclass, replace
 
-from neurald.drivers.cpu.kernels.common.product import Product
-from neurald.drivers.cpu.kernels.common.window import Side
+from neurald.drivers.cpu.kernels.common.product import WindowedProduct
+from neurald.drivers.cpu.kernels.common.window import WindowDimension
 from neurald.drivers.cpu.kernels.int8.layout import BlockLayout, seen_width
 from neurald.drivers.cpu.kernels.int8.scheme import Scheme
 
 #: Limits on a block's packed inputs: they stay in the second-level cache, or in the first if
 #: weights are small too.
-_BLOCK_BYTES, _SMALL_BLOCK_BYTES, _SMALL_WEIGHTS_BYTES = 160 << 10, 12 << 10, 16 << 10
+_MAX_BLOCK_BYTES, _MAX_SMALL_BLOCK_BYTES, _MAX_SMALL_WEIGHTS_BYTES = 160 << 10, 12 << 10, 16 << 10
 #: With fewer units than this, threads share panels instead of units. They also share panels if
 #: weights exceed inputs by this factor, unless there are few panels: each thread then packs the
 #: inputs, but each weight is read by one thread only.
-_FEW_UNITS, _HEAVY_WEIGHTS = 6, 4
+_MIN_SHARED_UNITS, _MIN_WEIGHTS_RATIO = 6, 4
 #: More weight vectors side by side bring no benefit.
 _MAX_VECTORS = 8
 #: Number of products per unrolled loop body: more make code large, and weights of several steps
 #: leave too few registers for sums.
-_UNROLLED = 30
+_MAX_UNROLLED_PRODUCTS = 30
 #: With at most this many positions the epilogue is unrolled, rather than looped over spilled sums.
-_FEW_POSITIONS = 3
+_MAX_UNROLLED_POSITIONS = 3
 #: Cycles per tile besides its steps, with spilled sums and without; and per vector, in pairs and
 #: single.
-_KEPT_CYCLES, _TILE_CYCLES, _PAIRED_CYCLES, _SINGLE_CYCLES = 40.0, 20.0, 3.6, 5.0
+_SPILLED_TILE_CYCLES, _TILE_CYCLES, _PAIRED_CYCLES, _SINGLE_CYCLES = 40.0, 20.0, 3.6, 5.0
 #: Minimum cycles of a weight vector from the second-level cache; and the cycles of a weight vector
 #: and an input besides products.
 _WEIGHTS_CYCLES, _MORE_WEIGHTS_CYCLES, _MORE_INPUT_CYCLES = 1.3, 0.4, 0.1
 #: Panels up to this size stay in the first-level cache beside few inputs and results; and the
 #: cycles of a weight vector then.
-_NEAR_BYTES, _MORE_NEAR_CYCLES = 18 << 10, 0.1
+_MAX_NEAR_PANEL_BYTES, _MORE_NEAR_CYCLES = 18 << 10, 0.1
 #: Pixels at this distance compete for the same few lines of the first-level cache.
-_BAD_STRIDE = 1024
+_ALIASED_BYTES = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,10 +55,10 @@ class ProductPlan:
         rows: per unit.
         block: units computed at a time.
         layout: of their inputs.
-        shares_panels: True if grains are panels; else they are units.
+        shares_panels: True if work items are panels; else they are units.
     """
 
-    product: Product
+    product: WindowedProduct
     scheme: Scheme
     images: int
     height: int
@@ -73,7 +73,7 @@ class ProductPlan:
     @property
     def groups(self) -> int:
         """Number of groups."""
-        return math.prod(part.extent for part in self.product.parts)
+        return math.prod(each.extent for each in self.product.batches)
 
     @property
     def units(self) -> int:
@@ -91,8 +91,8 @@ class ProductPlan:
         return -(-self.width // max_pixels(self.scheme, self.vectors))
 
     @property
-    def grains(self) -> int:
-        """Number of independent grains."""
+    def work_items(self) -> int:
+        """Number of independent work items."""
         return self.panels if self.shares_panels else self.images * self.units
 
     @property
@@ -150,14 +150,14 @@ class ProductPlan:
         return self.product.rows.taps * self.runs * self.run_steps
 
     @property
-    def keeps_totals(self) -> bool:
+    def spills_accumulators(self) -> bool:
         """True if the sums of a tile are spilled to memory."""
-        return self.pixels > _FEW_POSITIONS
+        return self.pixels > _MAX_UNROLLED_POSITIONS
 
     @property
     def unrolled(self) -> int:
         """Number of steps per loop iteration."""
-        return max(1, min(self.run_steps, _UNROLLED // (self.pixels * self.vectors), 8))
+        return max(1, min(self.run_steps, _MAX_UNROLLED_PRODUCTS // (self.pixels * self.vectors), 8))
 
     @property
     def positions(self) -> int:
@@ -165,18 +165,19 @@ class ProductPlan:
         return self.block * self.rows * self.width
 
 
-def is_flat(product: Product) -> bool:
+def is_flat(product: WindowedProduct) -> bool:
     """Returns True if windows are single adjacent pixels."""
     sides = (product.rows, product.columns)
     return all(
-        side.taps == side.stride == 1 and side.before == 0 and side.length == side.places for side in sides
+        side.taps == side.stride == 1 and side.padding_before == 0 and side.length == side.positions
+        for side in sides
     )
 
 
-def _is_picked(product: Product) -> bool:
+def _is_picked(product: WindowedProduct) -> bool:
     """Returns True if windows are single pixels inside images."""
     sides = (product.rows, product.columns)
-    return all(side.taps == 1 and side.before == 0 and side.is_inside for side in sides)
+    return all(side.taps == 1 and side.padding_before == 0 and side.is_inside for side in sides)
 
 
 def max_pixels(scheme: Scheme, vectors: int) -> int:
@@ -184,11 +185,11 @@ def max_pixels(scheme: Scheme, vectors: int) -> int:
     return max(1, (scheme.target.registers - scheme.spare_registers) // vectors - 1)
 
 
-def plan_of(product: Product, scheme: Scheme, *, is_direct: bool) -> ProductPlan:
+def plan_of(product: WindowedProduct, scheme: Scheme, *, is_direct: bool) -> ProductPlan:
     """Returns the fastest plan, by estimate.
 
     Args:
-        product: is not empty; its parts are groups.
+        product: is not empty; its batches are channel groups.
         scheme: of the target.
         is_direct: True if elements need no conversion before they are multiplied.
     """
@@ -196,16 +197,20 @@ def plan_of(product: Product, scheme: Scheme, *, is_direct: bool) -> ProductPlan
     if not is_flat(product) and not is_direct and _is_picked(product):
         picked = rows, columns
     if is_flat(product) or picked:
-        positions = images * rows.places * columns.places
-        images, rows, columns = 1, Side(length=positions, places=positions), Side(length=1, places=1)
+        positions = images * rows.positions * columns.positions
+        images, rows, columns = (
+            1,
+            WindowDimension(length=positions, positions=positions),
+            WindowDimension(length=1, positions=1),
+        )
     if picked:
         product = replace(product, images=images, rows=rows, columns=columns)
-    height, width = rows.places, columns.places
-    groups = math.prod(part.extent for part in product.parts)
+    height, width = rows.positions, columns.positions
+    groups = math.prod(each.extent for each in product.batches)
     channels = pixel = product.depth * groups
     run = product.depth * (columns.taps if groups == 1 and columns.dilation == 1 else 1)
     is_direct = is_direct and rows.is_inside and columns.is_inside and run % scheme.group == 0
-    if not is_direct and columns.taps == 1 and pixel * scheme.element_bytes % _BAD_STRIDE == 0:
+    if not is_direct and columns.taps == 1 and pixel * scheme.element_bytes % _ALIASED_BYTES == 0:
         pixel += 64 // scheme.element_bytes
     row = pixel * (columns.length if is_direct else seen_width(columns))
     vectors = min(
@@ -216,9 +221,9 @@ def plan_of(product: Product, scheme: Scheme, *, is_direct: bool) -> ProductPlan
     unit = _unit_rows(scheme, vectors, height, width)
     units = -(-height // unit)
     weights = product.terms / scheme.group * panels * vectors * scheme.target.vector_bytes
-    budget = _SMALL_BLOCK_BYTES if weights <= _SMALL_WEIGHTS_BYTES else _BLOCK_BYTES
+    budget = _MAX_SMALL_BLOCK_BYTES if weights <= _MAX_SMALL_WEIGHTS_BYTES else _MAX_BLOCK_BYTES
     inputs = images * rows.length * row * scheme.element_bytes
-    is_heavy = weights > _HEAVY_WEIGHTS * inputs and panels >= _FEW_UNITS
+    is_heavy = weights > _MIN_WEIGHTS_RATIO * inputs and panels >= _MIN_SHARED_UNITS
     # Results count too: partially written lines should not leave the cache.
     unit_bytes = unit * (rows.stride * row * scheme.element_bytes + width * product.channels * groups)
     block = max(1, min(units, budget // max(1, unit_bytes)))
@@ -245,7 +250,7 @@ def plan_of(product: Product, scheme: Scheme, *, is_direct: bool) -> ProductPlan
             block=block * unit,
             picked=picked,
         ),
-        shares_panels=groups == 1 and (is_heavy or panels > images * units < _FEW_UNITS),
+        shares_panels=groups == 1 and (is_heavy or panels > images * units < _MIN_SHARED_UNITS),
     )
 
 
@@ -255,7 +260,7 @@ def _unit_rows(scheme: Scheme, vectors: int, height: int, width: int) -> int:
     return -(-height // -(-height // most))
 
 
-def _cycles(product: Product, scheme: Scheme, vectors: int, height: int, width: int) -> float:
+def _cycles(product: WindowedProduct, scheme: Scheme, vectors: int, height: int, width: int) -> float:
     """Returns the estimated cycles of an image with this many vectors per panel."""
     most = max_pixels(scheme, vectors)
     rows = _unit_rows(scheme, vectors, height, width)
@@ -263,9 +268,9 @@ def _cycles(product: Product, scheme: Scheme, vectors: int, height: int, width: 
     pixels = rows * width if rows > 1 else -(-width // -(-width // most))
     panels = -(-product.channels // (vectors * scheme.lanes))
     words = product.terms / scheme.group
-    is_kept = pixels > _FEW_POSITIONS
+    is_kept = pixels > _MAX_UNROLLED_POSITIONS
     panel = words * vectors * scheme.target.vector_bytes
-    is_near = scheme.is_bytes and not is_kept and panel <= _NEAR_BYTES
+    is_near = scheme.is_bytes and not is_kept and panel <= _MAX_NEAR_PANEL_BYTES
     weights, least = (_MORE_NEAR_CYCLES, 0.0) if is_near else (_MORE_WEIGHTS_CYCLES, _WEIGHTS_CYCLES)
     step = max(
         pixels * (vectors * scheme.cycles + _MORE_INPUT_CYCLES) + vectors * weights,
@@ -275,5 +280,5 @@ def _cycles(product: Product, scheme: Scheme, vectors: int, height: int, width: 
         5 if scheme.is_bytes else 2,
     )
     store = _SINGLE_CYCLES if vectors % 2 else _PAIRED_CYCLES
-    tile = _KEPT_CYCLES if is_kept else _TILE_CYCLES
+    tile = _SPILLED_TILE_CYCLES if is_kept else _TILE_CYCLES
     return panels * tiles * (words * step + tile + pixels * vectors * store)

@@ -8,54 +8,60 @@ from neurald.drivers.cpu.codegen.epilogue import Epilogue
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.op_table import stored
 from neurald.drivers.cpu.emit.vector import Vector
-from neurald.drivers.cpu.kernels.common.counters import multiple
+from neurald.drivers.cpu.kernels.common.accumulator_spill import each_spilled_position
+from neurald.drivers.cpu.kernels.common.addressing import multiple
 from neurald.drivers.cpu.kernels.common.flattened import pitch_of
-from neurald.drivers.cpu.kernels.common.kept_sums import each_kept
+from neurald.drivers.cpu.kernels.int8.epilogue import QuantizedEpilogue
 from neurald.drivers.cpu.kernels.int8.panels import RESIDUAL_OFFSET
 from neurald.drivers.cpu.kernels.int8.plan import ProductPlan
 from neurald.drivers.cpu.kernels.int8.rescaling import as_bytes
 from neurald.drivers.cpu.kernels.int8.residual import Residual
 from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES
 from neurald.drivers.cpu.kernels.int8.stores import store_lanes
-from neurald.drivers.cpu.kernels.int8.tail import Tail
 
 #: Positions whose results are narrowed together.
 _TOGETHER = 2
 
 
-class Results:
+class ResultWriter:
     """Writes the results of tiles.
 
     Args:
         code: receives the instructions.
         plan: of the kernel.
-        tail: its epilogue.
+        epilogue: of the kernel.
         names: names of the memory of the output and of all values that the body reads.
         head: name of the packed weights' memory.
     """
 
     def __init__(
-        self, code: Instructions, plan: ProductPlan, tail: Tail, names: Mapping[Value, str], *, head: str
+        self,
+        code: Instructions,
+        plan: ProductPlan,
+        epilogue: QuantizedEpilogue,
+        names: Mapping[Value, str],
+        *,
+        head: str,
     ) -> None:
-        self._code, self._plan, self._tail, self._names = code, plan, tail, names
+        self._code, self._plan, self._epilogue, self._names = code, plan, epilogue, names
         self._target, self._lanes, self._width = plan.scheme.target, plan.scheme.lanes, plan.product.width
         self._single = Vector(code, self._target, 1)
         self._vector = Vector(code, self._target, self._lanes)
-        self._output, self._pitch = names[tail.kernel.output], pitch_of(tail.kernel)
+        self._output, self._pitch = names[epilogue.kernel.output], pitch_of(epilogue.kernel)
         # Partial vectors take the general path.
-        self._residual = tail.residual if plan.product.channels >= self._lanes else None
+        self._residual = epilogue.residual if plan.product.channels >= self._lanes else None
         self._head = head
 
     @cached_property
-    def _epilogue(self) -> Epilogue:
-        return Epilogue(self._tail.kernel, self._target, self._code, self._names)
+    def _generic_epilogue(self) -> Epilogue:
+        return Epilogue(self._epilogue.kernel, self._target, self._code, self._names)
 
     def write_kept(self, totals: str, rows: list[list[str]], position: str, channel: str) -> None:
         """Writes the results of a tile with spilled sums; see `kept_sums`.
 
         Args:
             totals: address of the sums; those of a position are contiguous.
-            rows: vectors of epilogue words, see `Rescaling.rows`.
+            rows: vectors of epilogue constants, see `Rescaling.rows`.
             position, channel: the first ones in the output.
         """
 
@@ -63,7 +69,9 @@ class Results:
             self._write_positions(sums, rows, self._single.two("add", "i64", position, first), channel)
 
         shape = self._plan.pixels, self._plan.vectors
-        each_kept(self._vector, "i32", shape, totals, write, together=min(shape[0], self._together))
+        each_spilled_position(
+            self._vector, "i32", shape, totals, write, together=min(shape[0], self._together)
+        )
 
     def write(self, totals: Sequence[str], rows: list[list[str]], position: str, channel: str) -> None:
         """Writes the results of a tile with sums in registers; see `write_kept`."""
@@ -75,14 +83,14 @@ class Results:
     @property
     def _together(self) -> int:
         """Number of positions whose results are written together."""
-        return _TOGETHER if is_packed(self._plan, self._tail) else 1
+        return _TOGETHER if is_packed(self._plan, self._epilogue) else 1
 
     def _write_positions(
         self, totals: Sequence[str], rows: list[list[str]], position: str, channel: str
     ) -> None:
         """Writes the results of consecutive positions."""
         vectors = self._plan.vectors
-        if is_packed(self._plan, self._tail):
+        if is_packed(self._plan, self._epilogue):
             for vector in range(0, vectors, 2):
                 pairs = [totals[at : at + 2] for at in range(vector, len(totals), vectors)]
                 column = self._single.two("add", "i64", channel, str(vector * self._lanes))
@@ -119,16 +127,16 @@ class Results:
 
     def _write_vector(self, total: str, words: list[str], row: str, column: str) -> None:
         """Writes the results of a vector of sums."""
-        code, target, tail, lanes = self._code, self._target, self._tail, self._lanes
-        channels, output = self._plan.product.channels, self._tail.kernel.output
-        rescaling, residual = tail.rescaling, self._residual
+        code, target, epilogue, lanes = self._code, self._target, self._epilogue, self._lanes
+        channels, output = self._plan.product.channels, self._epilogue.kernel.output
+        rescaling, residual = epilogue.rescaling, self._residual
         if rescaling is not None and residual is not None:
             scaled = rescaling.results(code, target, total, words)
             other = self._other(residual, row, column, lanes)
             total = residual.write(code, target, scaled, other, self._residual_words(residual))
         elif rescaling is not None:
             total = rescaling.write(code, target, total, words)
-        if residual is not None or tail.is_stored:
+        if residual is not None or epilogue.is_stored:
             kind = stored(output.type)
             to = self._element(self._output, kind, row, column, self._pitch)
             store_lanes(code, total, kind, lanes, to, min(lanes, channels))
@@ -136,7 +144,7 @@ class Results:
         mask = None
         if channels < lanes:
             mask = "<" + ", ".join(f"i1 {int(lane < channels)}" for lane in range(lanes)) + ">"
-        self._epilogue.write(total, (row, column), lanes, mask)
+        self._generic_epilogue.write(total, (row, column), lanes, mask)
 
     # Bytes of two vectors at each of two positions, for AVX-512.
 
@@ -144,7 +152,7 @@ class Results:
         self, pairs: Sequence[Sequence[str]], words: list[list[str]], position: str, column: str
     ) -> None:
         """Writes the results of two vectors at one or two positions."""
-        code, last, lanes = self._code, self._residual or self._tail.rescaling, 2 * self._lanes
+        code, last, lanes = self._code, self._residual or self._epilogue.rescaling, 2 * self._lanes
         assert last is not None  # noqa: S101 - see `is_packed`
         offsets = [self._single.two("add", "i64", position, str(number)) for number in range(len(pairs))]
         halves: list[str] = []
@@ -165,7 +173,7 @@ class Results:
 
     def _as_halves(self, totals: Sequence[str], words: list[list[str]], row: str, column: str) -> str:
         """Narrows two vectors of a position to one of i16."""
-        code, target, rescaling = self._code, self._target, self._tail.rescaling
+        code, target, rescaling = self._code, self._target, self._epilogue.rescaling
         assert rescaling is not None  # noqa: S101 - see `is_packed`
         scaled: list[str] = []
 
@@ -183,9 +191,9 @@ class Results:
         return self._residual.halves(code, target, stored_sums, other, numbers)
 
 
-def is_packed(plan: ProductPlan, tail: Tail) -> bool:
+def is_packed(plan: ProductPlan, epilogue: QuantizedEpilogue) -> bool:
     """Returns True if results are narrowed from pairs of vectors, with AVX-512 instructions."""
-    rescaling = tail.rescaling
+    rescaling = epilogue.rescaling
     is_bytes = rescaling is not None and rescaling.type.size_bytes == 1
-    is_known = tail.is_stored or tail.residual is not None
+    is_known = epilogue.is_stored or epilogue.residual is not None
     return plan.scheme.is_bytes and plan.has_pairs and is_bytes and is_known

@@ -13,23 +13,23 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.kernels.common import convolution, matrix_product
 from neurald.drivers.cpu.kernels.common.flattened import flattened, pitch_of
 from neurald.drivers.cpu.kernels.common.function import arguments_with, cost_ns, function_text
-from neurald.drivers.cpu.kernels.common.likeness import cached_routine
-from neurald.drivers.cpu.kernels.common.product import Operand, Product
-from neurald.drivers.cpu.kernels.common.window import sides_of
-from neurald.drivers.cpu.kernels.int8 import depthwise_plan, dots
-from neurald.drivers.cpu.kernels.int8.depthwise import Depthwise
+from neurald.drivers.cpu.kernels.common.product import WeightOperand, WindowedProduct
+from neurald.drivers.cpu.kernels.common.routine_cache import cached_routine
+from neurald.drivers.cpu.kernels.common.window import window_dimensions
+from neurald.drivers.cpu.kernels.int8 import depthwise_plan, dot_products
+from neurald.drivers.cpu.kernels.int8.depthwise import DepthwiseWriter
+from neurald.drivers.cpu.kernels.int8.epilogue import QuantizedEpilogue
 from neurald.drivers.cpu.kernels.int8.panels import packed, reach_of, unsigned_shift, weights_of
 from neurald.drivers.cpu.kernels.int8.plan import ProductPlan, plan_of
-from neurald.drivers.cpu.kernels.int8.products import Products
 from neurald.drivers.cpu.kernels.int8.rescaling import find_rescaling
 from neurald.drivers.cpu.kernels.int8.results import is_packed
 from neurald.drivers.cpu.kernels.int8.scheme import Scheme
-from neurald.drivers.cpu.kernels.int8.tail import Tail
+from neurald.drivers.cpu.kernels.int8.tiled_product import TiledProductWriter
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
 
 _BYTES = (Scalar.INT8, Scalar.UINT8)
-_LIMIT = (1 << 31) - 1
+_MAX_INT32 = (1 << 31) - 1
 #: Placeholder for a value in keys, where its identity does not matter.
 _ANY = Value((), Scalar.INT8)
 
@@ -58,17 +58,17 @@ def int8_routine(kernel: Kernel, target: Target) -> Routine | None:
     return _product(kernel, product, _factors(product.weights, weights.constant, product), zeros, target)
 
 
-def _is_plain(product: Product) -> bool:
-    """Returns True if the product's parts are channel groups and pixels are contiguous."""
+def _is_plain(product: WindowedProduct) -> bool:
+    """Returns True if the product's batches are channel groups and pixels are contiguous."""
     depth = product.depth
-    for part in reversed(product.parts):
-        if part.extent > 1 and (part.source_bytes != depth * product.type.size_bytes or part.positions):
+    for each in reversed(product.batches):
+        if each.extent > 1 and (each.source_bytes != depth * product.type.size_bytes or each.positions):
             return False
-    groups = [part for part in product.parts if part.extent > 1]
+    groups = [each for each in product.batches if each.extent > 1]
     return len(groups) <= 1 and product.element_bytes == product.type.size_bytes and product.terms > 0
 
 
-def _factors(operand: Operand, constant: Array, product: Product) -> Array:
+def _factors(operand: WeightOperand, constant: Array, product: WindowedProduct) -> Array:
     """Returns the weights as (groups, channels, terms)."""
     size = constant.itemsize
     return np.lib.stride_tricks.as_strided(
@@ -82,30 +82,30 @@ def _scheme(source: Value, target: Target) -> Scheme:
     return Scheme(target=target, is_bytes=target.has_vnni and source.type in _BYTES)
 
 
-def _tail(kernel: Kernel, largest: Array, target: Target) -> Tail:
+def _epilogue_of(kernel: Kernel, largest: Array, target: Target) -> QuantizedEpilogue:
     """Returns the epilogue of sums with magnitudes up to `largest`, (channels,)."""
     flat = flattened(kernel)
     is_short = kernel.contraction is not None and kernel.contraction.output.type is Scalar.INT32
     rescaling = find_rescaling(flat, largest.size) if is_short else None
     if rescaling is not None and rescaling.fits(largest):
-        tail = Tail(flat, rescaling.with_floats(largest, target))
-        if tail.is_whole:
-            return tail
-    return Tail(flat, None)
+        epilogue = QuantizedEpilogue(flat, rescaling.with_floats(largest, target))
+        if epilogue.is_whole:
+            return epilogue
+    return QuantizedEpilogue(flat, None)
 
 
 def _product(
-    kernel: Kernel, product: Product, factors: Array, zeros: tuple[int, int], target: Target
+    kernel: Kernel, product: WindowedProduct, factors: Array, zeros: tuple[int, int], target: Target
 ) -> Routine | None:
     source = product.source
     scheme = _scheme(source, target)
     weights = weights_of(factors, source=source.type, zeros=zeros, is_bytes=scheme.is_bytes)
     if not _is_exact(weights.largest, source.type, zeros[0]):
         return None
-    few = dots.routine(kernel, product, scheme, weights, zeros[0])
+    few = dot_products.routine(kernel, product, scheme, weights, zeros[0])
     if few is not None:
         return few
-    tail = _tail(kernel, weights.largest.reshape(-1), target)
+    epilogue = _epilogue_of(kernel, weights.largest.reshape(-1), target)
     is_direct = (
         source.type is Scalar.UINT8 if scheme.is_bytes else source.type is Scalar.INT16 and not zeros[0]
     )
@@ -115,50 +115,56 @@ def _product(
     panels = packed(
         plan,
         weights,
-        tail.starts(weights.starts),
-        tail.words(plan.groups, product.channels),
+        epilogue.starts(weights.starts),
+        epilogue.words(plan.groups, product.channels),
         product.weights.value.name,
-        residual=() if tail.residual is None else tail.residual.words,
-        in_pairs=is_packed(plan, tail),
+        residual=() if epilogue.residual is None else epilogue.residual.words,
+        in_pairs=is_packed(plan, epilogue),
     )
-    arguments = arguments_with(tail.kernel, (source, panels))
-    key = _likeness(plan, tail, arguments, zero=zeros[0], sums=bool(weights.sums))
+    arguments = arguments_with(epilogue.kernel, (source, panels))
+    key = _cache_key(plan, epilogue, arguments, zero=zeros[0], sums=bool(weights.sums))
     return cached_routine(
         key,
         kernel,
         arguments,
-        lambda: _written(kernel, plan, tail, arguments, zero=zeros[0], sums=bool(weights.sums)),
+        lambda: _written(kernel, plan, epilogue, arguments, zero=zeros[0], sums=bool(weights.sums)),
     )
 
 
-def _likeness(
-    plan: ProductPlan, tail: Tail, arguments: Sequence[Value], *, zero: int, sums: bool
+def _cache_key(
+    plan: ProductPlan, epilogue: QuantizedEpilogue, arguments: Sequence[Value], *, zero: int, sums: bool
 ) -> Hashable | None:
     """Returns a key of everything that a product's function depends on.
 
-    None if the epilogue is more than a rescaling and a residual.
+    Returns None if the epilogue is more than a rescaling and a residual.
     """
     # Partial vectors take the general path.
-    residual = tail.residual if plan.product.channels >= plan.scheme.lanes else None
-    if tail.rescaling is None or not (residual is not None or tail.is_stored):
+    residual = epilogue.residual if plan.product.channels >= plan.scheme.lanes else None
+    if epilogue.rescaling is None or not (residual is not None or epilogue.is_stored):
         return None
     added = None if residual is None else (residual.form, arguments.index(residual.other))
     product = replace(plan.product, source=_ANY, weights=replace(plan.product.weights, value=_ANY))
     values = tuple((each.shape, each.type) for each in arguments)
-    numbers = zero, sums, pitch_of(tail.kernel)
-    return replace(plan, product=product), tail.rescaling.form, added, values, numbers
+    numbers = zero, sums, pitch_of(epilogue.kernel)
+    return replace(plan, product=product), epilogue.rescaling.form, added, values, numbers
 
 
 def _written(
-    kernel: Kernel, plan: ProductPlan, tail: Tail, arguments: tuple[Value, ...], *, zero: int, sums: bool
+    kernel: Kernel,
+    plan: ProductPlan,
+    epilogue: QuantizedEpilogue,
+    arguments: tuple[Value, ...],
+    *,
+    zero: int,
+    sums: bool,
 ) -> Routine:
     """Returns the routine of a product."""
-    writer = Products(plan, tail, arguments, zero=zero, sums=sums)
+    writer = TiledProductWriter(plan, epilogue, arguments, zero=zero, sums=sums)
     writer.write()
     return Routine(
         text=function_text(writer.code, arguments),
         arguments=arguments,
-        grains=plan.grains,
+        work_items=plan.work_items,
         cost_ns=cost_ns(plan.cycles, arguments),
         declarations=frozenset(writer.code.declarations),
         scratch_bytes=writer.scratch_bytes,
@@ -183,20 +189,20 @@ def _depthwise(kernel: Kernel, node: DepthwiseConvolution, constant: Array, targ
         if factors.min() < -128 or factors.max() > 127:
             # Splits each weight into two bytes.
             parts = np.stack((factors >> 1, factors - (factors >> 1)))
-    tail = _tail(kernel, largest, target)
-    plan = depthwise_plan.plan_of(node, scheme, *sides_of(node), len(parts))
+    epilogue = _epilogue_of(kernel, largest, target)
+    plan = depthwise_plan.plan_of(node, scheme, *window_dimensions(node), len(parts))
     if not plan.is_small:
         return None
     weights = depthwise_plan.packed(
-        plan, parts, outside, tail.starts(starts), tail.words(1, channels)[:, 0], node.weights.name
+        plan, parts, outside, epilogue.starts(starts), epilogue.words(1, channels)[:, 0], node.weights.name
     )
-    arguments = arguments_with(tail.kernel, (node.input, weights))
-    writer = Depthwise(plan, tail, arguments, zero=node.input_zero)
+    arguments = arguments_with(epilogue.kernel, (node.input, weights))
+    writer = DepthwiseWriter(plan, epilogue, arguments, zero=node.input_zero)
     writer.write()
     return Routine(
         text=function_text(writer.code, arguments),
         arguments=arguments,
-        grains=plan.images * plan.units,
+        work_items=plan.images * plan.units,
         cost_ns=cost_ns(plan.cycles, arguments),
         declarations=frozenset(writer.code.declarations),
         scratch_bytes=plan.layout.packed_bytes,
@@ -210,4 +216,4 @@ def _is_exact(largest: Array, source: Scalar, zero: int) -> bool:
     """Returns True if sums fit in 32 bits, and inputs less their zero point in 16 bits."""
     limits, halves = np.iinfo(source.dtype.name), np.iinfo(np.int16)
     fits = limits.min - zero >= halves.min and limits.max - zero <= halves.max
-    return bool((largest <= _LIMIT).all()) and fits
+    return bool((largest <= _MAX_INT32).all()) and fits

@@ -1,7 +1,7 @@
 """Stores of partial vectors."""
 
 from neurald.drivers.cpu.emit.instructions import Instructions
-from neurald.drivers.cpu.kernels.common.counters import address
+from neurald.drivers.cpu.kernels.common.addressing import address
 
 
 def store_lanes(code: Instructions, value: str, element: str, lanes: int, pointer: str, count: int) -> None:

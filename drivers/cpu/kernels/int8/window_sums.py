@@ -1,6 +1,6 @@
-"""Sums of window inputs, which weights with a zero point need; see `Weights.sums`.
+"""Sums the inputs of each window, as weights with a zero point require.
 
-They are computed by a subroutine for a line of windows, which takes sizes as arguments and is
+See `QuantizedWeights.sums`. A subroutine sums a line of windows; it takes sizes as arguments and is
 shared by many kernels.
 """
 
@@ -11,7 +11,7 @@ from functools import cache
 
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
-from neurald.drivers.cpu.kernels.common.counters import address, multiple, opaque
+from neurald.drivers.cpu.kernels.common.addressing import address, multiple, opaque
 from neurald.drivers.cpu.kernels.common.function import subroutine_of
 from neurald.drivers.cpu.kernels.int8.panels import FACTOR_OFFSET
 from neurald.drivers.cpu.kernels.int8.plan import ProductPlan

@@ -1,10 +1,9 @@
 """Kernels with reductions of whole rows, such as softmax.
 
-Each row is reduced, then its elements follow.
-
-What is reduced last is often part of the elements: the exponentials of a softmax are summed and
-then divided by the sum. They are kept meanwhile, in registers for short rows and in scratch memory
-for others.
+For each row, the reductions are computed first and its elements afterwards. An element often
+contains the expression that was reduced last: the exponentials of a softmax are summed and then
+divided by the sum. These values are kept, in registers for short rows and in scratch memory for
+others.
 """
 
 import math
@@ -32,17 +31,18 @@ from neurald.drivers.cpu.emit.int64_narrowing import narrow_int64
 from neurald.drivers.cpu.emit.op_table import computed
 from neurald.drivers.cpu.emit.reductions import combine, identity_text, reduce_lanes
 from neurald.drivers.cpu.emit.vector import Vector
-from neurald.drivers.cpu.kernels.common.counters import address, each_grain, multiple
+from neurald.drivers.cpu.kernels.common.addressing import address, multiple
 from neurald.drivers.cpu.kernels.common.function import cost_ns, function_text
+from neurald.drivers.cpu.kernels.common.work_items import each_work_item
 from neurald.drivers.cpu.schedule.axis_rewriting import simplify_axes
-from neurald.drivers.cpu.target.places import offset_of, stride_along
+from neurald.drivers.cpu.target.offsets import offset_of, stride_along
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
 
 #: Longer rows are better shared among threads, and exceed the nearest cache.
 _MAX_ROW_LENGTH = 1 << 13
 #: Number of unrolled vectors of a row.
-_PARTS = 4
+_MAX_UNROLLED_VECTORS = 4
 #: Size of a lane.
 _LANE_BYTES = 4
 #: Cycles of a horizontal reduction, and per row.
@@ -56,7 +56,7 @@ _Part: TypeAlias = Callable[[Sequence[str], str, str | None], list[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Rows:
+class _RowWiseKernel:
     """A kernel as rows of elements.
 
     Attributes:
@@ -88,7 +88,7 @@ def routine(kernel: Kernel, target: Target) -> Routine | None:
         return None
     arguments = arguments_of(kernel)
     code = Instructions(parameter_names(arguments))
-    writer = _Writer(rows, target, code)
+    writer = _RowWriter(rows, target, code)
     writer.write()
     count = math.prod(rows.kernel.shape[:-1])
     vectors = -(-rows.length // target.lanes(_LANE_BYTES))
@@ -96,7 +96,7 @@ def routine(kernel: Kernel, target: Target) -> Routine | None:
     return Routine(
         text=function_text(code, arguments),
         arguments=arguments,
-        grains=count,
+        work_items=count,
         cost_ns=cost_ns(count * steps, arguments),
         declarations=frozenset(code.declarations),
         scratch_bytes=writer.scratch_bytes,
@@ -105,7 +105,7 @@ def routine(kernel: Kernel, target: Target) -> Routine | None:
     )
 
 
-def _steps(rows: _Rows) -> float:
+def _steps(rows: _RowWiseKernel) -> float:
     """Returns the approximate number of instructions per element."""
     roots = (rows.kernel.body, *(reduction.body for reduction in rows.reductions))
     return sum(op_cost(each.op) if isinstance(each, Apply) else 0.5 for each in walk(*roots))
@@ -116,7 +116,7 @@ def _is_candidate(kernel: Kernel) -> bool:
     return kernel.row_axes is not None and not kernel.requirements and kernel.output_offset is None
 
 
-def _rows_of(kernel: Kernel) -> _Rows | None:
+def _rows_of(kernel: Kernel) -> _RowWiseKernel | None:
     """Returns a kernel as rows, or None if it has another form."""
     if not _is_candidate(kernel):
         return None
@@ -131,7 +131,7 @@ def _rows_of(kernel: Kernel) -> _Rows | None:
         element = _reduced_element(kept, kernel)
         found = accumulator(element.type)
         kernel = replace(kernel, body=rewrite(kernel.body, {element: found}.get, {}))
-    return _Rows(kernel=kernel, reductions=reductions, kept=kept)
+    return _RowWiseKernel(kernel=kernel, reductions=reductions, kept=kept)
 
 
 def _reductions_of(kernel: Kernel) -> tuple[Reduce, ...] | None:
@@ -187,14 +187,14 @@ def _is_worth_keeping(reduction: Reduce, kernel: Kernel) -> bool:
     return is_costly and any(each is element for each in kernel.expressions)
 
 
-class _Writer:
-    """Writes a function that computes rows; a grain is a row."""
+class _RowWriter:
+    """Writes a function that computes rows; a work item is a row."""
 
-    def __init__(self, rows: _Rows, target: Target, code: Instructions) -> None:
+    def __init__(self, rows: _RowWiseKernel, target: Target, code: Instructions) -> None:
         self._rows, self._target, self._code = rows, target, code
         self._pointers = pointer_names(arguments_of(rows.kernel))
         native, length = target.lanes(_LANE_BYTES), rows.length
-        self._is_written_out = length <= _PARTS * native
+        self._is_written_out = length <= _MAX_UNROLLED_VECTORS * native
         #: Number of elements computed at once.
         if self._is_written_out:
             self.lanes = min(native, 1 << (length.bit_length() - 1))
@@ -216,9 +216,9 @@ class _Writer:
         return -(-self._rows.length // self.lanes) * self.lanes * _LANE_BYTES
 
     def write(self) -> None:
-        """Writes the instructions for the range of grains."""
+        """Writes the instructions for the range of work items."""
         kernel = self._rows.kernel
-        with each_grain(self._code, [*(axis.extent for axis in kernel.axes[:-1]), 1]) as (position, _):
+        with each_work_item(self._code, [*(axis.extent for axis in kernel.axes[:-1]), 1]) as (position, _):
             names: dict[Expression, str] = dict(zip(kernel.axes[:-1], position[:-1], strict=True))
             for reduction in self._rows.reductions:
                 names[reduction] = self._reduced(reduction, names)

@@ -4,7 +4,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.emit.math.integers import is_signed
 from neurald.drivers.cpu.emit.op_table import from_stored, stored
 from neurald.drivers.cpu.emit.vector import Vector
-from neurald.drivers.cpu.kernels.common.counters import address, multiple
+from neurald.drivers.cpu.kernels.common.addressing import address, multiple
 
 
 def key_bits(kind: Scalar) -> int:

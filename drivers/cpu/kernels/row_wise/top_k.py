@@ -18,9 +18,10 @@ from neurald.drivers.compiler.support.kernel_file import kernel_text
 from neurald.drivers.cpu.codegen.epilogue import arguments_of, epilogue, parameter_names, pointer_names
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
-from neurald.drivers.cpu.kernels.common.counters import address, each_grain, multiple, total
+from neurald.drivers.cpu.kernels.common.addressing import address, multiple, total
 from neurald.drivers.cpu.kernels.common.function import cost_ns, function_text
-from neurald.drivers.cpu.kernels.common.lanes import added
+from neurald.drivers.cpu.kernels.common.horizontal import horizontal_sum
+from neurald.drivers.cpu.kernels.common.work_items import each_work_item
 from neurald.drivers.cpu.kernels.row_wise.sort_keys import key_bits, keys_at
 from neurald.drivers.cpu.target.routine import NAME, Routine
 from neurald.drivers.cpu.target.target import Target
@@ -28,10 +29,10 @@ from neurald.drivers.cpu.target.target import Target
 #: Number of key registers compared at once.
 _REGISTERS = 4
 #: Blocks per wanted element, and minimum number of elements per block.
-_BLOCKS_EACH = 3
-_BLOCK_ELEMENTS = 4
+_BLOCKS_PER_RESULT = 3
+_MIN_BLOCK_ELEMENTS = 4
 #: Results up to this number are ordered by counting.
-_FEW = 256
+_MAX_COUNTED = 256
 #: Cycles per heap level of a processed element, and per element.
 _LEVEL_CYCLES, _ELEMENT_CYCLES = 4.0, 0.5
 
@@ -55,7 +56,7 @@ def routine(kernel: Kernel, node: TopK, target: Target) -> Routine:
     return Routine(
         text=function_text(code, arguments),
         arguments=arguments,
-        grains=rows,
+        work_items=rows,
         cost_ns=cost_ns(rows * steps, arguments),
         declarations=frozenset(code.declarations),
         scratch_bytes=writer.scratch_bytes,
@@ -65,7 +66,7 @@ def routine(kernel: Kernel, node: TopK, target: Target) -> Routine:
 
 
 class _TopKWriter:
-    """Writes a function that finds the top-k of rows; a grain is a row."""
+    """Writes a function that finds the top-k of rows; a work item is a row."""
 
     def __init__(self, kernel: Kernel, node: TopK, target: Target, code: Instructions) -> None:
         self._kernel, self._node, self._target, self._code = kernel, node, target, code
@@ -98,7 +99,7 @@ class _TopKWriter:
     @property
     def _counts(self) -> bool:
         """True if results are ordered by counting; 128-bit marks do not fit in vectors."""
-        return self.mark_bits == 64 and self.lengths[1] <= _FEW
+        return self.mark_bits == 64 and self.lengths[1] <= _MAX_COUNTED
 
     @property
     def _maxima_begin(self) -> int:
@@ -115,13 +116,13 @@ class _TopKWriter:
     def _block(self) -> int:
         """Number of elements per block; they are a register's width apart."""
         length, count = self.lengths
-        return length // (_BLOCKS_EACH * count)
+        return length // (_BLOCKS_PER_RESULT * count)
 
     @property
     def _groups(self) -> int:
         """Number of block groups with a block per lane; 0 if blocks are not worthwhile."""
         length, count = self.lengths
-        groups = length // (self._block * self._key_lanes) if self._block >= _BLOCK_ELEMENTS else 0
+        groups = length // (self._block * self._key_lanes) if self._block >= _MIN_BLOCK_ELEMENTS else 0
         return groups if groups * self._key_lanes >= count else 0
 
     @property
@@ -133,10 +134,10 @@ class _TopKWriter:
         return f"i{self._key_bits}"
 
     def write(self) -> None:
-        """Writes the instructions for the range of grains."""
+        """Writes the instructions for the range of work items."""
         code, (length, count) = self._code, self.lengths
         outer = self._node.output.shape[:-1]
-        with each_grain(code, (*outer, 1)) as (position, _):
+        with each_work_item(code, (*outer, 1)) as (position, _):
             terms = (multiple(code, at, math.prod(outer[d + 1 :])) for d, at in enumerate(position[:-1]))
             row_bytes = length * self._kind.size_bytes
             row = multiple(code, total(code, *terms, "0"), row_bytes)
@@ -187,7 +188,7 @@ class _TopKWriter:
                 keys = code.fresh(f"load {kind}, ptr {at}, align {register}")
                 reached = v.cast("sext", "i1", v.compare("sge", self._key, keys, least), self._key)
                 group.results = [v.two("sub", self._key, group.carried[0], reached)]
-            count = added(v, self._key, group.results[0])
+            count = horizontal_sum(v, self._key, group.results[0])
             is_enough = code.fresh(f"icmp sge {self._key} {count}, {self.lengths[1]}")
             bit.results = [code.fresh(f"select i1 {is_enough}, {self._key} {wanted}, {self._key} {known}")]
         return code.fresh(f"xor {self._key} {bit.results[0]}, {self._lowest}")
@@ -212,7 +213,7 @@ class _TopKWriter:
                 marks = code.fresh(f"load {kind}, ptr {self._slot(each.index)}, align {self.mark_bits // 8}")
                 is_before = v.cast("sext", "i1", v.compare("sgt", mark, marks, compared), mark)
                 each.results = [v.two("sub", mark, each.carried[0], is_before)]
-            rank = added(v, mark, each.results[0])
+            rank = horizontal_sum(v, mark, each.results[0])
             epilogue(
                 self._kernel,
                 self._target,
@@ -252,8 +253,8 @@ class _TopKWriter:
                     f"bitcast {v.type('i1')} {v.compare(condition, self._key, keys, least)} to {mask}"
                 )
                 many = code.fresh(f"call {mask} @llvm.ctpop.{mask}({mask} {found})")
-                turns = self._resized(mask, many)
-                with code.loop("0", turns, [(mask, found)], may_be_empty=True) as each:
+                iterations = self._resized(mask, many)
+                with code.loop("0", iterations, [(mask, found)], may_be_empty=True) as each:
                     (left,) = each.carried
                     lane = code.fresh(f"call {mask} @llvm.cttz.{mask}({mask} {left}, i1 true)")
                     self._enter(source, total(code, loop.index, self._resized(mask, lane)))

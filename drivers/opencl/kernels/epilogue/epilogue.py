@@ -15,7 +15,7 @@ from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import substitute, walk
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.opencl.codegen.arguments import Arguments
+from neurald.drivers.opencl.codegen.arguments import KernelArguments
 from neurald.drivers.opencl.codegen.dialect import computed, store_text, stored
 from neurald.drivers.opencl.codegen.kernel_source import NAME
 from neurald.drivers.opencl.codegen.statements import Statements
@@ -40,7 +40,7 @@ class Epilogue:
 
     text: str
     has_fetch: bool
-    arguments: Arguments
+    arguments: KernelArguments
     row_length: int
     is_aligned: bool
     numbers: Mapping[str, int]
@@ -57,11 +57,11 @@ class Epilogue:
 
     def store(self, total: str, row: str, column: str) -> str:
         """Returns the statement that stores one element."""
-        return f"{NAME}_store({total}, {row}, {column}, {self.call_arguments}@SIZES);"
+        return f"{NAME}_store({total}, {row}, {column}, {self.call_arguments}$SIZE_ARGUMENTS);"
 
     def store4(self, total: str, row: str, column: str) -> str:
         """Returns the statement that stores up to four elements of a row from `column` on."""
-        return f"{NAME}_store4({total}, {row}, {column}, {self.call_arguments}@SIZES);"
+        return f"{NAME}_store4({total}, {row}, {column}, {self.call_arguments}$SIZE_ARGUMENTS);"
 
     def fetch4(self, row: str, column: str, is_first: str = "1") -> str:
         """Returns the PTX prefetch of what `store4` will read; "" if there is none.
@@ -72,7 +72,7 @@ class Epilogue:
                 rows share.
         """
         return (
-            f"{NAME}_fetch4({row}, {column}, {is_first}, {self.call_arguments}@SIZES);"
+            f"{NAME}_fetch4({row}, {column}, {is_first}, {self.call_arguments}$SIZE_ARGUMENTS);"
             if self.has_fetch
             else ""
         )
@@ -92,11 +92,13 @@ def read_by_fours(kernel: Kernel) -> tuple[Value, ...]:
     """Returns the values that the vectorized epilogue of a kernel reads four elements at a time."""
     if kernel.shape[-1] % 4 or kernel.requirements:
         return ()
-    return _writer(kernel, Arguments((kernel.output, *used_values(kernel)))).read_by_fours(kernel.shape[-1])
+    return _writer(kernel, KernelArguments((kernel.output, *used_values(kernel)))).read_by_fours(
+        kernel.shape[-1]
+    )
 
 
 def epilogue(
-    kernel: Kernel, arguments: Arguments, *, is_vector: bool = False, is_fetched: bool = False
+    kernel: Kernel, arguments: KernelArguments, *, is_vector: bool = False, is_fetched: bool = False
 ) -> Epilogue:
     """Returns the epilogue of a contraction's kernel.
 
@@ -133,7 +135,7 @@ def epilogue(
     )
 
 
-def _writer(kernel: Kernel, arguments: Arguments) -> "_Writer":
+def _writer(kernel: Kernel, arguments: KernelArguments) -> "_Writer":
     contraction = kernel.contraction
     assert contraction is not None  # noqa: S101 - callers render a contraction
     assert not isinstance(contraction, TopK)  # noqa: S101 - which has no sums
@@ -154,7 +156,7 @@ def _writer(kernel: Kernel, arguments: Arguments) -> "_Writer":
     )
 
 
-def computing4(kernel: Kernel, arguments: Arguments) -> "Four | None":
+def computing4(kernel: Kernel, arguments: KernelArguments) -> "Four | None":
     """Returns a function `KERNEL_NAME_value4` from four accumulators to four elements.
 
     None if not possible.
@@ -172,7 +174,7 @@ def computing4(kernel: Kernel, arguments: Arguments) -> "Four | None":
     return writer.value4(kernel.shape[-1])
 
 
-def fetching4(kernel: Kernel, arguments: Arguments) -> str:
+def fetching4(kernel: Kernel, arguments: KernelArguments) -> str:
     """Returns a PTX function `KERNEL_NAME_fetch4` that prefetches the inputs of `computing4`.
 
     Returns "" if it reads nothing.
@@ -198,7 +200,7 @@ class _Writer:
     row: Axis
     column: Axis
     contraction: Contraction
-    arguments: Arguments
+    arguments: KernelArguments
     stored_as: Scalar
 
     @property
@@ -208,7 +210,7 @@ class _Writer:
 
     def _head(self, name: str, kind: str, result: str = "void") -> str:
         places = "const int row, const int column"
-        return f"static inline {result} {NAME}_{name}(const {kind} sum, {places}, {self.arguments.pointers}@PARAMETERS) {{"
+        return f"static inline {result} {NAME}_{name}(const {kind} sum, {places}, {self.arguments.pointers}$SIZE_PARAMETERS) {{"
 
     @property
     def _names(self) -> dict[Expression, str]:
@@ -222,7 +224,7 @@ class _Writer:
             holds = statements.value(condition)
             statements.lines.append(f"  if (!{holds}) *status = {code};")
         element = statements.value(self.body)
-        call = f"{NAME}_element(sum, row, column, {self.arguments.call_arguments}@SIZES)"
+        call = f"{NAME}_element(sum, row, column, {self.arguments.call_arguments}$SIZE_ARGUMENTS)"
         return "\n".join(
             (
                 self._head("element", self.kind, computed(self.stored_as)),
@@ -230,7 +232,7 @@ class _Writer:
                 f"  return {element};",
                 "}",
                 self._head("store", self.kind),
-                f"  {store_text('a0', 'row * z_length + column', call, self.stored_as)}",
+                f"  {store_text('a0', 'row * $length + column', call, self.stored_as)}",
                 "}",
                 "",
             )
@@ -239,20 +241,20 @@ class _Writer:
     def one_by_one(self, is_aligned: bool) -> str:
         """Computes four elements one by one."""
         elements = [
-            f"{NAME}_element(sum.s{i}, row, column + {i}, {self.arguments.call_arguments}@SIZES)"
+            f"{NAME}_element(sum.s{i}, row, column + {i}, {self.arguments.call_arguments}$SIZE_ARGUMENTS)"
             for i in range(4)
         ]
         if is_aligned:
             lines = [self._stored4(f"({computed(self.stored_as)}4)({', '.join(elements)})")]
         else:
             lines = [
-                f"  if (column + {i} < z_length) {NAME}_store(sum.s{i}, row, column + {i}, {self.arguments.call_arguments}@SIZES);"
+                f"  if (column + {i} < $length) {NAME}_store(sum.s{i}, row, column + {i}, {self.arguments.call_arguments}$SIZE_ARGUMENTS);"
                 for i in range(4)
             ]
         return "\n".join((self._head("store4", f"{self.kind}4"), *lines, "}", ""))
 
     def _stored4(self, value: str) -> str:
-        place = "row * z_length + column"
+        place = "row * $length + column"
         if self.stored_as is Scalar.FLOAT16:
             return f"  vstorea_half4_rte({value}, ({place}) >> 2, a0);"
         return f"  *(__global {stored(self.stored_as)}4 *)(a0 + {place}) = {value};"

@@ -7,7 +7,7 @@ from neurald.drivers.compiler.ir.expression import Axis, Expression, Linear, Loa
 from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.opencl.codegen.arguments import Argument
+from neurald.drivers.opencl.codegen.arguments import KernelArgument
 from neurald.drivers.opencl.codegen.statements import Statements
 
 
@@ -36,7 +36,7 @@ class FourLoads:
 
     def __init__(
         self,
-        pointers: Mapping[Value, Argument],
+        pointers: Mapping[Value, KernelArgument],
         names: Mapping[Expression, str],
         row: Axis,
         column: Axis,
@@ -76,14 +76,14 @@ class FourLoads:
         self.by_fours.append(expression.value)
         return FourElements(read.load4(text), is_one=False)
 
-    def _at(self, read: Argument, text: str, place: Expression) -> None:
+    def _at(self, read: KernelArgument, text: str, place: Expression) -> None:
         if read.space == "__global":
             self.addresses.append((f"{read.name} + {text}", self._row in walk(place)))
 
     def _matrix_place(self, start: Expression) -> str | None:
         """Returns the index of an element of a matrix shaped like the output, by its size."""
         if start is self._row * self._length:
-            return "(row * z_length + column)"
+            return "(row * $length + column)"
         return None
 
 

@@ -69,7 +69,7 @@ class IntegerVector:
     def _number(self, number: Constant) -> str:
         name = f"c{len(self.sizes)}"
         self.sizes[name] = int(number.value)
-        return f"(int4)(z_{name})"
+        return f"(int4)(${name})"
 
     def _limit(self, expression: Expression) -> str | None:
         """Returns the literal text of a constant that is the same in all layers."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from neurald.drivers.compiler.ir.graph import Convolution, DepthwiseConvolution
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.opencl.codegen.arguments import Arguments
+from neurald.drivers.opencl.codegen.arguments import KernelArguments
 from neurald.drivers.opencl.codegen.kernel_source import NAME
 from neurald.drivers.opencl.kernels.epilogue.epilogue import computing4, fetching4, used_values
 from neurald.drivers.opencl.kernels.gemm.gemm_view import Product, is_supported, product_of
@@ -78,7 +78,7 @@ def block_of(expand: Kernel | None, depthwise: Kernel, project: Kernel) -> Block
         assert kernel.contraction is not None  # noqa: S101 - they all have contractions
         if kernel.output.shape != kernel.contraction.output.shape:
             return None
-        if computing4(kernel, Arguments((kernel.output, *used_values(kernel)))) is None:
+        if computing4(kernel, KernelArguments((kernel.output, *used_values(kernel)))) is None:
             return None
     return Block(
         expand=expand,
@@ -114,7 +114,7 @@ class Named:
     has_fetch: bool
 
 
-def named(name: str, kernel: Kernel, arguments: Arguments) -> Named:
+def named(name: str, kernel: Kernel, arguments: KernelArguments) -> Named:
     """Returns the functions of one of a block's kernels under unique names.
 
     Args:
@@ -127,6 +127,6 @@ def named(name: str, kernel: Kernel, arguments: Arguments) -> Named:
     text = four.text + fetch
     for function in ("value4", "fetch4"):
         text = text.replace(f"{NAME}_{function}", f"{NAME}_{name}_{function}")
-    text = re.sub(r"\bz_(c\d+)\b", rf"z_{name}_\1", text).replace("z_length", str(kernel.shape[-1]))
+    text = re.sub(r"\$(c\d+)\b", rf"${name}_\1", text).replace("$length", str(kernel.shape[-1]))
     sizes = {f"{name}_{size}": number for size, number in four.sizes.items()}
     return Named(text, sizes, has_fetch=bool(fetch))

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.opencl.codegen.arguments import Arguments
+from neurald.drivers.opencl.codegen.arguments import KernelArguments
 from neurald.drivers.opencl.codegen.dialect import multiply_add
 from neurald.drivers.opencl.codegen.kernel_source import NAME, WAIT, Source
 from neurald.drivers.opencl.codegen.lazy_sources import LazySources
-from neurald.drivers.opencl.codegen.template import arguments, fill, resolved
+from neurald.drivers.opencl.codegen.template import fill, kernel_arguments, resolved, templates
 from neurald.drivers.opencl.kernels.epilogue.epilogue import fetching4, used_values
 from neurald.drivers.opencl.kernels.fused.block import Block, Named, block_of, named
 from neurald.drivers.opencl.kernels.fused.patch import PLACE, Patch, patches
@@ -29,6 +29,7 @@ from neurald.drivers.opencl.kernels.gemm import split_k
 from neurald.drivers.opencl.kernels.gemm.gemm_view import Product
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
+_TEMPLATES = templates(__name__, "bottleneck.cl")
 #: Work-items of a group.
 _ITEMS = 256
 #: Limit on a group's local memory.
@@ -172,7 +173,7 @@ def _sources(block: Block, wide: Product, facts: DeviceFacts) -> Iterator[Source
 def _source(tiling: _Tiling, facts: DeviceFacts) -> Source:
     block, wide = tiling.block, tiling.wide
     used = dict.fromkeys(value for kernel in block.kernels for value in used_values(kernel))
-    values = arguments(
+    values = kernel_arguments(
         block.project.output,
         (wide.left, wide.right, block.convolution.weights, block.narrow.right),
         tuple(used),
@@ -190,7 +191,7 @@ def _source(tiling: _Tiling, facts: DeviceFacts) -> Source:
     )
 
 
-def _text(tiling: _Tiling, values: Arguments, facts: DeviceFacts) -> str:
+def _text(tiling: _Tiling, values: KernelArguments, facts: DeviceFacts) -> str:
     block = tiling.block
     convolution, wide, narrow = block.convolution, tiling.wide, block.narrow
     before = [named(name, kernel, values) for name, kernel in zip(_BEFORE, block.kernels[:2], strict=True)]
@@ -220,50 +221,41 @@ def _text(tiling: _Tiling, values: Arguments, facts: DeviceFacts) -> str:
         "WIDE_WEIGHTS": values[2].call_arguments,
         "TAPS": _taps(tiling),
         "NARROW_WEIGHTS": values[4].call_arguments,
-        "HANDED_ON": values.call_arguments,
+        "ARGUMENTS": values.call_arguments,
         "WAIT": WAIT,
         "WIDE_PRODUCTS": _products("sums[q]"),
         "NARROW_PRODUCTS": _products("sums[i]"),
+        "WIDE_CHANNELS": _TEMPLATES["wide_channels_sliced" if tiling.slices > 1 else "wide_channels"],
+        "EXPAND": _TEMPLATES["expand"],
+        "IS_ACTIVE": "slice < $SLICES && " if tiling.slices > 1 else "",
+        "COPY_NARROW_WEIGHTS": _TEMPLATES["copy_narrow_weights"],
+        "FETCH": _fetch(block, before, values),
+        "PLACE": PLACE,
+        "INSIDE": tiling.patch.inside("m / $LENGTH", "m % $LENGTH"),
+        "OUTPUT_ROW": _OUTPUT_ROW,
     }
-    text = _TEXT
-    for name, piece in {
-        "$PRODUCTS": _SHARED if tiling.slices > 1 else _ALONE,
-        "$FETCH": _fetch(block, before, values),
-        "$PLACE": PLACE,
-        "$INSIDE": tiling.patch.inside("m / $LENGTH", "m % $LENGTH"),
-        "$OUTPUT_ROW": _OUTPUT_ROW,
-    }.items():
-        text = text.replace(name, piece)
     return "".join(
         (
             *(each.text for each in before),
-            fetching4(block.project, values).replace("z_length", str(narrow.columns)),
-            split_k.adding_text(block.project, values, facts).replace("z_length", str(narrow.columns)),
-            fill(_COPIES[facts.is_nvidia_from((8, 0))], **names),
-            fill(text, **names),
+            fetching4(block.project, values).replace("$length", str(narrow.columns)),
+            split_k.adding_text(block.project, values, facts).replace("$length", str(narrow.columns)),
+            fill(_TEMPLATES["copy_async" if facts.is_nvidia_from((8, 0)) else "copy"]),
+            fill(_TEMPLATES["function"], **names),
         )
     )
 
 
-def _fetch(block: Block, before: Sequence[Named], values: Arguments) -> str:
+def _fetch(block: Block, before: Sequence[Named], values: KernelArguments) -> str:
     """Prefetches the epilogues' inputs while the input is being copied."""
     lines = []
     for name, functions in zip(_BEFORE, before, strict=True):
         if functions.has_fetch:
             lines.append(
-                f"  if (lid < $QC) {NAME}_{name}_fetch4(0, k0 + lid * 4, 1, {values.call_arguments});"
+                f"  if (lid < $QC) {NAME}_{name}_fetch4(0, k0 + lid * 4, 1, {values.call_arguments});\n"
             )
     if fetching4(block.project, values):
-        lines += [
-            "  if (share == 0) {",
-            "#pragma unroll 1",
-            "    for (int e = lid; e < $ROWS * ($COLUMNS / 4); e += $ITEMS) {",
-            "      const int m = e / ($COLUMNS / 4), n = e % ($COLUMNS / 4) * 4;",
-            f"      if ($INSIDE) {NAME}_fetch4($OUTPUT_ROW, n, m == 0, {values.call_arguments});",
-            "    }",
-            "  }",
-        ]
-    return "\n".join((*lines, ""))
+        lines.append(_TEMPLATES["fetch_output"])
+    return "".join(lines)
 
 
 def _products(total: str) -> str:
@@ -284,162 +276,5 @@ def _taps(tiling: _Tiling) -> str:
     )
 
 
-#: Copies four floats to local memory, by `cp.async` or through registers; complete after
-#: `KERNEL_NAME_copied` and a barrier.
-_COPIES = {
-    True: """\
-static inline void ${KERNEL}_copy(__local float *to, __global const float *from) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((uint)(ulong)to), "l"((ulong)from) : "memory");
-}
-static inline void ${KERNEL}_copied(void) {
-  asm volatile("cp.async.wait_all;" ::: "memory");
-}
-""",
-    False: """\
-static inline void ${KERNEL}_copy(__local float *to, __global const float *from) {
-  *(__local float4 *)to = *(__global const float4 *)from;
-}
-static inline void ${KERNEL}_copied(void) {}
-""",
-}
-
 #: Output row of position `m` of a patch.
 _OUTPUT_ROW = "(image * $OUT_HEIGHT + y0 + m / $LENGTH) * $OUT_WIDTH + x0 + m % $LENGTH"
-#: Accumulates some positions and four wide channels over a slice's part of the depth.
-_SUMMED = """\
-    const int c = task % $QC * 4, p = task / $QC * $EACH;
-    float4 sums[$EACH];
-#pragma unroll
-    for (int q = 0; q < $EACH; ++q) sums[q] = (float4)(0);
-#pragma unroll 1
-    for (int k = slice * 4; k < $DEPTH; k += 4 * $SLICES) {
-      float4 right[4];
-#pragma unroll
-      for (int i = 0; i < 4; ++i) right[i] = *(__local const float4 *)(wide_weights + (k + i) * $KC + c);
-#pragma unroll
-      for (int q = 0; q < $EACH; ++q) {
-        const float4 part = *(__local const float4 *)(near + min(p + q, $POSITIONS - 1) * $NEAR_PITCH + k);
-        $WIDE_PRODUCTS
-      }
-    }
-"""
-#: Copies the projection's weights to where the input was.
-_COPY_NARROW = """\
-#pragma unroll 1
-  for (int e = lid; e < $KC * ($NARROW_PITCH / 4); e += $ITEMS)
-    ${KERNEL}_copy(narrow_weights + e * 4, $NARROW_WEIGHTS + k0 * $NARROW_PITCH + e * 4);
-"""
-#: One work-item per accumulator.
-_ALONE = (
-    """\
-  const int slice = 0;
-#pragma unroll 1
-  for (int task = lid; task < $TASKS; task += $ITEMS) {
-"""
-    + _SUMMED
-    + """\
-#pragma unroll
-    for (int q = 0; q < $EACH; ++q) {
-      const int y = top + (p + q) / $PITCH, x = left + (p + q) % $PITCH;
-      float4 value = (float4)(0);
-      if ((uint)y < ${HEIGHT}u && (uint)x < ${WIDTH}u)
-        value = ${KERNEL}_wide_value4(sums[q], (image * $HEIGHT + y) * $WIDTH + x, k0 + c, $HANDED_ON);
-      if (p + q < $POSITIONS) *(__local float4 *)(wide + (p + q) * $KC + c) = value;
-    }
-  }
-  barrier(CLK_LOCAL_MEM_FENCE);
-"""
-    + _COPY_NARROW
-)
-#: Several work-items per accumulator; their partial sums replace the input.
-_SHARED = (
-    """\
-  {
-    const int slice = lid / $TASKS, task = lid % $TASKS;
-"""
-    + _SUMMED.replace("k < $DEPTH;", "slice < $SLICES && k < $DEPTH;")
-    + """\
-    barrier(CLK_LOCAL_MEM_FENCE);
-    if (slice < $SLICES) {
-#pragma unroll
-      for (int q = 0; q < $EACH; ++q)
-        if (p + q < $POSITIONS) *(__local float4 *)(near + (slice * $POSITIONS + p + q) * $KC + c) = sums[q];
-    }
-  }
-"""
-    + _COPY_NARROW
-    + """\
-  barrier(CLK_LOCAL_MEM_FENCE);
-#pragma unroll 1
-  for (int e = lid; e < $POSITIONS * $QC; e += $ITEMS) {
-    const int p = e / $QC, c = e % $QC * 4, y = top + p / $PITCH, x = left + p % $PITCH;
-    float4 sum = (float4)(0), value = (float4)(0);
-#pragma unroll
-    for (int slice = 0; slice < $SLICES; ++slice)
-      sum += *(__local const float4 *)(near + slice * ($POSITIONS * $KC) + e * 4);
-    if ((uint)y < ${HEIGHT}u && (uint)x < ${WIDTH}u)
-      value = ${KERNEL}_wide_value4(sum, (image * $HEIGHT + y) * $WIDTH + x, k0 + c, $HANDED_ON);
-    *(__local float4 *)(wide + e * 4) = value;
-  }
-  barrier(CLK_LOCAL_MEM_FENCE);
-"""
-)
-_TEXT = """\
-@FUNCTION
-  const int spot = group % $TILES, share = group / $TILES, k0 = share * $KC;
-$PLACE  __local float *near = (__local float *)scratch;
-  __local float *narrow_weights = near + $NARROW_WEIGHTS_AT;
-  __local float *wide = near + $WIDE_AT;
-  __local float *wide_weights = near + $WIDE_WEIGHTS_AT;
-  __local float *taps = near + $TAPS_AT;
-#pragma unroll 1
-  for (int e = lid; e < $DEPTH * $QC; e += $ITEMS)
-    ${KERNEL}_copy(wide_weights + e * 4, $WIDE_WEIGHTS + e / $QC * $WIDE_PITCH + k0 + e % $QC * 4);
-#pragma unroll 1
-  for (int e = lid; e < $TAP_COUNT * $QC; e += $ITEMS)
-    ${KERNEL}_copy(taps + e * 4, $TAP_WEIGHTS + e / $QC * $CHANNELS + k0 + e % $QC * 4);
-  $WAIT
-#pragma unroll 1
-  for (int e = lid; e < $POSITIONS * ($DEPTH / 4); e += $ITEMS) {
-    const int p = e / ($DEPTH / 4), k = e % ($DEPTH / 4) * 4, y = top + p / $PITCH, x = left + p % $PITCH;
-    if ((uint)y < ${HEIGHT}u && (uint)x < ${WIDTH}u)
-      ${KERNEL}_copy(near + p * $NEAR_PITCH + k, $INPUT + ((image * $HEIGHT + y) * $WIDTH + x) * $DEPTH + k);
-  }
-$FETCH  ${KERNEL}_copied();
-  barrier(CLK_LOCAL_MEM_FENCE);
-$PRODUCTS#pragma unroll 1
-  for (int e = lid; e < $ROWS * $QC; e += $ITEMS) {
-    const int m = e / $QC, c = e % $QC * 4;
-    __local const float *from = wide + (m / $LENGTH * $STRIDE_Y * $PITCH + m % $LENGTH * $STRIDE_X) * $KC + c;
-    float4 sum = (float4)(0);
-$TAPS
-    if ($INSIDE) sum = ${KERNEL}_left_value4(sum, $OUTPUT_ROW, k0 + c, $HANDED_ON);
-    *(__local float4 *)(near + e * 4) = sum;
-  }
-  ${KERNEL}_copied();
-  barrier(CLK_LOCAL_MEM_FENCE);
-  const int n = lid % ($NARROW_PITCH / 4) * 4, first = lid / ($NARROW_PITCH / 4);
-  if (first >= $DOWN || n >= $COLUMNS) return;
-  float4 sums[$RM];
-#pragma unroll
-  for (int i = 0; i < $RM; ++i) sums[i] = (float4)(0);
-#pragma unroll 1
-  for (int k = 0; k < $KC; k += 4) {
-    float4 right[4];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) right[i] = *(__local const float4 *)(narrow_weights + (k + i) * $NARROW_PITCH + n);
-#pragma unroll
-    for (int i = 0; i < $RM; ++i) {
-      const float4 part = *(__local const float4 *)(near + min(first + i * $DOWN, $ROWS - 1) * $KC + k);
-      $NARROW_PRODUCTS
-    }
-  }
-#pragma unroll
-  for (int i = 0; i < $RM; ++i) {
-    const int m = first + i * $DOWN, row = $OUTPUT_ROW;
-    if (m < $ROWS && $INSIDE)
-      ${KERNEL}_add4(a0 + row * $COLUMNS + n,
-                     share == 0 ? ${KERNEL}_value4(sums[i], row, n, $HANDED_ON) : sums[i]);
-  }
-}
-"""

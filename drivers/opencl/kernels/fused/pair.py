@@ -11,15 +11,17 @@ from dataclasses import replace
 from neurald.drivers.compiler.ir.graph import Convolution, DepthwiseConvolution
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.opencl.codegen.arguments import Arguments
+from neurald.drivers.opencl.codegen.arguments import KernelArguments
 from neurald.drivers.opencl.codegen.dialect import multiply_add
 from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
 from neurald.drivers.opencl.codegen.lazy_sources import LazySources
+from neurald.drivers.opencl.codegen.template import fill, templates
 from neurald.drivers.opencl.kernels.epilogue.epilogue import computing4, read_by_fours, used_values
 from neurald.drivers.opencl.kernels.gemm import tile
 from neurald.drivers.opencl.kernels.gemm.gemm_view import is_supported, loads, product_of, reader
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
+_TEMPLATES = templates(__name__, "pair.cl")
 #: Larger windows are better computed once.
 _MAX_TAPS = 9
 
@@ -46,7 +48,7 @@ def candidates(
     is_plain = depthwise.multiplier == 1 and depthwise.output.type is Scalar.FLOAT32 and product.run % 4 == 0
     if not is_small or not is_plain or not is_supported(depthwise.input, depthwise.weights, depthwise.output):
         return ()
-    if computing4(first, Arguments((first.output, *used_values(first)))) is None:
+    if computing4(first, KernelArguments((first.output, *used_values(first)))) is None:
         return ()
     computed = tile.ComputedLeft(
         kernel=first,
@@ -56,7 +58,7 @@ def candidates(
         left4=lambda arguments: _left4(first, depthwise, arguments),
         sizes=_sizes(depthwise),
     )
-    read = replace(product, left=depthwise.input, text=_ROW)
+    read = replace(product, left=depthwise.input, text=fill(_TEMPLATES["row"]))
     return LazySources(tile.candidates(second, read, facts, has_workspace=has_workspace, computed=computed))
 
 
@@ -76,30 +78,16 @@ def _sizes(depthwise: DepthwiseConvolution) -> dict[str, int]:
     }
 
 
-_ROW = f"""\
-typedef struct {{ int base, y, x, row; }} {NAME}_row;
-static inline {NAME}_row {NAME}_row_of(const int batch, const int m@PARAMETERS) {{
-  {NAME}_row row;
-  const int at_line = m / z_line, image = at_line / z_lines;
-  row.row = m < z_rows ? m : -1;
-  row.y = (at_line - image * z_lines) * z_stride_y - z_pad_y;
-  row.x = (m - at_line * z_line) * z_stride_x - z_pad_x;
-  row.base = ((image * z_height + row.y) * z_width + row.x) * z_channels;
-  return row;
-}}
-"""
-
-
-def _left4(first: Kernel, depthwise: DepthwiseConvolution, arguments: Arguments) -> str:
+def _left4(first: Kernel, depthwise: DepthwiseConvolution, arguments: KernelArguments) -> str:
     """Computes four channels of a depthwise output, including its epilogue."""
     value4 = computing4(first, arguments)
     assert value4 is not None  # noqa: S101 - the caller has checked this
     source, weights = arguments[1].call_arguments, arguments.by_value[depthwise.weights].call_arguments
     lines = [
-        value4.text.replace(f"{NAME}_value4", f"{NAME}_left_value4").replace("z_length", "z_channels"),
+        value4.text.replace(f"{NAME}_value4", f"{NAME}_left_value4").replace("$length", "$channels"),
         loads("w", reader(depthwise.weights, arguments.images), 0, "float"),
-        f"static inline float4 {NAME}_left4({arguments.pointers}, const {NAME}_row row, const int k@PARAMETERS) {{",
-        "  if (row.row < 0 || k >= z_depth) return (float4)(0);",
+        f"static inline float4 {NAME}_left4({arguments.pointers}, const {NAME}_row row, const int k$SIZE_PARAMETERS) {{",
+        "  if (row.row < 0 || k >= $depth) return (float4)(0);",
         "  float4 sum = (float4)(0);",
     ]
     rows, columns = depthwise.kernel
@@ -108,13 +96,17 @@ def _left4(first: Kernel, depthwise: DepthwiseConvolution, arguments: Arguments)
     for number, (i, j) in enumerate(taps):
         y, x = i * depthwise.dilation[0], j * depthwise.dilation[1]
         lines += [
-            f"  const bool in{number} = (uint)(row.y + {y}) < (uint)z_height && (uint)(row.x + {x}) < (uint)z_width;",
+            f"  const bool in{number} = (uint)(row.y + {y}) < (uint)$height && (uint)(row.x + {x}) < (uint)$width;",
             f"  float4 x{number} = (float4)(0);",
-            f"  if (in{number}) x{number} = {NAME}_l4({source}, row.base + ({y} * z_width + {x}) * z_channels + k);",
+            f"  if (in{number}) x{number} = {NAME}_l4({source}, row.base + ({y} * $width + {x}) * $channels + k);",
         ]
     lines += [
-        f"  {multiply_add('float', 'sum', f'x{number}', f'{NAME}_w4({weights}, {number} * z_channels + k)')}"
+        f"  {multiply_add('float', 'sum', f'x{number}', f'{NAME}_w4({weights}, {number} * $channels + k)')}"
         for number in range(len(taps))
     ]
-    lines += [f"  return {NAME}_left_value4(sum, row.row, k, {arguments.call_arguments}@SIZES);", "}", ""]
+    lines += [
+        f"  return {NAME}_left_value4(sum, row.row, k, {arguments.call_arguments}$SIZE_ARGUMENTS);",
+        "}",
+        "",
+    ]
     return "\n".join(lines)

@@ -8,13 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from neurald.drivers.compiler.ir.graph import DepthwiseConvolution
+from neurald.drivers.opencl.codegen.template import templates
 
-#: Statements that compute the location of patch `spot`: its image, its first output position, and
-#: its first input position, which may lie outside the image.
-PLACE = """\
-  const int image = spot / $SPOTS, y0 = spot % $SPOTS / $SPOTS_ACROSS * $LINES, x0 = spot % $SPOTS_ACROSS * $LENGTH;
-  const int top = y0 * $STRIDE_Y - $PAD_Y, left = x0 * $STRIDE_X - $PAD_X;
-"""
+#: Statements that compute the location of patch `spot`.
+PLACE = templates(__name__, "patch.cl")["place"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -20,13 +20,12 @@ from itertools import islice
 
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.opencl.codegen.arguments import Arguments
+from neurald.drivers.opencl.codegen.arguments import KernelArguments
 from neurald.drivers.opencl.codegen.dialect import multiply_add, stored
 from neurald.drivers.opencl.codegen.kernel_source import NAME, WAIT, Source
 from neurald.drivers.opencl.codegen.lazy_sources import LazySources
-from neurald.drivers.opencl.codegen.template import arguments, fill, resolved
+from neurald.drivers.opencl.codegen.template import fill, kernel_arguments, resolved, templates
 from neurald.drivers.opencl.kernels.epilogue.epilogue import Epilogue, epilogue, used_values
-from neurald.drivers.opencl.kernels.fused import tensor_bottleneck_text as texts
 from neurald.drivers.opencl.kernels.fused.block import Named, block_of, named
 from neurald.drivers.opencl.kernels.fused.patch import PLACE
 from neurald.drivers.opencl.kernels.fused.tensor_bottleneck_cut import (
@@ -36,10 +35,10 @@ from neurald.drivers.opencl.kernels.fused.tensor_bottleneck_cut import (
     steps_of,
     tilings_of,
 )
-from neurald.drivers.opencl.kernels.fused.tensor_bottleneck_operands import fragments, operands_of
+from neurald.drivers.opencl.kernels.fused.tensor_bottleneck_operands import operands_of, weight_fragments
 from neurald.drivers.opencl.kernels.gemm import split_k
 from neurald.drivers.opencl.kernels.gemm.accumulate import (
-    GATHERED,
+    ADD_SLICES,
     AccumulatorLayout,
     fetch,
     finish,
@@ -48,10 +47,10 @@ from neurald.drivers.opencl.kernels.gemm.accumulate import (
     workspace_bytes,
 )
 from neurald.drivers.opencl.kernels.gemm.int8_dot import dot_text, instruction_of
-from neurald.drivers.opencl.kernels.gemm.tensor_core import MULTIPLY, PART_BYTES
-from neurald.drivers.opencl.kernels.gemm.tensor_core_text import SPLITTING
+from neurald.drivers.opencl.kernels.gemm.tensor_core import MULTIPLY, PART_BYTES, SPLITTING
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
+_TEMPLATES = templates(__name__, "tensor_bottleneck.cl")
 #: Maximum number of candidates: their functions are large and slow to compile.
 _CHOICES = 4
 
@@ -84,7 +83,7 @@ def _source(tiling: FusedBlockTiling, facts: DeviceFacts) -> Source:
     block, operands = tiling.block, tiling.operands
     weights = [
         operands.taps,
-        fragments(
+        weight_fragments(
             operands.narrow,
             tiling.column_groups * tiling.column_blocks * COLUMNS,
             steps_of(tiling.channels * tiling.shares, tiling.depth_step),
@@ -93,11 +92,11 @@ def _source(tiling: FusedBlockTiling, facts: DeviceFacts) -> Source:
     source = block.convolution.input
     if block.wide is not None and operands.wide is not None:
         source = block.wide.left
-        weights.append(fragments(operands.wide, tiling.channels * tiling.shares, tiling.wide_steps))
+        weights.append(weight_fragments(operands.wide, tiling.channels * tiling.shares, tiling.wide_steps))
     used = dict.fromkeys(
         value for kernel in (*operands.before.values(), operands.project) for value in used_values(kernel)
     )
-    values = arguments(block.project.output, (source, *weights), tuple(used))
+    values = kernel_arguments(block.project.output, (source, *weights), tuple(used))
     inner = replace(values, near=frozenset(tiling.constants))
     functions = {name: named(name, kernel, inner) for name, kernel in operands.before.items()}
     after = epilogue(operands.project, inner, is_vector=True, is_fetched=True)
@@ -113,7 +112,7 @@ def _source(tiling: FusedBlockTiling, facts: DeviceFacts) -> Source:
             after.text,
             split_k.adding_text(operands.project, inner, facts) if tiling.adds else "",
             _dots(tiling, facts) if narrow.is_integer else "",
-            fill(_function(tiling, functions, after, sums), **_names(tiling, inner, sums)),
+            _function(tiling, functions, after, sums),
             finish(narrow, after, sums, split=tiling.shares, adds=tiling.adds),
         )
     )
@@ -155,8 +154,6 @@ def _function(
 ) -> str:
     """Returns the function up to where its accumulators are known, and what it calls.
 
-    The text still contains names.
-
     Args:
         functions: the epilogues of the kernels before the last one.
         after: the epilogue of the last one.
@@ -165,78 +162,72 @@ def _function(
     narrow = tiling.block.narrow
     fetched = "".join(
         f"  if (lid < $KC / 4 && k0 + lid * 4 < $CHANNELS)"
-        f" {NAME}_{name}_fetch4(0, k0 + lid * 4, 1, {after.call_arguments}@SIZES);\n"
+        f" {NAME}_{name}_fetch4(0, k0 + lid * 4, 1, $ARGUMENTS$SIZE_ARGUMENTS);\n"
         for name, each in functions.items()
         if each.has_fetch
     )
-    pieces = {
-        "$PLACE": PLACE,
-        "$SHARE_OF": share_text(narrow, split=tiling.shares),
-        "$WIDE_WEIGHTED": texts.WIDE_WEIGHTS if tiling.wide_steps else "",
-        "$CONSTANTS": _near(tiling, after.arguments),
-        "$PADDED": texts.REST if not narrow.is_integer and tiling.depth_bytes % PART_BYTES else "",
-        "$INPUT_COPIED": texts.COPIED if tiling.wide_steps else texts.GIVEN,
-        "$EXPANDED": texts.EXPANDED if tiling.wide_steps else "",
-        "$WIDE_PRODUCTS": _products(
-            tiling,
-            STEP="k",
-            SUMS="wide_sums",
-            COUNT="$WIDE_PARTS",
-            DEPTH="$WIDE_STEPS",
-            FROM_PITCH="$NEAR_PITCH",
-            RIGHT="wide_weights",
-        ),
-        "$PRODUCTS": _products(
-            tiling,
-            STEP="min(slice + k * $KS, $SHARE_STEPS - 1)",
-            SUMS="sums[i]",
-            COUNT="$PARTS",
-            DEPTH="$STEPS",
-            FROM_PITCH="$WIDE_PITCH",
-            RIGHT="weights",
-        ),
-        "$FETCHED": fetched,
-        "$FETCH": fetch(narrow, after, sums),
-        "$DEPTHWISE": _depthwise(tiling),
-        "$SUMMED": texts.SLICES + GATHERED if tiling.narrow_warps.slices > 1 else texts.TOTALS,
+    names = _names(tiling, after.arguments, sums)
+    names |= {
+        "PLACE": PLACE,
+        "SHARE": share_text(narrow, split=tiling.shares),
+        "LOAD_WIDE_WEIGHTS": _TEMPLATES["load_wide_weights"] if tiling.wide_steps else "",
+        "COPY_CONSTANTS": _copy_constants(tiling, after.arguments),
+        "PAD_INPUT": _TEMPLATES["pad_input"]
+        if not narrow.is_integer and tiling.depth_bytes % PART_BYTES
+        else "",
+        "COPY_INPUT": _TEMPLATES["copy_input" if tiling.wide_steps else "copy_wide_channels"],
+        "EXPAND": _TEMPLATES["expand"] if tiling.wide_steps else "",
+        "FETCH_CHANNELS": fetched,
+        "FETCH": fetch(narrow, after, sums),
+        "DEPTHWISE": _depthwise(tiling),
+        "TOTALS": _TEMPLATES["slices" if tiling.narrow_warps.slices > 1 else "totals"],
+        "ADD_SLICES": ADD_SLICES,
     }
-    text = texts.TEXT
-    for name, piece in pieces.items():
-        text = text.replace(name, piece)
-    if narrow.is_integer:
-        text = texts.TURNED + text
-    if tiling.is_twice:
-        text = SPLITTING + text
-    return "".join((*map(_copy, sorted(tiling.copies)), text))
-
-
-def _products(tiling: FusedBlockTiling, **names: str) -> str:
-    """Returns the text of `PRODUCTS` with its names replaced, in the given order."""
-    lines = texts.PRODUCTS.splitlines(keepends=True)
-    if tiling.is_twice:
-        text = "".join(lines).replace("@", "").replace("$PART[", "part[")
-    else:
-        text = "".join(line for line in lines if "@" not in line).replace("$PART[", "$SUMS[")
-    for name, piece in names.items():
-        text = text.replace(f"${name}", piece)
-    return text
+    multiply = _TEMPLATES["multiply_twice" if tiling.is_twice else "multiply"]
+    names["MULTIPLY_WIDE"] = fill(
+        multiply,
+        STEP="k",
+        SUMS="wide_sums",
+        COUNT=names["WIDE_PARTS"],
+        DEPTH=names["WIDE_STEPS"],
+        FROM_PITCH=names["NEAR_PITCH"],
+        RIGHT="wide_weights",
+    )
+    names["MULTIPLY_NARROW"] = fill(
+        multiply,
+        STEP=f"min(slice + k * {names['KS']}, {names['SHARE_STEPS']} - 1)",
+        SUMS="sums[i]",
+        COUNT=names["PARTS"],
+        DEPTH=names["STEPS"],
+        FROM_PITCH=names["WIDE_PITCH"],
+        RIGHT="weights",
+    )
+    return "".join(
+        (
+            *map(_copy, sorted(tiling.copies)),
+            fill(SPLITTING) if tiling.is_twice else "",
+            fill(_TEMPLATES["taps"]) if narrow.is_integer else "",
+            fill(_TEMPLATES["function"], **names),
+        )
+    )
 
 
 def _copy(count: int) -> str:
     """Returns a function that copies this many bytes; only copies of 16 can bypass the L1 cache."""
-    return fill(texts.COPY, CACHE="cg" if count == 16 else "ca", BYTES=count)
+    return fill(_TEMPLATES["copy"], CACHE="cg" if count == 16 else "ca", BYTES=count)
 
 
-def _near(tiling: FusedBlockTiling, values: Arguments) -> str:
+def _copy_constants(tiling: FusedBlockTiling, values: KernelArguments) -> str:
     """Returns statements that copy constants of epilogues to local memory."""
     lines, at = [], tiling.constants_offset
     for value, count in tiling.constants.items():
         is_wide = value in tiling.operands.of_channels
         # A loop would be unrolled, which makes more code than there is work.
-        each = texts.SEVERAL if count // 4 > ITEMS else texts.ONE
+        each = _TEMPLATES["all_items" if count // 4 > ITEMS else "first_items"]
         lines.append(
             fill(
-                texts.NEAR.replace("$EACH", each),
+                _TEMPLATES["copy_constant"],
+                EACH=each,
                 NUMBER=values.values.index(value),
                 KIND=stored(value.type),
                 AT=at,
@@ -314,7 +305,7 @@ def _depthwise(tiling: FusedBlockTiling) -> str:
     return "\n".join(lines)
 
 
-def _names(tiling: FusedBlockTiling, values: Arguments, sums: AccumulatorLayout) -> dict[str, object]:
+def _names(tiling: FusedBlockTiling, values: KernelArguments, sums: AccumulatorLayout) -> dict[str, object]:
     block = tiling.block
     kind = block.convolution.input.type
     wide, narrow = tiling.wide_warps, tiling.narrow_warps
@@ -330,10 +321,10 @@ def _names(tiling: FusedBlockTiling, values: Arguments, sums: AccumulatorLayout)
         "T": sums.kind,
         "VALUE": vector,
         "PUT": put,
-        "FILL": f"as_{vector}(z_zeros)" if is_integer else "(float4)(0)",
+        "FILL": f"as_{vector}($zeros)" if is_integer else "(float4)(0)",
         "HOLD": "r" if is_integer else "f",
         "MULTIPLY": MULTIPLY[kind],
-        "HANDED_ON": values.call_arguments,
+        "ARGUMENTS": values.call_arguments,
         "WAIT": WAIT,
         "ITEMS": ITEMS,
         "SIZE": tiling.size,

@@ -128,7 +128,7 @@ def _eight_bits(convolution: DepthwiseConvolution) -> Value | None:
     return packed(weights, ("words of taps", zero, convolution.input_zero), pack)
 
 
-def fragments(right: Value, columns: int, steps: int) -> Value:
+def weight_fragments(right: Value, columns: int, steps: int) -> Value:
     """Packs a matrix in tensor core order.
 
     For each 16 columns and 32 bytes of the depth, 16 bytes per work-item.

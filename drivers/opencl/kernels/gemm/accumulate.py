@@ -6,14 +6,18 @@ The preceding text leaves each work-item with vectors of four accumulators along
 from dataclasses import dataclass
 
 from neurald.drivers.opencl.codegen.kernel_source import WORKSPACE_ZEROS
-from neurald.drivers.opencl.codegen.template import fill
+from neurald.drivers.opencl.codegen.template import fill, templates
 from neurald.drivers.opencl.kernels.epilogue.epilogue import Epilogue
 from neurald.drivers.opencl.kernels.gemm.gemm_view import Product
 
 #: Maximum number of tiles of a split-K product.
 MAX_TILES = WORKSPACE_ZEROS // 4
 #: Number of groups whose accumulators are read at a time.
-_TURN = 8
+_BATCH = 8
+
+_TEMPLATES = templates(__name__, "accumulate.cl")
+#: Adds up accumulators over slices: defines `totals`, see `gathered`.
+ADD_SLICES = _TEMPLATES["add_slices"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,29 +50,16 @@ def share_text(product: Product, *, split: int) -> str:
     if split == 1 and product.batches == 1:
         return "const int tile = group, share = 0, batch = 0;"
     if split == 1:
-        return "const int batch = group / z_tiles, tile = group - batch * z_tiles, share = 0;"
+        return "const int batch = group / $tiles, tile = group - batch * $tiles, share = 0;"
     if product.batches == 1:
-        return "const int share = group / z_tiles, tile = group - share * z_tiles, batch = 0;"
-    return "const int tile = group % z_tiles, share = group / z_tiles % z_split, batch = group / (z_tiles * z_split);"
-
-
-#: Each work-item adds up its vectors in local memory over all slices.
-GATHERED = """\
-  ${T}4 totals[$NE];
-#pragma unroll
-  for (int e = 0; e < $NE; ++e) {
-    ${T}4 sum = (${T}4)(0);
-    if ((lid + e * $ITEMS) * 4 < $BM * $BN) {
-#pragma unroll
-      for (int z = 0; z < $KS; ++z) sum += *(__local ${T}4 *)(all + z * $BM * $BN + (lid + e * $ITEMS) * 4);
-    }
-    totals[e] = sum;
-  }
-"""
+        return "const int share = group / $tiles, tile = group - share * $tiles, batch = 0;"
+    return (
+        "const int tile = group % $tiles, share = group / $tiles % $split, batch = group / ($tiles * $split);"
+    )
 
 
 def gathered(kind: str, rows: int, columns: int, items: int) -> AccumulatorLayout:
-    """Returns the location of the accumulators after `GATHERED`."""
+    """Returns the location of the accumulators after `ADD_SLICES`."""
     step = items * 4
     # If all vectors of a work-item have the same columns, compilers load the columns' operands
     # once.
@@ -84,69 +75,6 @@ def gathered(kind: str, rows: int, columns: int, items: int) -> AccumulatorLayou
         is_first="e == 0" if is_same else "1",
         guard=f"at < {rows * columns} && ",
     )
-
-
-#: Stores the accumulators of a group; only the last group of a tile continues, with the totals.
-_PARTS = """\
-  {
-    __global uint *count = (__global uint *)workspace + batch * $TILES + tile;
-    __global ${T}4 *parts = (__global ${T}4 *)(workspace + $ZEROS) +
-      (batch * $TILES + tile) * ($SPLIT * $NE * $ITEMS) + lid;
-#pragma unroll
-    for (int e = 0; e < $NE; ++e) parts[(share * $NE + e) * $ITEMS] = $VECTOR;
-    // What all of a group have stored before a barrier, its first work-item hands on, and takes from others, for all of them.
-    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-    __local uint *before = (__local uint *)scratch;
-    if (lid == 0) {
-      uint others;
-      asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(others) : "l"((ulong)count) : "memory");
-      *before = others;
-      if (others == $SPLIT - 1) *count = 0;
-    }
-    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-    const bool is_last = *before == $SPLIT - 1;
-    barrier(CLK_LOCAL_MEM_FENCE);
-    if (!is_last) return;
-#pragma unroll
-    for (int e = 0; e < $NE; ++e) {
-      ${T}4 sum = (${T}4)(0);
-      // All loads of a turn are on their way at the same time, also those that do not count.
-      for (int z = 0; z < $SPLIT; z += $TURN) {
-        ${T}4 turn[$TURN];
-#pragma unroll
-        for (int i = 0; i < $TURN; ++i) turn[i] = parts[(min(z + i, $SPLIT - 1) * $NE + e) * $ITEMS];
-#pragma unroll
-        for (int i = 0; i < $TURN; ++i)
-          if (z + i < $SPLIT) sum += turn[i];
-      }
-      $VECTOR = sum;
-    }
-  }
-"""
-
-#: Adds the accumulators of a group to the output; the first share also adds the epilogue's terms.
-_ADDED = """\
-#pragma unroll
-  for (int e = 0; e < $NE; ++e) {
-    $BEFORE
-    const int m = $ROW, n = $COLUMN;
-    const ${T}4 sum = $VECTOR;
-    if ($GUARD m < $M && n < $N)
-      ${KERNEL}_add4(a0 + m * z_length + n, share == 0 ? ${KERNEL}_value4(sum, m, n, $HANDED_ON@SIZES) : sum);
-  }
-}
-"""
-
-_STORED = """\
-#pragma unroll
-  for (int e = 0; e < $NE; ++e) {
-    $BEFORE
-    const int m = $ROW, n = $COLUMN;
-    const ${T}4 sum = $VECTOR;
-    if ($GUARD m < $M && n < $N) { $STORE }
-  }
-}
-"""
 
 
 def finish(
@@ -174,18 +102,14 @@ def finish(
         "COLUMN": sums.column,
         "GUARD": sums.guard,
         "BEFORE": sums.before,
-        "TILES": "z_tiles",
-        "SPLIT": "z_split",
-        "TURN": _TURN,
-        "M": "z_rows",
-        "N": "z_columns",
+        "BATCH": _BATCH,
         "STORE": stored,
         "ZEROS": WORKSPACE_ZEROS,
-        "HANDED_ON": after.call_arguments,
+        "ARGUMENTS": after.call_arguments,
     }
     if adds:
-        return fill(_ADDED, **names)
-    return fill((_PARTS if split > 1 else "") + _STORED, **names)
+        return fill(_TEMPLATES["add"], **names)
+    return fill((_TEMPLATES["split_k"] if split > 1 else "") + _TEMPLATES["store"], **names)
 
 
 def fetch(product: Product, after: Epilogue, sums: AccumulatorLayout) -> str:
@@ -194,7 +118,7 @@ def fetch(product: Product, after: Epilogue, sums: AccumulatorLayout) -> str:
         return ""
     row, column = _position(product)
     return fill(
-        _FETCHED,
+        _TEMPLATES["fetch"],
         NE=sums.count,
         BEFORE=sums.before,
         ROW=sums.row,
@@ -202,16 +126,6 @@ def fetch(product: Product, after: Epilogue, sums: AccumulatorLayout) -> str:
         GUARD=sums.guard,
         FETCH=after.fetch4(row, column, sums.is_first),
     )
-
-
-_FETCHED = """\
-#pragma unroll
-  for (int e = 0; e < $NE; ++e) {
-    $BEFORE
-    const int m = $ROW, n = $COLUMN;
-    if ($GUARD m < z_rows && n < z_columns) { $FETCH }
-  }
-"""
 
 
 def _position(product: Product) -> tuple[str, str]:
@@ -228,7 +142,7 @@ def store_text(product: Product, after: Epilogue) -> str:
         return after.store4("sum", row, column)
     # Elements beyond the columns of a batch belong to the next one.
     return " ".join(
-        f"if (n + {i} < z_columns) {after.store(f'sum.s{i}', row, f'{column} + {i}')}" for i in range(4)
+        f"if (n + {i} < $columns) {after.store(f'sum.s{i}', row, f'{column} + {i}')}" for i in range(4)
     )
 
 

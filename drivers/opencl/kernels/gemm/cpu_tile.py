@@ -7,14 +7,15 @@ import numpy as np
 
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
-from neurald.drivers.opencl.codegen.template import arguments, fill, resolved
+from neurald.drivers.opencl.codegen.kernel_source import Source
+from neurald.drivers.opencl.codegen.template import fill, kernel_arguments, resolved, templates
 from neurald.drivers.opencl.kernels.epilogue.epilogue import epilogue, used_values
 from neurald.drivers.opencl.kernels.gemm.accumulate import store_text
 from neurald.drivers.opencl.kernels.gemm.gemm_view import Product, readers
 from neurald.drivers.opencl.kernels.gemm.packing import packed, padded
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
+_TEMPLATES = templates(__name__, "cpu_tile.cl")
 _COLUMNS = 32
 #: Limit on the depth, so that the copy stays in the L1 cache.
 _DEPTH = 256
@@ -47,13 +48,14 @@ def _strips(array: np.ndarray, zero: int) -> np.ndarray:
 def _source(kernel: Kernel, product: Product, rows: int) -> Source:
     zero = product.right_zero
     right = packed(product.right, ("strips", _COLUMNS, zero), lambda array: _strips(array, zero))
-    values = arguments(kernel.output, (product.left, right), used_values(kernel))
+    values = kernel_arguments(kernel.output, (product.left, right), used_values(kernel))
     after = epilogue(kernel, values)
     strips = right.shape[1]
     kind = "int" if product.is_integer else "float"
     text = fill(
-        _TEXT,
+        _TEMPLATES["function"],
         T=kind,
+        COLUMNS=_COLUMNS,
         ROWS=rows,
         M=product.rows,
         N=product.columns,
@@ -86,53 +88,3 @@ def _read16(kind: Scalar, zero: int) -> str:
     if kind is Scalar.FLOAT16:
         return "vload_half16(0, a2 + (AT))"
     return f"(convert_int16(vload16(0, a2 + (AT))) - {zero})"
-
-
-_TEXT = f"""\
-#define {NAME}_READ(AT) $READ16
-@FUNCTION
-  const int down = group % $DOWN, strip = group / $DOWN % $STRIPS, batch = group / ($DOWN * $STRIPS);
-  const int m0 = down * $ROWS, n0 = strip * {_COLUMNS};
-  ${{KERNEL}}_row rows[$ROWS];
-  ${{T}}16 low[$ROWS], high[$ROWS];
-#pragma unroll
-  for (int i = 0; i < $ROWS; ++i) {{
-    rows[i] = ${{KERNEL}}_row_of(batch, m0 + i@SIZES);
-    low[i] = high[i] = (${{T}}16)(0);
-  }}
-  for (int start = 0; start < $K; start += $DEPTH) {{
-    const int length = min($DEPTH, $K - start);
-    $T left[$DEPTH * $ROWS];
-    for (int i = 0; i < $ROWS; ++i)
-      for (int k = 0; k < length; k += 4) {{
-        const ${{T}}4 part = ${{KERNEL}}_left4(a1, rows[i], start + k@SIZES);
-        left[k * $ROWS + i] = part.x;
-        left[(k + 1) * $ROWS + i] = part.y;
-        left[(k + 2) * $ROWS + i] = part.z;
-        left[(k + 3) * $ROWS + i] = part.w;
-      }}
-    const size_t at = ((size_t)($BASE + strip) * $K + start) * {_COLUMNS};
-    for (int k = 0; k < length; ++k) {{
-      const ${{T}}16 first = {NAME}_READ(at + k * {_COLUMNS}), second = {NAME}_READ(at + k * {_COLUMNS} + 16);
-#pragma unroll
-      for (int i = 0; i < $ROWS; ++i) {{
-        const $T factor = left[k * $ROWS + i];
-        low[i] += factor * first;
-        high[i] += factor * second;
-      }}
-    }}
-  }}
-  for (int i = 0; i < $ROWS; ++i) {{
-    const int m = m0 + i;
-    if (m >= $M) break;
-    $T sums[{_COLUMNS}];
-    vstore16(low[i], 0, sums);
-    vstore16(high[i], 1, sums);
-    for (int j = 0; j < {_COLUMNS}; j += 4) {{
-      const int n = n0 + j;
-      const ${{T}}4 sum = vload4(0, sums + j);
-      if (n < $N) {{ $STORE }}
-    }}
-  }}
-}}
-"""

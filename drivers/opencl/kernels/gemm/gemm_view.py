@@ -26,11 +26,13 @@ from neurald.drivers.compiler.ir.graph import (
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.opencl.codegen.arguments import Argument
+from neurald.drivers.opencl.codegen.arguments import KernelArgument
 from neurald.drivers.opencl.codegen.kernel_source import NAME
 from neurald.drivers.opencl.codegen.statements import Statements
+from neurald.drivers.opencl.codegen.template import fill, templates
 from neurald.drivers.opencl.kernels.gemm.packing import packed, padded
 
+_TEMPLATES = templates(__name__, "gemm_view.cl")
 #: Limit on the elements of a matrix, such that byte offsets fit in an INT32.
 _MAX_ELEMENTS = ((1 << 31) - 1) // 8
 _INTEGERS = (Scalar.INT8, Scalar.UINT8)
@@ -154,38 +156,25 @@ def _of_convolution(contraction: Convolution) -> Product:
     (top, bottom), (left, right) = contraction.padding
     is_plain = (taps_y, taps_x) == (1, 1) and contraction.stride == (1, 1)
     is_plain = is_plain and not (top or bottom or left or right)
-    lines = [
-        f"typedef struct {{ int base, y, x; }} {NAME}_row;",
-        f"static inline {NAME}_row {NAME}_row_of(const int batch, const int m@PARAMETERS) {{",
-        f"  {NAME}_row row;",
-    ]
-    if is_plain:
-        start = f" + batch * {depth}" if groups > 1 else ""
-        lines += [
-            f"  row.base = m < z_rows ? m * z_left_pitch{start} : -1;",
-            "  row.y = row.x = 0;",
-            "  return row;",
-            "}",
-            f"static inline int {NAME}_left(const {NAME}_row row, const int k@PARAMETERS) {{",
-            "  return k < z_depth && row.base >= 0 ? row.base + k : -1;",
-            "}",
-        ]
-    else:
-        lines += [
-            f"  const int image = m / {rows * columns}, rest = m - image * {rows * columns};",
-            f"  const int y = rest / {columns}, x = rest - y * {columns};",
-            f"  row.y = image < {images} ? y * {contraction.stride[0]} - {top} : -(1 << 29);",
-            f"  row.x = x * {contraction.stride[1]} - {left};",
-            f"  row.base = ((image * {height} + row.y) * {width} + row.x) * {channels} + batch * {depth};",
-            "  return row;",
-            "}",
-            f"static inline int {NAME}_left(const {NAME}_row row, const int k@PARAMETERS) {{",
-            f"  const int tap = k / {depth}, c = k - tap * {depth}, i = tap / {taps_x}, j = tap - i * {taps_x};",
-            f"  const int y = i * {contraction.dilation[0]}, x = j * {contraction.dilation[1]};",
-            f"  const int seen = (uint)(row.y + y) < {height}u && (uint)(row.x + x) < {width}u && k < {total};",
-            f"  return seen ? row.base + (y * {width} + x) * {channels} + c : -1;",
-            "}",
-        ]
+    text = fill(
+        _TEMPLATES["pointwise" if is_plain else "windowed"],
+        GROUP_START=f" + batch * {depth}" if groups > 1 else "",
+        IMAGES=images,
+        POSITIONS=rows * columns,
+        COLUMNS=columns,
+        HEIGHT=height,
+        WIDTH=width,
+        CHANNELS=channels,
+        STRIDE_Y=contraction.stride[0],
+        STRIDE_X=contraction.stride[1],
+        PAD_Y=top,
+        PAD_X=left,
+        DILATION_Y=contraction.dilation[0],
+        DILATION_X=contraction.dilation[1],
+        TAPS_X=taps_x,
+        TAP_DEPTH=depth,
+        DEPTH=total,
+    )
     weights = contraction.weights
     is_constant = weights.constant is not None
     if is_constant:
@@ -215,7 +204,7 @@ def _of_convolution(contraction: Convolution) -> Product:
         is_right_by_column=not is_constant,
         run=math.gcd(depth, 16),
         is_windowed=not is_plain,
-        text="\n".join((*lines, "")),
+        text=text,
     )
 
 
@@ -233,23 +222,10 @@ def _of_matrices(contraction: MatrixProduct) -> Product:
     left_size = rows * depth
     base = _batch_text(left, tuple(batch), left_size)
     if contraction.left_transposed:
-        start, place = "m", "row.base + k * z_rows"
+        start, element = "m", "row.base + k * $rows"
     else:
-        start, place = "m * z_left_pitch", "row.base + k"
-    text = "\n".join(
-        (
-            f"typedef struct {{ int base; }} {NAME}_row;",
-            f"static inline {NAME}_row {NAME}_row_of(const int batch, const int m@PARAMETERS) {{",
-            f"  {NAME}_row row;",
-            f"  row.base = m < z_rows ? {base} + {start} : -1;",
-            "  return row;",
-            "}",
-            f"static inline int {NAME}_left(const {NAME}_row row, const int k@PARAMETERS) {{",
-            f"  return k < z_depth && row.base >= 0 ? {place} : -1;",
-            "}",
-            "",
-        )
-    )
+        start, element = "m * $left_pitch", "row.base + k"
+    text = fill(_TEMPLATES["matrix"], BATCH_START=base, ROW_START=start, ELEMENT=element)
     return Product(
         left=left,
         right=right,
@@ -327,15 +303,15 @@ def readers(product: Product, images: frozenset[Value] = frozenset(), left4: str
     )
 
 
-def reader(value: Value, images: frozenset[Value]) -> Argument:
+def reader(value: Value, images: frozenset[Value]) -> KernelArgument:
     """Returns the name of a value in its read functions.
 
     The pointer p, or the image p with the texel s.
     """
-    return Argument("p", value.type, "s" if value in images else "")
+    return KernelArgument("p", value.type, "s" if value in images else "")
 
 
-def loads(name: str, read: Argument, zero: int, kind: str, size: str = "") -> str:
+def loads(name: str, read: KernelArgument, zero: int, kind: str, size: str = "") -> str:
     """Returns functions that read numbers minus their zero point.
 
     `KERNEL_NAME_<name>1` reads one number, `KERNEL_NAME_<name>4` reads four at a multiple of four.
@@ -347,49 +323,49 @@ def loads(name: str, read: Argument, zero: int, kind: str, size: str = "") -> st
         kind: the type of the result, `float` or `int`.
         size: the name of the size for `zero`, for functions that take sizes.
     """
-    less = f" - {f'z_{size}' if size else zero}" if zero else ""
+    less = f" - {f'${size}' if size else zero}" if zero else ""
     one, four = read.load("at"), read.load4("at")
     if read.type not in _FLOATS:
         one, four = f"(int){one}{less}", f"convert_int4({four}){less}"
-    head = f"({read.parameter}, const int at{'@PARAMETERS' if size else ''})"
+    head = f"({read.parameter}, const int at{'$SIZE_PARAMETERS' if size else ''})"
     return (
         f"static inline {kind} {NAME}_{name}1{head} {{ return {one}; }}\n"
         f"static inline {kind}4 {NAME}_{name}4{head} {{ return {four}; }}\n"
     )
 
 
-def _left4(product: Product, read: Argument, kind: str) -> str:
+def _left4(product: Product, read: KernelArgument, kind: str) -> str:
     head = (
         f"static inline {kind}4 {NAME}_left4({read.parameter},"
-        f" const {NAME}_row row, const int k@PARAMETERS) {{\n"
+        f" const {NAME}_row row, const int k$SIZE_PARAMETERS) {{\n"
     )
     p = read.call_arguments
     if product.run % 4 == 0:
         return (
-            f"{head}  const int at = {NAME}_left(row, k@SIZES);\n"
+            f"{head}  const int at = {NAME}_left(row, k$SIZE_ARGUMENTS);\n"
             f"  return at < 0 ? ({kind}4)(0) : {NAME}_l4({p}, at);\n}}\n"
         )
     lines = [f"  {kind}4 found;\n"]
     for i in range(4):
-        lines.append(f"  const int at{i} = {NAME}_left(row, k + {i}@SIZES);\n")
+        lines.append(f"  const int at{i} = {NAME}_left(row, k + {i}$SIZE_ARGUMENTS);\n")
         lines.append(f"  found.s{i} = at{i} < 0 ? 0 : {NAME}_l1({p}, at{i});\n")
     return f"{head}{''.join(lines)}  return found;\n}}\n"
 
 
-def _right4(product: Product, read: Argument, kind: str) -> str:
+def _right4(product: Product, read: KernelArgument, kind: str) -> str:
     head = (
         f"static inline {kind}4 {NAME}_right4({read.parameter},"
-        " const int base, const int k, const int n@PARAMETERS) {\n"
+        " const int base, const int k, const int n$SIZE_PARAMETERS) {\n"
     )
     p, length = read.call_arguments, product.right_row
-    place = "n * z_right_pitch + k" if product.is_right_by_column else "k * z_right_pitch + n"
+    place = "n * $right_pitch + k" if product.is_right_by_column else "k * $right_pitch + n"
     if length % 4 == 0:
-        limit = "z_columns" if product.is_right_by_column else "z_right_pitch"
-        inside = f"k < z_depth && n < {limit}"
+        limit = "$columns" if product.is_right_by_column else "$right_pitch"
+        inside = f"k < $depth && n < {limit}"
         return f"{head}  return {inside} ? {NAME}_r4({p}, base + {place}) : ({kind}4)(0);\n}}\n"
     k, n = ("k + {}", "n") if product.is_right_by_column else ("k", "n + {}")
     lines = [
-        f"  found.s{i} = {k.format(i)} < z_depth && {n.format(i)} < z_columns"
+        f"  found.s{i} = {k.format(i)} < $depth && {n.format(i)} < $columns"
         f" ? {NAME}_r1({p}, base + {place} + {i}) : 0;\n"
         for i in range(4)
     ]

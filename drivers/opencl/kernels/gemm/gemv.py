@@ -10,12 +10,13 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.arguments import as_images
 from neurald.drivers.opencl.codegen.dialect import multiply_add
 from neurald.drivers.opencl.codegen.kernel_source import NAME, WAIT, Source
-from neurald.drivers.opencl.codegen.template import arguments, fill, resolved
+from neurald.drivers.opencl.codegen.template import fill, kernel_arguments, resolved, templates
 from neurald.drivers.opencl.kernels.epilogue.epilogue import epilogue, read_by_fours, used_values
 from neurald.drivers.opencl.kernels.gemm.accumulate import store_text
 from neurald.drivers.opencl.kernels.gemm.gemm_view import Product, readers
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
+_TEMPLATES = templates(__name__, "gemv.cl")
 #: Products with more rows are better computed in tiles.
 _MAX_ROWS = 8
 #: Limit on the constant vectors that a work-item holds in registers during a grid barrier.
@@ -40,7 +41,7 @@ def _source(kernel: Kernel, product: Product, items: int, lanes: int, facts: Dev
         # Along the columns, elements of the left matrix are read one by one.
         operands = product.read_by_fours if product.is_right_by_column else product.right_by_fours
         images = as_images((*operands, *read_by_fours(kernel)), facts.images)
-    values = arguments(kernel.output, (product.left, product.right), used_values(kernel), images)
+    values = kernel_arguments(kernel.output, (product.left, product.right), used_values(kernel), images)
     after = epilogue(kernel, values)
     width = 1 if product.is_right_by_column else 4
     store = store_text(product, after)
@@ -54,7 +55,7 @@ def _source(kernel: Kernel, product: Product, items: int, lanes: int, facts: Dev
     first, step = ("slice * 4", slices * 4) if along_depth else ("slice", slices)
     ahead = min(_MAX_AHEAD, -(-depth // step)) if product.right.constant is not None else 0
     left, right = values[1].call_arguments, values[2].call_arguments
-    element = f"{NAME}_left4({left}, rows[m], k@SIZES)"
+    element = f"{NAME}_left4({left}, rows[m], k$SIZE_ARGUMENTS)"
     if not along_depth:
         element = f"({kind}4)(at < 0 ? 0 : {NAME}_l1({left}, at))"
     names = {
@@ -68,15 +69,15 @@ def _source(kernel: Kernel, product: Product, items: int, lanes: int, facts: Dev
         "RIGHT": right,
         "AHEAD": ahead,
         "WAIT": WAIT,
-        "TURN": 4 if along_depth else 8,
+        "UNROLL": 4 if along_depth else 8,
         "PRODUCT": multiply_add(kind, "sums[m]", element, "right"),
     }
-    names["ADD"] = fill(_ALONG_DEPTH if along_depth else _ALONG_COLUMNS, **names)
     text = fill(
-        _TEXT,
+        _TEMPLATES["function"],
         **names,
-        FIRST_ONES=fill(_AHEAD, **names) if ahead else "",
-        OTHERS=fill(_AFTERWARDS, **names) if ahead * step < depth else "",
+        MULTIPLY=_TEMPLATES["along_depth" if along_depth else "along_columns"],
+        AHEAD_LOOP=_TEMPLATES["ahead"] if ahead else "",
+        LOOP=_TEMPLATES["loop"] if ahead * step < depth else "",
         GROUPS=groups,
         BASE=product.right_base,
         LANES=lanes,
@@ -101,79 +102,3 @@ def _source(kernel: Kernel, product: Product, items: int, lanes: int, facts: Dev
         label=f"{product.rows} rows, {lanes} x {width} columns by {items // lanes}",
         operations=kernel.operations,
     )
-
-
-#: Accumulators of every row, with `right`: four columns at one depth index.
-_ALONG_COLUMNS = """\
-#pragma unroll
-      for (int m = 0; m < $ROWS; ++m) {
-        const int at = ${KERNEL}_left(rows[m], k@SIZES);
-        $PRODUCT
-      }"""
-
-#: The same, with four depth indices of one column.
-_ALONG_DEPTH = """\
-#pragma unroll
-      for (int m = 0; m < $ROWS; ++m) { $PRODUCT }"""
-
-#: Constants are requested before the grid barrier.
-_AHEAD = """\
-  ${T}4 ahead[$AHEAD];
-#pragma unroll
-  for (int i = 0; i < $AHEAD; ++i) {
-    const int k = $FIRST + i * $STEP;
-    ahead[i] = ${KERNEL}_right4($RIGHT, base, k, n@SIZES);
-  }
-  $WAIT
-  if (n < $COLUMNS) {
-#pragma unroll
-    for (int i = 0; i < $AHEAD; ++i) {
-      const int k = $FIRST + i * $STEP;
-      const ${T}4 right = ahead[i];
-      if (k < $DEPTH) {
-$ADD
-      }
-    }
-  }
-"""
-
-#: Loads that were not requested ahead, several at a time.
-_AFTERWARDS = """\
-  if (n < $COLUMNS) {
-#pragma unroll $TURN
-    for (int k = $NEXT; k < $DEPTH; k += $STEP) {
-      const ${T}4 right = ${KERNEL}_right4($RIGHT, base, k, n@SIZES);
-$ADD
-    }
-  }
-"""
-
-_TEXT = """\
-@FUNCTION
-  const int batch = group / $GROUPS, base = $BASE;
-  const int lane = lid % $LANES, slice = lid / $LANES, n = (group % $GROUPS * $LANES + lane) * $WIDTH;
-  __local ${T}4 *parts = (__local ${T}4 *)scratch;
-  ${KERNEL}_row rows[$ROWS];
-  ${T}4 sums[$ROWS];
-#pragma unroll
-  for (int m = 0; m < $ROWS; ++m) {
-    rows[m] = ${KERNEL}_row_of(batch, m@SIZES);
-    sums[m] = (${T}4)(0);
-  }
-$FIRST_ONES$OTHERS#pragma unroll
-  for (int m = 0; m < $ROWS; ++m) parts[m * $ITEMS + lid] = sums[m];
-  barrier(CLK_LOCAL_MEM_FENCE);
-  for (int half_size = $SLICES / 2; half_size > 0; half_size >>= 1) {
-    if (slice < half_size)
-      for (int m = 0; m < $ROWS; ++m)
-        parts[m * $ITEMS + lid] += parts[m * $ITEMS + lid + half_size * $LANES];
-    barrier(CLK_LOCAL_MEM_FENCE);
-  }
-  for (int at = lid; at < $ROWS * $LANES; at += $ITEMS) {
-    const int m = at / $LANES, other = at % $LANES;
-    const int n = (group % $GROUPS * $LANES + other) * $WIDTH;
-    const ${T}4 sum = parts[m * $ITEMS + other];
-    if (n < $COLUMNS) { $STORE }
-  }
-}
-"""

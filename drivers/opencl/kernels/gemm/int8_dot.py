@@ -26,16 +26,17 @@ import numpy as np
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.opencl.codegen.arguments import Argument, as_images
+from neurald.drivers.opencl.codegen.arguments import KernelArgument, as_images
 from neurald.drivers.opencl.codegen.dialect import stored
-from neurald.drivers.opencl.codegen.kernel_source import Source
-from neurald.drivers.opencl.codegen.template import arguments, fill, resolved
+from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
+from neurald.drivers.opencl.codegen.template import fill, kernel_arguments, resolved, templates
 from neurald.drivers.opencl.kernels.epilogue.epilogue import epilogue, used_values
-from neurald.drivers.opencl.kernels.gemm.accumulate import GATHERED, AccumulatorLayout, finish, gathered
+from neurald.drivers.opencl.kernels.gemm.accumulate import ADD_SLICES, AccumulatorLayout, finish, gathered
 from neurald.drivers.opencl.kernels.gemm.gemm_view import Product, reader
 from neurald.drivers.opencl.kernels.gemm.packing import packed, padded
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
+_TEMPLATES = templates(__name__, "int8_dot.cl")
 _BYTES = 4
 #: Rows and columns of a work-item.
 _ITEM = 4
@@ -44,7 +45,7 @@ _FIRST_WITH_DP4A = (6, 1)
 _LOCAL_BYTES = 48 * 1024
 _ONES = 0x01010101
 #: Sizes that hold zero points.
-_LEFT_ZERO, _RIGHT_ZERO = "z_left_zero", "z_right_zero"
+_LEFT_ZERO, _RIGHT_ZERO = "$left_zero", "$right_zero"
 
 
 class Instruction(Enum):
@@ -226,7 +227,7 @@ def _source(
     if product.run % _BYTES == 0 and right.value is not product.left:
         in_texels.append(product.left)
     images = as_images(in_texels, facts.images)
-    values = arguments(kernel.output, operands, used_values(kernel), images)
+    values = kernel_arguments(kernel.output, operands, used_values(kernel), images)
     after = epilogue(kernel, values, is_vector=product.column_step == 0 or product.columns % 4 == 0)
     words = right.value.shape[1] if is_constant else 0
     one_for_all = right.value.shape[0] == 1
@@ -242,12 +243,9 @@ def _source(
         "NA": -(-tiling.rows * tiling.words // tiling.items),
         "NB": -(-tiling.columns * tiling.words // _ITEM // tiling.items),
         "BASE": (
-            ("0" if one_for_all else "batch * z_words * z_right_pitch") if is_constant else product.right_base
+            ("0" if one_for_all else "batch * $words * $right_pitch") if is_constant else product.right_base
         ),
-        "LEFT_ZERO": _LEFT_ZERO,
-        "RIGHT_ZERO": _RIGHT_ZERO,
-        "ONES": _ONES,
-        "COLUMN_BASE": "0" if one_for_all else "batch * z_right_pitch",
+        "COLUMN_BASE": "0" if one_for_all else "batch * $right_pitch",
     }
     sizes = {
         **product.sizes,
@@ -279,25 +277,26 @@ def _source(
             else _words_of_columns(product, right),
             after.text,
             fill(
-                _TEXT,
+                _TEMPLATES["function"],
                 **names,
                 LEFT_POINTER=values[1].call_arguments,
                 RIGHT_POINTER=values[2].call_arguments,
-                ROW_SUMS=_ROW_SUMS if has_row_sums else "",
-                COLUMN_SUMS=_COLUMN_SUMS if has_column_sums else "",
+                ROW_SUMS=_TEMPLATES["row_sums"] if has_row_sums else "",
+                COLUMN_SUMS=_TEMPLATES["column_sums"] if has_column_sums else "",
             ),
-            fill(_LESS_ROW_SUMS, **names) if has_row_sums else "",
-            fill(_LESS_COLUMN_SUMS, **names) if has_column_sums else "",
+            fill(_TEMPLATES["subtract_row_sums"], **names) if has_row_sums else "",
+            fill(_TEMPLATES["subtract_column_sums"], **names) if has_column_sums else "",
             fill(
-                _LESS_CORRECTIONS,
+                _TEMPLATES["subtract_corrections"],
                 **names,
                 CORRECTION=values[3].load4(f"{names['COLUMN_BASE']} + n0 + across * 4"),
             )
             if right.corrections is not None
             else "",
             fill(
-                _ALL_SLICES + GATHERED + "  barrier(CLK_LOCAL_MEM_FENCE);\n",
+                _TEMPLATES["slices"],
                 **names,
+                ADD_SLICES=ADD_SLICES,
                 T="int",
                 NE=_gathered(tiling).count,
             )
@@ -326,29 +325,14 @@ def _gathered(tiling: _Tiling) -> AccumulatorLayout:
 def dot_text(instruction: Instruction, is_left_signed: bool, is_right_signed: bool) -> str:
     """Returns functions that add the dot products of a word with one other word, and with four."""
     signs = is_left_signed, is_right_signed
-    if instruction is Instruction.PTX:
-        kinds = ".".join("s32" if each else "u32" for each in signs)
-        one = f'  asm("dp4a.{kinds} %0, %1, %2, %0;" : "+r"(sum) : "r"(left), "r"(right));\n  return sum;\n'
-    else:
-        kinds = "".join("s" if each else "u" for each in signs)
-        whole = "int" if any(signs) else "uint"
-        first, second = ("char4" if each else "uchar4" for each in signs)
-        products = " + ".join(f"(int)a.{each} * (int)b.{each}" for each in "xyzw")
-        one = (
-            "#ifdef __opencl_c_integer_dot_product_input_4x8bit_packed\n"
-            f"  return sum + (int)dot_4x8packed_{kinds}_{whole}(left, right);\n"
-            "#else\n"
-            f"  const {first} a = as_{first}(left);\n"
-            f"  const {second} b = as_{second}(right);\n"
-            f"  return sum + ({products});\n"
-            "#endif\n"
-        )
-    return (
-        f"static inline int KERNEL_NAME_dot(int sum, const uint left, const uint right) {{\n{one}}}\n"
-        "static inline int4 KERNEL_NAME_dot4(const int4 sum, const uint left, const uint4 right) {\n"
-        "  return (int4)(KERNEL_NAME_dot(sum.x, left, right.x), KERNEL_NAME_dot(sum.y, left, right.y),\n"
-        "                KERNEL_NAME_dot(sum.z, left, right.z), KERNEL_NAME_dot(sum.w, left, right.w));\n"
-        "}\n"
+    left, right = ("char4" if each else "uchar4" for each in signs)
+    letters = "".join("s" if each else "u" for each in signs)
+    return fill(
+        _TEMPLATES["dot_ptx" if instruction is Instruction.PTX else "dot_function"] + _TEMPLATES["dot4"],
+        PTX_TYPES=".".join("s32" if each else "u32" for each in signs),
+        DOT_TYPES=f"{letters}_{'int' if any(signs) else 'uint'}",
+        LEFT_TYPE=left,
+        RIGHT_TYPE=right,
     )
 
 
@@ -357,11 +341,11 @@ def _word_of(zero: str) -> str:
     return f"(({zero} & 255) * {_ONES}u)"
 
 
-def _left_word(product: Product, read: Argument) -> str:
+def _left_word(product: Product, read: KernelArgument) -> str:
     """Returns `KERNEL_NAME_left_word(pointer, row, k)`: four bytes along the depth."""
     head = (
-        f"static inline uint KERNEL_NAME_left_word({read.parameter},"
-        " const KERNEL_NAME_row row, const int k@PARAMETERS) {\n"
+        f"static inline uint {NAME}_left_word({read.parameter},"
+        f" const {NAME}_row row, const int k$SIZE_PARAMETERS) {{\n"
     )
     zero = _LEFT_ZERO
     if product.run % _BYTES == 0:
@@ -371,27 +355,28 @@ def _left_word(product: Product, read: Argument) -> str:
             else "*(__global const uint *)(p + at)"
         )
         return (
-            f"{head}  const int at = KERNEL_NAME_left(row, k@SIZES);\n"
+            f"{head}  const int at = {NAME}_left(row, k$SIZE_ARGUMENTS);\n"
             f"  return at < 0 ? {_word_of(zero)} : {word};\n}}\n"
         )
     lines = []
     for i in range(_BYTES):
-        lines.append(f"  const int at{i} = KERNEL_NAME_left(row, k + {i}@SIZES);\n")
+        lines.append(f"  const int at{i} = {NAME}_left(row, k + {i}$SIZE_ARGUMENTS);\n")
         lines.append(f"  found |= (uint)(uchar)(at{i} < 0 ? {zero} : p[at{i}]) << {8 * i};\n")
     return f"{head}  uint found = 0;\n{''.join(lines)}  return found;\n}}\n"
 
 
-_RIGHT_HEAD = (
-    "static inline uint4 KERNEL_NAME_right_words({}, const int base, const int word,"
-    " const int n@PARAMETERS) {{\n"
-)
+def _right_head(read: KernelArgument) -> str:
+    return (
+        f"static inline uint4 {NAME}_right_words({read.parameter}, const int base, const int word,"
+        " const int n$SIZE_PARAMETERS) {\n"
+    )
 
 
-def _words_of_constant(read: Argument) -> str:
+def _words_of_constant(read: KernelArgument) -> str:
     """Returns `KERNEL_NAME_right_words(pointer, base, word, n)`: the words of four columns."""
     return (
-        f"{_RIGHT_HEAD.format(read.parameter)}"
-        f"  return word < z_words && n < z_right_pitch ? {read.load4('base + word * z_right_pitch + n')}\n"
+        f"{_right_head(read)}"
+        f"  return word < $words && n < $right_pitch ? {read.load4('base + word * $right_pitch + n')}\n"
         f"                                             : (uint4)({_word_of(_RIGHT_ZERO)});\n}}\n"
     )
 
@@ -400,133 +385,18 @@ def _words_of_columns(product: Product, right: _Right) -> str:
     """Like `_words_of_constant` for a matrix whose columns are contiguous."""
     lines = []
     for i in range(_ITEM):
-        place = f"base + (n + {i}) * z_right_pitch + word * {_BYTES}"
-        inside = f"n + {i} < z_columns && word * {_BYTES} < z_depth"
+        place = f"base + (n + {i}) * $right_pitch + word * {_BYTES}"
+        inside = f"n + {i} < $columns && word * {_BYTES} < $depth"
         if product.right_row % _BYTES == 0:
             lines.append(f"  if ({inside}) found.s{i} = *(__global const uint *)(p + {place});\n")
             continue
         lines.append(f"  found.s{i} = 0;\n")
         for j in range(_BYTES):
-            seen = f"n + {i} < z_columns && word * {_BYTES} + {j} < z_depth"
+            seen = f"n + {i} < $columns && word * {_BYTES} + {j} < $depth"
             lines.append(
                 f"  found.s{i} |= (uint)(uchar)({seen} ? p[{place} + {j}] : {_RIGHT_ZERO}) << {8 * j};\n"
             )
     return (
-        f"{_RIGHT_HEAD.format(Argument('p', right.value.type).parameter)}  uint4 found = (uint4)({_word_of(_RIGHT_ZERO)});\n"
+        f"{_right_head(KernelArgument('p', right.value.type))}  uint4 found = (uint4)({_word_of(_RIGHT_ZERO)});\n"
         f"{''.join(lines)}  return found;\n}}\n"
     )
-
-
-_TEXT = """\
-@FUNCTION
-  const int tile = group % z_tiles, batch = group / z_tiles;
-  const int m0 = tile / z_across * $BM, n0 = tile % z_across * $BN, base = $BASE;
-  __local uint *steps = (__local uint *)scratch;
-  const int item = lid % ($ITEMS / $KS), slice = lid / ($ITEMS / $KS);
-  const int across = item % ($BN / 4), down = item / ($BN / 4);
-  int4 sums[$TM], column_sums = (int4)(0);
-  int row_sums[$TM];
-#pragma unroll
-  for (int i = 0; i < $TM; ++i) {
-    sums[i] = (int4)(0);
-    row_sums[i] = 0;
-  }
-  ${KERNEL}_row rows[$NA];
-#pragma unroll
-  for (int i = 0; i < $NA; ++i) rows[i] = ${KERNEL}_row_of(batch, m0 + (lid + i * $ITEMS) / $KW@SIZES);
-  {
-    uint left[$NA];
-    uint4 right[$NB];
-#define NEURALD_LOAD(step) { \\
-    _Pragma("unroll") for (int i = 0; i < $NA; ++i) { \\
-      const int e = lid + i * $ITEMS; \\
-      if ((i + 1) * $ITEMS <= $BM * $KW || e < $BM * $KW) \\
-        left[i] = ${KERNEL}_left_word($LEFT_POINTER, rows[i], ((step) * $KW + e % $KW) * 4@SIZES); \\
-    } \\
-    _Pragma("unroll") for (int i = 0; i < $NB; ++i) { \\
-      const int e = lid + i * $ITEMS; \\
-      if ((i + 1) * $ITEMS <= $BN * $KW / 4 || e < $BN * $KW / 4) \\
-        right[i] = ${KERNEL}_right_words($RIGHT_POINTER, base, (step) * $KW + e / ($BN / 4), n0 + e % ($BN / 4) * 4@SIZES); \\
-    } }
-#define NEURALD_KEEP(buffer) { \\
-    _Pragma("unroll") for (int i = 0; i < $NA; ++i) { \\
-      const int e = lid + i * $ITEMS; \\
-      if ((i + 1) * $ITEMS <= $BM * $KW || e < $BM * $KW) (buffer)[e / $KW * $AST + e % $KW] = left[i]; \\
-    } \\
-    _Pragma("unroll") for (int i = 0; i < $NB; ++i) { \\
-      const int e = lid + i * $ITEMS; \\
-      if ((i + 1) * $ITEMS <= $BN * $KW / 4 || e < $BN * $KW / 4) \\
-        *(__local uint4 *)((buffer) + $BM * $AST + e * 4) = right[i]; \\
-    } }
-    NEURALD_LOAD(0)
-    NEURALD_KEEP(steps)
-    barrier(CLK_LOCAL_MEM_FENCE);
-    for (int step = 0; step < z_steps; ++step) {
-      __local const uint *buffer = steps + step % 2 * $STEP;
-      if (step + 1 < z_steps) NEURALD_LOAD(step + 1)
-      __local const uint *left_at = buffer + down * $AST + slice * 4;
-      __local const uint *right_at = buffer + $BM * $AST + slice * 4 * $BN + across * 4;
-#pragma unroll
-      for (int q = 0; q < $KW / 4 / $KS; ++q) {
-        uint4 words[4];
-#pragma unroll
-        for (int k = 0; k < 4; ++k) words[k] = *(__local const uint4 *)(right_at + k * $BN);
-#pragma unroll
-        for (int i = 0; i < $TM; ++i) {
-          const uint4 part = *(__local const uint4 *)(left_at + i * ($BM / $TM) * $AST);
-          sums[i] = ${KERNEL}_dot4(sums[i], part.x, words[0]);
-          sums[i] = ${KERNEL}_dot4(sums[i], part.y, words[1]);
-          sums[i] = ${KERNEL}_dot4(sums[i], part.z, words[2]);
-          sums[i] = ${KERNEL}_dot4(sums[i], part.w, words[3]);
-$ROW_SUMS        }
-$COLUMN_SUMS        left_at += $KS * 4;
-        right_at += $KS * 4 * $BN;
-      }
-      if (step + 1 < z_steps) NEURALD_KEEP(steps + (step + 1) % 2 * $STEP)
-      barrier(CLK_LOCAL_MEM_FENCE);
-    }
-#undef NEURALD_LOAD
-#undef NEURALD_KEEP
-  }
-"""
-
-_ROW_SUMS = """\
-          row_sums[i] = KERNEL_NAME_dot(row_sums[i], part.x, 0x01010101u);
-          row_sums[i] = KERNEL_NAME_dot(row_sums[i], part.y, 0x01010101u);
-          row_sums[i] = KERNEL_NAME_dot(row_sums[i], part.z, 0x01010101u);
-          row_sums[i] = KERNEL_NAME_dot(row_sums[i], part.w, 0x01010101u);
-"""
-
-_COLUMN_SUMS = """\
-#pragma unroll
-        for (int k = 0; k < 4; ++k) column_sums = KERNEL_NAME_dot4(column_sums, 0x01010101u, words[k]);
-"""
-
-_LESS_ROW_SUMS = """\
-#pragma unroll
-  for (int i = 0; i < $TM; ++i) sums[i] -= (int4)(($RIGHT_ZERO) * row_sums[i]);
-"""
-
-#: All bytes of all steps have been summed; one slice subtracts the zero points.
-_LESS_COLUMN_SUMS = """\
-  if (slice == 0) column_sums -= (int4)(z_steps * ($KW * 4) * ($RIGHT_ZERO));
-#pragma unroll
-  for (int i = 0; i < $TM; ++i) sums[i] -= ($LEFT_ZERO) * column_sums;
-"""
-
-_LESS_CORRECTIONS = """\
-  if (slice == 0 && n0 + across * 4 < z_right_pitch) {
-    const int4 correction = $CORRECTION;
-#pragma unroll
-    for (int i = 0; i < $TM; ++i) sums[i] -= correction;
-  }
-"""
-
-#: Stores the accumulators of all slices in local memory.
-_ALL_SLICES = """\
-  __local int *all = (__local int *)scratch;
-#pragma unroll
-  for (int i = 0; i < $TM; ++i)
-    *(__local int4 *)(all + (slice * $BM + i * ($BM / $TM) + down) * $BN + across * 4) = sums[i];
-  barrier(CLK_LOCAL_MEM_FENCE);
-"""

@@ -11,13 +11,15 @@ from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.opencl.codegen.arguments import Arguments
-from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
+from neurald.drivers.opencl.codegen.arguments import KernelArguments
+from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.render import LOCAL_SIZE
+from neurald.drivers.opencl.codegen.template import fill, templates
 from neurald.drivers.opencl.kernels.epilogue.epilogue import computing4, used_values
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.drivers.opencl.platform.reduction_order import ReductionOrder
 
+_TEMPLATES = templates(__name__, "split_k.cl")
 #: The first compute capability that adds four floats at once.
 _FOUR_AT_ONCE = (9, 0)
 
@@ -35,7 +37,7 @@ def is_sum(kernel: Kernel) -> bool:
         or not _is_sum(kernel.body)
     ):
         return False
-    return computing4(kernel, Arguments((kernel.output, *used_values(kernel)))) is not None
+    return computing4(kernel, KernelArguments((kernel.output, *used_values(kernel)))) is not None
 
 
 def _is_sum(body: Expression) -> bool:
@@ -52,25 +54,15 @@ def _is_sum(body: Expression) -> bool:
     return body.type is Scalar.FLOAT32
 
 
-def adding_text(kernel: Kernel, arguments: Arguments, facts: DeviceFacts) -> str:
+def adding_text(kernel: Kernel, arguments: KernelArguments, facts: DeviceFacts) -> str:
     """Returns the functions `KERNEL_NAME_value4`, see `computing4`, and `KERNEL_NAME_add4`.
 
     The latter adds four floats to those at a pointer.
     """
     value4 = computing4(kernel, arguments)
     assert value4 is not None  # noqa: S101 - the caller has checked this
-    if facts.is_nvidia_from(_FOUR_AT_ONCE):
-        lines = [
-            '  asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" :: "l"((ulong)to), '
-            '"f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w) : "memory");'
-        ]
-    else:
-        lines = [
-            f'  asm volatile("red.global.add.f32 [%0], %1;" :: "l"((ulong)(to + {i})), "f"(v.s{i}) : "memory");'
-            for i in range(4)
-        ]
-    head = f"static inline void {NAME}_add4(__global float *to, const float4 v) {{"
-    return "\n".join((value4.text, head, *lines, "}", ""))
+    name = "add4" if facts.is_nvidia_from(_FOUR_AT_ONCE) else "add4_one_by_one"
+    return f"{value4.text}\n{fill(_TEMPLATES[name])}"
 
 
 def zeros(output: Value, operations: tuple[int, ...]) -> Source:
@@ -81,13 +73,7 @@ def zeros(output: Value, operations: tuple[int, ...]) -> Source:
         operations: the operations that compute the output.
     """
     count = output.count // 4
-    text = (
-        f"static void {NAME}(const int group, const int lid, __local uchar *scratch, __global float *restrict a0, "
-        "__global int *status) {\n"
-        f"  const int at = group * {LOCAL_SIZE} + lid;\n"
-        f"  if (at < {count}) ((__global float4 *)a0)[at] = (float4)(0);\n"
-        "}\n"
-    )
+    text = fill(_TEMPLATES["zeros"], LOCAL_SIZE=LOCAL_SIZE, COUNT=count)
     return Source(
         text=text,
         arguments=(output,),

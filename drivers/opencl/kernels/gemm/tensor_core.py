@@ -28,10 +28,10 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.dialect import stored
 from neurald.drivers.opencl.codegen.kernel_source import WAIT, Source
-from neurald.drivers.opencl.codegen.template import arguments, fill, resolved
+from neurald.drivers.opencl.codegen.template import fill, kernel_arguments, resolved, templates
 from neurald.drivers.opencl.kernels.epilogue.epilogue import epilogue, used_values
 from neurald.drivers.opencl.kernels.gemm.accumulate import (
-    GATHERED,
+    ADD_SLICES,
     MAX_TILES,
     fetch,
     finish,
@@ -43,9 +43,12 @@ from neurald.drivers.opencl.kernels.gemm.accumulate import (
 from neurald.drivers.opencl.kernels.gemm.correction import corrected
 from neurald.drivers.opencl.kernels.gemm.gemm_view import Product
 from neurald.drivers.opencl.kernels.gemm.packing import packed, padded
-from neurald.drivers.opencl.kernels.gemm.tensor_core_text import begun
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
+_TEMPLATES = templates(__name__, "tensor_core.cl")
+_COPY_TEMPLATES = templates(__name__, "async_copy.cl")
+#: Functions that split a FLOAT32 into two TF32.
+SPLITTING = _TEMPLATES["splitting"]
 _LOCAL_BYTES = 48 * 1024
 _ITEMS = 256
 _WARPS = _ITEMS // 32
@@ -216,7 +219,7 @@ def _source(kernel: Kernel, product: Product, right: Value, tiling: _Tiling, *, 
     zero = product.left_zero
     if zero:
         kernel = corrected(kernel, product, right)
-    values = arguments(kernel.output, operands, used_values(kernel))
+    values = kernel_arguments(kernel.output, operands, used_values(kernel))
     after = epilogue(
         kernel,
         values,
@@ -281,8 +284,11 @@ def _source(kernel: Kernel, product: Product, right: Value, tiling: _Tiling, *, 
         product.text
         + after.text
         + fill(
-            begun(product, is_exact=is_exact).replace("$FETCH", fetch(product, after, sums)) + GATHERED,
+            _TEMPLATES["function"] + ADD_SLICES,
             **names,
+            **_copies(product),
+            **_rest(is_exact=is_exact),
+            FETCH=fetch(product, after, sums),
         )
         + "  barrier(CLK_LOCAL_MEM_FENCE);\n"
         + finish(product, after, sums, split=tiling.split)
@@ -299,6 +305,27 @@ def _source(kernel: Kernel, product: Product, right: Value, tiling: _Tiling, *, 
         f" and {tiling.slices}, {tiling.stages} stages",
         operations=kernel.operations,
     )
+
+
+def _copies(product: Product) -> dict[str, str]:
+    """Returns the fragments that copy steps to local memory, by placeholder."""
+    is_gathered = product.run % (16 // product.left.type.size_bytes) != 0
+    copied = "copy_left_or_zero" if product.left_zero else "copy_left"
+    return {
+        "COPY_BEGIN": _COPY_TEMPLATES["begin"],
+        "COPY_NEXT": _COPY_TEMPLATES["next"],
+        "COPY_END": _COPY_TEMPLATES["end"],
+        "COPY_LEFT": _TEMPLATES["gather_left" if is_gathered else copied],
+    }
+
+
+def _rest(*, is_exact: bool) -> dict[str, str]:
+    """Returns the fragments for FLOAT32 as sums of two TF32, by placeholder; empty for other types."""
+    names = [name for name in _TEMPLATES if name == "splitting" or name.startswith("rest_")]
+    return {
+        "SUMS": "step_sums" if is_exact else "sums",
+        **{name.upper(): _TEMPLATES[name] if is_exact else "" for name in names},
+    }
 
 
 def _base(product: Product, right: Value, is_shared: bool) -> str:

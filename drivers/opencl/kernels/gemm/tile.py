@@ -17,13 +17,14 @@ from dataclasses import dataclass, replace
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.opencl.codegen.arguments import Arguments, as_images
+from neurald.drivers.opencl.codegen.arguments import KernelArguments, as_images
 from neurald.drivers.opencl.codegen.dialect import multiply_add
 from neurald.drivers.opencl.codegen.kernel_source import WAIT, Source
-from neurald.drivers.opencl.codegen.template import arguments, fill, resolved
+from neurald.drivers.opencl.codegen.template import fill, kernel_arguments, resolved, templates
 from neurald.drivers.opencl.kernels.epilogue.epilogue import Epilogue, epilogue, read_by_fours, used_values
 from neurald.drivers.opencl.kernels.gemm import split_k
 from neurald.drivers.opencl.kernels.gemm.accumulate import (
+    ADD_SLICES,
     MAX_TILES,
     AccumulatorLayout,
     fetch,
@@ -34,19 +35,10 @@ from neurald.drivers.opencl.kernels.gemm.accumulate import (
     workspace_bytes,
 )
 from neurald.drivers.opencl.kernels.gemm.gemm_view import Product, readers
-from neurald.drivers.opencl.kernels.gemm.tile_text import (
-    ALL_SLICES,
-    ASYNCHRONOUS,
-    BEGIN,
-    KEEP,
-    LOAD_LEFT,
-    LOAD_RIGHT,
-    PLACES_BY_COLUMN,
-    PLACES_BY_ROW,
-    THROUGH_REGISTERS,
-)
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
+_TEMPLATES = templates(__name__, "tile.cl")
+_COPY_TEMPLATES = templates(__name__, "async_copy.cl")
 #: Limit on a group's local memory, if the device has as much.
 _LOCAL_BYTES = 48 * 1024
 #: Number of steps in flight.
@@ -148,7 +140,7 @@ class ComputedLeft:
     values: tuple[Value, ...]
     by_fours: tuple[Value, ...]
     taps: int
-    left4: Callable[[Arguments], str]
+    left4: Callable[[KernelArguments], str]
     sizes: dict[str, int]
 
 
@@ -273,7 +265,9 @@ def _source(
     facts: DeviceFacts,
 ) -> Source:
     more = () if computed is None else computed.values
-    values = arguments(kernel.output, (product.left, product.right, *more), used_values(kernel), images)
+    values = kernel_arguments(
+        kernel.output, (product.left, product.right, *more), used_values(kernel), images
+    )
     after = epilogue(
         kernel,
         values,
@@ -314,7 +308,7 @@ def _source(
     )
 
 
-def _parameters(values: Arguments, has_workspace: bool) -> str:
+def _parameters(values: KernelArguments, has_workspace: bool) -> str:
     """Returns the parameter list of the function."""
     text = values.parameters
     if has_workspace:
@@ -373,14 +367,15 @@ def _text(
         ),
         after.text,
         added,
-        fill(BEGIN, **names),
-        fill(PLACES_BY_ROW if product.is_left_by_row else PLACES_BY_COLUMN, **names),
+        fill(_TEMPLATES["begin"], **names),
+        fill(_TEMPLATES["left_by_row" if product.is_left_by_row else "left_by_column"], **names),
         fill(
-            (ASYNCHRONOUS if asynchronous and tiling.stages > 2 else THROUGH_REGISTERS)
-            .replace("$LOAD_LEFT", LOAD_LEFT)
-            .replace("$LOAD_RIGHT", LOAD_RIGHT)
-            .replace("$KEEP", KEEP),
+            _TEMPLATES["asynchronous" if asynchronous and tiling.stages > 2 else "through_registers"],
             **names,
+            COPY_BEGIN=_COPY_TEMPLATES["begin"],
+            COPY_NEXT=_COPY_TEMPLATES["next"],
+            COPY_END=_COPY_TEMPLATES["end"],
+            MULTIPLY_STEP=_TEMPLATES["multiply_step"],
             LEFT_AT=after.arguments[1].call_arguments if computed is None else after.call_arguments,
             RIGHT_AT=after.arguments[2].call_arguments,
             **_right_places(product, names),
@@ -389,7 +384,7 @@ def _text(
             WAIT=WAIT,
             FETCH=fetch(product, after, _sums(product, tiling)),
         ),
-        fill(ALL_SLICES, **names) if tiling.slices > 1 else "",
+        fill(_TEMPLATES["slices"], **names, ADD_SLICES=ADD_SLICES) if tiling.slices > 1 else "",
         finish(product, after, _sums(product, tiling), split=tiling.split, adds=tiling.adds),
     ]
     return resolved("".join(pieces), head, sizes, is_shared=is_shared)

@@ -14,8 +14,8 @@ _ENTRIES = 256
 _STEPS_PER_UNIT = 24
 _UNIT = 3 << 12
 #: Limits for the multiplier of an argument, and for its shift in bits.
-_MULTIPLIER_LIMIT = 32767 / 2
-_SHIFT_LIMIT = 31
+_MAX_MULTIPLIER = 32767 / 2
+_MAX_SHIFT = 31
 #: Tolerance for the logarithm of a scale that counts as a power of two.
 _TOLERANCE = 1e-3
 
@@ -45,7 +45,7 @@ def logistic16(values: Array, scale: float) -> Array:
     Returns:
         int16, fractions of 2^15.
     """
-    arguments = _argument(values, scale, most_shifted=0)
+    arguments = _argument(values, scale, max_shift=0)
     magnitudes = np.abs(arguments)
     results = _interpolate(magnitudes, 9, ((1 << 15) - 1) << 10)
     half = 1 << 9
@@ -63,7 +63,7 @@ def tanh16(values: Array, scale: float) -> Array:
     Returns:
         int16, fractions of 2^15.
     """
-    arguments = _argument(values, scale, most_shifted=1)
+    arguments = _argument(values, scale, max_shift=1)
     magnitudes = np.abs(arguments)
     results = _interpolate(magnitudes, 8, ((1 << 16) - 1) << 8) - (1 << 23)
     half = 1 << 7
@@ -71,17 +71,17 @@ def tanh16(values: Array, scale: float) -> Array:
     return (results >> 8).astype(np.int16)
 
 
-def _argument(values: Array, scale: float, *, most_shifted: int) -> Array:
+def _argument(values: Array, scale: float, *, max_shift: int) -> Array:
     """Scales values to 3 × 2^12 times the real ones.
 
-    Exact if the scale is a power of two that needs a shift of 0 to `most_shifted` bits.
+    Exact if the scale is a power of two that needs a shift of 0 to `max_shift` bits.
     """
     logarithm = math.log2(scale)
     left = 12 + round(logarithm)
-    if abs(logarithm - round(logarithm)) < _TOLERANCE and 0 <= left <= most_shifted:
+    if abs(logarithm - round(logarithm)) < _TOLERANCE and 0 <= left <= max_shift:
         return values.astype(np.int64) * (3 << left)
     multiplier, shift = scale * _UNIT, 0
-    while multiplier <= _MULTIPLIER_LIMIT and shift < _SHIFT_LIMIT:
+    while multiplier <= _MAX_MULTIPLIER and shift < _MAX_SHIFT:
         multiplier, shift = multiplier * 2, shift + 1
     half = (1 << shift) >> 1
     # Larger multipliers saturate anyway.

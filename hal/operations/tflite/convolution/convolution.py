@@ -1,4 +1,4 @@
-"""CONV_2D (including grouped), DEPTHWISE_CONV_2D, TRANSPOSE_CONV with TFLite's types.
+"""CONV_2D (including grouped), DEPTHWISE_CONV_2D and TRANSPOSE_CONV with TFLite's types.
 
 In addition to Android's types they accept 16-bit activations, and float activations with 8-bit
 weights.
@@ -16,8 +16,9 @@ from neurald.hal.operations.arithmetic.row_quantization import quantize_rows
 from neurald.hal.operations.convolution import convolution, depthwise_convolution, transpose_convolution
 from neurald.hal.operations.convolution.convolution import convolve
 from neurald.hal.operations.convolution.weighted_sum import (
+    MAX_CENTRED_MAGNITUDE,
+    MAX_SIGNED_MAGNITUDE,
     ROWS,
-    SIGNED_LARGEST,
     Writer,
     bias_scale,
     channel_scales,
@@ -25,44 +26,37 @@ from neurald.hal.operations.convolution.weighted_sum import (
     signed,
     weights,
 )
-from neurald.hal.operations.convolution.windowing import (
-    Window,
-    from_nhwc,
-    is_nchw,
-    shape_from_nhwc,
-    to_nhwc,
-)
+from neurald.hal.operations.convolution.windowing import Window
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Check, Definition
+from neurald.hal.operations.machinery.layout import from_nhwc, is_nchw, shape_from_nhwc, to_nhwc
 from neurald.hal.operations.machinery.rules import known_activation
 from neurald.hal.operations.machinery.signature import row
 from neurald.hal.operations.tflite.convolution import hybrid
 
 #: Types with 16-bit activations.
-SHORT_ROWS = tuple(
+INT16_ROWS = tuple(
     row(FeatureLevel.LEVEL_1, T=OperandType.TENSOR_QUANT16_SYMM, F=filter_, B=bias)
     for filter_ in (OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL, OperandType.TENSOR_QUANT8_ASYMM_SIGNED)
     for bias in (OperandType.TENSOR_INT64, OperandType.TENSOR_INT32)
 )
 #: Largest magnitude of a 16-bit activation.
-SHORT_LARGEST = 1 << 15
-#: Largest magnitude of an 8-bit activation minus its zero point.
-_BYTE_LARGEST = 255
+MAX_INT16_MAGNITUDE = 1 << 15
 
-_ROWS = (*ROWS, *hybrid.ROWS, *SHORT_ROWS)
+_ROWS = (*ROWS, *hybrid.ROWS, *INT16_ROWS)
 
 #: Returns the window and the NHWC output shape.
 _Geometry = Callable[[Call], tuple[Window, Shape]]
 
 
-def is_short(call: Call) -> bool:
+def is_int16(call: Call) -> bool:
     """Returns True if the activations have 16 bits."""
     return call.operand("input").type is OperandType.TENSOR_QUANT16_SYMM
 
 
 def rounding(call: Call) -> Rounding:
     """Returns the rounding of quantised sums in a convolution."""
-    return Rounding.SHORT if is_short(call) else Rounding.TWICE
+    return Rounding.SHORT if is_int16(call) else Rounding.TWICE
 
 
 def has_zero_points(call: Call) -> bool:
@@ -77,60 +71,62 @@ def _nhwc(call: Call) -> Array:
 def _images(values: Array, *, asymmetric: bool) -> tuple[Array, Array, Array]:
     """Returns the quantised images, and the scale and zero point of each."""
     rows = np.ascontiguousarray(values).reshape(len(values), np.prod(values.shape[1:], dtype=np.int64))
-    stored, scales, zero_points = quantize_rows(rows, asymmetric=asymmetric)
-    return stored.reshape(values.shape), scales, zero_points
+    quantized_values, scales, zero_points = quantize_rows(rows, asymmetric=asymmetric)
+    return quantized_values.reshape(values.shape), scales, zero_points
 
 
 def _grouped_geometry(call: Call) -> tuple[Window, Shape]:
     return convolution.geometry(call, grouped=True)
 
 
-def _sum(call: Call, place: Window, output: Array) -> None:
+def _sum(call: Call, window: Window, output: Array) -> None:
     channels = output.shape[3]
     if hybrid.is_hybrid(call):
-        stored, scales, zero_points = _images(_nhwc(call), asymmetric=has_zero_points(call))
-        matrix = hybrid.stored_weights(call, (1, 2, 3)).reshape(channels, -1)
+        quantized_values, scales, zero_points = _images(_nhwc(call), asymmetric=has_zero_points(call))
+        matrix = hybrid.raw_weights(call, (1, 2, 3)).reshape(channels, -1)
         total = matrix.sum(axis=1, dtype=np.float64)
-        for image, scale, zero_point, result in zip(stored, scales, zero_points, output, strict=True):
+        for image, scale, zero_point, result in zip(
+            quantized_values, scales, zero_points, output, strict=True
+        ):
             write = hybrid.float_writer(call, scale, -zero_point * total)
-            convolve(image[np.newaxis], int(zero_point), matrix, place, write, result[np.newaxis])
+            convolve(image[np.newaxis], int(zero_point), matrix, window, write, result[np.newaxis])
         return
     values, zero_point = signed(call)
     values = to_nhwc(values) if is_nchw(call) else values
-    largest = SHORT_LARGEST if is_short(call) else SIGNED_LARGEST
+    largest = MAX_INT16_MAGNITUDE if is_int16(call) else MAX_SIGNED_MAGNITUDE
     matrix = weights(call, (1, 2, 3), largest).reshape(channels, -1)
     zero_offset = -zero_point * matrix.sum(axis=1, dtype=np.float64).astype(np.int64) if zero_point else None
-    convolve(values, zero_point, matrix, place, output_writer(call, zero_offset, rounding(call)), output)
+    convolve(values, zero_point, matrix, window, output_writer(call, zero_offset, rounding(call)), output)
 
 
-def _depthwise_sum(call: Call, place: Window, output: Array) -> None:
+def _depthwise_sum(call: Call, window: Window, output: Array) -> None:
     if hybrid.is_hybrid(call):
-        filter_ = hybrid.stored_weights(call, (0, 1, 2))[0]
-        _each_image(call, depthwise_convolution.convolve, filter_, place, output, asymmetric=True)
+        filter_ = hybrid.raw_weights(call, (0, 1, 2))[0]
+        _each_image(call, depthwise_convolution.convolve, filter_, window, output, asymmetric=True)
         return
-    largest = SHORT_LARGEST if is_short(call) else depthwise_convolution.largest(call)
+    largest = MAX_INT16_MAGNITUDE if is_int16(call) else depthwise_convolution.largest(call)
     filter_ = weights(call, (0, 1, 2), largest)[0]
     write = output_writer(call, rounding=rounding(call))
     zero_point = call.operand("input").zero_point
-    depthwise_convolution.convolve(_nhwc(call), zero_point, filter_, place, write, output)
+    depthwise_convolution.convolve(_nhwc(call), zero_point, filter_, window, write, output)
 
 
-def _transposed_sum(call: Call, place: Window, output: Array) -> None:
+def _transposed_sum(call: Call, window: Window, output: Array) -> None:
     if hybrid.is_hybrid(call):
-        filter_ = hybrid.stored_weights(call, (1, 2, 3))
-        _each_image(call, transpose_convolution.convolve, filter_, place, output, asymmetric=True)
+        filter_ = hybrid.raw_weights(call, (1, 2, 3))
+        _each_image(call, transpose_convolution.convolve, filter_, window, output, asymmetric=True)
         return
-    filter_ = weights(call, (1, 2, 3), SHORT_LARGEST if is_short(call) else _BYTE_LARGEST)
+    filter_ = weights(call, (1, 2, 3), MAX_INT16_MAGNITUDE if is_int16(call) else MAX_CENTRED_MAGNITUDE)
     write = output_writer(call, rounding=rounding(call))
     zero_point = call.operand("input").zero_point
-    transpose_convolution.convolve(_nhwc(call), zero_point, filter_, place, write, output)
+    transpose_convolution.convolve(_nhwc(call), zero_point, filter_, window, write, output)
 
 
 def _each_image(
     call: Call,
     sum_image: Callable[[Array, int, Array, Window, Writer, Array], None],
     filter_: Array,
-    place: Window,
+    window: Window,
     output: Array,
     *,
     asymmetric: bool,
@@ -139,7 +135,7 @@ def _each_image(
     images = zip(*_images(_nhwc(call), asymmetric=asymmetric), output, strict=True)
     for image, scale, zero_point, result in images:
         write = hybrid.float_writer(call, scale)
-        sum_image(image[np.newaxis], int(zero_point), filter_, place, write, result[np.newaxis])
+        sum_image(image[np.newaxis], int(zero_point), filter_, window, write, result[np.newaxis])
 
 
 def _definition(
@@ -156,9 +152,9 @@ def _definition(
         return (shape_from_nhwc(shape) if is_nchw(call) else shape,)
 
     def reference(call: Call) -> tuple[Array, ...]:
-        place, shape = geometry(call)
+        window, shape = geometry(call)
         output = np.empty(shape, call.operand("output").type.dtype)
-        fill(call, place, output)
+        fill(call, window, output)
         return (from_nhwc(output) if is_nchw(call) else output,)
 
     return replace(

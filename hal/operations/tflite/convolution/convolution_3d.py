@@ -59,7 +59,8 @@ def window_positions(call: Call, image: Shape, kernel: Shape) -> tuple[Shape, Sh
     for axis, size, taps, extent, stride in zip(_AXES, image, kernel, extents, strides, strict=True):
         if size < 1 or taps < 1 or (extent > size and not is_same):
             raise BadData(
-                f"{call.binding.type.name}: a window of {axis} {extent} does not fit on an image of {axis} {size}"
+                f"{call.binding.type.name}: a window of {axis} {extent} does not fit on an image of {axis} "
+                f"{size}"
             )
         count = -(-size // stride) if is_same else (size - extent) // stride + 1
         counts.append(count)
@@ -70,10 +71,10 @@ def window_positions(call: Call, image: Shape, kernel: Shape) -> tuple[Shape, Sh
 def _taps(call: Call, image: Shape, kernel: Shape, positions: Shape, heads: Shape) -> Iterator[_Tap]:
     """Yields all window elements that cover any part of the image."""
     strides, dilations = steps(call, "stride"), steps(call, "dilation")
-    for place in product(*map(range, kernel)):
+    for tap_index in product(*map(range, kernel)):
         of: list[slice] = []
         to: list[slice] = []
-        for axis, tap in enumerate(place):
+        for axis, tap in enumerate(tap_index):
             stride, offset = strides[axis], tap * dilations[axis] - heads[axis]
             first = max(0, -(offset // stride))
             last = min(positions[axis], (image[axis] - 1 - offset) // stride + 1)
@@ -81,8 +82,8 @@ def _taps(call: Call, image: Shape, kernel: Shape, positions: Shape, heads: Shap
                 begin = first * stride + offset
                 of.append(slice(begin, begin + (last - first - 1) * stride + 1, stride))
                 to.append(slice(first, last))
-        if len(to) == len(place):
-            yield place, tuple(of), tuple(to)
+        if len(to) == len(tap_index):
+            yield tap_index, tuple(of), tuple(to)
 
 
 def _shape(call: Call) -> tuple[Shape, ...]:
@@ -115,8 +116,8 @@ def _reference(call: Call) -> tuple[Array, ...]:
     image, kernel = values.shape[1:4], filter_.shape[:3]
     sums = np.zeros(shape, np.float32)
     with np.errstate(over="ignore", invalid="ignore"):
-        for place, of, to in _taps(call, image, kernel, *window_positions(call, image, kernel)):
-            sums[:, *to] += values[:, *of] @ filter_[place]
+        for tap_index, of, to in _taps(call, image, kernel, *window_positions(call, image, kernel)):
+            sums[:, *to] += values[:, *of] @ filter_[tap_index]
     return _finish(call, sums)
 
 
@@ -133,7 +134,8 @@ def _transpose_shape(call: Call) -> tuple[Shape, ...]:
     shape: Shape = tuple(int(length) for length in call.array("output_shape"))
     if (shape[0], shape[4]) != (batches, channels):
         raise BadData(
-            f"{call.name('output_shape')} is {list(shape)}; {batches} volumes of {channels} channels are expected"
+            f"{call.name('output_shape')} is {list(shape)}; {batches} volumes of {channels} channels are "
+            "expected"
         )
     positions, _ = window_positions(call, shape[1:4], tuple(kernel))
     if positions != tuple(image):
@@ -150,8 +152,8 @@ def _transpose_reference(call: Call) -> tuple[Array, ...]:
     kernel, volume = filter_.shape[:3], shape[1:4]
     sums = np.zeros(shape, np.float32)
     with np.errstate(over="ignore", invalid="ignore"):
-        for place, of, to in _taps(call, volume, kernel, *window_positions(call, volume, kernel)):
-            sums[:, *of] += values[:, *to] @ filter_[place].T
+        for tap_index, of, to in _taps(call, volume, kernel, *window_positions(call, volume, kernel)):
+            sums[:, *of] += values[:, *to] @ filter_[tap_index].T
     return _finish(call, sums)
 
 

@@ -16,8 +16,8 @@ from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import Rounding
 from neurald.hal.operations.arithmetic.row_quantization import quantize_rows
 from neurald.hal.operations.convolution.weighted_sum import (
+    MAX_SIGNED_MAGNITUDE,
     ROWS,
-    SIGNED_LARGEST,
     bias_scale,
     channel_scales,
     expect_bias,
@@ -30,7 +30,7 @@ from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import known_activation
 from neurald.hal.operations.machinery.signature import ANY_RANK, Form, row, scalar, tensor
 from neurald.hal.operations.tflite.convolution import hybrid
-from neurald.hal.operations.tflite.convolution.convolution import SHORT_LARGEST, SHORT_ROWS, is_short
+from neurald.hal.operations.tflite.convolution.convolution import INT16_ROWS, MAX_INT16_MAGNITUDE, is_int16
 
 _INT16, _UINT8 = OperandType.TENSOR_QUANT16_SYMM, OperandType.TENSOR_QUANT8_ASYMM
 
@@ -60,7 +60,7 @@ _WIDE_ROWS = (
     row(FeatureLevel.LEVEL_1, T=_UINT8, O=_INT16, F=_UINT8, B=OperandType.TENSOR_INT32),
 )
 _ROWS = (
-    *(replace(r, types={**r.types, "O": r.types["T"]}) for r in (*ROWS, *hybrid.ROWS, *SHORT_ROWS)),
+    *(replace(r, types={**r.types, "O": r.types["T"]}) for r in (*ROWS, *hybrid.ROWS, *INT16_ROWS)),
     *_WIDE_ROWS,
 )
 
@@ -75,7 +75,8 @@ def _shape(call: Call) -> tuple[Shape, ...]:
     if call.scalar("keep_dimensions"):
         if depth < 1 or shape[-1:] != (depth,):
             raise BadData(
-                f"{call.name('input')} has shape {list(shape)}; a last dimension of {depth}, the row length of "
+                f"{call.name('input')} has shape {list(shape)}; a last dimension of {depth}, the row "
+                "length of "
                 f"{call.name('filter')}, is expected"
             )
         return ((*shape[:-1], units),)
@@ -89,16 +90,14 @@ def _shape(call: Call) -> tuple[Shape, ...]:
 
 
 def _blocks_fit(call: Call) -> None:
-    """Checks block scales.
-
-    8-bit weights with a single scale, and equal whole blocks in each row.
-    """
+    """Checks that block scales have 8-bit weights with one scale, and rows of equal blocks."""
     if not call.has("block_scales"):
         return
     filter_ = call.operand("filter")
     if not hybrid.is_hybrid(call) or filter_.type is not OperandType.TENSOR_QUANT8_ASYMM_SIGNED:
         raise BadData(
-            f"{call.name('block_scales')}: scales of blocks go with an input of TENSOR_FLOAT32 and a filter of "
+            f"{call.name('block_scales')}: scales of blocks go with an input of TENSOR_FLOAT32 and a "
+            "filter of "
             f"TENSOR_QUANT8_ASYMM_SIGNED; they are {call.operand('input').type.name} and {filter_.type.name}"
         )
     if filter_.zero_point:
@@ -115,11 +114,11 @@ def _hybrid(call: Call, output: Array) -> None:
     if call.has("block_scales"):
         _blockwise(call, output)
         return
-    matrix = hybrid.stored_weights(call, (1,))
+    matrix = hybrid.raw_weights(call, (1,))
     asymmetric = bool(call.scalar("asymmetric"))
     rows = call.array("input").reshape(len(output), matrix.shape[1])
-    stored, scales, zero_points = quantize_rows(rows, asymmetric=asymmetric)
-    sums = stored.astype(matrix.dtype) @ matrix.T
+    quantized_values, scales, zero_points = quantize_rows(rows, asymmetric=asymmetric)
+    sums = quantized_values.astype(matrix.dtype) @ matrix.T
     sums -= np.outer(zero_points, matrix.sum(axis=1, dtype=np.float64)).astype(matrix.dtype)
     hybrid.float_writer(call, scales[:, np.newaxis])(sums, output)
 
@@ -130,8 +129,10 @@ def _blockwise(call: Call, output: Array) -> None:
     (units, blocks), depth = scales.shape, call.shape("filter")[1]
     matrix = call.array("filter").reshape(units, blocks, depth // blocks).astype(np.float64)
     rows = call.array("input").reshape(len(output), depth)
-    stored, row_scales, zero_points = quantize_rows(rows, asymmetric=bool(call.scalar("asymmetric")))
-    centred = (stored - zero_points[:, np.newaxis]).reshape(len(rows), blocks, depth // blocks)
+    quantized_values, row_scales, zero_points = quantize_rows(
+        rows, asymmetric=bool(call.scalar("asymmetric"))
+    )
+    centred = (quantized_values - zero_points[:, np.newaxis]).reshape(len(rows), blocks, depth // blocks)
     with np.errstate(over="ignore", invalid="ignore"):
         total = np.zeros(output.shape, np.float32)
         for block in range(blocks):
@@ -148,7 +149,7 @@ def rounding(call: Call) -> Rounding:
     if call.scalar("rounds_twice"):
         return Rounding.TWICE
     has_long_bias = call.has("bias") and call.operand("bias").type is OperandType.TENSOR_INT64
-    is_by_reference = is_short(call) and (has_long_bias or filter_.zero_point != 0)
+    is_by_reference = is_int16(call) and (has_long_bias or filter_.zero_point != 0)
     is_wide = call.operand("output").type is _INT16 and not is_by_reference
     return Rounding.TWICE_UP if is_wide else Rounding.ONCE
 
@@ -161,7 +162,7 @@ def _reference(call: Call) -> tuple[Array, ...]:
         _hybrid(call, flat)
         return (output,)
     values, zero_point = signed(call)
-    matrix = weights(call, (1,), SHORT_LARGEST if is_short(call) else SIGNED_LARGEST)
+    matrix = weights(call, (1,), MAX_INT16_MAGNITUDE if is_int16(call) else MAX_SIGNED_MAGNITUDE)
     zero_offset = -zero_point * matrix.sum(axis=1, dtype=np.float64) if zero_point else None
     with np.errstate(over="ignore", invalid="ignore"):
         sums = values.reshape(len(flat), matrix.shape[1]).astype(matrix.dtype) @ matrix.T

@@ -13,8 +13,8 @@ import numpy as np
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FeatureLevel, Operand, OperandType
 from neurald.hal.operations.arithmetic.quantized import activate
-from neurald.hal.operations.arithmetic.row_quantization import LARGEST
-from neurald.hal.operations.convolution.weighted_sum import Writer
+from neurald.hal.operations.arithmetic.row_quantization import MAX_QUANTIZED_MAGNITUDE
+from neurald.hal.operations.convolution.weighted_sum import MAX_EXACT_FLOAT32, Writer
 from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.operations.machinery.signature import row
 
@@ -24,21 +24,18 @@ ROWS = tuple(
     for weights in (OperandType.TENSOR_QUANT8_ASYMM_SIGNED, OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL)
 )
 
-#: Integers up to this are exact in float32.
-_EXACT_FLOAT32 = 1 << 24
-
 
 def is_hybrid(call: Call, values: str = "input", weights: str = "filter") -> bool:
     """Returns True if an operation has float inputs and quantised weights."""
     return is_quantized(call.operand(weights)) and not is_quantized(call.operand(values))
 
 
-def stored_weights(call: Call, summed: Sequence[int], name: str = "filter") -> Array:
+def raw_weights(call: Call, summed: Sequence[int], name: str = "filter") -> Array:
     """Returns the raw weights in a float type in which sums along the axes `summed` are exact."""
     values = call.array(name)
     terms = math.prod(values.shape[axis] for axis in summed)
     # A quantised input minus its zero point may have twice the magnitude.
-    is_small = 2 * LARGEST * LARGEST * terms <= _EXACT_FLOAT32
+    is_small = 2 * MAX_QUANTIZED_MAGNITUDE * MAX_QUANTIZED_MAGNITUDE * terms <= MAX_EXACT_FLOAT32
     return values.astype(np.float32 if is_small else np.float64)
 
 

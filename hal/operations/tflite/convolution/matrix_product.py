@@ -7,14 +7,14 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import Requantization, Rounding
-from neurald.hal.operations.arithmetic.quantized import stored_limits
+from neurald.hal.operations.arithmetic.quantized import quantized_limits
 from neurald.hal.operations.arithmetic.row_quantization import quantize_rows
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
-from neurald.hal.operations.machinery.signature import MAXIMUM_RANK, Form, row, scalar, tensor
+from neurald.hal.operations.machinery.signature import MAX_RANK, Form, row, scalar, tensor
 from neurald.hal.operations.tflite.convolution import hybrid
 
-_RANKS = (2, MAXIMUM_RANK)
+_RANKS = (2, MAX_RANK)
 
 _FLOAT32, _FLOAT16 = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16
 _BYTE, _SHORT = OperandType.TENSOR_QUANT8_ASYMM_SIGNED, OperandType.TENSOR_QUANT16_SYMM
@@ -34,20 +34,21 @@ _TYPES = (
 )
 
 
-def _turned(shape: Shape, is_adjoint: bool) -> Shape:
+def _adjoint_shape(shape: Shape, is_adjoint: bool) -> Shape:
     return (*shape[:-2], shape[-1], shape[-2]) if is_adjoint else shape
 
 
 def _shape(call: Call) -> tuple[Shape, ...]:
-    first = _turned(call.shape("input1"), call.scalar("adjoint1"))
-    second = _turned(call.shape("input2"), call.scalar("adjoint2"))
+    first = _adjoint_shape(call.shape("input1"), call.scalar("adjoint1"))
+    second = _adjoint_shape(call.shape("input2"), call.scalar("adjoint2"))
     try:
         batches = np.broadcast_shapes(first[:-2], second[:-2])
     except ValueError:
         batches = None
     if batches is None or first[-1] != second[-2]:
         raise BadData(
-            f"{call.binding.type.name} cannot multiply matrices of shapes {list(first)} and {list(second)}; batches "
+            f"{call.binding.type.name} cannot multiply matrices of shapes {list(first)} and "
+            f"{list(second)}; batches "
             "that broadcast, and as many columns as the other has rows, are expected"
         )
     return ((*batches, first[-2], second[-1]),)
@@ -62,7 +63,8 @@ def _columns_have_scales(call: Call) -> None:
     quant = operand.channel_quant
     if quant is None or quant.dimension != expected or len(quant.scales) != shape[expected]:
         raise BadData(
-            f"{call.name('input2')} of shape {list(shape)} needs a scale for each index of dimension {expected}, the "
+            f"{call.name('input2')} of shape {list(shape)} needs a scale for each index of dimension "
+            f"{expected}, the "
             "columns of the product"
         )
 
@@ -70,9 +72,8 @@ def _columns_have_scales(call: Call) -> None:
 def _factor(call: Call, name: str, adjoint: str) -> Array:
     """Returns a matrix without its zero point.
 
-    Float64 if quantised (for exact sums), else float32 or integer.
-
-    TFLite ignores zero points if the output is the plain sums.
+    It is float64 if quantised (for exact sums), otherwise float32 or integer. TFLite ignores zero
+    points if the output is the plain sums.
     """
     values, operand = call.array(name), call.operand(name)
     if is_quantized(operand):
@@ -89,8 +90,8 @@ def _hybrid(call: Call) -> Array:
     values = values.swapaxes(-1, -2) if call.scalar("adjoint1") else values
     matrix = (matrix.swapaxes(-1, -2) if call.scalar("adjoint2") else matrix).astype(np.float64)
     rows = np.ascontiguousarray(values).reshape(int(np.prod(values.shape[:-1])), values.shape[-1])
-    stored, scales, zero_points = quantize_rows(rows, asymmetric=bool(call.scalar("asymmetric")))
-    centred = (stored.astype(np.float64) - zero_points[:, np.newaxis]).reshape(values.shape)
+    quantized_values, scales, zero_points = quantize_rows(rows, asymmetric=bool(call.scalar("asymmetric")))
+    centred = (quantized_values.astype(np.float64) - zero_points[:, np.newaxis]).reshape(values.shape)
     row_scales = scales.reshape(*values.shape[:-1], 1)
     product = (centred @ matrix).astype(np.float32)
     result: Array = product * row_scales * hybrid.weight_scales(call.operand("input2"))
@@ -108,8 +109,8 @@ def _reference(call: Call) -> tuple[Array, ...]:
         return (product.astype(output.type.dtype),)
     result = np.empty(shape, output.type.dtype)
     if result.size:
-        low, high = stored_limits(output)
-        is_short = output.type is OperandType.TENSOR_QUANT16_SYMM
+        low, high = quantized_limits(output)
+        is_int16 = output.type is OperandType.TENSOR_QUANT16_SYMM
         scale = call.operand("input1").scale * call.operand("input2").scale / output.scale
         requantize = Requantization(
             multipliers=np.array([scale]),
@@ -118,7 +119,7 @@ def _reference(call: Call) -> tuple[Array, ...]:
             low=low,
             high=high,
             dtype=output.type.dtype,
-            rounding=Rounding.SHORT if is_short else Rounding.TWICE,
+            rounding=Rounding.SHORT if is_int16 else Rounding.TWICE,
         )
         requantize(product.reshape(-1, shape[-1]), result.reshape(-1, shape[-1]))
     return (result,)

@@ -13,19 +13,19 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.quantized import real
 from neurald.hal.operations.detection.boxes import expect_shape, positive
-from neurald.hal.operations.detection.suppression import keep_apart, overlaps
+from neurald.hal.operations.detection.suppression import overlaps, select_compatible
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import Form, Parameter, row, scalar, tensor
 
 _SCALES = ("scale_y", "scale_x", "scale_height", "scale_width")
-_STORED = frozenset((OperandType.TENSOR_FLOAT32, OperandType.TENSOR_QUANT8_ASYMM))
+_INPUT_TYPES = frozenset((OperandType.TENSOR_FLOAT32, OperandType.TENSOR_QUANT8_ASYMM))
 
 _FORM = Form(
     inputs=(
-        Parameter(name="boxes", types=_STORED, ranks=(3, 3)),
-        Parameter(name="scores", types=_STORED, ranks=(3, 3)),
-        Parameter(name="anchors", types=_STORED, ranks=(2, 2)),
+        Parameter(name="boxes", types=_INPUT_TYPES, ranks=(3, 3)),
+        Parameter(name="scores", types=_INPUT_TYPES, ranks=(3, 3)),
+        Parameter(name="anchors", types=_INPUT_TYPES, ranks=(2, 2)),
         scalar("detections"),
         scalar("classes_per_detection"),
         scalar("detections_per_class"),
@@ -64,7 +64,8 @@ def _shape(call: Call) -> tuple[Shape, ...]:
     classes = call.scalar("classes")
     if columns - classes not in (0, 1):
         raise BadData(
-            f"{call.name('scores')} has {columns} classes; {classes}, or one more for the background, are expected"
+            f"{call.name('scores')} has {columns} classes; {classes}, or one more for the background, are "
+            "expected"
         )
     count = call.scalar("detections") * call.scalar("classes_per_detection")
     return (1, count, 4), (1, count), (1, count), (1,)
@@ -82,14 +83,13 @@ def _boxes(call: Call) -> Array:
 
 
 def _suppress(call: Call, boxes: Array, scores: Array, limit: int) -> Array:
-    """Returns the kept anchors, best first.
-
-    None overlaps a better one by more than the threshold.
-    """
+    """Returns the anchors, best first, that overlap no better one by more than the threshold."""
     candidates = np.flatnonzero(scores >= np.float32(call.scalar("score_threshold")))
     order = candidates[np.argsort(-scores[candidates], kind="stable")]
     threshold = np.float32(call.scalar("iou_threshold"))
-    return keep_apart(order, limit, lambda best, others: ~(_overlaps(boxes[best], boxes[others]) > threshold))
+    return select_compatible(
+        order, limit, lambda best, others: ~(_overlaps(boxes[best], boxes[others]) > threshold)
+    )
 
 
 def _overlaps(box: Array, others: Array) -> Array:
@@ -127,14 +127,14 @@ def _reference(call: Call) -> tuple[Array, ...]:
     scores, boxes = real(call, "scores")[0][:, -call.scalar("classes") :], _boxes(call)
     if call.scalar("per_class"):
         anchors, classes = _by_class(call, boxes, scores)
-        places = np.arange(len(anchors))
+        slots = np.arange(len(anchors))
     else:
         anchors, classes = _by_anchor(call, boxes, scores)
         width = call.scalar("classes_per_detection")
-        places = np.arange(len(anchors))[:, np.newaxis] * width + np.arange(anchors.shape[1])
-    boxes_out[0, places] = boxes[anchors]
-    classes_out[0, places] = classes
-    scores_out[0, places] = scores[anchors, classes]
+        slots = np.arange(len(anchors))[:, np.newaxis] * width + np.arange(anchors.shape[1])
+    boxes_out[0, slots] = boxes[anchors]
+    classes_out[0, slots] = classes
+    scores_out[0, slots] = scores[anchors, classes]
     count_out[0] = len(anchors)
     return boxes_out, classes_out, scores_out, count_out
 

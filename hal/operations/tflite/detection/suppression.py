@@ -74,15 +74,15 @@ class _Queue:
         heap[hole] = element
 
 
-def choose(
+def select_boxes(
     boxes: Array,
     scores: Array,
     iou_threshold: float,
-    lowest: float,
+    min_score: float,
     limit: int,
     sigma: float = 0.0,
 ) -> tuple[Array, Array]:
-    """Keeps boxes with scores above `lowest`, best first, unless a chosen one overlaps.
+    """Keeps boxes with scores above `min_score`, best first, unless a chosen one overlaps.
 
     With a `sigma`, smaller overlaps lower a score, and a box whose score was lowered is queued
     again. It is compared with every chosen box once, the latest first. As in LiteRT, a chosen box
@@ -92,7 +92,7 @@ def choose(
     Args:
         boxes: float32, (n, 4), the smaller coordinates first.
         scores: float32, (n,).
-        iou_threshold, lowest, sigma: see above.
+        iou_threshold, min_score, sigma: see above.
         limit: maximum number of boxes to keep.
 
     Returns:
@@ -100,7 +100,7 @@ def choose(
     """
     scale = float(np.float32(-0.5) / np.float32(sigma)) if sigma > 0 else 0.0
     waiting = _Queue()
-    candidates = np.flatnonzero(scores > np.float32(lowest)).tolist()
+    candidates = np.flatnonzero(scores > np.float32(min_score)).tolist()
     for index in candidates:
         waiting.push((float(scores[index]), index, 0))
     limit = min(limit, len(candidates))
@@ -109,20 +109,20 @@ def choose(
     while waiting and len(indexes) < limit:
         original, index, compared = waiting.pop()
         ious = overlaps(boxes[index], boxes[indexes[compared:]])[::-1]
-        score, is_dropped = _lowered(original, ious, iou_threshold, lowest, scale)
+        score, is_dropped = _lowered(original, ious, iou_threshold, min_score, scale)
         if is_dropped:
             continue
         chosen = len(indexes)
         if score == original:
             indexes.append(index)
             found.append(score)
-        if score > lowest:
+        if score > min_score:
             waiting.push((score, index, chosen))
     return np.array(indexes, np.int32), np.array(found, np.float32)
 
 
 def _lowered(
-    score: float, ious: Array, iou_threshold: float, lowest: float, scale: float
+    score: float, ious: Array, iou_threshold: float, min_score: float, scale: float
 ) -> tuple[float, bool]:
     """Returns a score after overlaps lowered it, and whether one of them reaches the threshold."""
     if not scale:
@@ -132,7 +132,7 @@ def _lowered(
         if iou >= iou_threshold:
             return float(left), True
         left *= np.exp(np.float32(scale) * iou * iou)
-        if left <= lowest:
+        if left <= min_score:
             break
     return float(left), False
 
@@ -151,19 +151,19 @@ def _filled(values: Array, length: int, dtype: type[np.generic]) -> Array:
 
 def _reference(call: Call) -> tuple[Array, ...]:
     limit, is_soft = call.scalar_in("limit", 0), "sigma" in call.binding.inputs
-    scores, lowest = call.array("scores"), call.scalar("score_threshold")
+    scores, min_score = call.array("scores"), call.scalar("score_threshold")
     # Most boxes are not candidates.
-    candidates = np.flatnonzero(scores > np.float32(lowest))
-    places, found = choose(
+    candidates = np.flatnonzero(scores > np.float32(min_score))
+    kept, found = select_boxes(
         _corners(call.array("boxes")[candidates]),
         scores[candidates],
         call.scalar("iou_threshold"),
-        lowest,
+        min_score,
         limit,
         call.scalar("sigma") if is_soft else 0.0,
     )
     left = (_filled(found, limit, np.float32),) if is_soft else ()
-    return _filled(candidates[places], limit, np.int32), *left, np.array(len(places), np.int32)
+    return _filled(candidates[kept], limit, np.int32), *left, np.array(len(kept), np.int32)
 
 
 def _definition(

@@ -19,7 +19,7 @@ from neurald.hal.operations.machinery.signature import ANY_RANK, Form, Row, row,
 from neurald.hal.operations.tflite.machinery.tables import (
     FLOATS,
     QUANT8,
-    STORED,
+    QUANTIZED_TYPES,
     binary_form,
     binary_shape,
     typed_rows,
@@ -37,7 +37,7 @@ _ACTIVATED = binary_form(scalar("activation"))
 _SUM = binary_form(scalar("activation"), scalar("power_of_two_scales", OperandType.BOOL, default=False))
 
 
-def _real(values: Array) -> Array:
+def _widen_float16(values: Array) -> Array:
     """Widens float16 for computation."""
     return values.astype(np.float32) if values.dtype == np.float16 else values
 
@@ -63,17 +63,14 @@ def _arithmetic(
         if is_quantized(output):
             return (saturate(quantized(call), output, call.activation),)
         with np.errstate(all="ignore"):
-            result = function(_real(call.array("input1")), _real(call.array("input2")))
+            result = function(_widen_float16(call.array("input1")), _widen_float16(call.array("input2")))
         return (_activate(np.asarray(result), call).astype(output.type.dtype, copy=False),)
 
     return reference
 
 
 def _product(call: Call) -> tuple[Array, ...]:
-    """Computes products.
-
-    Int16 inputs with 8-bit outputs are fractions of 2^15, regardless of scales.
-    """
+    """Computes products; int16 inputs with 8-bit outputs are fractions of 2^15, for any scales."""
     output = call.operand("output")
     if call.operand("input1").type is not _INT16 or output.type is _INT16:
         return _PRODUCT(call)
@@ -88,7 +85,8 @@ def _same_shapes(call: Call) -> None:
     first, second = call.shape("input1"), call.shape("input2")
     if first != second:
         raise BadData(
-            f"{call.name('input2')} has shape {list(second)}; {list(first)} is expected where int16 gives 8 bits"
+            f"{call.name('input2')} has shape {list(second)}; {list(first)} is expected where int16 gives "
+            "8 bits"
         )
 
 
@@ -108,12 +106,14 @@ def sum_shifts(call: Call) -> tuple[int, int] | None:
     return rounded[2] - rounded[0], rounded[2] - rounded[1]
 
 
-def _one_is_shifted(call: Call) -> None:
+def _power_of_two_scales(call: Call) -> None:
     shifts = sum_shifts(call)
     if shifts is not None and (min(shifts) < 0 or 0 not in shifts):
+        largest = max(call.operand(name).scale for name in ("input1", "input2"))
         raise BadData(
-            f"{call.name('output')} has scale {call.operand('output').scale:g}; that of one input, "
-            "and none less than that of the other, is expected"
+            f"{call.name('output')} has scale {call.operand('output').scale:g}; the larger scale of the "
+            "inputs, "
+            f"{largest:g}, is expected"
         )
 
 
@@ -141,7 +141,7 @@ def _shift_right(values: Array, bits: int) -> Array:
     return shifted
 
 
-def _not_zero(call: Call) -> Array:
+def _nonzero_divisor(call: Call) -> Array:
     """Returns the divisor.
 
     Raises:
@@ -150,7 +150,7 @@ def _not_zero(call: Call) -> Array:
     divisor, operand = call.array("input2"), call.operand("input2")
     zero = operand.zero_point if call.binding.type is OperationType.TFLITE_DIV else 0
     if (divisor == zero).any():
-        raise BadData(f"{call.name('input2')} has a 0, by which nothing can be divided")
+        raise BadData(f"{call.name('input2')} contains 0; non-zero divisors are expected")
     return divisor
 
 
@@ -165,7 +165,7 @@ def _divide(first: Array, second: Array) -> Array:
 
 def _quotient(call: Call) -> tuple[Array, ...]:
     if call.operand("output").type not in FLOATS:
-        _not_zero(call)
+        _nonzero_divisor(call)
     return _arithmetic(_divide, _quantized_quotient)(call)
 
 
@@ -199,10 +199,7 @@ def _product32(first: Array, second: Array | int) -> Array:
 
 
 def reciprocal(values: Array) -> tuple[Array, Array]:
-    """Computes 1 / values by Newton-Raphson.
-
-    Fractions of 2^31, and right shifts to apply to them.
-    """
+    """Computes 1 / values by Newton-Raphson: fractions of 2^31, and right shifts to apply."""
     bits = _bits(values)
     one = (1 << 31) - 1
     half = ((values << (32 - bits)) - (1 << 31) + one + 1) >> 1
@@ -217,7 +214,7 @@ def _squared_difference(call: Call) -> tuple[Array, ...]:
     output = call.operand("output")
     if not is_quantized(output):
         with np.errstate(all="ignore"):
-            difference = _real(call.array("input1")) - _real(call.array("input2"))
+            difference = _widen_float16(call.array("input1")) - _widen_float16(call.array("input2"))
             return (np.asarray(difference * difference).astype(output.type.dtype),)
     largest = 2.0 * max(call.operand("input1").scale, call.operand("input2").scale)
     total: Array | int = 0
@@ -231,7 +228,7 @@ def _squared_difference(call: Call) -> tuple[Array, ...]:
 
 
 def _floor_quotient(call: Call) -> tuple[Array, ...]:
-    divisor, values = _not_zero(call), call.array("input1")
+    divisor, values = _nonzero_divisor(call), call.array("input1")
     if values.dtype.kind == "f":
         with np.errstate(all="ignore"):
             quotient = np.floor(values.astype(np.float64) / divisor.astype(np.float64))
@@ -244,9 +241,13 @@ def _remainder(call: Call) -> tuple[Array, ...]:
     """Computes the remainder of a floored division, which has the divisor's sign."""
     values, divisor = call.array("input1"), call.array("input2")
     if values.dtype.kind != "f":
-        _not_zero(call)
+        _nonzero_divisor(call)
     with np.errstate(all="ignore"):
-        return (np.asarray(np.mod(_real(values), _real(divisor))).astype(values.dtype, copy=False),)
+        return (
+            np.asarray(np.mod(_widen_float16(values), _widen_float16(divisor))).astype(
+                values.dtype, copy=False
+            ),
+        )
 
 
 def _power(call: Call) -> tuple[Array, ...]:
@@ -254,9 +255,13 @@ def _power(call: Call) -> tuple[Array, ...]:
     values, exponents = call.array("input1"), call.array("input2")
     with np.errstate(all="ignore"):
         if values.dtype.kind == "f":
-            return (np.asarray(np.power(_real(values), _real(exponents))).astype(values.dtype),)
+            return (
+                np.asarray(np.power(_widen_float16(values), _widen_float16(exponents))).astype(values.dtype),
+            )
         if (exponents < 0).any():
-            raise BadData(f"{call.name('input2')} has {exponents.min()}; no whole exponent may be negative")
+            raise BadData(
+                f"{call.name('input2')} has {exponents.min()}; integer exponents of at least 0 are expected"
+            )
         result = np.power(values.astype(np.float64), exponents.astype(np.float64))
     limits = np.iinfo(values.dtype)
     return (np.asarray(np.clip(result, limits.min, limits.max)).astype(values.dtype),)
@@ -264,7 +269,7 @@ def _power(call: Call) -> tuple[Array, ...]:
 
 def _angle(call: Call) -> tuple[Array, ...]:
     y, x = call.array("input1"), call.array("input2")
-    return (np.asarray(np.arctan2(_real(y), _real(x))).astype(y.dtype, copy=False),)
+    return (np.asarray(np.arctan2(_widen_float16(y), _widen_float16(x))).astype(y.dtype, copy=False),)
 
 
 def _sum_shape(call: Call) -> tuple[Shape, ...]:
@@ -313,7 +318,7 @@ DEFINITIONS = (
         _arithmetic(np.add, _sum(1)),
         _SUMMED,
         form=_SUM,
-        checks=(_one_is_shifted,),
+        checks=(_power_of_two_scales,),
         widens=OperationType.ADD,
     ),
     _definition(
@@ -321,7 +326,7 @@ DEFINITIONS = (
         _arithmetic(np.subtract, _sum(-1)),
         _SUMMED,
         form=_SUM,
-        checks=(_one_is_shifted,),
+        checks=(_power_of_two_scales,),
         widens=OperationType.SUB,
     ),
     _definition(
@@ -351,9 +356,13 @@ DEFINITIONS = (
         typed_rows(*_PLAIN, *QUANT8),
     ),
     _definition(
-        OperationType.TFLITE_FLOOR_DIV, _floor_quotient, typed_rows(*_PLAIN, *STORED, zero_points16=True)
+        OperationType.TFLITE_FLOOR_DIV,
+        _floor_quotient,
+        typed_rows(*_PLAIN, *QUANTIZED_TYPES, zero_points16=True),
     ),
-    _definition(OperationType.TFLITE_FLOOR_MOD, _remainder, typed_rows(*_PLAIN, *STORED, zero_points16=True)),
+    _definition(
+        OperationType.TFLITE_FLOOR_MOD, _remainder, typed_rows(*_PLAIN, *QUANTIZED_TYPES, zero_points16=True)
+    ),
     _definition(
         OperationType.TFLITE_POW,
         _power,

@@ -8,14 +8,14 @@ from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.tflite.machinery.tables import (
     INTEGERS,
-    STORED,
+    QUANTIZED_TYPES,
     binary_form,
     binary_shape,
     typed_rows,
 )
 
 # Operates on raw bits, regardless of their meaning.
-_ROWS = typed_rows(*STORED, OperandType.TENSOR_INT32, OperandType.TENSOR_UINT32, zero_points16=True)
+_ROWS = typed_rows(*QUANTIZED_TYPES, OperandType.TENSOR_INT32, OperandType.TENSOR_UINT32, zero_points16=True)
 
 
 def _exclusive_or(call: Call) -> tuple[Array, ...]:
@@ -59,7 +59,7 @@ DEFINITIONS = (
     Definition(
         type=OperationType.TFLITE_STABLEHLO_AND,
         forms=(binary_form(),),
-        rows=typed_rows(*STORED, *INTEGERS, OperandType.TENSOR_BOOL8, zero_points16=True),
+        rows=typed_rows(*QUANTIZED_TYPES, *INTEGERS, OperandType.TENSOR_BOOL8, zero_points16=True),
         shape=binary_shape,
         reference=_and,
     ),

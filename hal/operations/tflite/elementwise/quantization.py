@@ -19,7 +19,7 @@ from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import shape_of_input
 from neurald.hal.operations.machinery.signature import Form, row, scalar
-from neurald.hal.operations.tflite.machinery.tables import FLOATS, STORED, typed_rows, unary_form
+from neurald.hal.operations.tflite.machinery.tables import FLOATS, QUANTIZED_TYPES, typed_rows, unary_form
 from neurald.hal.operations.tflite.machinery.widening import widen
 
 _LEVEL = FeatureLevel.LEVEL_1
@@ -29,7 +29,7 @@ _NARROW = {definition.type: definition for definition in QUANTIZATIONS}
 _QUANTIZE = _NARROW[OperationType.QUANTIZE]
 
 #: Input types of QUANTIZE.
-_REAL_OR_STORED = (*FLOATS, *STORED)
+_REAL_OR_QUANTIZED = (*FLOATS, *QUANTIZED_TYPES)
 
 _INT16, _INT32 = OperandType.TENSOR_QUANT16_SYMM, OperandType.TENSOR_INT32
 _INT8 = OperandType.TENSOR_QUANT8_ASYMM_SIGNED
@@ -70,10 +70,10 @@ def _requantize(call: Call) -> tuple[Array, ...]:
         return _QUANTIZE.reference(call)
     scale, zero_point = quantization(call, "input")
     output_scale, output_zero_point = quantization(call, "output")
-    difference = call.array("input").astype(np.int64) - zero_point
+    limits = np.iinfo(np.int32)
+    difference = np.clip(call.array("input").astype(np.int64) - zero_point, limits.min, limits.max)
     rescaled = multiply(difference, *quantize_multiplier(scale / output_scale)) + output_zero_point
     if output.type is _INT32:
-        limits = np.iinfo(np.int32)
         return (np.clip(rescaled, limits.min, limits.max).astype(np.int32),)
     return (saturate(rescaled, output),)
 
@@ -123,7 +123,7 @@ _WIDENED = widen(
         # From int16 to int16, LiteRT does not support zero points.
         row(_LEVEL, T=source, U=target, zero_points16=source is not target)
         for source, target in (
-            *((source, target) for source in _REAL_OR_STORED for target in STORED),
+            *((source, target) for source in _REAL_OR_QUANTIZED for target in QUANTIZED_TYPES),
             *_WIDE_PAIRS,
         )
     ),
@@ -141,7 +141,7 @@ DEFINITIONS = (
         OperationType.TFLITE_DEQUANTIZE,
         rows=tuple(
             row(_LEVEL, T=source, U=target)
-            for source in (*STORED, OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL)
+            for source in (*QUANTIZED_TYPES, OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL)
             for target in FLOATS
         ),
     ),

@@ -15,19 +15,25 @@ from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import shape_of_input
 from neurald.hal.operations.machinery.signature import Row
-from neurald.hal.operations.tflite.machinery.tables import FLOATS, STORED, lookup, typed_rows, unary_form
+from neurald.hal.operations.tflite.machinery.tables import (
+    FLOATS,
+    QUANTIZED_TYPES,
+    lookup,
+    typed_rows,
+    unary_form,
+)
 
 _SIGNED = (OperandType.TENSOR_QUANT8_ASYMM_SIGNED, OperandType.TENSOR_QUANT16_SYMM)
-_WHOLE = (OperandType.TENSOR_INT32, OperandType.TENSOR_INT64)
+_INTEGERS = (OperandType.TENSOR_INT32, OperandType.TENSOR_INT64)
 _FLOAT64 = OperandType.TENSOR_FLOAT64
 
 #: Additional bits of an inverse root, so that it is an integer.
 _ROOT_BITS = 20
 
-Quantized = Callable[[Array, Operand, Operand], Array]
+QuantizedUnary = Callable[[Array, Operand, Operand], Array]
 
 
-def _by_table(function: Callable[[Array, Operand], Array]) -> Quantized:
+def _by_table(function: Callable[[Array, Operand], Array]) -> QuantizedUnary:
     """Returns a quantised function, by TFLite's table, from one of real numbers and the output."""
 
     def compute(values: Array, operand: Operand, output: Operand) -> Array:
@@ -52,7 +58,9 @@ def _not_negative(values: Array, operand: Operand) -> Array:
     """
     differences = values.astype(np.int64) - operand.zero_point
     if (differences < 0).any():
-        raise BadData(f"a root of {differences.min() * operand.scale:g} is asked for")
+        raise BadData(
+            f"the square root of {differences.min() * operand.scale:g} is undefined; at least 0 is expected"
+        )
     return differences
 
 
@@ -97,7 +105,7 @@ def _exponential(values: Array, _: Operand) -> Array:
 
 
 def _apply(
-    function: Callable[[Array], Array], quantized: Quantized | None
+    function: Callable[[Array], Array], quantized: QuantizedUnary | None
 ) -> Callable[[Call], tuple[Array, ...]]:
     """Returns a reference.
 
@@ -120,7 +128,7 @@ def _definition(
     function: Callable[[Array], Array],
     rows: tuple[Row, ...],
     *,
-    quantized: Quantized | None = None,
+    quantized: QuantizedUnary | None = None,
     widens: OperationType | None = None,
 ) -> Definition:
     return Definition(
@@ -134,13 +142,13 @@ def _definition(
 
 
 _REAL_ROWS = typed_rows(*FLOATS)
-_STORED_ROWS = typed_rows(*FLOATS, *_SIGNED)
+_QUANTIZED_ROWS = typed_rows(*FLOATS, *_SIGNED)
 
 DEFINITIONS = (
     _definition(
         OperationType.TFLITE_ABS,
         np.abs,
-        typed_rows(*FLOATS, *_WHOLE, *_SIGNED),
+        typed_rows(*FLOATS, *_INTEGERS, *_SIGNED),
         quantized=_absolute,
         widens=OperationType.ABS,
     ),
@@ -149,7 +157,7 @@ DEFINITIONS = (
     _definition(
         OperationType.TFLITE_EXP,
         np.exp,
-        _STORED_ROWS,
+        _QUANTIZED_ROWS,
         quantized=_by_table(_exponential),
         widens=OperationType.EXP,
     ),
@@ -157,21 +165,21 @@ DEFINITIONS = (
     _definition(
         OperationType.TFLITE_LOG,
         np.log,
-        _STORED_ROWS,
+        _QUANTIZED_ROWS,
         quantized=_by_table(_logarithm),
         widens=OperationType.LOG,
     ),
     _definition(
         OperationType.TFLITE_NEG,
         np.negative,
-        typed_rows(*FLOATS, *_WHOLE, *STORED, zero_points16=True),
+        typed_rows(*FLOATS, *_INTEGERS, *QUANTIZED_TYPES, zero_points16=True),
         widens=OperationType.NEG,
     ),
     _definition(OperationType.TFLITE_ROUND, np.rint, _REAL_ROWS),
     _definition(
         OperationType.TFLITE_RSQRT,
         lambda values: 1 / np.sqrt(values),
-        _STORED_ROWS,
+        _QUANTIZED_ROWS,
         quantized=_inverse_root,
         widens=OperationType.RSQRT,
     ),
@@ -179,7 +187,7 @@ DEFINITIONS = (
     _definition(
         OperationType.TFLITE_SQRT,
         np.sqrt,
-        _STORED_ROWS,
+        _QUANTIZED_ROWS,
         quantized=_root,
         widens=OperationType.SQRT,
     ),

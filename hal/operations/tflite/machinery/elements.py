@@ -1,7 +1,4 @@
-"""Common parts of operations that only move elements.
-
-All types are accepted, raw values are copied.
-"""
+"""Common parts of operations that only move elements: they accept all types and copy raw values."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -13,7 +10,7 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Check, Definition
-from neurald.hal.operations.machinery.signature import ANY_RANK, MAXIMUM_RANK, Form, Parameter, Row, row
+from neurald.hal.operations.machinery.signature import ANY_RANK, MAX_RANK, Form, Parameter, Row, row
 
 #: Types of elements that are moved as raw values.
 ELEMENTS = (
@@ -64,7 +61,7 @@ def number(name: str) -> Parameter:
     return Parameter(name=name, types=SHORT_INDEXES | {OperandType.INT32}, ranks=ANY_RANK)
 
 
-def moved(
+def extend_movement(
     definition: Definition,
     operation_type: OperationType,
     *,
@@ -123,15 +120,15 @@ def lengths(call: Call, name: str) -> Shape:
         UnknownValue: it is not known yet.
     """
     (rank,) = call.shape(name)
-    if rank > MAXIMUM_RANK:
-        raise BadData(f"{call.name(name)} has {rank} lengths; at most {MAXIMUM_RANK} are allowed")
+    if rank > MAX_RANK:
+        raise BadData(f"{call.name(name)} has {rank} lengths; at most {MAX_RANK} are allowed")
     shape = tuple(int(length) for length in call.array(name))
     if min(shape, default=0) < 0:
         raise BadData(f"{call.name(name)} is {list(shape)}; no length may be negative")
     return shape
 
 
-def places(call: Call, name: str, length: int) -> Array:
+def checked_indexes(call: Call, name: str, length: int) -> Array:
     """Returns indexes below that length, as int64.
 
     Raises:

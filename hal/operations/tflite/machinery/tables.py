@@ -14,7 +14,7 @@ from neurald.hal.operations.machinery.signature import ANY_RANK, Form, Parameter
 FLOATS = (OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16)
 QUANT8 = (OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNED)
 #: Quantised types, which also represent plain integers of 8 and 16 bits.
-STORED = (*QUANT8, OperandType.TENSOR_QUANT16_SYMM, OperandType.TENSOR_QUANT16_ASYMM)
+QUANTIZED_TYPES = (*QUANT8, OperandType.TENSOR_QUANT16_SYMM, OperandType.TENSOR_QUANT16_ASYMM)
 #: Integer types without a scale.
 INTEGERS = (
     OperandType.TENSOR_INT32,
@@ -23,7 +23,7 @@ INTEGERS = (
     OperandType.TENSOR_UINT64,
 )
 #: All types of real numbers.
-REALS = (*FLOATS, OperandType.TENSOR_FLOAT64, *INTEGERS, *STORED)
+REALS = (*FLOATS, OperandType.TENSOR_FLOAT64, *INTEGERS, *QUANTIZED_TYPES)
 
 #: Steps of a 16-bit table, with interpolation between them.
 STEPS = 512
@@ -93,8 +93,8 @@ def lookup(function: Callable[[Array], Array], values: Array, operand: Operand, 
 def _table8(function: Callable[[Array], Array], operand: Operand, output: Operand) -> Array:
     """Returns the 256 results in ascending order of their arguments."""
     limits = np.iinfo(operand.type.dtype.name)
-    stored = np.arange(limits.min, limits.max + 1) - operand.zero_point
-    real = function(np.float32(operand.scale) * stored.astype(np.float32))
+    centred = np.arange(limits.min, limits.max + 1) - operand.zero_point
+    real = function(np.float32(operand.scale) * centred.astype(np.float32))
     inverse = np.float32(1) / np.float32(output.scale)
     quantized = round_away(real * inverse).astype(np.float64) + output.zero_point
     table: Array = np.clip(quantized, limits.min, limits.max).astype(operand.type.dtype)

@@ -9,13 +9,13 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
-from neurald.hal.operations.machinery.signature import MAXIMUM_RANK, Form, row, scalar, tensor
+from neurald.hal.operations.machinery.signature import MAX_RANK, Form, row, scalar, tensor
 from neurald.hal.operations.tflite.machinery.elements import ELEMENTS
 
-_TABLE_RANKS = (2, MAXIMUM_RANK)
+_TABLE_RANKS = (2, MAX_RANK)
 
 FLOATS = (OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16)
-STORED_TABLES = (OperandType.TENSOR_QUANT8_ASYMM_SIGNED, OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL)
+QUANTIZED_TABLES = (OperandType.TENSOR_QUANT8_ASYMM_SIGNED, OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL)
 
 
 class Combiner(IntEnum):
@@ -34,7 +34,8 @@ def _rows(call: Call, name: str) -> Array:
     wrong = np.flatnonzero((numbers < 0) | (numbers >= length))
     if wrong.size:
         raise BadData(
-            f"{call.name(name)} has {numbers[wrong[0]]} at {wrong[0]}; indexes from 0 to {length - 1} are expected"
+            f"{call.name(name)} has {numbers[wrong[0]]} at {wrong[0]}; indexes from 0 to {length - 1} are "
+            "expected"
         )
     return numbers
 
@@ -46,7 +47,7 @@ def _rows_exist(call: Call) -> None:
 def _dequantized_table(call: Call) -> None:
     """Checks that an 8-bit table with float output has zero point 0, and one scale (per row)."""
     table = call.operand("values")
-    if call.operand("output").type not in FLOATS or table.type not in STORED_TABLES:
+    if call.operand("output").type not in FLOATS or table.type not in QUANTIZED_TABLES:
         return
     if table.zero_point:
         raise BadData(f"{call.name('values')} has zero point {table.zero_point}; 0 is expected")
@@ -62,7 +63,7 @@ def _lookup_shape(call: Call) -> tuple[Shape, ...]:
 def _lookup(call: Call) -> tuple[Array, ...]:
     numbers, table, output = _rows(call, "lookups"), call.operand("values"), call.operand("output")
     found = call.array("values")[numbers]
-    if output.type not in FLOATS or table.type not in STORED_TABLES:
+    if output.type not in FLOATS or table.type not in QUANTIZED_TABLES:
         return (found,)
     quant = table.channel_quant
     scales = np.array((table.scale,) if quant is None else quant.scales, np.float32)
@@ -75,11 +76,13 @@ def _lookup(call: Call) -> tuple[Array, ...]:
 def _lists_agree(call: Call) -> None:
     """Checks that indices, weights and dense shape match the lookups."""
     (count,) = call.shape("lookups")
-    places, (rank,) = call.shape("indices"), call.shape("dense_shape")
-    if places != (count, rank) or call.shape("weights") != (count,) or rank < 1:
+    rows, (rank,) = call.shape("indices"), call.shape("dense_shape")
+    if rows != (count, rank) or call.shape("weights") != (count,) or rank < 1:
         raise BadData(
-            f"{call.binding.type.name}: {count} lookups have indices of shape {list(places)} for a dense shape of "
-            f"{rank} lengths, and weights of shape {list(call.shape('weights'))}; {[count, rank]} and {[count]} are "
+            f"{call.binding.type.name}: {count} lookups have indices of shape {list(rows)} for a dense "
+            "shape of "
+            f"{rank} lengths, and weights of shape {list(call.shape('weights'))}; {[count, rank]} and "
+            f"{[count]} are "
             "expected"
         )
 
@@ -107,7 +110,7 @@ def _combiner_is_known(call: Call) -> None:
     known_combiner(call)
 
 
-def sparse_places(call: Call, lengths: Shape) -> Array:
+def lookup_rows(call: Call, lengths: Shape) -> Array:
     """Returns the output row of each lookup.
 
     Args:
@@ -122,13 +125,14 @@ def sparse_places(call: Call, lengths: Shape) -> Array:
     wrong = np.flatnonzero(((indices < 0) | (indices >= np.array(lengths, np.int64))).any(axis=1))
     if wrong.size:
         raise BadData(
-            f"{call.name('indices')} has {indices[wrong[0]].tolist()} at {wrong[0]}; indexes below {list(lengths)} are "
+            f"{call.name('indices')} has {indices[wrong[0]].tolist()} at {wrong[0]}; indexes below "
+            f"{list(lengths)} are "
             "expected"
         )
-    places = np.zeros(len(indices), np.int64)
+    rows = np.zeros(len(indices), np.int64)
     for axis, length in enumerate(lengths):
-        places = places * length + indices[:, axis]
-    return places
+        rows = rows * length + indices[:, axis]
+    return rows
 
 
 def _lookup_sparse(call: Call) -> tuple[Array, ...]:
@@ -141,19 +145,19 @@ def _lookup_sparse(call: Call) -> tuple[Array, ...]:
     numbers, combiner = _rows(call, "lookups"), known_combiner(call)
     table, weights = call.array("values"), call.array("weights")
     lengths = shape[: len(shape) - table.ndim + 1]
-    places = sparse_places(call, lengths)
+    rows = lookup_rows(call, lengths)
     output = np.zeros(shape, np.float32)
     flat = output.reshape(int(np.prod(lengths)), *table.shape[1:])
-    borders = np.flatnonzero(np.diff(places)) + 1
-    runs = np.split(np.arange(len(places)), borders) if len(places) else []
+    borders = np.flatnonzero(np.diff(rows)) + 1
+    runs = np.split(np.arange(len(rows)), borders) if len(rows) else []
     with np.errstate(all="ignore"):
         for run in runs:
-            place, weight = places[run[0]], weights[run]
-            flat[place] += np.tensordot(weight, table[numbers[run]], 1)
+            target, weight = rows[run[0]], weights[run]
+            flat[target] += np.tensordot(weight, table[numbers[run]], 1)
             if combiner is Combiner.MEAN:
-                flat[place] /= weight.sum(dtype=np.float32)
+                flat[target] /= weight.sum(dtype=np.float32)
             elif combiner is Combiner.SQRTN:
-                flat[place] /= np.sqrt(np.square(weight).sum(dtype=np.float32))
+                flat[target] /= np.sqrt(np.square(weight).sum(dtype=np.float32))
     return (output,)
 
 
@@ -171,7 +175,7 @@ DEFINITIONS = (
         ),
         rows=(
             *(row(FeatureLevel.LEVEL_1, F=kind, T=kind, zero_points16=True) for kind in ELEMENTS),
-            *(row(FeatureLevel.LEVEL_1, F=stored, T=kind) for stored in STORED_TABLES for kind in FLOATS),
+            *(row(FeatureLevel.LEVEL_1, F=table, T=kind) for table in QUANTIZED_TABLES for kind in FLOATS),
         ),
         checks=(_dequantized_table, _rows_exist),
         shape=_lookup_shape,

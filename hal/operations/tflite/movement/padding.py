@@ -1,15 +1,21 @@
-"""PAD and MIRROR_PAD for every type, PADV2, DILATE."""
+"""PAD and MIRROR_PAD for every type, PADV2, DILATE, STABLEHLO_PAD."""
 
 import numpy as np
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import MAX_OPERAND_BYTES
 from neurald.hal.operations.machinery.arguments import integers
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import ANY_RANK, Form, tensor
 from neurald.hal.operations.movement import padding
-from neurald.hal.operations.tflite.machinery.elements import SHORT_INDEXES, element_rows, indexes, moved
+from neurald.hal.operations.tflite.machinery.elements import (
+    SHORT_INDEXES,
+    element_rows,
+    extend_movement,
+    indexes,
+)
 
 _ANDROID = {definition.type: definition for definition in padding.DEFINITIONS}
 
@@ -55,9 +61,48 @@ def _dilate(call: Call) -> tuple[Array, ...]:
     return (result,)
 
 
+def interior_paddings(call: Call) -> list[tuple[int, int, int]]:
+    """Returns the padding before, after and between two elements, for each axis.
+
+    Negative padding before or after crops.
+    """
+    rank = len(call.shape("input"))
+    low, high, between = (integers(call, name, (rank,)).tolist() for name in ("low", "high", "interior"))
+    if min(between, default=0) < 0:
+        raise BadData(f"{call.name('interior')} is {between}; no number may be negative")
+    numbers = list(zip(low, high, between, strict=True))
+    if any(abs(number) > MAX_OPERAND_BYTES for axis in numbers for number in axis):
+        raise BadData(f"{call.name('low')}, high and interior have a number that is larger than any operand")
+    return numbers
+
+
+def _stablehlo_padded_shape(call: Call) -> tuple[Shape, ...]:
+    shape = tuple(
+        low + (max(0, length - 1) * between + length) + high
+        for length, (low, high, between) in zip(call.shape("input"), interior_paddings(call), strict=True)
+    )
+    if min(shape, default=0) < 0:
+        raise BadData(f"{call.name('low')}: the output would have shape {list(shape)}")
+    return (shape,)
+
+
+def _stablehlo_pad(call: Call) -> tuple[Array, ...]:
+    (shape,) = _stablehlo_padded_shape(call)
+    values = call.array("input")
+    result = np.full(shape, _one_value(call, "value"))
+    sources, targets = [], []
+    for length, end, (low, _, between) in zip(values.shape, shape, interior_paddings(call), strict=True):
+        positions = low + np.arange(length) * (between + 1)
+        kept = np.flatnonzero((positions >= 0) & (positions < end))
+        sources.append(kept)
+        targets.append(positions[kept])
+    result[np.ix_(*targets)] = values[np.ix_(*sources)]
+    return (result,)
+
+
 DEFINITIONS = (
-    moved(_ANDROID[OperationType.PAD], OperationType.TFLITE_PAD),
-    moved(_ANDROID[OperationType.MIRROR_PAD], OperationType.TFLITE_MIRROR_PAD),
+    extend_movement(_ANDROID[OperationType.PAD], OperationType.TFLITE_PAD),
+    extend_movement(_ANDROID[OperationType.MIRROR_PAD], OperationType.TFLITE_MIRROR_PAD),
     Definition(
         type=OperationType.TFLITE_PADV2,
         forms=(
@@ -89,5 +134,23 @@ DEFINITIONS = (
         rows=element_rows(),
         shape=_dilated_shape,
         reference=_dilate,
+    ),
+    Definition(
+        type=OperationType.TFLITE_STABLEHLO_PAD,
+        forms=(
+            Form(
+                inputs=(
+                    tensor("input", rank=ANY_RANK),
+                    tensor("value", rank=ANY_RANK),
+                    indexes("low"),
+                    indexes("high"),
+                    indexes("interior"),
+                ),
+                outputs=(tensor("output", rank=ANY_RANK),),
+            ),
+        ),
+        rows=element_rows(),
+        shape=_stablehlo_padded_shape,
+        reference=_stablehlo_pad,
     ),
 )

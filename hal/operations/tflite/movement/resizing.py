@@ -11,9 +11,9 @@ import numpy as np
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FeatureLevel, OperandType
-from neurald.hal.operations.convolution.windowing import from_nhwc, is_nchw, to_nhwc
 from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.operations.machinery.definition import Definition
+from neurald.hal.operations.machinery.layout import from_nhwc, is_nchw, to_nhwc
 from neurald.hal.operations.machinery.rules import data_rows
 from neurald.hal.operations.machinery.signature import Form, row, tensor
 from neurald.hal.operations.movement import resizing
@@ -51,13 +51,13 @@ def fixed_point_neighbours(call: Call, length: int, result: int) -> tuple[Array,
         step = (ONE * (length - 1) + (result - 1) // 2) // (result - 1)
     else:
         step = (ONE * length + result // 2) // result
-    places = np.arange(result, dtype=np.int64) * step
+    coordinates = np.arange(result, dtype=np.int64) * step
     if half_pixel_centers:
-        places += step // 2 - ONE // 2
+        coordinates += step // 2 - ONE // 2
     # Before the first element, both neighbours are the first.
-    lower = np.maximum(places // ONE, 0)
-    upper = np.clip(-(-places // ONE), 0, length - 1)
-    return np.minimum(lower, length - 1), upper, places - lower * ONE
+    lower = np.maximum(coordinates // ONE, 0)
+    upper = np.clip(-(-coordinates // ONE), 0, length - 1)
+    return np.minimum(lower, length - 1), upper, coordinates - lower * ONE
 
 
 def _fixed_point(call: Call, values: Array) -> Array:

@@ -9,13 +9,13 @@ from neurald.hal.operations.machinery.arguments import integers
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import resolve_axis
-from neurald.hal.operations.machinery.signature import ANY_RANK, MAXIMUM_RANK, Form, scalar, tensor
+from neurald.hal.operations.machinery.signature import ANY_RANK, MAX_RANK, Form, scalar, tensor
 from neurald.hal.operations.movement import slicing
 from neurald.hal.operations.tflite.machinery.elements import (
     ELEMENTS_AND_STRINGS,
     element_rows,
+    extend_movement,
     indexes,
-    moved,
     number,
 )
 
@@ -57,8 +57,8 @@ def strided_parts(call: Call) -> tuple[list[slice | None], list[bool]]:
     """
     shape = call.shape("input")
     (entries,) = call.shape("begin")
-    if entries > MAXIMUM_RANK:
-        raise BadData(f"{call.name('begin')} has {entries} numbers; at most {MAXIMUM_RANK} are allowed")
+    if entries > MAX_RANK:
+        raise BadData(f"{call.name('begin')} has {entries} numbers; at most {MAX_RANK} are allowed")
     begins, ends, strides = (
         integers(call, name, (entries,)).tolist() for name in ("begin", "end", "strides")
     )
@@ -105,9 +105,8 @@ def _range(
 ) -> slice:
     """Returns the range of one axis.
 
-    Negative begins and ends count from the end, and both are clamped.
-
-    For a removed axis it is exactly one element, regardless of the end.
+    Negative begins and ends count from the end, and both are clamped. For a removed axis it is
+    exactly one element, regardless of the end.
     """
     begin, end, stride = given
     if stride == 0:
@@ -119,7 +118,7 @@ def _range(
     if is_single:
         if not 0 <= begin < length:
             raise BadData(
-                f"{call.name('begin')} is {given[0]} for an axis of length {length} that goes; "
+                f"{call.name('begin')} is {given[0]} for a removed axis of length {length}; "
                 f"the index of an element is expected"
             )
         return slice(begin, begin + 1)
@@ -181,8 +180,8 @@ def _update(call: Call) -> tuple[Array, ...]:
 
 
 DEFINITIONS = (
-    moved(_ANDROID[OperationType.SLICE], OperationType.TFLITE_SLICE, types=ELEMENTS_AND_STRINGS),
-    moved(_ANDROID[OperationType.SPLIT], OperationType.TFLITE_SPLIT),
+    extend_movement(_ANDROID[OperationType.SLICE], OperationType.TFLITE_SLICE, types=ELEMENTS_AND_STRINGS),
+    extend_movement(_ANDROID[OperationType.SPLIT], OperationType.TFLITE_SPLIT),
     Definition(
         type=OperationType.TFLITE_SPLIT_V,
         forms=(

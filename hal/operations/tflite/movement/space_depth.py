@@ -47,7 +47,8 @@ def _batch_to_space_shape(call: Call) -> tuple[Shape, ...]:
     block = block_lengths(call)
     if batches % math.prod(block):
         raise BadData(
-            f"{call.name('block_shape')} is {list(block)}; its product does not divide the number of batches, {batches}"
+            f"{call.name('block_shape')} is {list(block)}; its product does not divide the number of "
+            f"batches, {batches}"
         )
     lengths = []
     for size, length, (before, after) in zip(image, block, crop_pairs(call), strict=True):

@@ -12,9 +12,9 @@ from neurald.hal.operations.movement import tiling
 from neurald.hal.operations.tflite.machinery.elements import (
     ELEMENTS_AND_STRINGS,
     element_rows,
+    extend_movement,
     indexes,
     lengths,
-    moved,
 )
 
 _TILE = next(d for d in tiling.DEFINITIONS if d.type is OperationType.TILE)
@@ -57,7 +57,7 @@ def _broadcast_lengths(call: Call) -> tuple[Array, ...]:
 
 
 DEFINITIONS = (
-    moved(_TILE, OperationType.TFLITE_TILE, types=ELEMENTS_AND_STRINGS),
+    extend_movement(_TILE, OperationType.TFLITE_TILE, types=ELEMENTS_AND_STRINGS),
     Definition(
         type=OperationType.TFLITE_BROADCAST_TO,
         forms=(

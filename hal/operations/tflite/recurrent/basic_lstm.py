@@ -15,11 +15,14 @@ from neurald.hal.operations.arithmetic.fixed_point import Rounding
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Check, Definition
 from neurald.hal.operations.machinery.signature import Form, row, tensor
-from neurald.hal.operations.recurrent.quantized_lstm_cell import GATE_SCALE, run_quantized_16bit_lstm
+from neurald.hal.operations.recurrent.quantized_lstm_cell import (
+    GATE_SCALE,
+    LOG2_TOLERANCE,
+    run_quantized_16bit_lstm,
+)
 
 #: 4 integer bits.
 _CELL_SCALE = 2.0**-11
-_LOG2_TOLERANCE = 1e-3
 _GATES = 4
 
 _ROW = row(
@@ -54,7 +57,7 @@ def with_basic_cell(definition: Definition) -> Definition:
         definition,
         forms=(*definition.forms, _FORM),
         rows=(*definition.rows, _ROW),
-        checks=(*(_of_the_full_cell(check) for check in definition.checks), _scales),
+        checks=(*(_if_full_cell(check) for check in definition.checks), _scales),
         shape=shape,
         reference=reference,
     )
@@ -65,7 +68,7 @@ def is_basic(call: Call) -> bool:
     return "weights" in call.binding.inputs
 
 
-def _of_the_full_cell(check: Check) -> Check:
+def _if_full_cell(check: Check) -> Check:
     def checked(call: Call) -> None:
         if not is_basic(call):
             check(call)
@@ -77,17 +80,14 @@ def _scales(call: Call) -> None:
     if not is_basic(call):
         return
     scale = call.operand("cell_state_out").scale
-    if abs(np.log2(scale / _CELL_SCALE)) >= _LOG2_TOLERANCE:
+    if abs(np.log2(scale / _CELL_SCALE)) >= LOG2_TOLERANCE:
         raise BadData(f"{call.name('cell_state_out')} has scale {scale:g}; {_CELL_SCALE:g} is expected")
     if not call.operand("bias").scale > 0:
         raise BadData(f"{call.name('bias')} has no scale; that of the products is expected")
 
 
 def _shape(call: Call) -> tuple[Shape, ...]:
-    """Infers the shapes.
-
-    Weights have a row per unit and gate, and a column per input and previous output.
-    """
+    """Infers shapes; weights have a row per unit and gate, a column per input and old output."""
     (batch, elements), state = call.shape("input"), call.shape("output_state_in")
     units = state[1]
     expected = {

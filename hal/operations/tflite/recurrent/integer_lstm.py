@@ -31,6 +31,8 @@ from neurald.hal.operations.recurrent.lstm import (
 )
 from neurald.hal.operations.recurrent.quantized_lstm_cell import (
     GATE_SCALE,
+    LOG2_TOLERANCE,
+    MAX_CELL_BITS,
     UNIT_SCALE,
     QuantizedGate,
     QuantizedLstmCell,
@@ -39,10 +41,6 @@ from neurald.hal.operations.recurrent.quantized_lstm_cell import (
 )
 from neurald.hal.operations.recurrent.recurrent import is_given, swap_batch
 
-#: Tolerance for the logarithm of a power of two.
-_LOG2_TOLERANCE = 1e-3
-#: Maximum number of integer bits of a cell state.
-_MAXIMUM_CELL_BITS = 6
 #: A variance below 1 is replaced by the scale of the norm's weights times this, to avoid overflow.
 _GUARD = 10000
 
@@ -87,7 +85,7 @@ def with_integers(definition: Definition) -> Definition:
         definition,
         forms=(*definition.forms, _FORM),
         rows=(*definition.rows, _ROW),
-        checks=(*definition.checks, *map(_of_integers, (_scales, _inner_scales))),
+        checks=(*definition.checks, *map(_if_integer, (_scales, _inner_scales))),
         shape=shape,
         reference=reference,
     )
@@ -98,7 +96,7 @@ def is_integer(call: Call) -> bool:
     return is_quantized(call.operand("input"))
 
 
-def _of_integers(check: Callable[[Call], None]) -> Check:
+def _if_integer(check: Callable[[Call], None]) -> Check:
     def checked(call: Call) -> None:
         if is_integer(call):
             check(call)
@@ -115,17 +113,17 @@ def _scales(call: Call) -> None:
     """Checks that states keep their scales; the cell state's is a supported power of two."""
     scale = call.operand("cell_state_in").scale
     exponent = math.log2(scale)
-    if abs(exponent - round(exponent)) >= _LOG2_TOLERANCE or not 0 <= _cell_bits(call) <= _MAXIMUM_CELL_BITS:
+    if abs(exponent - round(exponent)) >= LOG2_TOLERANCE or not 0 <= _cell_bits(call) <= MAX_CELL_BITS:
         raise BadData(
             f"{call.name('cell_state_in')} has scale {scale:g}; "
-            f"a power of two from 2^-15 to 2^{_MAXIMUM_CELL_BITS - 15} is expected"
+            f"a power of two from 2^-15 to 2^{MAX_CELL_BITS - 15} is expected"
         )
     for name in ("output_state", "cell_state"):
         before, after = call.operand(f"{name}_in"), call.operand(f"{name}_out")
         if (before.scale, before.zero_point) != (after.scale, after.zero_point):
             raise BadData(
                 f"{call.name(f'{name}_out')} has scale {after.scale:g} and zero point {after.zero_point}; "
-                f"those of the state that comes in, {before.scale:g} and {before.zero_point}, are expected"
+                f"those of the input state, {before.scale:g} and {before.zero_point}, are expected"
             )
 
 
@@ -155,7 +153,7 @@ def _batch_axis(call: Call, axes: int) -> int:
     return 1 if axes > 1 and call.scalar("time_major") else 0
 
 
-def _runs_rows_alone(call: Call) -> bool:
+def _runs_rows_separately(call: Call) -> bool:
     """Returns True if LiteRT runs the cell separately for each row of the batch."""
     return len(call.shape("input")) > 2 and not call.scalar("time_major")
 
@@ -188,7 +186,7 @@ def _gate(call: Call, gate: str) -> QuantizedGate:
         recurrent=weights(f"recurrent_to_{gate}_weights", call.operand("output_state_in").scale),
         bias=call.array(f"{gate}_gate_bias").astype(np.int64),
         peephole=seen,
-        peephole_width=None if _runs_rows_alone(call) else outputs,
+        peephole_width=None if _runs_rows_separately(call) else outputs,
         norm=ScaledWeights(values=call.array(norm), multiplier=quantize_multiplier(float(norm_scale)))
         if normalizes
         else None,
@@ -196,7 +194,7 @@ def _gate(call: Call, gate: str) -> QuantizedGate:
     )
 
 
-def _stored_clip(call: Call, name: str, of: str, largest: int) -> int | None:
+def _quantized_clip(call: Call, name: str, of: str, largest: int) -> int | None:
     """Returns a clip as a quantised magnitude; None if it is missing or less than one step."""
     with np.errstate(all="ignore"):
         steps = np.float32(call.scalar(name)) / np.float32(call.operand(of).scale)
@@ -217,13 +215,13 @@ def read_cell(call: Call) -> QuantizedLstmCell:
         hidden_zero_point=call.scalar("hidden_state_zero_point"),
         hidden_multiplier=_factor(UNIT_SCALE, UNIT_SCALE, hidden_scale),
         cell_bits=_cell_bits(call),
-        cell_clip=_stored_clip(call, "cell_clip", "cell_state_in", (1 << 15) - 1),
+        cell_clip=_quantized_clip(call, "cell_clip", "cell_state_in", (1 << 15) - 1),
     )
     if not is_given(call, "projection_weights"):
         return cell
     bias = call.array("projection_bias").astype(np.int64) if is_given(call, "projection_bias") else 0
     # The raw value is clipped, as if the zero point were 0.
-    clip = _stored_clip(call, "projection_clip", "output", (1 << 7) - 1)
+    clip = _quantized_clip(call, "projection_clip", "output", (1 << 7) - 1)
     return replace(
         cell,
         # LiteRT subtracts it before a projection and adds it inside: equivalent except for

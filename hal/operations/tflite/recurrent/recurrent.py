@@ -1,6 +1,4 @@
-"""Floating-point recurrent cells with 8-bit weights.
-
-Their inputs are quantised at run time, row by row.
+"""Floating-point recurrent cells with 8-bit weights, whose inputs are quantised row by row.
 
 The LSTM cell also exists as an integer cell, for a sequence
 (`neurald.hal.operations.tflite.recurrent.integer_lstm`) and for one step
@@ -42,11 +40,11 @@ def _hybrid(definition: Definition) -> Definition:
 
 
 def _with_weights(form: Form) -> Form:
-    inputs = tuple(_stored(parameter) for parameter in form.inputs)
+    inputs = tuple(_quantized_weights(parameter) for parameter in form.inputs)
     return replace(form, inputs=(*inputs, scalar("asymmetric", OperandType.BOOL)))
 
 
-def _stored(parameter: Parameter) -> Parameter:
+def _quantized_weights(parameter: Parameter) -> Parameter:
     """Changes weights of inputs and states to 8 bits."""
     is_weights = "weights" in parameter.name and "norm" not in parameter.name
     return replace(parameter, types="W") if is_weights else parameter

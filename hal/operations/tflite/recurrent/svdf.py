@@ -65,8 +65,8 @@ def _integers(call: Call) -> tuple[Array, ...]:
     result = multiply(totals, *factor(call, "state_in", "weights_time", "output"))
     following = np.zeros_like(memory)
     following[:, :, :-1] = memory[:, :, 1:]
-    stored = np.clip(result + output.zero_point, -(1 << 7), (1 << 7) - 1).astype(np.int8)
-    return following.reshape(len(values), -1), stored
+    results = np.clip(result + output.zero_point, -(1 << 7), (1 << 7) - 1).astype(np.int8)
+    return following.reshape(len(values), -1), results
 
 
 def _reference(call: Call) -> tuple[Array, ...]:

@@ -64,10 +64,7 @@ def _top_shapes(call: Call) -> tuple[Shape, ...]:
 
 
 def _top(call: Call) -> tuple[Array, ...]:
-    """Selects along the last axis, largest first.
-
-    Equal elements are in ascending order of their indexes.
-    """
+    """Selects along the last axis, largest first; of equal elements the lower index comes first."""
     values, k = call.array("input"), int(call.scalar("k"))
     length = values.shape[-1]
     # Sorted from the end with a stable sort, and read from the end.
@@ -106,8 +103,8 @@ def _unique_shapes(call: Call) -> tuple[Shape, ...]:
 
 
 def _unique(call: Call) -> tuple[Array, ...]:
-    values, places = call.once(_distinct)
-    return values, places.astype(call.operand("places").type.dtype)
+    values, indices = call.once(_distinct)
+    return values, indices.astype(call.operand("indices").type.dtype)
 
 
 DEFINITIONS = (
@@ -146,7 +143,7 @@ DEFINITIONS = (
         forms=(
             Form(
                 inputs=(tensor("input", rank=1),),
-                outputs=(tensor("output", rank=1), Parameter(name="places", types=INDEXES, ranks=(1, 1))),
+                outputs=(tensor("output", rank=1), Parameter(name="indices", types=INDEXES, ranks=(1, 1))),
             ),
         ),
         rows=element_rows(_ORDERED),

@@ -1,6 +1,6 @@
-"""TFLite's reductions over a set of axes.
+"""Reductions over a set of axes as in TFLite: with more types, output scales, and rank 0.
 
-More types and ranks, own output scales, results of rank 0.
+CUMSUM is defined here too.
 """
 
 import math
@@ -22,8 +22,8 @@ from neurald.hal.operations.reduction.reduction import quantized_mean
 from neurald.hal.operations.tflite.machinery.tables import FLOATS, QUANT8, highest, lowest, typed_rows
 
 _INT16 = OperandType.TENSOR_QUANT16_SYMM
-_WHOLE = (OperandType.TENSOR_INT32, OperandType.TENSOR_INT64)
-_NUMBERS = (*FLOATS, *_WHOLE, *QUANT8, _INT16)
+_INTEGERS = (OperandType.TENSOR_INT32, OperandType.TENSOR_INT64)
+_NUMBERS = (*FLOATS, *_INTEGERS, *QUANT8, _INT16)
 
 _INT32 = -1 << 31, (1 << 31) - 1
 #: Bits of the multipliers that rescale products of quantised values.
@@ -94,28 +94,28 @@ def _sums(rows: Array, operand: Operand) -> Array:
     return np.asarray(np.clip(total, *_INT32))
 
 
-def _mean_of_stored(rows: Array, operand: Operand, output: Operand) -> Array:
+def _quantized_mean(rows: Array, operand: Operand, output: Operand) -> Array:
     if not len(rows):
         return np.zeros(rows.shape[1], output.type.dtype)
     return quantized_mean(_sums(rows, operand), len(rows), operand, output)
 
 
-def _sum_of_stored(rows: Array, operand: Operand, output: Operand) -> Array:
-    scale, bias = sum_line(len(rows), operand, output)
+def _quantized_sum(rows: Array, operand: Operand, output: Operand) -> Array:
+    scale, bias = sum_scaling(len(rows), operand, output)
     total = np.clip(rows.sum(axis=0, dtype=np.int64), *_INT32)
     with np.errstate(all="ignore"):
         real = np.nan_to_num(total.astype(np.float32) * scale + bias)
     return saturate(round_away(real.astype(np.float64)) + output.zero_point, output)
 
 
-def sum_line(count: int, operand: Operand, output: Operand) -> tuple[np.float32, np.float32]:
+def sum_scaling(count: int, operand: Operand, output: Operand) -> tuple[np.float32, np.float32]:
     """Returns LiteRT's float32 factor and offset from a sum of `count` values to output steps."""
     scale = np.float32(single_ratio(operand.scale, 1, output.scale))
     with np.errstate(all="ignore"):
         return scale, np.float32(np.nan_to_num(np.float32(-operand.zero_point) * scale * np.float32(count)))
 
 
-def _product_of_stored(rows: Array, operand: Operand, output: Operand) -> Array:
+def _quantized_product(rows: Array, operand: Operand, output: Operand) -> Array:
     """Multiplies quantised values and rescales at each step, to avoid overflow."""
     count = len(rows)
     if not count:
@@ -149,12 +149,12 @@ def _rescaled(values: Array, multiplier: int, right: int) -> Array:
 def _reduce(function: np.ufunc, start: Callable[[Array], float] | None = None) -> Callable[..., Array]:
     """Returns a reduction with `start` as its identity, or with the function's own."""
 
-    def fold(values: Array, axes: tuple[int, ...]) -> Array:
+    def reduce(values: Array, axes: tuple[int, ...]) -> Array:
         if start is None:
             return np.asarray(function.reduce(values, axis=axes, dtype=values.dtype))
         return np.asarray(function.reduce(values, axis=axes, initial=start(values)))
 
-    return fold
+    return reduce
 
 
 def _cumulative_shape(call: Call) -> tuple[Shape, ...]:
@@ -213,20 +213,20 @@ DEFINITIONS = (
     _definition(
         OperationType.TFLITE_MEAN,
         OperationType.MEAN,
-        _reduction(_mean, _mean_of_stored),
+        _reduction(_mean, _quantized_mean),
         _NUMBER_ROWS,
         keep_dims=OperandType.INT32,
     ),
     _definition(
         OperationType.TFLITE_SUM,
         OperationType.REDUCE_SUM,
-        _reduction(_reduce(np.add), _sum_of_stored),
+        _reduction(_reduce(np.add), _quantized_sum),
         _NUMBER_OR_TRUTH_ROWS,
     ),
     _definition(
         OperationType.TFLITE_REDUCE_PROD,
         OperationType.REDUCE_PROD,
-        _reduction(_reduce(np.multiply), _product_of_stored),
+        _reduction(_reduce(np.multiply), _quantized_product),
         _NUMBER_OR_TRUTH_ROWS,
     ),
     _definition(
@@ -266,7 +266,7 @@ DEFINITIONS = (
                 outputs=(tensor("output"),),
             ),
         ),
-        rows=typed_rows(*FLOATS, *_WHOLE),
+        rows=typed_rows(*FLOATS, *_INTEGERS),
         shape=_cumulative_shape,
         reference=_cumulative,
     ),

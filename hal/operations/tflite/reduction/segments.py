@@ -62,7 +62,7 @@ def _unsorted_shape(call: Call) -> tuple[Shape, ...]:
     return ((int(counts.flat[0]), *shape[segments.ndim :]),)
 
 
-def _gather(
+def _segment_reduction(
     function: np.ufunc, start: Callable[[Array], float], shape_of: Callable[[Call], tuple[Shape, ...]]
 ) -> Callable[[Call], tuple[Array, ...]]:
     """Returns a reference for a segment reduction.
@@ -73,11 +73,11 @@ def _gather(
     def reference(call: Call) -> tuple[Array, ...]:
         values, segments, (shape,) = call.array("input"), call.array("segments"), shape_of(call)
         result = np.full(shape, start(values), values.dtype)
-        places = segments.reshape(-1)
-        rows = values.reshape(places.size, *shape[1:])
-        counted = places >= 0
+        numbers = segments.reshape(-1)
+        rows = values.reshape(numbers.size, *shape[1:])
+        counted = numbers >= 0
         with np.errstate(all="ignore"):
-            function.at(result, places[counted], rows[counted])
+            function.at(result, numbers[counted], rows[counted])
         return (result,)
 
     return reference
@@ -91,7 +91,7 @@ def _unsorted(
         forms=(_segment_form(tensor("count", _INT32, rank=ANY_RANK)),),
         rows=typed_rows(*_DATA),
         shape=_unsorted_shape,
-        reference=_gather(function, start, _unsorted_shape),
+        reference=_segment_reduction(function, start, _unsorted_shape),
     )
 
 
@@ -116,7 +116,7 @@ DEFINITIONS = (
         forms=(_segment_form(),),
         rows=typed_rows(*_DATA),
         shape=_sum_shape,
-        reference=_gather(np.add, lambda _: 0, _sum_shape),
+        reference=_segment_reduction(np.add, lambda _: 0, _sum_shape),
     ),
     _unsorted(OperationType.TFLITE_UNSORTED_SEGMENT_MAX, np.maximum, lowest),
     _unsorted(OperationType.TFLITE_UNSORTED_SEGMENT_MIN, np.minimum, highest),

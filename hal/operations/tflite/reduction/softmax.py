@@ -14,13 +14,13 @@ from neurald.hal.operations.arithmetic.quantized import real, store
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Check, Definition
 from neurald.hal.operations.machinery.rules import fixed_scale, resolve_axis
-from neurald.hal.operations.machinery.signature import MAXIMUM_RANK, Form, Parameter, scalar, tensor
+from neurald.hal.operations.machinery.signature import MAX_RANK, Form, Parameter, scalar, tensor
 from neurald.hal.operations.tflite.machinery.tables import FLOATS, QUANT8, interpolate, table16, typed_rows
 
 _INT16 = OperandType.TENSOR_QUANT16_SYMM
 _INT16_LIMITS = np.iinfo(np.int16)
 #: The table for int16 covers exponents from minus this to 0.
-_LEAST_EXPONENT = 10.0
+_MAX_EXPONENT_MAGNITUDE = 10.0
 #: Relative tolerance for a fixed output scale.
 _TOLERANCE = 0.001
 
@@ -66,7 +66,9 @@ def _softmax(call: Call) -> tuple[Array, ...]:
 def exponential_table() -> Array:
     """Tabulates e^x from -10 to 0, in fractions of 2^15."""
     steps = 0xFFFF
-    return table16(np.exp, np.float64(_LEAST_EXPONENT / steps), _INT16_LIMITS.max, np.float64(2 / steps), 0)
+    return table16(
+        np.exp, np.float64(_MAX_EXPONENT_MAGNITUDE / steps), _INT16_LIMITS.max, np.float64(2 / steps), 0
+    )
 
 
 @lru_cache(maxsize=1)
@@ -79,7 +81,7 @@ def reciprocal_table() -> Array:
 def exponent_steps(call: Call) -> float:
     """Returns the number of steps of `exponential_table` per unit of a 16-bit quantised value."""
     rescale = np.float32(call.operand("input").scale) * np.float32(call.scalar("beta"))
-    return float(rescale) / (_LEAST_EXPONENT / 0xFFFF)
+    return float(rescale) / (_MAX_EXPONENT_MAGNITUDE / 0xFFFF)
 
 
 def _softmax16(call: Call) -> Array:
@@ -118,7 +120,7 @@ def _definition(
     axis: Parameter,
     check: Check,
 ) -> Definition:
-    ranks = (1, MAXIMUM_RANK)
+    ranks = (1, MAX_RANK)
     form = Form(
         inputs=(tensor("input", rank=ranks), scalar("beta", "S"), axis),
         outputs=(tensor("output", rank=ranks),),

@@ -7,7 +7,7 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
-from neurald.hal.operations.machinery.signature import MAXIMUM_RANK, Form, row, tensor
+from neurald.hal.operations.machinery.signature import MAX_RANK, Form, row, tensor
 
 
 def _lengths(call: Call) -> tuple[int, int]:
@@ -46,10 +46,10 @@ DEFINITIONS = (
         forms=(
             Form(
                 inputs=(
-                    tensor("input", OperandType.TENSOR_FLOAT32, rank=(2, MAXIMUM_RANK)),
+                    tensor("input", OperandType.TENSOR_FLOAT32, rank=(2, MAX_RANK)),
                     tensor("lengths", OperandType.TENSOR_INT32, rank=1),
                 ),
-                outputs=(tensor("output", OperandType.TENSOR_COMPLEX64, rank=(2, MAXIMUM_RANK)),),
+                outputs=(tensor("output", OperandType.TENSOR_COMPLEX64, rank=(2, MAX_RANK)),),
             ),
         ),
         rows=(row(FeatureLevel.LEVEL_1),),

@@ -1,23 +1,28 @@
-"""3-D convolutions."""
+"""CONV_3D and CONV_3D_TRANSPOSE."""
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
-from neurald.runtime.tflite.graph import Graph
-from neurald.runtime.tflite.legalization.machinery.rule import Lowering, Rule, emit_activated, padding
-from neurald.runtime.tflite.numbers import BuiltinOperator
+from neurald.runtime.tflite.legalization.machinery.rule import (
+    Legalization,
+    LegalizationRule,
+    emit_activated,
+    padding,
+)
 from neurald.runtime.tflite.options import Options
 from neurald.runtime.tflite.schema import Operator
+from neurald.runtime.tflite.schema_enums import BuiltinOperator
+from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 _STEPS = tuple(f"{what}_{axis}" for what in ("stride", "dilation") for axis in ("depth", "height", "width"))
 
 
-def convolve(operation_type: OperationType, *, shaped: bool) -> Rule:
+def convolve(operation_type: OperationType, *, shaped: bool) -> LegalizationRule:
     """Builds a rule for a convolution.
 
     A `shaped` one has the inputs output shape, filter, input, bias.
     """
 
-    def rule(graph: Graph, operator: Operator, options: Options) -> None:
+    def rule(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
         order = (0, 2, 1) if shaped else (0, 1)
         inputs = [graph.input(operator, position) for position in order]
         bias = graph.omitted(OperandType.TENSOR_FLOAT32)
@@ -30,11 +35,11 @@ def convolve(operation_type: OperationType, *, shaped: bool) -> Rule:
     return rule
 
 
-LOWERINGS: dict[int, Lowering] = {
-    BuiltinOperator.CONV_3D: Lowering(
+LEGALIZATIONS: dict[int, Legalization] = {
+    BuiltinOperator.CONV_3D: Legalization(
         rule=convolve(OperationType.TFLITE_CONV_3D, shaped=False), options="Conv3DOptions", inputs=(2, 3)
     ),
-    BuiltinOperator.CONV_3D_TRANSPOSE: Lowering(
+    BuiltinOperator.CONV_3D_TRANSPOSE: Legalization(
         rule=convolve(OperationType.TFLITE_CONV_3D_TRANSPOSE, shaped=True),
         options="Conv3DOptions",
         inputs=(3, 4),

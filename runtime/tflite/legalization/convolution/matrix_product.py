@@ -1,19 +1,19 @@
-"""Products of matrices."""
+"""BATCH_MATMUL."""
 
 from dataclasses import replace
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import ChannelQuant, Dimensions
-from neurald.runtime.tflite.graph import Graph
-from neurald.runtime.tflite.legalization.machinery.rule import Lowering
-from neurald.runtime.tflite.numbers import BuiltinOperator
+from neurald.runtime.tflite.legalization.machinery.rule import Legalization
 from neurald.runtime.tflite.options import Options
 from neurald.runtime.tflite.schema import Operator
+from neurald.runtime.tflite.schema_enums import BuiltinOperator
+from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 
-def batch_matmul(graph: Graph, operator: Operator, options: Options) -> None:
-    """BATCH_MATMUL. The flag for dynamic quantisation is passed only if it applies."""
+def batch_matmul(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
+    """Legalizes BATCH_MATMUL. The flag for dynamic quantisation is passed only if it applies."""
     first, second = graph.input(operator, 0), graph.input(operator, 1)
     inputs = first, second, *(graph.boolean(value=bool(options[name])) for name in ("adj_x", "adj_y"))
     is_hybrid = is_quantized(graph.operand(second)) and not is_quantized(graph.operand(first))
@@ -29,7 +29,7 @@ def batch_matmul(graph: Graph, operator: Operator, options: Options) -> None:
     graph.emit(operation_type, inputs, (graph.output(operator),))
 
 
-def _scaled_by_column(graph: Graph, index: int, *, is_turned: bool) -> int:
+def _scaled_by_column(graph: SubgraphBuilder, index: int, *, is_turned: bool) -> int:
     """Returns a matrix whose channel scales, if any, belong to the columns of the product.
 
     LiteRT interprets them that way regardless of the dimension stated in the file, and ignores
@@ -56,6 +56,8 @@ def _is_alike(first: Dimensions, second: Dimensions) -> bool:
     return first is not None and second is not None and first[:-2] == second[:-2] and 0 not in first[:-2]
 
 
-LOWERINGS: dict[int, Lowering] = {
-    BuiltinOperator.BATCH_MATMUL: Lowering(rule=batch_matmul, options="BatchMatMulOptions", inputs=(2, 2)),
+LEGALIZATIONS: dict[int, Legalization] = {
+    BuiltinOperator.BATCH_MATMUL: Legalization(
+        rule=batch_matmul, options="BatchMatMulOptions", inputs=(2, 2)
+    ),
 }

@@ -1,22 +1,22 @@
-"""Pooling over image windows."""
+"""AVERAGE_POOL_2D, L2_POOL_2D and MAX_POOL_2D."""
 
 from neurald.hal.model.operation_type import OperationType
-from neurald.runtime.tflite.graph import Graph
 from neurald.runtime.tflite.legalization.machinery.rule import (
-    Lowering,
-    Rule,
+    Legalization,
+    LegalizationRule,
     emit_activated,
     padding,
 )
-from neurald.runtime.tflite.numbers import BuiltinOperator
 from neurald.runtime.tflite.options import Options
 from neurald.runtime.tflite.schema import Operator
+from neurald.runtime.tflite.schema_enums import BuiltinOperator
+from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 
-def pool(operation_type: OperationType) -> Rule:
+def pool(operation_type: OperationType) -> LegalizationRule:
     """Builds a rule for a pooling operation."""
 
-    def rule(graph: Graph, operator: Operator, options: Options) -> None:
+    def rule(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
         fields = ("stride_width", "stride_height", "filter_width", "filter_height")
         inputs = (
             graph.input(operator),
@@ -28,10 +28,10 @@ def pool(operation_type: OperationType) -> Rule:
     return rule
 
 
-LOWERINGS: dict[int, Lowering] = {
-    BuiltinOperator.AVERAGE_POOL_2D: Lowering(
+LEGALIZATIONS: dict[int, Legalization] = {
+    BuiltinOperator.AVERAGE_POOL_2D: Legalization(
         rule=pool(OperationType.AVERAGE_POOL_2D), options="Pool2DOptions"
     ),
-    BuiltinOperator.L2_POOL_2D: Lowering(rule=pool(OperationType.L2_POOL_2D), options="Pool2DOptions"),
-    BuiltinOperator.MAX_POOL_2D: Lowering(rule=pool(OperationType.MAX_POOL_2D), options="Pool2DOptions"),
+    BuiltinOperator.L2_POOL_2D: Legalization(rule=pool(OperationType.L2_POOL_2D), options="Pool2DOptions"),
+    BuiltinOperator.MAX_POOL_2D: Legalization(rule=pool(OperationType.MAX_POOL_2D), options="Pool2DOptions"),
 }

@@ -1,32 +1,24 @@
-"""Non-maximum suppression, and the custom operator of detection models."""
+"""DETECTION_POSTPROCESS, the custom operator of detection models."""
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.runtime.tflite.flexbuffer import FlexMap
-from neurald.runtime.tflite.graph import Graph
-from neurald.runtime.tflite.legalization.machinery.rule import Lowering, Rule
-from neurald.runtime.tflite.numbers import BuiltinOperator
+from neurald.runtime.tflite.legalization.machinery.rule import Legalization
 from neurald.runtime.tflite.options import Options
 from neurald.runtime.tflite.schema import Operator
+from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 _COUNTS = ("max_detections", "max_classes_per_detection")
+
+
 _SCALES = ("y_scale", "x_scale", "h_scale", "w_scale")
+
+
 #: LiteRT's default if the options do not specify it.
 _DETECTIONS_PER_CLASS = 100
 
 
-def suppression(operation_type: OperationType) -> Rule:
-    """Builds a rule that passes inputs and outputs on in the same order."""
-
-    def rule(graph: Graph, operator: Operator, _: Options) -> None:
-        inputs = [graph.input(operator, position) for position in range(len(operator.inputs))]
-        outputs = [graph.output(operator, position) for position in range(len(operator.outputs))]
-        graph.emit(operation_type, inputs, outputs)
-
-    return rule
-
-
-def detection_postprocess(graph: Graph, operator: Operator, _: Options) -> None:
-    """TFLite_Detection_PostProcess; its options are a FlexBuffers map."""
+def detection_postprocess(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
+    """Legalizes TFLite_Detection_PostProcess; its options are a FlexBuffers map."""
     options = FlexMap(operator.custom_options)
     scores = graph.input(operator, 1)
     inputs = (
@@ -47,15 +39,6 @@ def detection_postprocess(graph: Graph, operator: Operator, _: Options) -> None:
 
 
 #: Custom operators by name.
-CUSTOM: dict[str, Lowering] = {
-    "TFLite_Detection_PostProcess": Lowering(rule=detection_postprocess, inputs=(3, 3), outputs=(4, 4)),
-}
-
-LOWERINGS: dict[int, Lowering] = {
-    BuiltinOperator.NON_MAX_SUPPRESSION_V4: Lowering(
-        rule=suppression(OperationType.TFLITE_NON_MAX_SUPPRESSION_V4), inputs=(5, 5), outputs=(2, 2)
-    ),
-    BuiltinOperator.NON_MAX_SUPPRESSION_V5: Lowering(
-        rule=suppression(OperationType.TFLITE_NON_MAX_SUPPRESSION_V5), inputs=(6, 6), outputs=(3, 3)
-    ),
+CUSTOM: dict[str, Legalization] = {
+    "TFLite_Detection_PostProcess": Legalization(rule=detection_postprocess, inputs=(3, 3), outputs=(4, 4)),
 }

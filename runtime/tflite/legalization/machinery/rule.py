@@ -1,8 +1,8 @@
 """Legalization rules and the helpers that they share.
 
 A rule reads an operator's inputs and options and emits operations. The definition of an operation
-decides whether it accepts the operands; a rule raises Unsupported only for conditions that the
-definition cannot check.
+decides whether it accepts the operands; a rule raises UnsupportedFeature only for conditions that
+the definition cannot check.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,14 +13,14 @@ import numpy as np
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FusedActivation, OperandType, PaddingScheme
-from neurald.hal.operations.machinery.signature import MAXIMUM_RANK
-from neurald.runtime.tflite.graph import Graph
-from neurald.runtime.tflite.numbers import ActivationFunctionType, Padding
-from neurald.runtime.tflite.operands import Unsupported
+from neurald.hal.operations.machinery.signature import MAX_RANK
+from neurald.runtime.tflite.operands import UnsupportedFeature
 from neurald.runtime.tflite.options import OPTIONS, Options, options_name
 from neurald.runtime.tflite.schema import Operator
+from neurald.runtime.tflite.schema_enums import ActivationFunctionType, Padding
+from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
-Rule = Callable[[Graph, Operator, Options], None]
+LegalizationRule = Callable[[SubgraphBuilder, Operator, Options], None]
 
 _FUSED = {
     ActivationFunctionType.NONE: FusedActivation.NONE,
@@ -32,16 +32,16 @@ _FUSED = {
 _PADDINGS = {Padding.SAME: PaddingScheme.SAME, Padding.VALID: PaddingScheme.VALID}
 
 
-def padding(graph: Graph, options: Options) -> int:
+def padding(graph: SubgraphBuilder, options: Options) -> int:
     """Returns the scalar operand for the padding in the options."""
     scheme = _PADDINGS.get(options["padding"])
     if scheme is None:
-        raise Unsupported(f"padding {options['padding']} is unknown")
+        raise UnsupportedFeature(f"padding {options['padding']} is unknown")
     return graph.int32(scheme)
 
 
 def finish_with(
-    graph: Graph, activation: int, result: int
+    graph: SubgraphBuilder, activation: int, result: int
 ) -> tuple[FusedActivation, OperationType | None, int]:
     """Splits off a TFLite activation that the operation writing `result` cannot fuse.
 
@@ -54,14 +54,14 @@ def finish_with(
         return fused, None, result
     if activation != ActivationFunctionType.TANH:
         name = "SIGN_BIT" if activation == ActivationFunctionType.SIGN_BIT else activation
-        raise Unsupported(f"the fused activation {name} is not supported")
+        raise UnsupportedFeature(f"the fused activation {name} is not supported")
     if is_quantized(graph.operand(result)):
-        raise Unsupported("the fused activation TANH of a quantised operator is not supported")
+        raise UnsupportedFeature("the fused activation TANH of a quantised operator is not supported")
     return FusedActivation.NONE, OperationType.TANH, graph.temporary(result)
 
 
 def emit_activated(
-    graph: Graph,
+    graph: SubgraphBuilder,
     operation_type: OperationType,
     inputs: Sequence[int],
     options: Options,
@@ -76,7 +76,7 @@ def emit_activated(
 
 
 def emit_limited(
-    graph: Graph,
+    graph: SubgraphBuilder,
     operator: Operator,
     operation_type: OperationType,
     inputs: Sequence[int],
@@ -90,11 +90,11 @@ def emit_limited(
     target = graph.temporary(result)
     graph.emit(operation_type, inputs, (target,))
     above = graph.temporary(result)
-    graph.emit(OperationType.MAXIMUM, (target, graph.stored(limits[0], like=result)), (above,))
-    graph.emit(OperationType.MINIMUM, (above, graph.stored(limits[1], like=result)), (result,))
+    graph.emit(OperationType.MAXIMUM, (target, graph.quantized_scalar(limits[0], like=result)), (above,))
+    graph.emit(OperationType.MINIMUM, (above, graph.quantized_scalar(limits[1], like=result)), (result,))
 
 
-def short_vector(graph: Graph, index: int, what: str) -> int:
+def short_vector(graph: SubgraphBuilder, index: int, what: str) -> int:
     """Converts a list of axes or lengths, which may be a scalar in TFLite, to rank 1.
 
     Long lists are rejected.
@@ -105,11 +105,11 @@ def short_vector(graph: Graph, index: int, what: str) -> int:
     operand = graph.operand(index)
     dimensions = operand.dimensions
     if operand.type is not OperandType.TENSOR_INT32:
-        raise Unsupported(f"{what} has type {operand.type.name}; TENSOR_INT32 is expected")
+        raise UnsupportedFeature(f"{what} has type {operand.type.name}; TENSOR_INT32 is expected")
     if dimensions is None:
         return graph.flat(index)
-    if len(dimensions) > 1 or any(length > MAXIMUM_RANK for length in dimensions):
-        raise Unsupported(f"{what} has shape {dimensions}; a list of at most {MAXIMUM_RANK} is expected")
+    if len(dimensions) > 1 or any(length > MAX_RANK for length in dimensions):
+        raise UnsupportedFeature(f"{what} has shape {dimensions}; a list of at most {MAX_RANK} is expected")
     if dimensions:
         return index
     value = graph.value(index)
@@ -124,7 +124,7 @@ def covers(axes: Sequence[int], rank: int) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lowering:
+class Legalization:
     """The legalization of an operator.
 
     Attributes:
@@ -133,20 +133,22 @@ class Lowering:
         outputs: likewise.
     """
 
-    rule: Rule
+    rule: LegalizationRule
     options: str | None = None
     inputs: tuple[int, int] | None = (1, 1)
     outputs: tuple[int, int] | None = (1, 1)
 
-    def lower(self, graph: Graph, operator: Operator) -> None:
+    def legalize(self, graph: SubgraphBuilder, operator: Operator) -> None:
         """Emits the operations that replace `operator`.
 
         Raises:
-            Unsupported: no operation can replace it.
+            UnsupportedFeature: no operation can replace it.
             BadData: its description or that of its tensors in the file is invalid.
         """
         if not _fits(len(operator.inputs), self.inputs) or not _fits(len(operator.outputs), self.outputs):
-            raise Unsupported(f"it has {len(operator.inputs)} inputs and {len(operator.outputs)} outputs")
+            raise UnsupportedFeature(
+                f"it has {len(operator.inputs)} inputs and {len(operator.outputs)} outputs"
+            )
         self.rule(graph, operator, self._options(operator))
 
     def _options(self, operator: Operator) -> Options:
@@ -154,7 +156,7 @@ class Lowering:
             return {}
         kind = OPTIONS[self.options]
         if operator.options_type not in (0, kind.number):
-            raise Unsupported(
+            raise UnsupportedFeature(
                 f"its options are {options_name(operator.options_type)}; {kind.name} are expected"
             )
         return kind.read(operator.options if operator.options_type else None)
@@ -165,29 +167,32 @@ def _fits(count: int, limits: tuple[int, int] | None) -> bool:
     return least <= count <= most
 
 
-def unary(operation_type: OperationType) -> Rule:
+def unary(operation_type: OperationType) -> LegalizationRule:
     """Builds a rule for one input and no options."""
 
-    def rule(graph: Graph, operator: Operator, _: Options) -> None:
+    def rule(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
         graph.emit(operation_type, (graph.input(operator),), (graph.output(operator),))
 
     return rule
 
 
-def operation(operation_type: OperationType, *, typed_as: int | None = None) -> Rule:
-    """Builds a rule that passes all inputs on to an operation with one output.
+def operation(operation_type: OperationType, *, typed_as: int | None = None) -> LegalizationRule:
+    """Builds a rule that passes all inputs and outputs to an operation, in the same order.
 
-    The output has the type of input `typed_as`, if given.
+    The outputs have the type of input `typed_as`, if given.
     """
 
-    def rule(graph: Graph, operator: Operator, _: Options) -> None:
-        inputs = tuple(graph.input(operator, position) for position in range(len(operator.inputs)))
-        graph.emit(operation_type, inputs, (graph.output(operator, typed_as=typed_as),))
+    def rule(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
+        inputs = [graph.input(operator, position) for position in range(len(operator.inputs))]
+        outputs = [
+            graph.output(operator, position, typed_as=typed_as) for position in range(len(operator.outputs))
+        ]
+        graph.emit(operation_type, inputs, outputs)
 
     return rule
 
 
-def whole(graph: Graph, index: int) -> int:
+def whole(graph: SubgraphBuilder, index: int) -> int:
     """Converts a constant integer tensor of one element to a scalar."""
     value = graph.value(index)
     if value is None or value.size != 1 or value.dtype.kind != "i":
@@ -195,10 +200,10 @@ def whole(graph: Graph, index: int) -> int:
     return graph.int32(int(value.item()))
 
 
-def narrow(graph: Graph, index: int) -> int:
+def narrow(graph: SubgraphBuilder, index: int) -> int:
     """Narrows a short constant list of int64 to TENSOR_INT32 if the values fit."""
     value = graph.value(index)
-    if value is None or value.ndim != 1 or value.size > MAXIMUM_RANK or value.dtype != np.int64:
+    if value is None or value.ndim != 1 or value.size > MAX_RANK or value.dtype != np.int64:
         return index
     limits = np.iinfo(np.int32)
     if ((value < limits.min) | (value > limits.max)).any():

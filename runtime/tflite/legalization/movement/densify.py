@@ -1,17 +1,20 @@
-"""Sparse tensors."""
+"""DENSIFY: sparse tensors."""
 
-from neurald.runtime.tflite.graph import Graph
-from neurald.runtime.tflite.legalization.machinery.rule import Lowering
-from neurald.runtime.tflite.numbers import BuiltinOperator
+from neurald.runtime.tflite.legalization.machinery.rule import Legalization
 from neurald.runtime.tflite.options import Options
 from neurald.runtime.tflite.schema import Operator
+from neurald.runtime.tflite.schema_enums import BuiltinOperator
+from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 
-def densify(graph: Graph, operator: Operator, _: Options) -> None:
-    """DENSIFY. A sparse constant is expanded when it is read, so the operator is only an alias."""
+def densify(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
+    """Legalizes DENSIFY.
+
+    A sparse constant is expanded when it is read, so the operator is only an alias.
+    """
     graph.alias(operator, graph.input(operator))
 
 
-LOWERINGS: dict[int, Lowering] = {
-    BuiltinOperator.DENSIFY: Lowering(rule=densify),
+LEGALIZATIONS: dict[int, Legalization] = {
+    BuiltinOperator.DENSIFY: Legalization(rule=densify),
 }

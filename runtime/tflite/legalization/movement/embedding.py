@@ -1,19 +1,18 @@
-"""Lookups of table rows."""
+"""EMBEDDING_LOOKUP and EMBEDDING_LOOKUP_SPARSE."""
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FusedActivation, Operand, OperandType
-from neurald.hal.operations.movement.gathering import Projection
 from neurald.hal.operations.tflite.movement.embedding import FLOATS
-from neurald.runtime.tflite.graph import Graph
-from neurald.runtime.tflite.legalization.machinery.rule import Lowering
-from neurald.runtime.tflite.numbers import BuiltinOperator, LSHProjectionType
-from neurald.runtime.tflite.operands import Unsupported
+from neurald.runtime.tflite.legalization.machinery.rule import Legalization
+from neurald.runtime.tflite.operands import UnsupportedFeature
 from neurald.runtime.tflite.options import Options
 from neurald.runtime.tflite.schema import Operator
+from neurald.runtime.tflite.schema_enums import BuiltinOperator
+from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 
-def lookup(graph: Graph, operator: Operator, _: Options) -> None:
-    """EMBEDDING_LOOKUP. TFLite reads unsigned bytes as signed if the result is float."""
+def lookup(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
+    """Legalizes EMBEDDING_LOOKUP. TFLite reads unsigned bytes as signed if the result is float."""
     rows, blockwise = graph.input(operator, 0), graph.blockwise_input(operator, 1)
     if blockwise is not None:
         _lookup_blocks(graph, operator, rows, blockwise)
@@ -25,12 +24,12 @@ def lookup(graph: Graph, operator: Operator, _: Options) -> None:
     graph.emit(OperationType.EMBEDDING_LOOKUP, (rows, values), (result,))
 
 
-def _lookup_blocks(graph: Graph, operator: Operator, rows: int, blockwise: tuple[int, int]) -> None:
+def _lookup_blocks(graph: SubgraphBuilder, operator: Operator, rows: int, blockwise: tuple[int, int]) -> None:
     """Looks up values and scales of a block-quantised table, and multiplies them block by block."""
     result = graph.output(operator)
     real = Operand(type=graph.operand(result).type, dimensions=None)
     if real.type not in FLOATS:
-        raise Unsupported(
+        raise UnsupportedFeature(
             f"of a table that is quantised by blocks the result is {real.type.name}; floats are expected"
         )
     values, scales = blockwise
@@ -50,47 +49,16 @@ def _lookup_blocks(graph: Graph, operator: Operator, rows: int, blockwise: tuple
     graph.reshape(product, (-1, length), result)
 
 
-def lookup_sparse(graph: Graph, operator: Operator, options: Options) -> None:
-    """EMBEDDING_LOOKUP_SPARSE. The combiner is an option."""
+def lookup_sparse(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
+    """Legalizes EMBEDDING_LOOKUP_SPARSE. The combiner is an option."""
     inputs = (graph.input(operator, position) for position in range(5))
     combiner = graph.int32(options["combiner"])
     graph.emit(OperationType.TFLITE_EMBEDDING_LOOKUP_SPARSE, (*inputs, combiner), (graph.output(operator),))
 
 
-def hashtable_lookup(graph: Graph, operator: Operator, _: Options) -> None:
-    """HASHTABLE_LOOKUP: returns rows of values, and whether each key was found."""
-    inputs = [graph.input(operator, position) for position in range(3)]
-    results = graph.output(operator, 0, typed_as=2), graph.output(operator, 1)
-    graph.emit(OperationType.HASHTABLE_LOOKUP, inputs, results)
-
-
-#: Android's sparse projection now adds the index of each hash function to its signature, like
-#: TFLite's.
-_PROJECTIONS = {LSHProjectionType.SPARSE: Projection.SPARSE, LSHProjectionType.DENSE: Projection.DENSE}
-
-
-def lsh_projection(graph: Graph, operator: Operator, options: Options) -> None:
-    """LSH_PROJECTION: hashes rows.
-
-    The combination of bits is an option, and weights are optional.
-    """
-    kind = _PROJECTIONS.get(options["type"])
-    if kind is None:
-        raise Unsupported(f"projection type {options['type']} is unknown")
-    functions, rows = graph.input(operator, 0), graph.input(operator, 1)
-    has_weights = graph.has(operator, 2)
-    weights = graph.input(operator, 2) if has_weights else graph.omitted(OperandType.TENSOR_FLOAT32)
-    inputs = (functions, rows, weights, graph.int32(kind))
-    graph.emit(OperationType.LSH_PROJECTION, inputs, (graph.output(operator),))
-
-
-LOWERINGS: dict[int, Lowering] = {
-    BuiltinOperator.EMBEDDING_LOOKUP: Lowering(rule=lookup, inputs=(2, 2)),
-    BuiltinOperator.EMBEDDING_LOOKUP_SPARSE: Lowering(
+LEGALIZATIONS: dict[int, Legalization] = {
+    BuiltinOperator.EMBEDDING_LOOKUP: Legalization(rule=lookup, inputs=(2, 2)),
+    BuiltinOperator.EMBEDDING_LOOKUP_SPARSE: Legalization(
         rule=lookup_sparse, options="EmbeddingLookupSparseOptions", inputs=(5, 5)
-    ),
-    BuiltinOperator.HASHTABLE_LOOKUP: Lowering(rule=hashtable_lookup, inputs=(3, 3), outputs=(2, 2)),
-    BuiltinOperator.LSH_PROJECTION: Lowering(
-        rule=lsh_projection, options="LSHProjectionOptions", inputs=(2, 3)
     ),
 }

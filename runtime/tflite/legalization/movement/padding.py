@@ -1,19 +1,24 @@
-"""Padding around and between elements."""
+"""PAD, PADV2, MIRROR_PAD, DILATE and STABLEHLO_PAD."""
+
+from collections.abc import Sequence
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
-from neurald.runtime.tflite.graph import Graph
-from neurald.runtime.tflite.legalization.machinery.rule import Lowering
-from neurald.runtime.tflite.numbers import BuiltinOperator
-from neurald.runtime.tflite.operands import Unsupported
+from neurald.runtime.tflite.legalization.machinery.rule import Legalization, operation
+from neurald.runtime.tflite.legalization.machinery.stablehlo import option_list, stablehlo_options
+from neurald.runtime.tflite.operands import UnsupportedFeature
 from neurald.runtime.tflite.options import Options
 from neurald.runtime.tflite.schema import Operator
+from neurald.runtime.tflite.schema_enums import BuiltinOperator, BuiltinOptions2
+from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 _REALS = (OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16)
-_STORED = (OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNED)
 
 
-def _paddings(graph: Graph, operator: Operator) -> int:
+_QUANT8 = (OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNED)
+
+
+def _paddings(graph: SubgraphBuilder, operator: Operator) -> int:
     """Returns the paddings as TENSOR_INT32 pairs if they are constant, otherwise unchanged."""
     index = graph.input(operator, 1)
     value = graph.value(index)
@@ -22,13 +27,13 @@ def _paddings(graph: Graph, operator: Operator) -> int:
     return graph.pairs(value.tolist())
 
 
-def pad(graph: Graph, operator: Operator, _: Options) -> None:
-    """PAD with the quantised value of 0."""
+def pad(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
+    """Legalizes PAD with the quantised value of 0."""
     inputs = graph.input(operator, 0), _paddings(graph, operator)
     graph.emit(OperationType.PAD, inputs, (graph.output(operator),))
 
 
-def _scalar(graph: Graph, index: int) -> int | None:
+def _scalar(graph: SubgraphBuilder, index: int) -> int | None:
     """Converts a one-element constant to the scalar type that Android NN's operation takes.
 
     None if not possible.
@@ -38,38 +43,50 @@ def _scalar(graph: Graph, index: int) -> int | None:
         return None
     if operand_type in _REALS:
         return graph.real(float(value.item()), like=index)
-    return graph.int32(int(value.item())) if operand_type in _STORED else None
+    return graph.int32(int(value.item())) if operand_type in _QUANT8 else None
 
 
-def pad_v2(graph: Graph, operator: Operator, _: Options) -> None:
-    """PADV2: the padding value is an input."""
+def pad_v2(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
+    """Legalizes PADV2: the padding value is an input."""
     source, value, result = graph.input(operator, 0), graph.input(operator, 2), graph.output(operator)
     paddings, scalar = _paddings(graph, operator), _scalar(graph, value)
     if scalar is not None:
         try:
             graph.emit(OperationType.PAD_V2, (source, paddings, scalar), (result,))
-        except Unsupported:
+        except UnsupportedFeature:
             pass
         else:
             return
     graph.emit(OperationType.TFLITE_PADV2, (source, paddings, value), (result,))
 
 
-def mirror_pad(graph: Graph, operator: Operator, options: Options) -> None:
-    """MIRROR_PAD; the modes have Android NN's numbers."""
+def mirror_pad(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
+    """Legalizes MIRROR_PAD; the modes have Android NN's numbers."""
     inputs = graph.input(operator, 0), _paddings(graph, operator), graph.int32(options["mode"])
     graph.emit(OperationType.MIRROR_PAD, inputs, (graph.output(operator),))
 
 
-def dilate(graph: Graph, operator: Operator, _: Options) -> None:
-    """DILATE: the value between elements is an input."""
-    inputs = [graph.input(operator, position) for position in range(3)]
-    graph.emit(OperationType.TFLITE_DILATE, inputs, (graph.output(operator),))
+def emit_stablehlo_pad(
+    graph: SubgraphBuilder, source: int, value: int, paddings: Sequence[Sequence[int]], result: int
+) -> None:
+    """Emits STABLEHLO_PAD; `paddings` are the lists before, after and between elements."""
+    vectors = [graph.vector(numbers) for numbers in paddings]
+    graph.emit(OperationType.TFLITE_STABLEHLO_PAD, (source, value, *vectors), (result,))
 
 
-LOWERINGS: dict[int, Lowering] = {
-    BuiltinOperator.DILATE: Lowering(rule=dilate, inputs=(3, 3)),
-    BuiltinOperator.MIRROR_PAD: Lowering(rule=mirror_pad, options="MirrorPadOptions", inputs=(2, 2)),
-    BuiltinOperator.PAD: Lowering(rule=pad, inputs=(2, 2)),
-    BuiltinOperator.PADV2: Lowering(rule=pad_v2, inputs=(3, 3)),
+def stablehlo_pad(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
+    """Legalizes STABLEHLO_PAD: before, after, and between elements."""
+    options = stablehlo_options(operator, BuiltinOptions2.StablehloPadOptions)
+    paddings = [option_list(options, field) for field in range(3)]
+    source, value = graph.input(operator, 0), graph.input(operator, 1)
+    emit_stablehlo_pad(graph, source, value, paddings, graph.output(operator))
+
+
+LEGALIZATIONS: dict[int, Legalization] = {
+    BuiltinOperator.DILATE: Legalization(rule=operation(OperationType.TFLITE_DILATE), inputs=(3, 3)),
+    BuiltinOperator.MIRROR_PAD: Legalization(rule=mirror_pad, options="MirrorPadOptions", inputs=(2, 2)),
+    BuiltinOperator.PAD: Legalization(rule=pad, inputs=(2, 2)),
+    BuiltinOperator.PADV2: Legalization(rule=pad_v2, inputs=(3, 3)),
+    BuiltinOperator.STABLEHLO_PAD: Legalization(rule=pad, inputs=(2, 2)),
+    BuiltinOperator.STABLEHLO_PAD: Legalization(rule=stablehlo_pad, inputs=(2, 2)),
 }

@@ -1,18 +1,18 @@
-"""Resizing of images."""
+"""RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR."""
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
-from neurald.runtime.tflite.graph import Graph
 from neurald.runtime.tflite.legalization.machinery.rule import (
-    Lowering,
-    Rule,
+    Legalization,
+    LegalizationRule,
 )
-from neurald.runtime.tflite.numbers import BuiltinOperator
 from neurald.runtime.tflite.options import Options
 from neurald.runtime.tflite.schema import Operator
+from neurald.runtime.tflite.schema_enums import BuiltinOperator
+from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 
-def resize(operation_type: OperationType, wider: OperationType, *, needs_layout: bool) -> Rule:
+def resize(operation_type: OperationType, wider: OperationType, *, needs_layout: bool) -> LegalizationRule:
     """Builds the rule for resizing.
 
     Optional flags are dropped if possible, for devices of lower levels.
@@ -23,14 +23,14 @@ def resize(operation_type: OperationType, wider: OperationType, *, needs_layout:
         needs_layout: True if the layout flag is mandatory.
     """
 
-    def rule(graph: Graph, operator: Operator, options: Options) -> None:
-        source, place = graph.input(operator, 0), graph.input(operator, 1)
-        size, result = graph.value(place), graph.output(operator)
+    def rule(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
+        source, size_operand = graph.input(operator, 0), graph.input(operator, 1)
+        size, result = graph.value(size_operand), graph.output(operator)
         flags = options["align_corners"], options["half_pixel_centers"]
         is_known = size is not None and size.shape == (2,) and size.dtype.kind == "i"
         if size is None or not is_known or (is_quantized(graph.operand(source)) and not needs_layout):
             given = (graph.boolean(value=bool(flag)) for flag in flags)
-            graph.emit(wider, (source, place, *given), (result,))
+            graph.emit(wider, (source, size_operand, *given), (result,))
             return
         height, width = (int(length) for length in size)
         tail: list[int] = []
@@ -44,13 +44,13 @@ def resize(operation_type: OperationType, wider: OperationType, *, needs_layout:
     return rule
 
 
-LOWERINGS: dict[int, Lowering] = {
-    BuiltinOperator.RESIZE_BILINEAR: Lowering(
+LEGALIZATIONS: dict[int, Legalization] = {
+    BuiltinOperator.RESIZE_BILINEAR: Legalization(
         rule=resize(OperationType.RESIZE_BILINEAR, OperationType.TFLITE_RESIZE_BILINEAR, needs_layout=False),
         options="ResizeBilinearOptions",
         inputs=(2, 2),
     ),
-    BuiltinOperator.RESIZE_NEAREST_NEIGHBOR: Lowering(
+    BuiltinOperator.RESIZE_NEAREST_NEIGHBOR: Legalization(
         rule=resize(
             OperationType.RESIZE_NEAREST_NEIGHBOR,
             OperationType.TFLITE_RESIZE_NEAREST_NEIGHBOR,

@@ -1,21 +1,25 @@
-"""Positions of elements: arg-reductions, top-k and searches."""
+"""ARG_MAX, ARG_MIN, TOPK_V2, UNIQUE and WHERE."""
 
 from neurald.hal.model.operation_type import OperationType
-from neurald.runtime.tflite.graph import Graph
-from neurald.runtime.tflite.legalization.machinery.rule import Lowering, Rule, whole
-from neurald.runtime.tflite.legalization.movement.gathering import in_order
-from neurald.runtime.tflite.numbers import BuiltinOperator
+from neurald.runtime.tflite.legalization.machinery.rule import (
+    Legalization,
+    LegalizationRule,
+    operation,
+    whole,
+)
 from neurald.runtime.tflite.options import Options
 from neurald.runtime.tflite.schema import Operator
+from neurald.runtime.tflite.schema_enums import BuiltinOperator
+from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 
-def extreme(android: OperationType, tflite: OperationType) -> Rule:
+def extreme(android: OperationType, tflite: OperationType) -> LegalizationRule:
     """Builds the rule for an arg-reduction; the axis is an input.
 
     For a vector, which an input of unknown rank may be, TFLite's result has rank 0.
     """
 
-    def rule(graph: Graph, operator: Operator, _: Options) -> None:
+    def rule(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
         source, axis = graph.input(operator, 0), whole(graph, graph.input(operator, 1))
         dimensions = graph.operand(source).dimensions
         is_open = dimensions is None or len(dimensions) <= 1
@@ -24,27 +28,24 @@ def extreme(android: OperationType, tflite: OperationType) -> Rule:
     return rule
 
 
-def top_k(graph: Graph, operator: Operator, _: Options) -> None:
-    """TOPK_V2. Among equal elements TFLite prefers lower indexes, Android NN higher ones."""
+def top_k(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
+    """Legalizes TOPK_V2.
+
+    Among equal elements TFLite prefers lower indexes, Android NN higher ones.
+    """
     inputs = graph.input(operator, 0), whole(graph, graph.input(operator, 1))
     results = graph.output(operator, 0), graph.output(operator, 1)
     graph.emit(OperationType.TFLITE_TOPK_V2, inputs, results)
 
 
-def unique(graph: Graph, operator: Operator, _: Options) -> None:
-    """UNIQUE: returns the values, and the index of each element's value."""
-    results = graph.output(operator, 0), graph.output(operator, 1)
-    graph.emit(OperationType.TFLITE_UNIQUE, (graph.input(operator),), results)
-
-
-LOWERINGS: dict[int, Lowering] = {
-    BuiltinOperator.ARG_MAX: Lowering(
+LEGALIZATIONS: dict[int, Legalization] = {
+    BuiltinOperator.ARG_MAX: Legalization(
         rule=extreme(OperationType.ARGMAX, OperationType.TFLITE_ARG_MAX), inputs=(2, 2)
     ),
-    BuiltinOperator.ARG_MIN: Lowering(
+    BuiltinOperator.ARG_MIN: Legalization(
         rule=extreme(OperationType.ARGMIN, OperationType.TFLITE_ARG_MIN), inputs=(2, 2)
     ),
-    BuiltinOperator.TOPK_V2: Lowering(rule=top_k, inputs=(2, 2), outputs=(2, 2)),
-    BuiltinOperator.UNIQUE: Lowering(rule=unique, outputs=(2, 2)),
-    BuiltinOperator.WHERE: Lowering(rule=in_order(OperationType.TFLITE_WHERE, 1)),
+    BuiltinOperator.TOPK_V2: Legalization(rule=top_k, inputs=(2, 2), outputs=(2, 2)),
+    BuiltinOperator.UNIQUE: Legalization(rule=operation(OperationType.TFLITE_UNIQUE), outputs=(2, 2)),
+    BuiltinOperator.WHERE: Legalization(rule=operation(OperationType.TFLITE_WHERE)),
 }

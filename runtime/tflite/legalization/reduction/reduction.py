@@ -1,19 +1,19 @@
-"""Reductions along axes."""
+"""MEAN, SUM, REDUCE_ALL, _ANY, _MAX, _MIN and _PROD, and CUMSUM."""
 
 from neurald.hal.model.operation_type import OperationType
-from neurald.runtime.tflite.graph import Graph
 from neurald.runtime.tflite.legalization.machinery.rule import (
-    Lowering,
-    Rule,
+    Legalization,
+    LegalizationRule,
     covers,
     short_vector,
 )
-from neurald.runtime.tflite.numbers import BuiltinOperator
 from neurald.runtime.tflite.options import Options
 from neurald.runtime.tflite.schema import Operator
+from neurald.runtime.tflite.schema_enums import BuiltinOperator
+from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 
-def reduction(operation_type: OperationType, to_any_rank: OperationType) -> Rule:
+def reduction(operation_type: OperationType, to_any_rank: OperationType) -> LegalizationRule:
     """Builds the rule for a reduction; axes are a list or a scalar.
 
     Android NN's results have rank 1 where TFLite's have rank 0.
@@ -26,7 +26,7 @@ def reduction(operation_type: OperationType, to_any_rank: OperationType) -> Rule
     """
     is_mean = operation_type is OperationType.MEAN
 
-    def rule(graph: Graph, operator: Operator, options: Options) -> None:
+    def rule(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
         source = graph.input(operator, 0)
         axes = short_vector(graph, graph.input(operator, 1), "the list of axes")
         keeps = bool(options["keep_dims"])
@@ -54,19 +54,19 @@ def reduction(operation_type: OperationType, to_any_rank: OperationType) -> Rule
     return rule
 
 
-def cumulative_sum(graph: Graph, operator: Operator, options: Options) -> None:
-    """CUMSUM along one axis."""
+def cumulative_sum(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
+    """Legalizes CUMSUM along one axis."""
     flags = (graph.boolean(value=bool(options[name])) for name in ("exclusive", "reverse"))
     inputs = graph.input(operator, 0), graph.input(operator, 1), *flags
     graph.emit(OperationType.TFLITE_CUMSUM, inputs, (graph.output(operator),))
 
 
-def _reduced(operation_type: OperationType, to_any_rank: OperationType) -> Lowering:
-    return Lowering(rule=reduction(operation_type, to_any_rank), options="ReducerOptions", inputs=(2, 2))
+def _reduced(operation_type: OperationType, to_any_rank: OperationType) -> Legalization:
+    return Legalization(rule=reduction(operation_type, to_any_rank), options="ReducerOptions", inputs=(2, 2))
 
 
-LOWERINGS: dict[int, Lowering] = {
-    BuiltinOperator.CUMSUM: Lowering(rule=cumulative_sum, options="CumsumOptions", inputs=(2, 2)),
+LEGALIZATIONS: dict[int, Legalization] = {
+    BuiltinOperator.CUMSUM: Legalization(rule=cumulative_sum, options="CumsumOptions", inputs=(2, 2)),
     BuiltinOperator.MEAN: _reduced(OperationType.MEAN, OperationType.TFLITE_MEAN),
     BuiltinOperator.REDUCE_ALL: _reduced(OperationType.REDUCE_ALL, OperationType.TFLITE_REDUCE_ALL),
     BuiltinOperator.REDUCE_ANY: _reduced(OperationType.REDUCE_ANY, OperationType.TFLITE_REDUCE_ANY),

@@ -13,7 +13,7 @@ from neurald.drivers.compiler.ir.kernel import FusedGraph
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.compiler.lowering.movement.indexing import joined
+from neurald.drivers.compiler.lowering.movement.indexing import concatenated
 from neurald.drivers.compiler.memory.buffer_assignment import assign_buffers
 from neurald.drivers.compiler.passes.concat_elimination import (
     Alignment,
@@ -63,7 +63,7 @@ def checked(graph: Graph, alignment: Alignment = ANYWHERE) -> tuple[FusedGraph, 
 def test_contiguous_values_are_written_into_the_result() -> None:
     builder = GraphBuilder()
     parts = [product(builder, rows, 7) for rows in (2, 1, 3)]
-    found, fewer = checked(builder.finish(joined(builder, parts)))
+    found, fewer = checked(builder.finish(concatenated(builder, parts)))
     assert fewer == 1
     assert [found.starts[part] for part in parts] == [0, 14, 21]
     assert set(found.aliases.values()) == set(found.outputs)
@@ -72,15 +72,15 @@ def test_contiguous_values_are_written_into_the_result() -> None:
 def test_leading_dimensions_of_length_1_and_reshaped_values() -> None:
     builder = GraphBuilder()
     parts = [builder.reshape(product(builder, rows * 2, 3), (1, rows, 6)) for rows in (2, 4)]
-    seen = builder.reshape(joined(builder, parts, axis=1), (2, 18))
+    seen = builder.reshape(concatenated(builder, parts, axis=1), (2, 18))
     assert checked(builder.finish(builder.matrix_product(seen, builder.weights(2, 18))))[1] == 1
 
 
 def test_results_may_be_concatenated_again_and_read_in_between() -> None:
     builder = GraphBuilder()
     # There are too many inputs for fusion to make one kernel of both.
-    first = joined(builder, [product(builder, 1, 4) for _ in range(17)])
-    second = joined(builder, [product(builder, 1, 4), first, product(builder, 2, 4)])
+    first = concatenated(builder, [product(builder, 1, 4) for _ in range(17)])
+    second = concatenated(builder, [product(builder, 1, 4), first, product(builder, 2, 4)])
     read = builder.matrix_product(first, builder.weights(6, 4))
     found, fewer = checked(builder.finish(second, read))
     assert fewer == 2
@@ -88,34 +88,34 @@ def test_results_may_be_concatenated_again_and_read_in_between() -> None:
 
 
 def along_columns(builder: GraphBuilder) -> Value:
-    return joined(builder, [product(builder, 3, 4), product(builder, 3, 2)], axis=1)
+    return concatenated(builder, [product(builder, 3, 4), product(builder, 3, 2)], axis=1)
 
 
 def with_an_input(builder: GraphBuilder) -> Value:
-    return joined(builder, [builder.input(2, 4), product(builder, 3, 4)])
+    return concatenated(builder, [builder.input(2, 4), product(builder, 3, 4)])
 
 
 def with_a_constant(builder: GraphBuilder) -> Value:
-    return joined(builder, [builder.weights(2, 4), product(builder, 3, 4)])
+    return concatenated(builder, [builder.weights(2, 4), product(builder, 3, 4)])
 
 
 def twice_the_same(builder: GraphBuilder) -> Value:
     part = product(builder, 3, 4)
-    return joined(builder, [part, product(builder, 3, 4), part])
+    return concatenated(builder, [part, product(builder, 3, 4), part])
 
 
 def changed_on_the_way(builder: GraphBuilder) -> Value:
-    together = joined(builder, [product(builder, 2, 4), product(builder, 3, 4)])
+    together = concatenated(builder, [product(builder, 2, 4), product(builder, 3, 4)])
     return builder.compute((5, 4), lambda *at: load(together, at).to(Scalar.FLOAT16))
 
 
 def in_another_order(builder: GraphBuilder) -> Value:
-    together = joined(builder, [product(builder, 2, 4), product(builder, 3, 4)])
+    together = concatenated(builder, [product(builder, 2, 4), product(builder, 3, 4)])
     return builder.compute((5, 4), lambda i, j: load(together, (4 - i, j)))
 
 
 def only_some_of_it(builder: GraphBuilder) -> Value:
-    together = joined(builder, [product(builder, 2, 4), product(builder, 3, 4)])
+    together = concatenated(builder, [product(builder, 2, 4), product(builder, 3, 4)])
     return builder.compute((4, 4), lambda i, j: load(together, (i + 1, j)))
 
 
@@ -151,15 +151,15 @@ def test_other_concatenations_are_kept(make) -> None:  # type: ignore[no-untyped
 def test_outputs_of_the_graph_are_copied() -> None:
     builder = GraphBuilder()
     part = product(builder, 2, 4)
-    together = joined(builder, [part, product(builder, 3, 4)])
+    together = concatenated(builder, [part, product(builder, 3, 4)])
     assert checked(builder.finish(together, part))[1] == 0
 
 
 def test_a_value_is_part_of_one_result_only() -> None:
     builder = GraphBuilder()
     part = product(builder, 2, 4)
-    first = joined(builder, [part, product(builder, 3, 4)])
-    second = joined(builder, [product(builder, 1, 4), part])
+    first = concatenated(builder, [part, product(builder, 3, 4)])
+    second = concatenated(builder, [product(builder, 1, 4), part])
     assert checked(builder.finish(first, second))[1] == 1
 
 
@@ -167,7 +167,7 @@ def test_a_value_is_part_of_one_result_only() -> None:
 def test_alignment_of_values_that_no_other_kernel_reads(columns: int, fewer: int) -> None:
     builder = GraphBuilder()
     parts = [product(builder, 1, columns) for _ in range(3)]
-    assert checked(builder.finish(joined(builder, parts)), Alignment(written_elements=4))[1] == fewer
+    assert checked(builder.finish(concatenated(builder, parts)), Alignment(written_elements=4))[1] == fewer
 
 
 @sweep(("columns", "fewer"), [(4, 0), (8, 1)])
@@ -175,14 +175,14 @@ def test_alignment_of_values_that_another_kernel_reads(columns: int, fewer: int)
     builder = GraphBuilder()
     parts = [product(builder, 1, columns) for _ in range(3)]
     reader = builder.matrix_product(parts[1], builder.weights(2, columns))
-    graph = builder.finish(joined(builder, parts), reader)
+    graph = builder.finish(concatenated(builder, parts), reader)
     assert checked(graph, Alignment(read_bytes=32, written_elements=4))[1] == fewer
 
 
 def test_parts_are_listed_in_the_order_of_the_result() -> None:
     builder = GraphBuilder()
     first, second = product(builder, 2, 4), product(builder, 3, 4)
-    *_, kernel = fuse(builder.finish(joined(builder, [second, first]))).kernels
+    *_, kernel = fuse(builder.finish(concatenated(builder, [second, first]))).kernels
     assert concat_parts(kernel) == (ConcatPart(second, 0), ConcatPart(first, 12))
 
 
@@ -205,7 +205,7 @@ def test_random_graphs(seed: int) -> None:
         else:
             count = int(generator.integers(2, 4))
             values.append(
-                joined(builder, [values[int(generator.integers(len(values)))] for _ in range(count)])
+                concatenated(builder, [values[int(generator.integers(len(values)))] for _ in range(count)])
             )
     outputs = [value for value in values[:-1] if generator.random() < 0.2]
     alignment = Alignment(

@@ -11,7 +11,7 @@ from neurald.drivers.compiler.ir.graph import Graph
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.compiler.lowering.movement.indexing import joined
+from neurald.drivers.compiler.lowering.movement.indexing import concatenated
 from neurald.drivers.compiler.passes.concat_elimination import Alignment, eliminate_concat
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.compiler.passes.in_place_concat import concat_in_place
@@ -49,7 +49,7 @@ def checked(graph: Graph) -> tuple[FusedGraph, int]:
 def test_columns_are_stored_in_place() -> None:
     builder = GraphBuilder()
     parts = [product(builder, 3, columns) for columns in (8, 16, 9)]
-    found, fewer = checked(builder.finish(joined(builder, parts, axis=1)))
+    found, fewer = checked(builder.finish(concatenated(builder, parts, axis=1)))
     assert fewer == 1
     assert [found.starts[part] for part in parts] == [0, 8, 24]
     assert set(found.aliases.values()) == set(found.outputs)
@@ -58,7 +58,7 @@ def test_columns_are_stored_in_place() -> None:
 def test_runs_may_have_several_dimensions() -> None:
     builder = GraphBuilder()
     parts = [builder.reshape(product(builder, 6, rows * 4), (2, 3, rows, 4)) for rows in (2, 5)]
-    assert checked(builder.finish(joined(builder, parts, axis=2)))[1] == 1
+    assert checked(builder.finish(concatenated(builder, parts, axis=2)))[1] == 1
 
 
 @sweep("axis", [0, 1])
@@ -66,14 +66,14 @@ def test_parts_without_elements(axis: int) -> None:
     builder = GraphBuilder()
     shapes = ((3, 0), (2, 0)) if axis == 0 else ((0, 3), (0, 2))
     parts = [builder.input(*shape) for shape in shapes]
-    assert checked(builder.finish(joined(builder, parts, axis=axis)))[1] == 0
+    assert checked(builder.finish(concatenated(builder, parts, axis=axis)))[1] == 0
 
 
 def test_values_with_other_readers_are_copied() -> None:
     builder = GraphBuilder()
     parts = [product(builder, 40, columns) for columns in (64, 80)]
     read = builder.matrix_product(parts[0], builder.weights(3, 64))
-    found, fewer = checked(builder.finish(joined(builder, parts, axis=1), read))
+    found, fewer = checked(builder.finish(concatenated(builder, parts, axis=1), read))
     assert not fewer
     assert parts[0] not in found.aliases
     assert found.starts[parts[1]] == 64
@@ -82,38 +82,38 @@ def test_values_with_other_readers_are_copied() -> None:
 def test_results_may_be_concatenated_again() -> None:
     builder = GraphBuilder()
     # There are too many inputs for fusion to make one kernel of both.
-    inner = joined(builder, [product(builder, 2, 8) for _ in range(17)], axis=1)
+    inner = concatenated(builder, [product(builder, 2, 8) for _ in range(17)], axis=1)
     read = builder.matrix_product(inner, builder.weights(4, 136))
-    whole = joined(builder, [inner, product(builder, 2, 136), product(builder, 1, 136)])
+    whole = concatenated(builder, [inner, product(builder, 2, 136), product(builder, 1, 136)])
     found, fewer = checked(builder.finish(whole, read))
     assert fewer == 1
     assert set(found.aliases.values()) == {found.outputs[0]}
 
 
 def short_runs(builder: GraphBuilder) -> Value:
-    return joined(builder, [product(builder, 3, 3), product(builder, 3, 20)], axis=1)
+    return concatenated(builder, [product(builder, 3, 3), product(builder, 3, 20)], axis=1)
 
 
 def mostly_inputs(builder: GraphBuilder) -> Value:
-    return joined(builder, [builder.input(40, 100), product(builder, 40, 20)], axis=1)
+    return concatenated(builder, [builder.input(40, 100), product(builder, 40, 20)], axis=1)
 
 
 def small_with_an_input(builder: GraphBuilder) -> Value:
-    return joined(builder, [builder.input(4, 10), product(builder, 4, 20)], axis=1)
+    return concatenated(builder, [builder.input(4, 10), product(builder, 4, 20)], axis=1)
 
 
 def twice_the_same(builder: GraphBuilder) -> Value:
     part = product(builder, 3, 16)
-    return joined(builder, [part, product(builder, 3, 16), part], axis=1)
+    return concatenated(builder, [part, product(builder, 3, 16), part], axis=1)
 
 
 def changed_on_the_way(builder: GraphBuilder) -> Value:
-    together = joined(builder, [product(builder, 3, 16), product(builder, 3, 16)], axis=1)
+    together = concatenated(builder, [product(builder, 3, 16), product(builder, 3, 16)], axis=1)
     return builder.compute((3, 32), lambda *at: load(together, at).to(Scalar.FLOAT16))
 
 
 def only_some_of_it(builder: GraphBuilder) -> Value:
-    together = joined(builder, [product(builder, 3, 16), product(builder, 3, 16)], axis=1)
+    together = concatenated(builder, [product(builder, 3, 16), product(builder, 3, 16)], axis=1)
     return builder.compute((3, 20), lambda i, j: load(together, (i, j + 9)))
 
 
@@ -131,5 +131,7 @@ def test_other_concatenations_are_kept(make: object) -> None:
 
 def test_kernels_that_cannot_store_runs_are_kept() -> None:
     builder = GraphBuilder()
-    fused = fuse(builder.finish(joined(builder, [product(builder, 3, 16), product(builder, 3, 16)], axis=1)))
+    fused = fuse(
+        builder.finish(concatenated(builder, [product(builder, 3, 16), product(builder, 3, 16)], axis=1))
+    )
     assert concat_in_place(fused, lambda _: False).kernels == fused.kernels

@@ -67,7 +67,7 @@ def _routine(kernel: Kernel, target: Target, lanes: int) -> Routine:
     return Routine(
         text="\n".join((*code.globals, *lines)),
         arguments=values,
-        grains=_ROWS,
+        work_items=_ROWS,
         cost_ns=1.0,
         declarations=frozenset(code.declarations),
     )

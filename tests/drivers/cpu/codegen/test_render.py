@@ -70,14 +70,16 @@ def test_elementwise_kernels_of_any_length(length: int, target: Target) -> None:
 
 
 def test_work_is_split_where_there_is_enough() -> None:
-    def grains(count: int) -> int:
+    def work_items(count: int) -> int:
         value, at = Value((count,), Scalar.FLOAT32), (axis(count),)
         body = apply(Op.EXP, load(value, at))
-        return render(Kernel(output=Value((count,), Scalar.FLOAT32), axes=at, body=body), RUNNABLE[0]).grains
+        return render(
+            Kernel(output=Value((count,), Scalar.FLOAT32), axes=at, body=body), RUNNABLE[0]
+        ).work_items
 
-    assert grains(0) == 0
-    assert grains(100) == 1
-    assert 1 < grains(100_000) <= grains(10_000_000) <= 64
+    assert work_items(0) == 0
+    assert work_items(100) == 1
+    assert 1 < work_items(100_000) <= work_items(10_000_000) <= 64
 
 
 def test_axes_are_joined_where_that_makes_vectors_longer() -> None:
@@ -92,7 +94,7 @@ def test_axes_are_joined_where_that_makes_vectors_longer() -> None:
 def test_arrays_without_elements(target: Target) -> None:
     value, at = Value((0, 3), Scalar.FLOAT32), (axis(0), axis(3))
     routine = render(Kernel(output=Value((0, 3), Scalar.FLOAT32), axes=at, body=load(value, at)), target)
-    assert routine.grains == 0
+    assert routine.work_items == 0
     got, _ = run(routine, {value: np.zeros((0, 3), np.float32)}, target)
     assert got.shape == (0, 3)
 

@@ -35,7 +35,7 @@ def test_numbers_that_are_cut_to_bytes(target: Target, lanes: int, spelling: tup
     routine = Routine(
         text=function_text(code, (output, source)),
         arguments=(output, source),
-        grains=1,
+        work_items=1,
         cost_ns=1,
         declarations=frozenset(code.declarations),
     )

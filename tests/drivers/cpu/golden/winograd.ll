@@ -1,4 +1,4 @@
-; Winograd, 49 squares of 2 x 2 positions and 2 x 8 channels
+; Winograd, 49 tiles of 2 x 2 positions and 2 x 8 channels
 declare <8 x float> @llvm.fmuladd.v8f32(<8 x float>, <8 x float>, <8 x float>)
 declare i64 @llvm.smin.i64(i64, i64)
 declare void @llvm.prefetch.p0(ptr, i32, i32, i32)

@@ -9,7 +9,7 @@ from support.cpu.routines import adding, native, requiring
 from support.sweeps import sweep
 
 from neurald.drivers.cpu.native import native_model
-from neurald.drivers.cpu.native.instance import Binding, Instance, chunks, pieces
+from neurald.drivers.cpu.native.instance import ArgumentBinding, Instance, chunks, pieces
 from neurald.drivers.cpu.target.executable import Call
 from neurald.hal.errors import MissedDeadlineTransient, OpFailed
 from neurald.hal.memory.pool import aligned_zeros
@@ -34,7 +34,7 @@ def test_any_alignment(source_offset: int, target_offset: int) -> None:
     source, target = memory(source_offset), memory(target_offset)
     for first in (0, 7):
         source[:] = np.arange(first, first + COUNT)
-        model.run(Binding([source.ctypes.data], [target.ctypes.data]))
+        model.run(ArgumentBinding([source.ctypes.data], [target.ctypes.data]))
         assert (target == source + 3).all()
 
 
@@ -42,7 +42,7 @@ def test_bindings_that_take_turns() -> None:
     """More of them than an instance keeps the tables of, some copied and some in place, and a profile in between."""
     model = native([adding(1, COUNT), adding(2, COUNT)])
     places = [(memory(offset), memory(offset)) for offset in (0, 4, 0, 8, 0, 12, 0)]
-    bindings = [Binding([source.ctypes.data], [target.ctypes.data]) for source, target in places]
+    bindings = [ArgumentBinding([source.ctypes.data], [target.ctypes.data]) for source, target in places]
     for turn in range(3):
         for number, ((source, target), binding) in enumerate(zip(places, bindings, strict=True)):
             source[:] = 100 * turn + number
@@ -59,7 +59,7 @@ def test_an_output_that_is_the_input() -> None:
     room = aligned_zeros(4 * COUNT + 256, 64)
     source, target = room[: 4 * COUNT].view(np.int32), room[64 : 64 + 4 * COUNT].view(np.int32)
     source[:] = values = np.arange(COUNT)
-    model.run(Binding([source.ctypes.data], [target.ctypes.data]))
+    model.run(ArgumentBinding([source.ctypes.data], [target.ctypes.data]))
     assert (target == values + 1).all()
 
 
@@ -77,7 +77,7 @@ def test_a_requirement_that_does_not_hold() -> None:
 def test_profiles() -> None:
     model = native([adding(1, COUNT), adding(2, COUNT)])
     source = memory()
-    model.run(Binding([source.ctypes.data], [memory().ctypes.data]))
+    model.run(ArgumentBinding([source.ctypes.data], [memory().ctypes.data]))
     times = model.profile()
     assert [time.operations for time in times] == [(0,), (1,)]
     assert all(time.duration_ns > 0 and time.label == "adds" for time in times)
@@ -92,23 +92,25 @@ def test_how_calls_are_divided() -> None:
     assert chunks(replace(call, cost_ns=1e4), 4) == 4
     assert chunks(replace(call, cost_ns=1e4), 1) == 1
     assert chunks(replace(call, cost_ns=2e6), 4) == 16
-    assert chunks(replace(call, cost_ns=1e9, grains=3), 4) == 3
-    assert chunks(replace(call, cost_ns=1e9, grains=0), 4) == 1
+    assert chunks(replace(call, cost_ns=1e9, work_items=3), 4) == 3
+    assert chunks(replace(call, cost_ns=1e9, work_items=0), 4) == 1
     # Long ones are divided so that executions can be stopped soon, also where nobody helps.
     assert chunks(replace(call, cost_ns=4e7), 2) == 40
     assert pieces(replace(call, cost_ns=1e6)) == 1
     assert pieces(replace(call, cost_ns=4e7)) == 20
     assert pieces(replace(call, cost_ns=4e9)) == COUNT
-    assert pieces(replace(call, cost_ns=4e9, grains=0)) == 1
+    assert pieces(replace(call, cost_ns=4e9, work_items=0)) == 1
 
 
 def test_executions_wait_for_instances(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native_model, "_INSTANCES", 1)
+    monkeypatch.setattr(native_model, "_MAX_INSTANCES", 1)
     model = native([adding(1, COUNT)])
     entered, go_on = threading.Event(), threading.Event()
     original = Instance.run
 
-    def slow(instance: Instance, binding: Binding, cancellation: int, deadline_ns: int) -> Call | None:
+    def slow(
+        instance: Instance, binding: ArgumentBinding, cancellation: int, deadline_ns: int
+    ) -> Call | None:
         entered.set()
         assert go_on.wait(10)
         return original(instance, binding, cancellation, deadline_ns)

@@ -13,11 +13,11 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.kernels.common.function import function_text, subroutine_of
 from neurald.drivers.cpu.native import compile_helper, object_code
-from neurald.drivers.cpu.native.compile_helper import Helper
-from neurald.drivers.cpu.native.compile_queue import Unit
+from neurald.drivers.cpu.native.compile_helper import CompileHelper
 from neurald.drivers.cpu.native.llvm import CompilationFailed, LoadedCode
 from neurald.drivers.cpu.native.object_code import ObjectCompilation, callers_unit, object_codes, routine_unit
 from neurald.drivers.cpu.native.step_program import caller_name
+from neurald.drivers.cpu.native.unit_queue import Unit
 from neurald.drivers.cpu.target.routine import Routine
 
 
@@ -48,7 +48,7 @@ def test_a_unit_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_code_that_nobody_needs_any_more_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = object_code._CodeCache()
-    monkeypatch.setattr(object_code, "_CODE_CACHE_BYTES", 100)
+    monkeypatch.setattr(object_code, "_CODE_CACHE_SIZE", 100)
     for number in range(5):
         kept.put(("generic", str(number)), bytes(40))
         assert kept.get(("generic", "0")) is not None
@@ -68,15 +68,15 @@ def test_code_without_a_function_is_refused() -> None:
 
 
 def test_other_processes_take_shares(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(object_code, "_SHARE_BYTES", 1)
+    monkeypatch.setattr(object_code, "_BYTES_PER_HELPER", 1)
     units = [answering(number, f"shared{number}") for number in range(5)]
     codes = object_codes(units, TARGET, processes=3)
     assert [answer(code, unit.name) for code, unit in zip(codes, units, strict=True)] == list(range(5))
 
 
 def test_units_are_compiled_while_others_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(object_code, "_SHARE_BYTES", 1)
-    with ObjectCompilation(TARGET, processes=2, helper=Helper(TARGET)) as compilation:
+    monkeypatch.setattr(object_code, "_BYTES_PER_HELPER", 1)
+    with ObjectCompilation(TARGET, processes=2, helper=CompileHelper(TARGET)) as compilation:
         for number in range(3):
             compilation.add(answering(number, f"early{number}"))
             compilation.add(answering(number, f"early{number}"))
@@ -90,7 +90,7 @@ def test_units_are_compiled_while_others_are_made(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_text_that_a_process_refuses_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(object_code, "_SHARE_BYTES", 1)
+    monkeypatch.setattr(object_code, "_BYTES_PER_HELPER", 1)
     with ObjectCompilation(TARGET, processes=2) as compilation:
         compilation.add(Unit(name="refused", text="define"))
         thread = compilation._helpers[0]._thread
@@ -107,8 +107,8 @@ def test_a_process_that_is_stuck_is_not_waited_for(
 ) -> None:
     stuck = tmp_path / "stuck.py"
     stuck.write_text("import sys, time\nsys.stdin.buffer.read(8)\ntime.sleep(600)\n")
-    monkeypatch.setattr(object_code, "_SHARE_BYTES", 1)
-    monkeypatch.setattr(object_code, "_PATIENCE_S", 0.1)
+    monkeypatch.setattr(object_code, "_BYTES_PER_HELPER", 1)
+    monkeypatch.setattr(object_code, "_MAX_STALL_S", 0.1)
     monkeypatch.setattr(compile_helper, "_WORKER", stuck)
     with ObjectCompilation(TARGET, processes=2) as compilation:
         compilation.add(answering(8, "stuck"))
@@ -124,7 +124,7 @@ def test_a_process_that_is_stuck_is_not_waited_for(
 def test_a_process_that_fails_is_replaced(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(object_code, "_SHARE_BYTES", 1)
+    monkeypatch.setattr(object_code, "_BYTES_PER_HELPER", 1)
     monkeypatch.setattr(compile_helper, "_WORKER", compile_helper._WORKER.with_name("nothing.py"))
     units = [answering(number, f"alone{number}") for number in range(2)]
     codes = object_codes(units, TARGET, processes=2)
@@ -159,7 +159,7 @@ def test_subroutines_are_units_of_their_own() -> None:
     routine = Routine(
         text=function_text(caller, values),
         arguments=values,
-        grains=1,
+        work_items=1,
         cost_ns=0.0,
         declarations=frozenset(caller.declarations),
         subroutines=frozenset(caller.subroutines),

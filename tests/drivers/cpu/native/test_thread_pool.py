@@ -12,7 +12,7 @@ import pytest
 from support.cpu.routines import adding, native, side_by_side
 from support.sweeps import sweep
 
-from neurald.drivers.cpu.native.instance import Binding
+from neurald.drivers.cpu.native.instance import ArgumentBinding
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.native.thread_pool import THREADS_VARIABLE, process, thread_count
 from neurald.drivers.settings import Settings
@@ -121,7 +121,7 @@ def test_calls_are_run_whole_after_a_long_sleep() -> None:
 def test_what_was_bound_before_a_fork() -> None:
     model = shared(3)
     values, result = (aligned_zeros(2000).view(np.int32) for _ in range(2))
-    binding = Binding([values.ctypes.data], [result.ctypes.data])
+    binding = ArgumentBinding([values.ctypes.data], [result.ctypes.data])
     model.run(binding)
     child = os.fork()
     if not child:

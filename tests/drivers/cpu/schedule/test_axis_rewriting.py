@@ -4,7 +4,7 @@ from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.schedule.axis_rewriting import simplify_axes
-from neurald.drivers.cpu.target.places import offset_of, stride_along
+from neurald.drivers.cpu.target.offsets import offset_of, stride_along
 
 _SHAPE = (2, 5, 7, 8)
 

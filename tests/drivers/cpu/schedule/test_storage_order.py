@@ -13,7 +13,7 @@ from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.cpu.schedule.storage_order import choose_storage_order
-from neurald.drivers.cpu.target.places import offset_of, stride_along
+from neurald.drivers.cpu.target.offsets import offset_of, stride_along
 from neurald.drivers.cpu.target.target import TARGETS
 
 _TARGET = TARGETS["avx512"]

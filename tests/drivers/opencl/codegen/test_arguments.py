@@ -1,10 +1,10 @@
-"""Arguments as text: how they are declared, handed on and read."""
+"""KernelArguments as text: how they are declared, handed on and read."""
 
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.opencl.codegen.arguments import Argument, Arguments, as_images
+from neurald.drivers.opencl.codegen.arguments import KernelArgument, KernelArguments, as_images
 from neurald.drivers.opencl.platform.storage import Images
 
 OUTPUT, INPUT, WEIGHTS = (
@@ -15,7 +15,7 @@ OUTPUT, INPUT, WEIGHTS = (
 
 
 def test_pointers_and_images_of_a_function() -> None:
-    arguments = Arguments((OUTPUT, INPUT, WEIGHTS), frozenset((OUTPUT, WEIGHTS)))
+    arguments = KernelArguments((OUTPUT, INPUT, WEIGHTS), frozenset((OUTPUT, WEIGHTS)))
     assert arguments.image_positions == (2,), "what is written is a buffer"
     assert arguments.pointers == (
         "__global float *restrict a0, __global const half *restrict a1, "
@@ -26,7 +26,7 @@ def test_pointers_and_images_of_a_function() -> None:
         == f"const int group, const int lid, __local uchar *scratch, {arguments.pointers}"
     )
     assert arguments.call_arguments == "a0, a1, a2, s2, status"
-    assert arguments.by_value[WEIGHTS] == arguments[2] == Argument("a2", Scalar.INT8, "s2")
+    assert arguments.by_value[WEIGHTS] == arguments[2] == KernelArgument("a2", Scalar.INT8, "s2")
 
 
 @sweep(
@@ -40,14 +40,14 @@ def test_pointers_and_images_of_a_function() -> None:
     ],
 )
 def test_four_elements(kind: Scalar, pointer: str, image: str) -> None:
-    assert Argument("p", kind).load4("at") == pointer
-    assert Argument("p", kind, "s").load4("at") == image
+    assert KernelArgument("p", kind).load4("at") == pointer
+    assert KernelArgument("p", kind, "s").load4("at") == image
 
 
 def test_one_element() -> None:
-    assert Argument("p", Scalar.INT8).load("at") == "p[at]"
+    assert KernelArgument("p", Scalar.INT8).load("at") == "p[at]"
     expected = "neurald_part_int4(read_imagei(p, s + ((at) >> 2)), at)"
-    assert Argument("p", Scalar.INT8, "s").load("at") == expected
+    assert KernelArgument("p", Scalar.INT8, "s").load("at") == expected
 
 
 def test_only_what_the_device_has_images_of_is_one() -> None:

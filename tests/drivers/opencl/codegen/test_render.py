@@ -20,7 +20,7 @@ from support.sweeps import sweep
 from neurald.drivers.compiler.analysis.interpreter import RequirementFailed, evaluate
 from neurald.drivers.compiler.ir.graph import Graph
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.opencl.codegen.arguments import Arguments
+from neurald.drivers.opencl.codegen.arguments import KernelArguments
 from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
 from neurald.drivers.opencl.codegen.render import arguments_of, element_function, render
 from neurald.drivers.opencl.platform.discovery import DeviceContext
@@ -146,5 +146,5 @@ def test_parameters_name_the_stored_types() -> None:
     assert [value.type.name for value in arguments_of(kernel)] == ["FLOAT16", "BOOL", "FLOAT16"]
     assert (
         "__global half *restrict a0, __global const uchar *restrict a1"
-        in Arguments(arguments_of(kernel)).parameters
+        in KernelArguments(arguments_of(kernel)).parameters
     )

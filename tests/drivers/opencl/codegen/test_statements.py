@@ -7,13 +7,13 @@ from neurald.drivers.compiler.ir.graph import inside
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.opencl.codegen.arguments import Argument
+from neurald.drivers.opencl.codegen.arguments import KernelArgument
 from neurald.drivers.opencl.codegen.statements import Statements
 
 pytestmark = pytest.mark.quick
 
 SOURCE, OTHER = Value((8, 8), Scalar.FLOAT32), Value((8,), Scalar.FLOAT32)
-POINTERS = {SOURCE: Argument("a1", SOURCE.type), OTHER: Argument("a2", OTHER.type)}
+POINTERS = {SOURCE: KernelArgument("a1", SOURCE.type), OTHER: KernelArgument("a2", OTHER.type)}
 
 
 def written(body: Expression, names: dict[Expression, str], prefix: str = "t") -> tuple[str, str]:

@@ -10,9 +10,9 @@ from support.opencl.sources import Bench, opencl_facts
 
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.opencl.codegen.dialect import HEAD, functions_for, stored
+from neurald.drivers.opencl.codegen.dialect import functions_for, stored
 from neurald.drivers.opencl.codegen.kernel_source import Source
-from neurald.drivers.opencl.codegen.program_text import function_text
+from neurald.drivers.opencl.codegen.program_text import HEAD, function_text
 from neurald.drivers.opencl.kernels.select import candidates
 from neurald.drivers.opencl.platform.device_facts import DeviceKind
 from neurald.drivers.opencl.runtime.persistent_kernel import (

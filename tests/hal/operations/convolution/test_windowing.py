@@ -4,27 +4,22 @@ import math
 import numpy as np
 from support.sweeps import sweep
 
-from neurald.hal.operations.convolution.windowing import (
-    Window,
-    blocks,
-    from_nhwc,
-    shape_from_nhwc,
-    shape_to_nhwc,
-    to_nhwc,
-)
+from neurald.hal.operations.convolution.windowing import Window, blocks
 
 
 @sweep("length", [0, 1, 4, 9])
 @sweep("stride", [1, 2, 5])
 @sweep("dilation", [1, 3])
 @sweep("head", [0, 1, 4])
-def test_overlap_is_where_an_element_lies_inside(length: int, stride: int, dilation: int, head: int) -> None:
-    place = Window(
+def test_overlap_covers_the_elements_inside_the_image(
+    length: int, stride: int, dilation: int, head: int
+) -> None:
+    window = Window(
         kernel=(1, 4), stride=(1, stride), dilation=(1, dilation), padding=((0, 0), (head, 9)), output=(1, 7)
     )
     for tap, start, stop in itertools.product(range(4), range(7), range(8)):
         seen = [position * stride + tap * dilation - head for position in range(start, stop)]
-        positions, elements = place.overlap(1, tap, length, start, stop)
+        positions, elements = window.overlap(1, tap, length, start, stop)
         assert np.arange(start, max(start, stop))[positions].tolist() == [
             start + n for n, element in enumerate(seen) if 0 <= element < length
         ]
@@ -33,21 +28,11 @@ def test_overlap_is_where_an_element_lies_inside(length: int, stride: int, dilat
 
 @sweep("positions", [(1, 1, 1), (2, 3, 4), (7, 1, 5), (1, 6, 1), (0, 3, 3)])
 @sweep("limit", [0, 1, 3, 4, 5, 12, 13, 24, 1000])
-def test_blocks_follow_one_another(positions: tuple[int, int, int], limit: int) -> None:
+def test_blocks_cover_all_positions_in_order(positions: tuple[int, int, int], limit: int) -> None:
     indexes = np.arange(math.prod(positions)).reshape(positions)
     parts = [indexes[block].ravel().tolist() for block in blocks(positions, limit)]
     assert list(itertools.chain(*parts)) == indexes.ravel().tolist()
     assert all(1 <= len(part) <= max(1, limit) for part in parts)
-
-
-def test_layouts() -> None:
-    nchw = np.arange(2 * 3 * 4 * 5).reshape(2, 3, 4, 5)
-    nhwc = to_nhwc(nchw)
-    assert nhwc.shape == shape_to_nhwc(nchw.shape) == (2, 4, 5, 3)
-    assert nhwc[1, 2, 3, 0] == nchw[1, 0, 2, 3]
-    assert shape_from_nhwc(nhwc.shape) == nchw.shape
-    np.testing.assert_array_equal(from_nhwc(nhwc), nchw)
-    assert from_nhwc(nhwc.copy()).flags.c_contiguous
 
 
 @sweep(
@@ -55,5 +40,5 @@ def test_layouts() -> None:
     [((1, 1), (0, 0), True), ((1, 2), (0, 0), False), ((1, 1), (0, 1), False)],
 )
 def test_pointwise(kernel: tuple[int, int], padding: tuple[int, int], pointwise: bool) -> None:
-    place = Window(kernel=kernel, stride=(2, 1), dilation=(1, 1), padding=((0, 0), padding), output=(1, 1))
-    assert place.is_pointwise is pointwise
+    window = Window(kernel=kernel, stride=(2, 1), dilation=(1, 1), padding=((0, 0), padding), output=(1, 1))
+    assert window.is_pointwise is pointwise

@@ -1,7 +1,7 @@
 import numpy as np
 from support.sweeps import sweep
 
-from neurald.hal.operations.detection.suppression import overlaps, suppress, suppress_softly
+from neurald.hal.operations.detection.suppression import overlaps, soft_suppress, suppress
 from neurald.hal.operations.machinery.call import Array
 
 
@@ -62,7 +62,7 @@ def test_soft_suppression(count: int, limit: int | None) -> None:
             if left[index] < 0.2:
                 del left[index]
     before = scores.copy()
-    kept, lowered = suppress_softly(boxes, scores, lambda overlap: 1 - overlap, 0.2, limit)
+    kept, lowered = soft_suppress(boxes, scores, lambda overlap: 1 - overlap, 0.2, limit)
     assert kept.tolist() == [index for index, _ in expected]
     np.testing.assert_allclose(lowered, [score for _, score in expected], rtol=1e-5)
     np.testing.assert_array_equal(scores, before)

@@ -67,7 +67,9 @@ def test_floats(operand_type: OperandType, shape: tuple[int, ...], axis: int, fa
 @sweep("factor", [1.0, 0.25, 5.0])
 @sweep(("shape", "axis"), CASES)
 @sweep("operand_type", QUANT8_TYPES)
-def test_stored_values(operand_type: OperandType, shape: tuple[int, ...], axis: int, factor: float) -> None:
+def test_quantized_values(
+    operand_type: OperandType, shape: tuple[int, ...], axis: int, factor: float
+) -> None:
     values = stored_values(np.random.default_rng(23), operand_type, shape)
     arguments = [given(operand_type, values, 0.05, 11), beta(operand_type, factor), *scalars(axis)]
     scale, zero_point = FORMS[operand_type]
@@ -117,14 +119,16 @@ def test_refuses_other_arguments() -> None:
     data = given(FLOAT32, np.zeros((2, 3)))
     with pytest.raises(BadData, match=r"operand 2 \(axis of SOFTMAX\) is 2; an axis of rank 2, from -2 to 1"):
         evaluate(SOFTMAX, [data, beta(FLOAT32, 1.0), *scalars(2)], wanted(FLOAT32))
-    with pytest.raises(BadData, match=r"operand 1 \(beta of SOFTMAX\) has type FLOAT16; it does not go with"):
+    with pytest.raises(
+        BadData, match=r"operand 1 \(beta of SOFTMAX\) has type FLOAT16; .* expected with the types"
+    ):
         evaluate(SOFTMAX, [data, given(OperandType.FLOAT16, 1.0)], wanted(FLOAT32))
     with pytest.raises(BadData, match=r"operand 0 .* has rank 5; a rank from 1 to 4"):
         evaluate(SOFTMAX, [given(FLOAT32, np.zeros((1,) * 5)), beta(FLOAT32, 1.0)], wanted(FLOAT32))
 
 
 @sweep("operand_type", QUANT8_TYPES)
-def test_has_a_fixed_output_scale(operand_type: OperandType) -> None:
+def test_the_output_scale_is_fixed(operand_type: OperandType) -> None:
     scale, zero_point = FORMS[operand_type]
     arguments = [given(operand_type, [[1]], 0.5), beta(operand_type, 1.0)]
     for wrong in ((1 / 128, zero_point), (scale, zero_point + 1)):

@@ -176,7 +176,7 @@ def test_memory_that_is_not_safe_is_refused(path: Path, tmp_path: Path) -> None:
     cases = [
         (RawMemory(unsealed, 4096), "seals"),
         (RawMemory(plain, 4096), "seals|shared memory"),
-        (RawMemory(reader, 4096), "no shared memory"),
+        (RawMemory(reader, 4096), "not shared memory"),
         (RawMemory(good.fd, 4095), "4096 bytes; 4095"),
         (RawMemory(good.fd, 8192), "4096 bytes; 8192"),
         (RawMemory(good.fd, 0), "4096 bytes; 0"),

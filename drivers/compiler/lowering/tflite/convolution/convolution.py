@@ -6,21 +6,23 @@ from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.convolution.convolution import plan_convolution, plan_depthwise
 from neurald.drivers.compiler.lowering.convolution.transpose_convolution import plan_transposed
-from neurald.drivers.compiler.lowering.convolution.weighted_sum import Planner, exact_sums, finish
+from neurald.drivers.compiler.lowering.convolution.weighted_sum import ContractionPlanner, exact_sums, finish
 from neurald.drivers.compiler.lowering.machinery.layout import from_nhwc, to_nhwc
 from neurald.drivers.compiler.lowering.machinery.table import Lowering, Lowerings
 from neurald.drivers.compiler.lowering.tflite.convolution import hybrid
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.operations.convolution.windowing import is_nchw
 from neurald.hal.operations.machinery.call import Call
+from neurald.hal.operations.machinery.layout import is_nchw
 from neurald.hal.operations.tflite.convolution.convolution import has_zero_points, rounding
 from neurald.hal.operations.tflite.convolution.hybrid import is_hybrid
 
 
-def _lower(planner: Planner, asymmetric: Callable[[Call], bool]) -> Lowering:
+def _lower(planner: ContractionPlanner, asymmetric: Callable[[Call], bool]) -> Lowering:
     """Extends `lower_windows` to float images with quantised weights.
 
-    `asymmetric` decides if the images are quantised with zero points.
+    Args:
+        planner: plans the operation as a contraction.
+        asymmetric: decides whether a call's images are quantised with zero points.
     """
 
     def lower(call: Call, builder: Builder) -> tuple[Value, ...]:

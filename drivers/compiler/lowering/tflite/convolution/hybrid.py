@@ -24,16 +24,13 @@ from neurald.drivers.compiler.lowering.arithmetic.row_quantization import (
     quantize_rows,
     sum_type,
 )
-from neurald.drivers.compiler.lowering.convolution.weighted_sum import Plan
+from neurald.drivers.compiler.lowering.convolution.weighted_sum import ContractionPlan
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.tflite.convolution.hybrid import weight_scales
 
 
 def finish(call: Call, builder: Builder, sums: Value, scales: Value) -> Value:
-    """Converts centred sums (rows, …, channels) with scales (rows,) to floats.
-
-    Adds bias and activation.
-    """
+    """Scales centred sums (rows, …, channels) by (rows,), and applies bias and activation."""
     bias = builder.value(call, "bias") if call.has("bias") else None
     steps = builder.constant(weight_scales(call.operand("filter")))
     is_single = steps.count == 1
@@ -49,14 +46,14 @@ def finish(call: Call, builder: Builder, sums: Value, scales: Value) -> Value:
     return builder.compute(sums.shape, body)
 
 
-def windows(call: Call, builder: Builder, plan: Plan, source: Value, *, asymmetric: bool) -> Value:
+def windows(call: Call, builder: Builder, plan: ContractionPlan, source: Value, *, asymmetric: bool) -> Value:
     """Lowers an operation that moves a window over NHWC images, each quantised as one row."""
     rows = quantize_rows(
         builder, source, asymmetric=asymmetric, padding=plan.padding if asymmetric else NO_PADDING
     )
     shape = plan.weights.shape
     sums = plan.contract(
-        rows.stored,
+        rows.values,
         type=sum_type(math.prod(shape) // max(1, shape[plan.channels])),
         padding=NO_PADDING if asymmetric else plan.padding,
     )
@@ -72,10 +69,10 @@ def blockwise_products(builder: Builder, rows: QuantizedRows, weights: Value, bl
     Returns:
         FLOAT32, (rows, units).
     """
-    (count, depth), (units, blocks) = rows.stored.shape, block_scales.shape
-    length, stored = depth // blocks, rows.stored
+    (count, depth), (units, blocks) = rows.values.shape, block_scales.shape
+    length, values = depth // blocks, rows.values
     left = builder.compute(
-        (blocks, count, length), lambda block, row, index: load(stored, (row, block * length + index))
+        (blocks, count, length), lambda block, row, index: load(values, (row, block * length + index))
     )
     if weights.constant is not None:
         parts = weights.constant.reshape(units, blocks, length).swapaxes(0, 1)

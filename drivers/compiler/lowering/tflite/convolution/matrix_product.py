@@ -17,8 +17,8 @@ from neurald.hal.operations.tflite.convolution.hybrid import is_hybrid, weight_s
 def _lower(call: Call, builder: Builder) -> tuple[Value, ...]:
     if is_hybrid(call, "input1", "input2"):
         return (_hybrid(call, builder),)
-    is_short = call.operand("output").type is OperandType.TENSOR_QUANT16_SYMM
-    return lower_product(call, builder, Rounding.SHORT if is_short else Rounding.TWICE)
+    is_int16 = call.operand("output").type is OperandType.TENSOR_QUANT16_SYMM
+    return lower_product(call, builder, Rounding.SHORT if is_int16 else Rounding.TWICE)
 
 
 def _hybrid(call: Call, builder: Builder) -> Value:
@@ -38,7 +38,7 @@ def _hybrid(call: Call, builder: Builder) -> Value:
     )
     kind = sum_type(depth)
     sums = builder.matrix_product(
-        builder.reshape(rows.stored, left.shape), right, type=kind, right_transposed=not is_transposed
+        builder.reshape(rows.values, left.shape), right, type=kind, right_transposed=not is_transposed
     )
     scales = builder.reshape(rows.scales, tuple(outer))
     zero_points = None if rows.zero_points is None else builder.reshape(rows.zero_points, tuple(outer))

@@ -8,9 +8,15 @@ from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, apply, clamp, maximum, minimum, select
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.compiler.lowering.elementwise.pointwise import ONE, by_table, lower, pointwise, reference
+from neurald.drivers.compiler.lowering.elementwise.pointwise import (
+    UNARY_INPUTS,
+    by_table,
+    lower_pointwise,
+    pointwise,
+    reference,
+)
 from neurald.drivers.compiler.lowering.elementwise.selection import LOWERINGS as SELECTIONS
-from neurald.drivers.compiler.lowering.elementwise.unary import lower_unary, of
+from neurald.drivers.compiler.lowering.elementwise.unary import lower_unary, op_function
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
@@ -23,7 +29,9 @@ def _clamped(low: float, high: float) -> Lowering:
     Quantised values are clamped to the quantised limits, or looked up in a table if the scale
     changes.
     """
-    lower_plain = lower(lambda value: clamp(value, low, high) if high < math.inf else maximum(value, low))
+    lower_plain = lower_pointwise(
+        lambda value: clamp(value, low, high) if high < math.inf else maximum(value, low)
+    )
 
     def lowered(call: Call, builder: Builder) -> tuple[Value, ...]:
         operand, output = call.operand("input"), call.operand("output")
@@ -34,7 +42,7 @@ def _clamped(low: float, high: float) -> Lowering:
         limits = np.iinfo(operand.type.dtype.name)
         # Values between the limits are unchanged.
         ends = reference(call.replaced("input", np.array([limits.min, limits.max], operand.type.dtype)))
-        return pointwise(call, builder, ONE, lambda value: clamp(value, int(ends[0]), int(ends[1])))
+        return pointwise(call, builder, UNARY_INPUTS, lambda value: clamp(value, int(ends[0]), int(ends[1])))
 
     return lowered
 
@@ -70,8 +78,8 @@ LOWERINGS = {
     OperationType.TFLITE_RELU6: _clamped(0.0, 6.0),
     OperationType.TFLITE_RELU_N1_TO_1: _clamped(-1.0, 1.0),
     OperationType.TFLITE_RELU_0_TO_1: _clamped(0.0, 1.0),
-    OperationType.TFLITE_LOGISTIC: lower_unary(of(Op.LOGISTIC)),
-    OperationType.TFLITE_TANH: lower_unary(of(Op.TANH)),
+    OperationType.TFLITE_LOGISTIC: lower_unary(op_function(Op.LOGISTIC)),
+    OperationType.TFLITE_TANH: lower_unary(op_function(Op.TANH)),
     OperationType.TFLITE_ELU: _elu,
     OperationType.TFLITE_GELU: _gelu,
     OperationType.TFLITE_LEAKY_RELU: _leaky,

@@ -11,7 +11,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import rescale, saturate
 from neurald.drivers.compiler.lowering.elementwise.arithmetic import (
-    Quantized,
+    QuantizedBinary,
     floor_divide,
     lower_broadcast,
     quantized_product,
@@ -19,7 +19,13 @@ from neurald.drivers.compiler.lowering.elementwise.arithmetic import (
     remainder,
     safe_divisor,
 )
-from neurald.drivers.compiler.lowering.elementwise.pointwise import TWO, compute_of, lower, pointwise, widen
+from neurald.drivers.compiler.lowering.elementwise.pointwise import (
+    BINARY_INPUTS,
+    compute_of,
+    lower_pointwise,
+    pointwise,
+    widen,
+)
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
 from neurald.drivers.compiler.lowering.tflite.elementwise.quotient import quantized_quotient
 from neurald.hal.model.operation_type import OperationType
@@ -31,11 +37,11 @@ from neurald.hal.operations.tflite.elementwise.arithmetic import DIFFERENCE_SHIF
 Conditions = tuple[tuple[Expression, str], ...]
 
 #: Powers are clamped to 32 bits; larger exponents cannot change the clamped result.
-_POWER_LIMIT = 1 << 31
+_MAX_POWER = 1 << 31
 _POWER_BITS = 6
 
 
-def _sum(sign: int) -> Quantized:
+def _sum(sign: int) -> QuantizedBinary:
     general = quantized_sum(sign)
 
     def compute(call: Call, first: Expression, second: Expression) -> Expression:
@@ -62,10 +68,7 @@ _PRODUCT = lower_broadcast(lambda first, second: first * second, quantized_produ
 
 
 def _product(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """Lowers MUL.
-
-    INT16 inputs with an 8-bit output multiply as fractions of 2^15, for any scale.
-    """
+    """Lowers MUL; INT16 inputs with an 8-bit output are fractions of 2^15, for any scale."""
     output, int16 = call.operand("output"), OperandType.TENSOR_QUANT16_SYMM
     if call.operand("input1").type is not int16 or output.type is int16:
         return _PRODUCT(call, builder)
@@ -76,11 +79,11 @@ def _product(call: Call, builder: Builder) -> tuple[Value, ...]:
         rounded = (fraction + (1 << 7) + (fraction >> 31)) >> 8
         return saturate(rounded + output.zero_point, output, call.activation)
 
-    return pointwise(call, builder, TWO, element)
+    return pointwise(call, builder, BINARY_INPUTS, element)
 
 
-def _not_zero(_: Expression, divisor: Expression) -> Conditions:
-    return ((widen(divisor).differs(0), "the divisor has a 0, by which nothing can be divided"),)
+def _nonzero_divisor(_: Expression, divisor: Expression) -> Conditions:
+    return ((widen(divisor).differs(0), "a divisor is 0; non-zero divisors are expected"),)
 
 
 def _divide(first: Expression, second: Expression) -> Expression:
@@ -91,7 +94,7 @@ def _divide(first: Expression, second: Expression) -> Expression:
     return select(second.equals(-1), -first, quotient)
 
 
-_QUOTIENT = lower_broadcast(_divide, requirements=_not_zero)
+_QUOTIENT = lower_broadcast(_divide, requirements=_nonzero_divisor)
 
 
 def _quotient(call: Call, builder: Builder) -> tuple[Value, ...]:
@@ -99,7 +102,7 @@ def _quotient(call: Call, builder: Builder) -> tuple[Value, ...]:
 
 
 def _squared_difference(call: Call, builder: Builder) -> tuple[Value, ...]:
-    one, other, output = (call.operand(name) for name in (*TWO, "output"))
+    one, other, output = (call.operand(name) for name in (*BINARY_INPUTS, "output"))
 
     def plain(first: Expression, second: Expression) -> Expression:
         difference = widen(first) - widen(second)
@@ -117,7 +120,7 @@ def _squared_difference(call: Call, builder: Builder) -> tuple[Value, ...]:
         scale = largest * largest / ((1 << 2 * DIFFERENCE_SHIFT) * output.scale)
         return saturate(rescale(difference * difference, scale) + output.zero_point, output)
 
-    return pointwise(call, builder, TWO, quantized if is_quantized(output) else plain)
+    return pointwise(call, builder, BINARY_INPUTS, quantized if is_quantized(output) else plain)
 
 
 def _floor_quotient(first: Expression, second: Expression) -> Expression:
@@ -132,17 +135,19 @@ def _floor_quotient(first: Expression, second: Expression) -> Expression:
 
 def _remainder(call: Call, builder: Builder) -> tuple[Value, ...]:
     is_float = call.operand("output").type.dtype.kind == "f"
-    return lower(remainder, TWO, None if is_float else _not_zero)(call, builder)
+    return lower_pointwise(remainder, BINARY_INPUTS, None if is_float else _nonzero_divisor)(call, builder)
 
 
 def _power(call: Call, builder: Builder) -> tuple[Value, ...]:
     if call.operand("output").type.dtype.kind == "f":
-        return lower(lambda value, exponent: apply(Op.POWER, value, exponent), TWO)(call, builder)
-    return pointwise(call, builder, TWO, _whole_power, _not_negative)
+        return lower_pointwise(lambda value, exponent: apply(Op.POWER, value, exponent), BINARY_INPUTS)(
+            call, builder
+        )
+    return pointwise(call, builder, BINARY_INPUTS, _whole_power, _not_negative)
 
 
 def _not_negative(_: Expression, exponent: Expression) -> Conditions:
-    return ((exponent >= 0, "no whole exponent may be negative"),)
+    return ((exponent >= 0, "an integer exponent is negative; at least 0 is expected"),)
 
 
 def _whole_power(value: Expression, exponent: Expression) -> Expression:
@@ -155,10 +160,10 @@ def _whole_power(value: Expression, exponent: Expression) -> Expression:
     square: Expression = value.to(Scalar.INT64)
     power: Expression = constant(1, Scalar.INT64)
     for bit in range(_POWER_BITS):
-        product = clamp(power * square, -_POWER_LIMIT, _POWER_LIMIT)
+        product = clamp(power * square, -_MAX_POWER, _MAX_POWER)
         power = select(((bits >> bit) & 1).differs(0), product, power)
-        square = minimum(square * square, _POWER_LIMIT)
-    return clamp(power, -_POWER_LIMIT, _POWER_LIMIT - 1).to(value.type)
+        square = minimum(square * square, _MAX_POWER)
+    return clamp(power, -_MAX_POWER, _MAX_POWER - 1).to(value.type)
 
 
 def _sum_of_all(call: Call, builder: Builder) -> tuple[Value, ...]:
@@ -174,9 +179,9 @@ LOWERINGS: dict[OperationType, Lowering] = {
     OperationType.TFLITE_MUL: _product,
     OperationType.TFLITE_DIV: _quotient,
     OperationType.TFLITE_SQUARED_DIFFERENCE: _squared_difference,
-    OperationType.TFLITE_FLOOR_DIV: lower(_floor_quotient, TWO, _not_zero),
+    OperationType.TFLITE_FLOOR_DIV: lower_pointwise(_floor_quotient, BINARY_INPUTS, _nonzero_divisor),
     OperationType.TFLITE_FLOOR_MOD: _remainder,
     OperationType.TFLITE_POW: _power,
-    OperationType.TFLITE_ATAN2: lower(lambda y, x: apply(Op.ATAN2, y, x), TWO),
+    OperationType.TFLITE_ATAN2: lower_pointwise(lambda y, x: apply(Op.ATAN2, y, x), BINARY_INPUTS),
     OperationType.TFLITE_ADD_N: _sum_of_all,
 }

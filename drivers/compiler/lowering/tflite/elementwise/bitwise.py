@@ -1,7 +1,7 @@
 """Lowers BITWISE_XOR, RIGHT_SHIFT, and StableHLO's AND and SHIFT_LEFT."""
 
 from neurald.drivers.compiler.ir.expression import Expression, clamp, select
-from neurald.drivers.compiler.lowering.elementwise.pointwise import TWO, lower
+from neurald.drivers.compiler.lowering.elementwise.pointwise import BINARY_INPUTS, lower_pointwise
 from neurald.hal.model.operation_type import OperationType
 
 
@@ -17,8 +17,10 @@ def _shift_left(value: Expression, bits: Expression) -> Expression:
 
 
 LOWERINGS = {
-    OperationType.TFLITE_BITWISE_XOR: lower(lambda first, second: first ^ second, TWO),
-    OperationType.TFLITE_RIGHT_SHIFT: lower(lambda value, bits: value >> _within(bits), TWO),
-    OperationType.TFLITE_STABLEHLO_AND: lower(lambda first, second: first & second, TWO),
-    OperationType.TFLITE_STABLEHLO_SHIFT_LEFT: lower(_shift_left, TWO),
+    OperationType.TFLITE_BITWISE_XOR: lower_pointwise(lambda first, second: first ^ second, BINARY_INPUTS),
+    OperationType.TFLITE_RIGHT_SHIFT: lower_pointwise(
+        lambda value, bits: value >> _within(bits), BINARY_INPUTS
+    ),
+    OperationType.TFLITE_STABLEHLO_AND: lower_pointwise(lambda first, second: first & second, BINARY_INPUTS),
+    OperationType.TFLITE_STABLEHLO_SHIFT_LEFT: lower_pointwise(_shift_left, BINARY_INPUTS),
 }

@@ -20,7 +20,7 @@ from neurald.drivers.compiler.ir.expression import (
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.compiler.lowering.elementwise.pointwise import ONE, pointwise
+from neurald.drivers.compiler.lowering.elementwise.pointwise import UNARY_INPUTS, pointwise
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
@@ -42,10 +42,7 @@ def _target(call: Call) -> Scalar:
 
 
 def _cast(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """Lowers CAST: integers wrap, and NaN becomes the largest integer.
-
-    See the operation's `cast`.
-    """
+    """Lowers CAST as the reference's `cast`: integers wrap, and NaN becomes the largest integer."""
     target = _target(call)
 
     def function(value: Expression) -> Expression:
@@ -56,7 +53,7 @@ def _cast(call: Call, builder: Builder) -> tuple[Value, ...]:
 
     if is_complex(call.operand("input").type):
         return _of_pairs(call, builder, lambda real, _: function(real))
-    return pointwise(call, builder, ONE, function)
+    return pointwise(call, builder, UNARY_INPUTS, function)
 
 
 def _of_pairs(
@@ -101,7 +98,7 @@ def _bitcast(call: Call, builder: Builder) -> tuple[Value, ...]:
     source, target = builder.value(call, "input"), _target(call)
     bits = _UNSIGNED[target.size_bytes]
     if source.type.size_bytes == target.size_bytes:
-        return pointwise(call, builder, ONE, lambda value: _reinterpreted(value, target))
+        return pointwise(call, builder, UNARY_INPUTS, lambda value: _reinterpreted(value, target))
     if source.type.size_bytes > target.size_bytes:
         count = source.type.size_bytes // target.size_bytes
 
@@ -112,14 +109,14 @@ def _bitcast(call: Call, builder: Builder) -> tuple[Value, ...]:
 
         return (builder.compute((*source.shape, count), part),)
 
-    def joined(*at: Expression) -> Expression:
+    def concatenated(*at: Expression) -> Expression:
         whole: Expression = constant(0, bits)
         for position in range(source.shape[-1]):
             found = _as_bits(load(source, (*at, constant(position, Scalar.INDEX)))).to(bits)
             whole = whole | (found << (8 * source.type.size_bytes * position))
         return _reinterpreted(whole, target)
 
-    return (builder.compute(source.shape[:-1], joined),)
+    return (builder.compute(source.shape[:-1], concatenated),)
 
 
 LOWERINGS = {

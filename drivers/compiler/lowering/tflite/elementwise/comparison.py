@@ -6,7 +6,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import rescale
 from neurald.drivers.compiler.lowering.elementwise.comparison import COMPARISONS, ordered
-from neurald.drivers.compiler.lowering.elementwise.pointwise import TWO, Function, pointwise, widen
+from neurald.drivers.compiler.lowering.elementwise.pointwise import BINARY_INPUTS, Function, pointwise, widen
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Operand
@@ -30,12 +30,15 @@ def _comparable(value: Expression, operand: Operand) -> Expression:
 
 def _compare(function: Function) -> Lowering:
     def lowered(call: Call, builder: Builder) -> tuple[Value, ...]:
-        operands = [call.operand(name) for name in TWO]
+        operands = [call.operand(name) for name in BINARY_INPUTS]
         if is_compared_by_scale(call):
             return pointwise(
-                call, builder, TWO, lambda *elements: function(*map(_comparable, elements, operands))
+                call,
+                builder,
+                BINARY_INPUTS,
+                lambda *elements: function(*map(_comparable, elements, operands)),
             )
-        return pointwise(call, builder, TWO, lambda *elements: function(*map(ordered, elements)))
+        return pointwise(call, builder, BINARY_INPUTS, lambda *elements: function(*map(ordered, elements)))
 
     return lowered
 
@@ -49,12 +52,12 @@ def _extreme(is_first: Function) -> Lowering:
     def function(first: Expression, second: Expression) -> Expression:
         return select(is_first(widen(first), widen(second)), first, second)
 
-    return lambda call, builder: pointwise(call, builder, TWO, function)
+    return lambda call, builder: pointwise(call, builder, BINARY_INPUTS, function)
 
 
 def _select(call: Call, builder: Builder) -> tuple[Value, ...]:
     """Lowers SELECT. A condition of rank 1 selects along the first axis."""
-    condition, first, second = (builder.value(call, name) for name in ("condition", *TWO))
+    condition, first, second = (builder.value(call, name) for name in ("condition", *BINARY_INPUTS))
 
     def body(*at: Expression) -> Expression:
         return select(broadcast(condition, at[: len(condition.shape)]), load(first, at), load(second, at))
@@ -63,7 +66,7 @@ def _select(call: Call, builder: Builder) -> tuple[Value, ...]:
 
 
 def _select_broadcast(call: Call, builder: Builder) -> tuple[Value, ...]:
-    return pointwise(call, builder, ("condition", *TWO), select)
+    return pointwise(call, builder, ("condition", *BINARY_INPUTS), select)
 
 
 LOWERINGS = {

@@ -5,8 +5,9 @@ from neurald.drivers.compiler.ir.expression import Expression, apply, clamp
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.compiler.lowering.arithmetic.gemmlowp import saturate32
 from neurald.drivers.compiler.lowering.arithmetic.quantized import rescale, saturate
-from neurald.drivers.compiler.lowering.elementwise.pointwise import ONE, pointwise
+from neurald.drivers.compiler.lowering.elementwise.pointwise import UNARY_INPUTS, pointwise
 from neurald.drivers.compiler.lowering.elementwise.quantization import dequantize, quantize
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
@@ -23,10 +24,12 @@ def _quantize(call: Call, builder: Builder) -> tuple[Value, ...]:
     def requantized(value: Expression) -> Expression:
         if scale == output_scale and value.type.size_bytes <= 2:
             return saturate(value.to(Scalar.INT32) + (output_zero_point - zero_point), output)
-        rescaled = rescale(value.to(Scalar.INT64) - zero_point, scale / output_scale) + output_zero_point
-        return saturate(rescaled, output)
+        centred = value.to(Scalar.INT64) - zero_point
+        if value.type.size_bytes > 2 and zero_point:
+            centred = saturate32(centred)
+        return saturate(rescale(centred, scale / output_scale) + output_zero_point, output)
 
-    return pointwise(call, builder, ONE, requantized)
+    return pointwise(call, builder, UNARY_INPUTS, requantized)
 
 
 def _fake_quantize(call: Call, builder: Builder) -> tuple[Value, ...]:
@@ -37,7 +40,7 @@ def _fake_quantize(call: Call, builder: Builder) -> tuple[Value, ...]:
         steps = (clamp(value, lowest, highest) - lowest) * (1 / scale)
         return apply(Op.FLOOR, steps + 0.5) * scale + lowest
 
-    return pointwise(call, builder, ONE, function)
+    return pointwise(call, builder, UNARY_INPUTS, function)
 
 
 LOWERINGS = {

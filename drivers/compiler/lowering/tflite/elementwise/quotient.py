@@ -7,10 +7,10 @@ from neurald.drivers.compiler.ir.expression import Expression, apply, constant, 
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.compiler.lowering.arithmetic.quantized import Array, fixed_point, saturate
-from neurald.drivers.compiler.lowering.elementwise.pointwise import TWO, pointwise, table_of
+from neurald.drivers.compiler.lowering.arithmetic.quantized import fixed_point, saturate
+from neurald.drivers.compiler.lowering.elementwise.pointwise import BINARY_INPUTS, pointwise, table_of
 from neurald.hal.operations.arithmetic.fixed_point import quantize_multiplier
-from neurald.hal.operations.machinery.call import Call
+from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.operations.tflite.elementwise.arithmetic import reciprocal
 
 #: Mantissa bits of a FLOAT32, and the biased exponent of numbers from 0.5 to 1.
@@ -18,8 +18,8 @@ _FRACTION_BITS = 23
 _EXPONENT_OF_HALF = 126
 #: Bits of a reciprocal's shift.
 _SHIFT_BITS = 5
-#: Smaller exponents shift everything out.
-_LOWEST_EXPONENT = -32
+#: Smaller exponents shift out all bits.
+_MIN_EXPONENT = -32
 
 
 def _reciprocals(call: Call) -> Array:
@@ -40,7 +40,7 @@ def _bits(value: Expression) -> Expression:
 
 def quantized_quotient(call: Call, builder: Builder) -> tuple[Value, ...]:
     """Lowers DIV; see `neurald.hal.operations.tflite.elementwise.arithmetic`."""
-    one, two, output = (call.operand(name) for name in (*TWO, "output"))
+    one, two, output = (call.operand(name) for name in (*BINARY_INPUTS, "output"))
     scale = np.float32(one.scale) / (np.float32(two.scale) * np.float32(output.scale))
     mantissa, exponent = quantize_multiplier(float(scale))
     reciprocals = table_of(call, builder, "input2", _reciprocals)
@@ -53,12 +53,12 @@ def quantized_quotient(call: Call, builder: Builder) -> tuple[Value, ...]:
         headroom = 31 - _bits(dividend ^ (dividend >> 31))
         product = (dividend.to(Scalar.INT64) << headroom.to(Scalar.INT64)) * (inverse >> _SHIFT_BITS)
         unscaled = minimum((product + (1 << 30)) >> 31, (1 << 31) - 1)
-        shift = maximum(exponent - (over_unit + headroom), _LOWEST_EXPONENT)
+        shift = maximum(exponent - (over_unit + headroom), _MIN_EXPONENT)
         result = fixed_point(unscaled, constant(mantissa, Scalar.INT32), shift)
         return saturate(result + output.zero_point, output, call.activation)
 
     def requirements(_: Expression, second: Expression) -> tuple[tuple[Expression, str], ...]:
         is_divisor = second.to(Scalar.INT32).differs(two.zero_point)
-        return ((is_divisor, "the divisor has a 0, by which nothing can be divided"),)
+        return ((is_divisor, "a divisor is 0; non-zero divisors are expected"),)
 
-    return pointwise(call, builder, TWO, element, requirements)
+    return pointwise(call, builder, BINARY_INPUTS, element, requirements)

@@ -2,7 +2,7 @@
 
 from neurald.drivers.compiler.ir.expression import Expression, maximum, minimum
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.compiler.lowering.elementwise.pointwise import TWO, Function, lower
+from neurald.drivers.compiler.lowering.elementwise.pointwise import BINARY_INPUTS, Function, lower_pointwise
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
 from neurald.hal.model.operation_type import OperationType
 
@@ -11,7 +11,7 @@ def _lower(of_numbers: Function, of_truths: Function) -> Lowering:
     def function(first: Expression, second: Expression) -> Expression:
         return (of_truths if first.type is Scalar.BOOL else of_numbers)(first, second)
 
-    return lower(function, TWO)
+    return lower_pointwise(function, BINARY_INPUTS)
 
 
 def _and(first: Expression, second: Expression) -> Expression:

@@ -11,28 +11,28 @@ from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.compiler.lowering.movement.gathering import are_inside, gathered
-from neurald.drivers.compiler.lowering.movement.indexing import bounded_index, element, output_shapes
-from neurald.drivers.compiler.lowering.movement.scatter import (
-    Arrivals,
-    combine_arrivals,
-    known_arrivals,
-    last_arrival,
+from neurald.drivers.compiler.lowering.machinery.scatter_sources import (
+    ScatterSources,
+    combine_sources,
+    known_sources,
+    last_source,
 )
+from neurald.drivers.compiler.lowering.movement.gather import are_in_range, gathered
+from neurald.drivers.compiler.lowering.movement.indexing import bounded_index, element, output_shapes
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.operations.tflite.movement.embedding import (
     FLOATS,
-    STORED_TABLES,
+    QUANTIZED_TABLES,
     Combiner,
     known_combiner,
-    sparse_places,
+    lookup_rows,
 )
 
 
 def _embedding_lookup(call: Call, builder: Builder) -> tuple[Value, ...]:
     values, table, output = builder.value(call, "values"), call.operand("values"), call.operand("output")
-    if table.type not in STORED_TABLES or output.type not in FLOATS:
+    if table.type not in QUANTIZED_TABLES or output.type not in FLOATS:
         return (gathered(call, builder, "lookups", 0),)
     quant, kind = table.channel_quant, Scalar.of(output.type.dtype)
     scales = None if quant is None else builder.constant(np.array(quant.scales, np.float32))
@@ -47,7 +47,7 @@ def _embedding_lookup(call: Call, builder: Builder) -> tuple[Value, ...]:
 def _checked_rows(call: Call, builder: Builder) -> Value:
     """Returns the lookups as INT32, with the requirement that they are rows of the table."""
     lookups, length = builder.value(call, "lookups"), call.shape("values")[0]
-    if are_inside(lookups, length):
+    if are_in_range(lookups, length):
         return lookups
 
     def row(at: Expression) -> tuple[Expression, Expression]:
@@ -59,37 +59,34 @@ def _checked_rows(call: Call, builder: Builder) -> Value:
     )
 
 
-def _comes_again(indexes: Array) -> bool:
-    """Returns True if a number occurs again after others."""
+def _is_split(indexes: Array) -> bool:
+    """Returns True if equal numbers are not all adjacent."""
     runs = indexes[np.flatnonzero(np.diff(indexes, prepend=-1))]
     return len(np.unique(runs)) < len(runs)
 
 
 def _lookup_sparse(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """Lowers EMBEDDING_LOOKUP_SPARSE.
-
-    Combines the weighted, consecutive rows of each destination.
-    """
+    """Lowers EMBEDDING_LOOKUP_SPARSE, which combines the weighted rows of each destination."""
     combiner, (shape,) = known_combiner(call), output_shapes(call)
     values, weights = builder.value(call, "values"), builder.value(call, "weights")
     depth = len(shape) - len(values.shape) + 1
     lengths = shape[:depth]
-    indexes = sparse_places(call, lengths)
-    if combiner is not Combiner.SUM and _comes_again(indexes):
+    indexes = lookup_rows(call, lengths)
+    if combiner is not Combiner.SUM and _is_split(indexes):
         raise Unsupported(f"{combiner.name} of lookups that are not grouped by destination is not supported")
-    rows, arrivals_at = _checked_rows(call, builder), known_arrivals(builder, indexes, math.prod(lengths))
+    rows, sources_at = _checked_rows(call, builder), known_sources(builder, indexes, math.prod(lengths))
 
-    def total(of: Callable[[Arrivals], Expression], at: Sequence[Expression]) -> Expression:
-        arrivals = arrivals_at(linearize(at[:depth], lengths))
-        return combine_arrivals(ReductionOp.SUM, arrivals, of(arrivals))
+    def total(of: Callable[[ScatterSources], Expression], at: Sequence[Expression]) -> Expression:
+        sources = sources_at(linearize(at[:depth], lengths))
+        return combine_sources(ReductionOp.SUM, sources, of(sources))
 
-    def weight(arrivals: Arrivals) -> Expression:
-        return load(weights, (arrivals.number,), arrivals.holds)
+    def weight(sources: ScatterSources) -> Expression:
+        return load(weights, (sources.number,), sources.holds)
 
     def body(*at: Expression) -> Expression:
-        def weighted(arrivals: Arrivals) -> Expression:
-            row = load(rows, (arrivals.number,), arrivals.holds).to(Scalar.INDEX)
-            return weight(arrivals) * load(values, (row, *at[depth:]), arrivals.holds)
+        def weighted(sources: ScatterSources) -> Expression:
+            row = load(rows, (sources.number,), sources.holds).to(Scalar.INDEX)
+            return weight(sources) * load(values, (row, *at[depth:]), sources.holds)
 
         result = total(weighted, at)
         if combiner is Combiner.SUM:
@@ -97,9 +94,9 @@ def _lookup_sparse(call: Call, builder: Builder) -> tuple[Value, ...]:
         if combiner is Combiner.MEAN:
             divisor = total(weight, at)
         else:
-            divisor = apply(Op.SQRT, total(lambda arrivals: weight(arrivals) * weight(arrivals), at))
+            divisor = apply(Op.SQRT, total(lambda sources: weight(sources) * weight(sources), at))
         # Destinations without lookups are 0.
-        last = last_arrival(arrivals_at(linearize(at[:depth], lengths)))
+        last = last_source(sources_at(linearize(at[:depth], lengths)))
         return select(last >= 0, result / divisor, 0)
 
     return (builder.compute(shape, body),)

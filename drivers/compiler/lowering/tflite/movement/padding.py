@@ -1,4 +1,4 @@
-"""Lowers PAD, PADV2, MIRROR_PAD and DILATE."""
+"""Lowers PAD, PADV2, MIRROR_PAD, DILATE and STABLEHLO_PAD."""
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.value import Value
@@ -6,8 +6,7 @@ from neurald.drivers.compiler.lowering.movement.indexing import only_element, ou
 from neurald.drivers.compiler.lowering.movement.padding import around, mirror_pad, pad
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
-from neurald.hal.operations.tflite.convolution.windows import interior_paddings
-from neurald.hal.operations.tflite.movement.padding import checked_dilations
+from neurald.hal.operations.tflite.movement.padding import checked_dilations, interior_paddings
 
 
 def _pad_v2(call: Call, builder: Builder) -> tuple[Value, ...]:
@@ -20,7 +19,7 @@ def _dilate(call: Call, builder: Builder) -> tuple[Value, ...]:
     return (padded(builder, source, before, output_shapes(call)[0], value, checked_dilations(call)),)
 
 
-def stablehlo_pad(call: Call, builder: Builder) -> tuple[Value, ...]:
+def _stablehlo_pad(call: Call, builder: Builder) -> tuple[Value, ...]:
     """Lowers STABLEHLO_PAD: pads around and between elements; negative padding crops."""
     source, value = builder.value(call, "input"), only_element(builder.value(call, "value"))
     paddings = interior_paddings(call)
@@ -33,4 +32,5 @@ LOWERINGS = {
     OperationType.TFLITE_PADV2: _pad_v2,
     OperationType.TFLITE_MIRROR_PAD: mirror_pad,
     OperationType.TFLITE_DILATE: _dilate,
+    OperationType.TFLITE_STABLEHLO_PAD: _stablehlo_pad,
 }

@@ -10,15 +10,15 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.machinery.layout import from_nhwc, to_nhwc
 from neurald.drivers.compiler.lowering.machinery.reduced_axes import divide_rounded
 from neurald.drivers.compiler.lowering.movement.resizing import (
-    Places,
+    AxisInterpolation,
     interpolated,
     lower_bilinear,
     lower_nearest,
     neighbours_of,
 )
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.operations.convolution.windowing import is_nchw
 from neurald.hal.operations.machinery.call import Call
+from neurald.hal.operations.machinery.layout import is_nchw
 from neurald.hal.operations.movement.resizing import neighbours, output_size
 from neurald.hal.operations.tflite.movement.resizing import ONE, fixed_point_neighbours
 
@@ -42,7 +42,7 @@ def _bilinear(call: Call, builder: Builder) -> tuple[Value, ...]:
     return (from_nhwc(builder, result, is_nchw(call)),)
 
 
-def _fixed_point(call: Call, length: int, result: int) -> Places:
+def _fixed_point(call: Call, length: int, result: int) -> AxisInterpolation:
     """Returns source indices with weights in the type of the computation."""
     lower, upper, weight = fixed_point_neighbours(call, length, result)
     return (
@@ -53,7 +53,11 @@ def _fixed_point(call: Call, length: int, result: int) -> Places:
 
 
 def _signed(
-    builder: Builder, source: Value, at: tuple[Expression, ...], rows: Places, columns: Places
+    builder: Builder,
+    source: Value,
+    at: tuple[Expression, ...],
+    rows: AxisInterpolation,
+    columns: AxisInterpolation,
 ) -> Expression:
     _, height, width, _ = source.shape
     down, across = (
@@ -65,7 +69,11 @@ def _signed(
 
 
 def _unsigned(
-    builder: Builder, source: Value, at: tuple[Expression, ...], rows: Places, columns: Places
+    builder: Builder,
+    source: Value,
+    at: tuple[Expression, ...],
+    rows: AxisInterpolation,
+    columns: AxisInterpolation,
 ) -> Expression:
     """Sums the four neighbours times both weights, in TFLite's order."""
     _, height, width, _ = source.shape

@@ -1,6 +1,6 @@
-"""Lowers DEPTH_TO_SPACE and its kind.
+"""Lowers DEPTH_TO_SPACE, SPACE_TO_DEPTH, BATCH_TO_SPACE_ND and SPACE_TO_BATCH_ND.
 
-BATCH_TO_SPACE_ND and SPACE_TO_BATCH_ND also along one axis.
+The latter two also work on images with one axis.
 """
 
 from neurald.drivers.compiler.ir.builder import Builder

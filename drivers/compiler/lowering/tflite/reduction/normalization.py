@@ -16,16 +16,16 @@ from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.machinery.rules import resolve_axis
 from neurald.hal.operations.tflite.reduction.normalization import FRACTION_BITS
 
-_LARGEST = (1 << 31) - 1
+_MAX_INT32 = (1 << 31) - 1
 
 
 def _product(first: Expression, second: Expression | int) -> Expression:
     """Multiplies 32-bit fixed-point numbers; see `neurald.hal.operations.arithmetic.gemmlowp`."""
-    return minimum((first * second + (1 << 30)) >> 31, _LARGEST)
+    return minimum((first * second + (1 << 30)) >> 31, _MAX_INT32)
 
 
 def _saturated(value: Expression) -> Expression:
-    return clamp(value, -_LARGEST - 1, _LARGEST)
+    return clamp(value, -_MAX_INT32 - 1, _MAX_INT32)
 
 
 def _shift(squares: Expression) -> Expression:
@@ -51,7 +51,7 @@ def _mantissa(squares: Expression) -> Expression:
         cube = _saturated(_product(_product(root, root), root) << 6)
         root = _saturated((_product(constant(3 << 27, Scalar.INT64), root) - _product(half, cube)) << 3)
     root = _product(root, HALF_ROOT)
-    return select(squares <= 1, _LARGEST, root << maximum(-_shift(squares), 0))
+    return select(squares <= 1, _MAX_INT32, root << maximum(-_shift(squares), 0))
 
 
 def _exponent(squares: Expression) -> Expression:
@@ -67,7 +67,7 @@ def _l2(call: Call, builder: Builder) -> tuple[Value, ...]:
 
     def squares(at: tuple[Expression, ...]) -> Expression:
         # TFLite does not support sums beyond 31 bits.
-        return minimum(load(sums, at).to(Scalar.INT64), _LARGEST)
+        return minimum(load(sums, at).to(Scalar.INT64), _MAX_INT32)
 
     mantissas = builder.compute(sums.shape, lambda *at: _mantissa(squares(at)).to(Scalar.INT32))
     exponents = builder.compute(sums.shape, lambda *at: _exponent(squares(at)).to(Scalar.INT32))

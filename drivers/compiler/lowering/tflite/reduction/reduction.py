@@ -22,6 +22,7 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import saturate
 from neurald.drivers.compiler.lowering.elementwise.pointwise import widen
 from neurald.drivers.compiler.lowering.machinery.reduced_axes import (
+    BOOL_REDUCTIONS,
     along,
     count_along,
     filled,
@@ -33,26 +34,18 @@ from neurald.drivers.compiler.lowering.movement.indexing import output_shapes
 from neurald.drivers.compiler.lowering.reduction.reduction import lower_mean
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
-from neurald.hal.operations.arithmetic.quantized import stored_limits
+from neurald.hal.operations.arithmetic.quantized import quantized_limits
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.tflite.reduction.reduction import (
     cumulative_axis,
     product_multiplier,
     reduced_axes,
-    sum_line,
+    sum_scaling,
 )
 
 _INT32 = -1 << 31, (1 << 31) - 1
 #: Products of quantised values are rescaled at each step, so each step adds expressions.
 _MAX_PRODUCT_TERMS = 64
-
-#: The reduction of BOOLs that corresponds to a reduction of numbers.
-TRUTHS = {
-    ReductionOp.SUM: ReductionOp.ANY,
-    ReductionOp.MAXIMUM: ReductionOp.ANY,
-    ReductionOp.PRODUCT: ReductionOp.ALL,
-    ReductionOp.MINIMUM: ReductionOp.ALL,
-}
 
 
 def _mean(call: Call, builder: Builder) -> tuple[Value, ...]:
@@ -92,7 +85,7 @@ def _reduction(how: ReductionOp) -> Lowering:
                 builder,
                 source,
                 reduced_axes(call),
-                TRUTHS.get(how, how) if source.type is Scalar.BOOL else how,
+                BOOL_REDUCTIONS.get(how, how) if source.type is Scalar.BOOL else how,
                 element=widen,
                 finish=finish,
                 shape=output_shapes(call)[0],
@@ -118,10 +111,10 @@ def _sum(call: Call, builder: Builder) -> tuple[Value, ...]:
     if not is_quantized(output):
         return _reduction(ReductionOp.SUM)(call, builder)
 
-    scale, bias = (float(number) for number in sum_line(count_along(source.shape, axes), operand, output))
-    low, high = (limit - output.zero_point for limit in stored_limits(output))
+    scale, bias = (float(number) for number in sum_scaling(count_along(source.shape, axes), operand, output))
+    low, high = (limit - output.zero_point for limit in quantized_limits(output))
 
-    def stored(total: Expression) -> Expression:
+    def requantized(total: Expression) -> Expression:
         # TFLite sums in 32 bits.
         limited = clamp(total, *_INT32).to(Scalar.FLOAT32)
         steps = clamp(apply(Op.ROUND_AWAY, limited * scale + bias), float(low), float(high))
@@ -134,17 +127,14 @@ def _sum(call: Call, builder: Builder) -> tuple[Value, ...]:
             axes,
             ReductionOp.SUM,
             element=lambda value: value.to(Scalar.INT64),
-            finish=stored,
+            finish=requantized,
             shape=output_shapes(call)[0],
         ),
     )
 
 
 def _product(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """Lowers REDUCE_PROD.
-
-    Quantised products are rescaled at each step, in the order of elements.
-    """
+    """Lowers REDUCE_PROD; quantised products are rescaled at each step, in element order."""
     source, axes, operand = builder.value(call, "input"), reduced_axes(call), call.operand("input")
     output, shape = call.operand("output"), output_shapes(call)[0]
     if not is_quantized(output):

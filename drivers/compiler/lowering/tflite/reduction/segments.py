@@ -7,12 +7,11 @@ from neurald.drivers.compiler.ir.expression import Expression, axis, constant, l
 from neurald.drivers.compiler.ir.op import ReductionOp, reduction_identity
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.compiler.lowering.arithmetic.quantized import Array
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
 from neurald.drivers.compiler.lowering.movement.indexing import output_shapes
 from neurald.drivers.compiler.lowering.tflite.reduction.reduction import finite
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.operations.machinery.call import Call
+from neurald.hal.operations.machinery.call import Array, Call
 
 
 def _rows(segments: Array, count: int) -> Array:

@@ -10,7 +10,7 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import rescale
 from neurald.drivers.compiler.lowering.machinery.reduced_axes import first_along, reduce_dimensions
 from neurald.drivers.compiler.lowering.reduction.softmax import lower_log_softmax, lower_softmax
-from neurald.drivers.compiler.lowering.tflite.arithmetic.interpolation import interpolated
+from neurald.drivers.compiler.lowering.tflite.machinery.tables import interpolated
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Call
@@ -35,8 +35,8 @@ def bit_length(value: Expression) -> Expression:
 
 
 def _softmax(call: Call, builder: Builder) -> tuple[Value, ...]:
-    is_short = call.operand("input").type is OperandType.TENSOR_QUANT16_SYMM
-    return _softmax16(call, builder) if is_short else lower_softmax(call, builder)
+    is_int16 = call.operand("input").type is OperandType.TENSOR_QUANT16_SYMM
+    return _softmax16(call, builder) if is_int16 else lower_softmax(call, builder)
 
 
 def _centred(value: Expression) -> Expression:

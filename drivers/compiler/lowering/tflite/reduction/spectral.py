@@ -17,11 +17,10 @@ from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, constant, load, select
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.compiler.lowering.arithmetic.quantized import Array
 from neurald.drivers.compiler.lowering.machinery.reduced_axes import filled
 from neurald.drivers.compiler.lowering.movement.indexing import output_shapes, padded, sliced
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.operations.machinery.call import Call
+from neurald.hal.operations.machinery.call import Array, Call
 
 #: Longest transform by a single product.
 _MAX_DIRECT = 64

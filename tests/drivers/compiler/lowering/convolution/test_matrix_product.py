@@ -19,12 +19,12 @@ BROADCAST = (((3, 4), (2, 4, 5)), ((2, 1, 3, 4), (5, 4, 2)))
 generator = np.random.default_rng(8)
 
 
-def _turned(values: Array, is_transposed: bool) -> Array:
+def _adjoint_shape(values: Array, is_transposed: bool) -> Array:
     return values.swapaxes(-1, -2) if is_transposed else values
 
 
 def _stored(kind: OperandType, shape: tuple[int, ...], is_transposed: bool, scale: float, zero: int) -> Given:
-    return given(kind, _turned(stored_values(generator, kind, shape), is_transposed), scale, zero)
+    return given(kind, _adjoint_shape(stored_values(generator, kind, shape), is_transposed), scale, zero)
 
 
 @sweep("turns", TURNS)
@@ -32,11 +32,12 @@ def _stored(kind: OperandType, shape: tuple[int, ...], is_transposed: bool, scal
 def test_android(shapes: tuple[tuple[int, ...], ...], turns: tuple[bool, bool]) -> None:
     for kind in FLOAT_TYPES:
         factors = [
-            given(kind, _turned(generator.normal(0, 1, s), t)) for s, t in zip(shapes, turns, strict=True)
+            given(kind, _adjoint_shape(generator.normal(0, 1, s), t))
+            for s, t in zip(shapes, turns, strict=True)
         ]
         expect_same(ANDROID, [*factors, *scalars(*turns)], wanted(kind), data=(0, 1), compare=close)
     large = [
-        given(INT32, _turned(generator.integers(-(2**31), 2**31, s), t))
+        given(INT32, _adjoint_shape(generator.integers(-(2**31), 2**31, s), t))
         for s, t in zip(shapes, turns, strict=True)
     ]
     expect_same(ANDROID, [*large, *scalars(*turns)], wanted(INT32), data=(0, 1))
@@ -46,7 +47,7 @@ def test_android(shapes: tuple[tuple[int, ...], ...], turns: tuple[bool, bool]) 
 
 @sweep("turns", TURNS)
 @sweep("shapes", [*SHAPES, *BROADCAST])
-def test_stored_values_of_tflite(shapes: tuple[tuple[int, ...], ...], turns: tuple[bool, bool]) -> None:
+def test_quantized_values_of_tflite(shapes: tuple[tuple[int, ...], ...], turns: tuple[bool, bool]) -> None:
     for first, second, output in (
         (BYTE, BYTE, wanted(BYTE, 0.9, 3)),
         (BYTE, BYTE, wanted(INT32)),
@@ -64,16 +65,16 @@ def test_stored_values_of_tflite(shapes: tuple[tuple[int, ...], ...], turns: tup
 @sweep("asymmetric", [False, True])
 @sweep("turns", TURNS)
 @sweep("shapes", [*SHAPES, *BROADCAST])
-def test_floats_with_stored_weights(
+def test_floats_with_quantized_weights(
     shapes: tuple[tuple[int, ...], ...], turns: tuple[bool, bool], asymmetric: bool
 ) -> None:
-    floats = given(FLOAT, _turned(generator.normal(0, 1, shapes[0]), turns[0]))
+    floats = given(FLOAT, _adjoint_shape(generator.normal(0, 1, shapes[0]), turns[0]))
     inputs = [floats, _stored(BYTE, shapes[1], turns[1], 0.1, 0), *scalars(*turns, asymmetric)]
     # A float on the edge between two stored values may become either.
     expect_same(TFLITE, inputs, wanted(FLOAT), data=(0, 1), compare=_near)
 
 
-def test_weights_with_scales_of_their_own() -> None:
+def test_weights_with_channel_scales() -> None:
     kind = OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL
     quant = ChannelQuant(scales=(0.1, 0.2, 0.3, 0.4, 0.5), dimension=1)
     weights = given(kind, stored_values(generator, kind, (4, 5)), channel_quant=quant)

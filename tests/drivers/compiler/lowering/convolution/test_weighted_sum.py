@@ -125,10 +125,25 @@ def test_fully_connected(types: tuple[OperandType, OperandType], shape: tuple[in
     assert_same(OperationType.FULLY_CONNECTED, inputs, output, 0, 1, 2)
 
 
-def test_sums_that_32_bits_do_not_hold() -> None:
+def test_sums_beyond_32_bits() -> None:
     """Products of the largest magnitudes, a lot of them, which the bias takes back."""
     count = 40_000
     values, weights = (given(QUANT8, np.full((1, count), 255), 1.0) for _ in range(2))
     bias = given(OperandType.TENSOR_INT32, [-(2**31)], 1.0)
     inputs = [values, weights, bias, *scalars(0)]
     assert_same(OperationType.FULLY_CONNECTED, inputs, wanted(QUANT8, 2.0**22, rank=2), 0)
+
+
+@sweep("types", [types for types in TYPES if "QUANT" in types[0].name])
+@sweep("extreme", [-(2**31), 2**31 - 1])
+@sweep("operation_type", [OperationType.CONV_2D, OperationType.DEPTHWISE_CONV_2D])
+@sweep("fed", [(0,), (0, 2)])
+def test_biases_with_which_sums_exceed_32_bits(
+    types: tuple[OperandType, OperandType], extreme: int, operation_type: OperationType, fed: tuple[int, ...]
+) -> None:
+    """The interpreter refuses to rescale what 32 bits do not hold."""
+    multiplier = None if operation_type is OperationType.CONV_2D else 1
+    case = random_case(np.random.default_rng(5), types, depth_multiplier=multiplier)
+    assert case.bias.value is not None
+    case.bias.value[...] = extreme
+    assert_same(operation_type, case.inputs, case.output, *fed)

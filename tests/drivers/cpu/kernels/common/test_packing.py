@@ -6,13 +6,13 @@ from support.sweeps import sweep
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.kernels.common.packing import as_floats, channels_of, packed
-from neurald.drivers.cpu.kernels.common.product import Operand
+from neurald.drivers.cpu.kernels.common.product import WeightOperand
 from neurald.drivers.cpu.kernels.common.tile import Tile
 
 
 def tile(lanes: int, vectors: int, channels: int) -> Tile:
     panels = -(-channels // (lanes * vectors))
-    return Tile(lanes=lanes, vectors=vectors, places=1, panels=panels, cycles=1.0)
+    return Tile(lanes=lanes, vectors=vectors, positions=1, panels=panels, cycles=1.0)
 
 
 @sweep("channels", [4, 5, 7, 8, 9, 15, 16, 17, 40])
@@ -30,7 +30,7 @@ def test_panels_hold_the_weights_of_their_channels_term_by_term(kind: Scalar, is
     channels, terms = 11, 3
     array = np.random.default_rng(0).standard_normal((2, channels, terms)).astype(kind.dtype)
     stored = np.ascontiguousarray(array.transpose(0, 2, 1)) if is_turned else array
-    operand = Operand(
+    operand = WeightOperand(
         value=Value(stored.shape, kind, stored),
         sets=2,
         channel_step=1 if is_turned else terms,

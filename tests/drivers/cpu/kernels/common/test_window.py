@@ -2,49 +2,52 @@
 
 from support.sweeps import sweep
 
-from neurald.drivers.cpu.kernels.common.window import Side, runs, segments
+from neurald.drivers.cpu.kernels.common.window import WindowDimension, tap_segments, tile_runs
 
 SIDES = [
-    Side(length=7, places=7, taps=3, before=1),
-    Side(length=30, places=30, taps=5, before=2),
-    Side(length=31, places=16, taps=3, stride=2, before=1),
-    Side(length=20, places=12, taps=3, dilation=4),
-    Side(length=3, places=9, taps=2, dilation=3, before=5),
-    Side(length=100, places=100),
+    WindowDimension(length=7, positions=7, taps=3, padding_before=1),
+    WindowDimension(length=30, positions=30, taps=5, padding_before=2),
+    WindowDimension(length=31, positions=16, taps=3, stride=2, padding_before=1),
+    WindowDimension(length=20, positions=12, taps=3, dilation=4),
+    WindowDimension(length=3, positions=9, taps=2, dilation=3, padding_before=5),
+    WindowDimension(length=100, positions=100),
 ]
 
 
 @sweep("side", SIDES)
-def test_taps_on_the_image_are_those_whose_place_is_there(side: Side) -> None:
-    for place in range(side.places):
-        start = place * side.stride - side.before
+def test_taps_on_the_image_are_those_whose_place_is_there(side: WindowDimension) -> None:
+    for place in range(side.positions):
+        start = place * side.stride - side.padding_before
         expected = [tap for tap in range(side.taps) if 0 <= start + tap * side.dilation < side.length]
         assert list(side.taps_at(place)) == expected
-    assert side.is_inside == all(len(side.taps_at(place)) == side.taps for place in range(side.places))
+    assert side.is_inside == all(len(side.taps_at(place)) == side.taps for place in range(side.positions))
 
 
 @sweep("side", SIDES)
 @sweep("longest", [1, 4, 14, 200])
-def test_tiles_are_even_and_cover_every_place_once(side: Side, longest: int) -> None:
+def test_tiles_are_even_and_cover_every_place_once(side: WindowDimension, longest: int) -> None:
     covered, lengths = [], set()
-    for run in runs(side, longest):
+    for run in tile_runs(side, longest):
         lengths.add(run.length)
         for tile in range(run.count):
             places = [run.first + tile * run.length + place for place in range(run.length)]
             assert [side.taps_at(place) for place in places] == list(run.taps)
             covered += places
-    assert covered == list(range(side.places))
+    assert covered == list(range(side.positions))
     assert max(lengths) <= longest
     assert max(lengths) - min(lengths) <= 1
 
 
 def test_tiles_away_from_the_borders_are_one_run() -> None:
-    assert [run.count for run in runs(Side(length=112, places=112, taps=3, before=1), 14)] == [1, 6, 1]
+    assert [
+        run.count
+        for run in tile_runs(WindowDimension(length=112, positions=112, taps=3, padding_before=1), 14)
+    ] == [1, 6, 1]
 
 
 def test_segments_give_each_tap_the_places_that_have_it() -> None:
     taps = [range(2, 3), range(1, 3), range(3), range(3), range(2)]
-    found = [(segment.taps, sorted(segment.members)) for segment in segments(taps)]
+    found = [(segment.taps, sorted(segment.members)) for segment in tap_segments(taps)]
     assert found == [(range(1), [2, 3, 4]), (range(1, 2), [1, 2, 3, 4]), (range(2, 3), [0, 1, 2, 3])]
-    assert [segment.taps for segment in segments([range(3)] * 4)] == [range(3)]
-    assert segments([range(2, 2), range(0)]) == ()
+    assert [segment.taps for segment in tap_segments([range(3)] * 4)] == [range(3)]
+    assert tap_segments([range(2, 2), range(0)]) == ()

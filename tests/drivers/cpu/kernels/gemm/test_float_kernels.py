@@ -99,7 +99,7 @@ def test_a_range_without_grains_writes_nothing(target: Target) -> None:
     empty = Routine(
         text=routine.text,
         arguments=routine.arguments,
-        grains=0,
+        work_items=0,
         cost_ns=0.0,
         declarations=routine.declarations,
     )

@@ -22,7 +22,7 @@ def is_used(case: Case, target: Target) -> bool:
 
 def test_results(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
     """Any number of images, of rows and columns, of vectors of channels; any padding."""
-    monkeypatch.setattr(winograd, "_WORTHWHILE", float("inf"))
+    monkeypatch.setattr(winograd, "_MAX_RELATIVE_COST", float("inf"))
     lanes = target.lanes(4)
     cases = [
         windows((1, 8, 8, lanes), (2 * lanes, 3, 3, lanes), pad=1),
@@ -44,9 +44,9 @@ def test_any_division_gives_the_same(target: Target) -> None:
     routine = routine_for(case.kernel, target)
     assert routine is not None
     assert routine.label.startswith("Winograd")
-    assert routine.grains >= 4
-    whole, _ = run(routine, case.arrays, target, splits=[routine.grains])
-    parts, _ = run(routine, case.arrays, target, splits=range(1, routine.grains))
+    assert routine.work_items >= 4
+    whole, _ = run(routine, case.arrays, target, splits=[routine.work_items])
+    parts, _ = run(routine, case.arrays, target, splits=range(1, routine.work_items))
     np.testing.assert_array_equal(whole, parts)
 
 

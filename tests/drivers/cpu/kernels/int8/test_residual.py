@@ -7,16 +7,16 @@ from support.cpu.quantized_sums import TYPES, QuantizedSums, check, two_targets,
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.kernels.common.flattened import flattened
+from neurald.drivers.cpu.kernels.int8.epilogue import QuantizedEpilogue
 from neurald.drivers.cpu.kernels.int8.rescaling import find_rescaling
 from neurald.drivers.cpu.kernels.int8.residual import Residual, find_residual
-from neurald.drivers.cpu.kernels.int8.tail import Tail
 from neurald.drivers.cpu.target.target import Target
 
 
 def _residual(kernel: Kernel) -> Residual | None:
     rescaling = find_rescaling(flattened(kernel), kernel.shape[-1])
     assert rescaling is not None
-    tail = Tail(flattened(kernel), rescaling)
+    tail = QuantizedEpilogue(flattened(kernel), rescaling)
     assert tail.residual == find_residual(tail.kernel, rescaling)
     return tail.residual
 

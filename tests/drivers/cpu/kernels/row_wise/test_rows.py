@@ -121,7 +121,7 @@ def test_rows(make: object, target: Target) -> None:
             {graph.inputs[0]: array},
             target,
             at_start=bool(number % 2),
-            splits=[routine.grains // 2],
+            splits=[routine.work_items // 2],
             functions=functions,
         )
         assert not status

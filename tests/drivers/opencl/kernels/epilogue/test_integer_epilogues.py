@@ -22,7 +22,7 @@ from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.fusion import fuse
-from neurald.drivers.opencl.codegen.arguments import Arguments
+from neurald.drivers.opencl.codegen.arguments import KernelArguments
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.template import FUNCTION, resolved
 from neurald.drivers.opencl.kernels.epilogue.epilogue import computing4, epilogue, read_by_fours, used_values
@@ -186,13 +186,13 @@ def _compare(rows: np.ndarray, op: Op | None, bench: Bench) -> None:
     first, *rest = (load(value, (column,)) for value in values)
     body = rescaled(op, first.to(Scalar.INT64), *rest)
     output = Value((count,), Scalar.INT64)
-    arguments = Arguments((output, *values))
+    arguments = KernelArguments((output, *values))
     loads = FourLoads(arguments.by_value, {row: "row", column: "column"}, row, column, count)
     vector = IntegerVector(loads, RangeAnalysis())
     element = vector.stored(body)
     assert element is not None
     lines = ("  const int row = 0, column = group * 4;", *vector.lines)
-    text = "\n".join((FUNCTION, *lines, f"  *(__global long4 *)(a0 + column) = {element};", "}", ""))
+    text = "\n".join((f"{FUNCTION} {{", *lines, f"  *(__global long4 *)(a0 + column) = {element};", "}", ""))
     sizes = {"length": count, **vector.sizes}
     source = Source(
         text=resolved(text, arguments.parameters, sizes, is_shared=False),
@@ -232,11 +232,11 @@ def test_layers_that_differ_in_numbers_share_a_function() -> None:
     texts = set()
     for zero, mantissa, shift in ((3, 1717986918, -5), (-128, 1100000000, -9), (0, 2000000000, -7)):
         kernel = _kernel(zero, mantissa, shift)
-        after = epilogue(kernel, Arguments((kernel.output, *used_values(kernel))), is_vector=True)
+        after = epilogue(kernel, KernelArguments((kernel.output, *used_values(kernel))), is_vector=True)
         assert after.sizes == {"length": 8, "c0": mantissa, "c1": shift, "c2": zero}
         texts.add(after.text)
         text = resolved(after.text, "", after.sizes, is_shared=False)
-        assert "z_" not in text
+        assert "$" not in text
         assert f"(int4)({zero})" in text
     assert len(texts) == 1
 
@@ -244,7 +244,7 @@ def test_layers_that_differ_in_numbers_share_a_function() -> None:
 def test_four_elements_are_read_at_a_time() -> None:
     kernel = _kernel()
     assert {value.shape for value in read_by_fours(kernel)} == {(8,), (5, 8)}
-    arguments = Arguments((kernel.output, *used_values(kernel)))
+    arguments = KernelArguments((kernel.output, *used_values(kernel)))
     after = epilogue(kernel, arguments, is_vector=True, is_fetched=True)
     assert "convert_int4(*(__global const char4 *)(a" in after.text
     assert after.text.count("prefetch") == 2
@@ -257,7 +257,7 @@ def test_four_elements_are_read_at_a_time() -> None:
 
 def test_what_may_not_fit_32_bits_is_computed_one_by_one() -> None:
     kernel = _kernel(has_known_bias=False)
-    after = epilogue(kernel, Arguments((kernel.output, *used_values(kernel))), is_vector=True)
+    after = epilogue(kernel, KernelArguments((kernel.output, *used_values(kernel))), is_vector=True)
     assert "neurald_fixed_point(" in after.text
     assert "neurald_high_product4" not in after.text
     assert after.sizes == {"length": 8}

@@ -1,10 +1,7 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from support.operations.single_operation import (
     Given,
-    call_of,
     evaluate,
     evaluate_all,
     given,
@@ -16,8 +13,7 @@ from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Lifetime, OperandType
-from neurald.hal.operations import DEFINITIONS
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Array
 from neurald.hal.operations.tflite.machinery.elements import ELEMENTS
 
@@ -53,7 +49,7 @@ def test_parts_of_all_types(kind: OperandType) -> None:
     ("sizes", "message"),
     [((1, 1), "has length 3"), ((-1, -1), "at most once"), ((4, -1), "length 3"), ((-2, 5), "at most once")],
 )
-def test_sizes_that_do_not_split(sizes: tuple[int, int], message: str) -> None:
+def test_refuses_split_sizes(sizes: tuple[int, int], message: str) -> None:
     with pytest.raises(BadData, match=message):
         evaluate_all(
             OperationType.TFLITE_SPLIT_V,
@@ -76,7 +72,7 @@ def strided(
     return evaluate(OperationType.TFLITE_STRIDED_SLICE, inputs, wanted(FLOAT32))
 
 
-def test_strided_slices_are_those_of_numpy() -> None:
+def test_strided_slices_equal_numpy() -> None:
     generator = np.random.default_rng(1)
     for _ in range(200):
         shape = tuple(generator.integers(1, 5, generator.integers(1, 5)).tolist())
@@ -117,7 +113,7 @@ def test_masks() -> None:
         (((0,) * 17, (0,) * 17, (1,) * 17), "at most 16"),
     ],
 )
-def test_strided_slices_that_are_none(arguments: tuple[tuple[int, ...], ...], message: str) -> None:
+def test_refuses_strided_slices(arguments: tuple[tuple[int, ...], ...], message: str) -> None:
     with pytest.raises(BadData, match=message):
         strided(counted(FLOAT32, 3), *arguments)  # type: ignore[arg-type]
 
@@ -130,40 +126,3 @@ def test_an_update_must_fit() -> None:
                 (counted(FLOAT32, 3), update, start),
                 wanted(FLOAT32),
             )
-
-
-@sweep("kind", ELEMENTS)
-def test_reversed(kind: OperandType) -> None:
-    source = counted(kind, 4, 3, 2)
-    x: Array = source.value  # type: ignore[assignment]
-    got = evaluate(OperationType.TFLITE_REVERSE_V2, (source, ints(0, -1)), wanted(kind))
-    np.testing.assert_array_equal(got, x[::-1, :, ::-1])
-    lengths = given(INT64, [2, 0, 4])
-    got = evaluate(OperationType.TFLITE_REVERSE_SEQUENCE, (source, lengths, *scalars(0, 1)), wanted(kind))
-    expected = x.copy()
-    for batch, length in enumerate((2, 0, 4)):
-        expected[:length, batch] = x[:length, batch][::-1]
-    np.testing.assert_array_equal(got, expected)
-    got = evaluate(
-        OperationType.TFLITE_REVERSE_SEQUENCE, (source, ints(1, 2, 0, 2), *scalars(2, 0)), wanted(kind)
-    )
-    expected = x.copy()
-    expected[[1, 3]] = x[[1, 3], :, ::-1]
-    np.testing.assert_array_equal(got, expected)
-
-
-def test_sequences_that_are_too_long() -> None:
-    inputs = counted(FLOAT32, 2, 3), ints(1, 4), *scalars(1, 0)
-    with pytest.raises(BadData, match="from 0 to 3"):
-        evaluate(OperationType.TFLITE_REVERSE_SEQUENCE, inputs, wanted(FLOAT32))
-    with pytest.raises(BadData, match="other than the reversed"):
-        evaluate(OperationType.TFLITE_REVERSE_SEQUENCE, (*inputs[:2], *scalars(1, 1)), wanted(FLOAT32))
-
-
-def test_lengths_of_sequences_may_come_late() -> None:
-    inputs = given(FLOAT32, np.zeros((3, 2))), ints(1, 2), *scalars(0, 1)
-    late = Given(operand=replace(inputs[1].operand, lifetime=Lifetime.SUBGRAPH_INPUT, value=b""), value=None)
-    call = call_of(OperationType.TFLITE_REVERSE_SEQUENCE, (inputs[0], late, *inputs[2:]), wanted(FLOAT32))
-    definition = DEFINITIONS[OperationType.TFLITE_REVERSE_SEQUENCE]
-    definition.check(call)
-    assert definition.output_shapes(call) == ((3, 2),)

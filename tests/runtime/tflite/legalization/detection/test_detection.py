@@ -66,7 +66,7 @@ def test_detection_postprocess(path: Path, *, regular: bool | None) -> None:
     ("options", "message"),
     [
         (b"", "options of 0 bytes"),
-        (bytes(flexbuffers.Dumps([1, 2])), "are no map"),
+        (bytes(flexbuffers.Dumps([1, 2])), "are not a map"),
         ({**OPTIONS, "num_classes": "three"}, "no number 'num_classes'"),
         ({k: v for k, v in OPTIONS.items() if k != "y_scale"}, "no number 'y_scale'"),
         ({**OPTIONS, "max_detections": 1 << 40}, "does not fit in 32 bits"),
@@ -74,7 +74,7 @@ def test_detection_postprocess(path: Path, *, regular: bool | None) -> None:
         ({**OPTIONS, "num_classes": 7}, "classes"),
     ],
 )
-def test_options_that_are_refused(path: Path, options: dict[str, Any] | bytes, message: str) -> None:
+def test_refuses_options(path: Path, options: dict[str, Any] | bytes, message: str) -> None:
     with pytest.raises(BadData, match=message):
         load_tflite(detector(options).write(path))
 

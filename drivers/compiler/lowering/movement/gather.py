@@ -1,0 +1,128 @@
+"""Lowers GATHER, EMBEDDING_LOOKUP and HASHTABLE_LOOKUP."""
+
+import math
+from collections.abc import Callable, Sequence
+
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import Expression, axis, constant, load, reduce, select
+from neurald.drivers.compiler.ir.op import ReductionOp
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.compiler.lowering.movement.indexing import as_index, bounded_index, element
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.operations.machinery.call import Call
+from neurald.hal.operations.movement.gather import gather_axis
+
+#: Computes an element of the result from an index into the values.
+Read = Callable[[Sequence[Expression]], Expression]
+#: Minimum number of elements per index for which a separate kernel checks the indices.
+_MIN_ELEMENTS_PER_CHECK = 8
+
+
+def are_in_range(indices: Value, length: int) -> bool:
+    """Returns True if the indices are known and in range."""
+    known = indices.constant
+    return known is not None and not ((known < 0) | (known >= length)).any()
+
+
+def gathered(
+    call: Call,
+    builder: Builder,
+    name: str,
+    along: int,
+    batches: int = 0,
+    read: Read | None = None,
+) -> Value:
+    """Gathers from `values` along an axis.
+
+    Indices that each stand for many elements are checked in advance. The gather is then pure data
+    movement, which fuses into its readers.
+
+    Args:
+        call, builder: the operation.
+        name: of the input with the indices.
+        along: the axis.
+        batches: number of leading axes that both inputs share.
+        read: computes an element of the result from its index in `values`; by default loads it.
+    """
+    values, indices = builder.value(call, "values"), builder.value(call, name)
+    length = values.shape[along]
+    end = along + len(indices.shape) - batches
+    message = f"{call.name(name)}: indexes from 0 to {length - 1} are expected"
+    is_safe = are_in_range(indices, length)
+    if (
+        not is_safe
+        and length
+        and values.count >= _MIN_ELEMENTS_PER_CHECK * length * math.prod(values.shape[:batches])
+    ):
+        indices, is_safe = _inside(builder, indices, length, message), True
+
+    def number(at: Sequence[Expression]) -> Expression:
+        return element(indices, (*at[:batches], *at[along:end]))
+
+    def moved(position: Sequence[Expression]) -> Expression:
+        return load(values, tuple(position)) if length else constant(0, values.type)
+
+    def body(*at: Expression) -> Expression:
+        index = as_index(number(at), 0, length) if is_safe else bounded_index(number(at), length)[0]
+        return (read or moved)((*at[:along], index, *at[end:]))
+
+    def requirements(*at: Expression) -> Sequence[tuple[Expression, str]]:
+        if is_safe:
+            return ()
+        return ((bounded_index(number(at), length)[1], message),)
+
+    shape = (*values.shape[:along], *indices.shape[batches:], *values.shape[along + 1 :])
+    return builder.compute(shape, body, requirements)
+
+
+def _inside(builder: Builder, indices: Value, length: int, message: str) -> Value:
+    """Returns the indices, with the requirement that they are in range."""
+
+    def body(*at: Expression) -> Expression:
+        return bounded_index(load(indices, at), length)[0].to(Scalar.INT32)
+
+    def requirements(*at: Expression) -> Sequence[tuple[Expression, str]]:
+        return ((bounded_index(load(indices, at), length)[1], message),)
+
+    return builder.compute(indices.shape, body, requirements)
+
+
+def _gather(call: Call, builder: Builder) -> tuple[Value, ...]:
+    return (gathered(call, builder, "indices", gather_axis(call)),)
+
+
+def _embedding_lookup(call: Call, builder: Builder) -> tuple[Value, ...]:
+    return (gathered(call, builder, "lookups", 0),)
+
+
+def hashtable_lookup(call: Call, builder: Builder) -> tuple[Value, ...]:
+    """Lowers HASHTABLE_LOOKUP: compares each key with all others; the first match wins."""
+    lookups, keys, values = (builder.value(call, name) for name in ("lookups", "keys", "values"))
+    count = keys.shape[0]
+
+    def index(at: Expression) -> Expression:
+        each = axis(count, "k")
+        is_key = load(keys, (each,)).equals(load(lookups, (at,)))
+        return reduce(ReductionOp.MINIMUM, (each,), select(is_key, each.to(Scalar.INT32), count))
+
+    # A missing key yields the index after the last key.
+    indexes = builder.compute(lookups.shape, index)
+
+    def row(*at: Expression) -> Expression:
+        if not values.count:
+            return constant(0, values.type)
+        found = load(indexes, at[:1]).to(Scalar.INDEX)
+        return load(values, (found, *at[1:]), found < count)
+
+    def hit(at: Expression) -> Expression:
+        return (load(indexes, (at,)) < count).to(Scalar.UINT8)
+
+    return builder.compute((*lookups.shape, *values.shape[1:]), row), builder.compute(lookups.shape, hit)
+
+
+LOWERINGS = {
+    OperationType.GATHER: _gather,
+    OperationType.EMBEDDING_LOOKUP: _embedding_lookup,
+    OperationType.HASHTABLE_LOOKUP: hashtable_lookup,
+}

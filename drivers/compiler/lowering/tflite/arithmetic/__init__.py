@@ -1,1 +1,0 @@
-"""Arithmetic shared by TFLite's lowerings: interpolated function tables."""

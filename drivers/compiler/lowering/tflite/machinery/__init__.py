@@ -1,0 +1,1 @@
+"""Shared parts of TFLite's lowerings: interpolated function tables."""

@@ -1,0 +1,87 @@
+"""Prepares models that another process compiles for the CPU device.
+
+See `neurald.hal.compiling.contract`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from neurald.drivers.cpu.artifact import write_artifact
+from neurald.drivers.cpu.parts import read_parts, write_parts
+from neurald.drivers.cpu.prepared_model import CpuPreparedModel
+from neurald.drivers.cpu.variants import Restore
+from neurald.hal.device import Compiled, Compiler, ExecuteOptions
+from neurald.hal.errors import OpFailed
+from neurald.hal.execution.reference_model import ReferenceModel
+from neurald.hal.model.types import Model
+from neurald.hal.operations.machinery.call import Shape
+from neurald.hal.sync.cancellation import Cancellation
+
+
+class _Kind(Enum):
+    """Form of a compiled model."""
+
+    WHOLE = "whole"
+    #: Compiled as a whole, but executions may omit inputs and then run on references.
+    WHOLE_BESIDE_REFERENCES = "whole, beside references"
+    PARTS = "parts"
+    REFERENCES = "references"
+
+
+def to_compiled(prepared: CpuPreparedModel | ReferenceModel) -> Compiled:
+    """Converts a prepared model to the message that `IsolatedPreparation` reads.
+
+    Args:
+        prepared: with an artifact, if it can have one.
+    """
+    if isinstance(prepared, CpuPreparedModel):
+        kind = _Kind.WHOLE if prepared.keeps_artifact else _Kind.WHOLE_BESIDE_REFERENCES
+        return Compiled(note=kind.value, artifact=write_artifact(prepared.native))
+    artifact = write_parts(prepared.steps)
+    kind = _Kind.REFERENCES if artifact is None else _Kind.PARTS
+    return Compiled(note=kind.value, artifact=artifact)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class IsolatedPreparation:
+    """Prepares models that another process compiles.
+
+    Attributes:
+        compiler: of the model.
+        restore: restores a compiled model from its artifact.
+        keeps_artifact: True if `PreparedModel.artifact` will be called.
+        deadline_s, cancellation: of the preparation of the model.
+    """
+
+    compiler: Compiler
+    restore: Restore
+    keeps_artifact: bool
+    deadline_s: float | None
+    cancellation: Cancellation | None
+
+    def prepare(
+        self,
+        model: Model,
+        shapes: Mapping[int, Shape] | None = None,
+        limits: ExecuteOptions | None = None,
+    ) -> CpuPreparedModel | ReferenceModel:
+        """See `neurald.drivers.cpu.variants.Prepare`."""
+        compiled = self.compiler.compile(
+            shapes,
+            deadline_s=self.deadline_s if limits is None else limits.deadline_s,
+            cancellation=self.cancellation if limits is None else limits.cancellation,
+        )
+        kinds = {kind.value: kind for kind in _Kind}
+        kind, artifact = kinds.get(compiled.note), compiled.artifact
+        if kind is _Kind.REFERENCES:
+            return ReferenceModel(model)
+        if kind is None or artifact is None:
+            raise OpFailed(f"the compiling process replied {compiled.note!r} without an artifact")
+        if kind is _Kind.PARTS:
+            return ReferenceModel(model, read_parts(artifact, model, self.restore))
+        return CpuPreparedModel(
+            self.restore(artifact),
+            lambda: ReferenceModel(model),
+            keeps_artifact=self.keeps_artifact and kind is _Kind.WHOLE,
+        )

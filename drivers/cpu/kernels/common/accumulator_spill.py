@@ -1,0 +1,61 @@
+"""Spills the accumulators of a tile to memory, so that a loop over positions computes the epilogue.
+
+A tile ends with dozens of vectors of accumulators. Inlining the epilogue for each of them would
+dominate compile time and fill the instruction cache; a store and a load per vector cost little in
+comparison.
+"""
+
+from collections.abc import Callable, Sequence
+
+from neurald.drivers.cpu.emit.vector import Vector
+from neurald.drivers.cpu.kernels.common.addressing import address, multiple
+
+#: Size of a sum: INT32 or FLOAT32.
+_SUM_BYTES = 4
+
+
+def spill(v: Vector, element: str, totals: Sequence[str], pointer: str) -> None:
+    """Stores accumulators.
+
+    Args:
+        v: as wide as vectors of sums.
+        element: type of a sum: i32 or float.
+        totals: names of the vectors.
+        pointer: address of memory for them, aligned to a vector.
+    """
+    kind, size = v.type(element), v.lanes * _SUM_BYTES
+    for number, each in enumerate(totals):
+        at = address(v.code, pointer, str(number * size))
+        v.code.effect(f"store {kind} {each}, ptr {at}, align {size}")
+
+
+def each_spilled_position(
+    v: Vector,
+    element: str,
+    shape: tuple[int, int],
+    pointer: str,
+    write: Callable[[str, Sequence[str]], None],
+    *,
+    together: int,
+) -> None:
+    """Writes a loop over positions with spilled accumulators.
+
+    Args:
+        v: as wide as vectors of sums.
+        element: type of a sum.
+        shape: number of positions and of vectors per position; the vectors of a position are
+        contiguous.
+        pointer: address of the stored sums.
+        write: called once, with the name of a position and the sums of that and the following ones.
+        Its code may run more than once for a position.
+        together: number of positions per iteration, at most that of all positions.
+    """
+    code, (count, vectors) = v.code, shape
+    kind, size = v.type(element), v.lanes * _SUM_BYTES
+    with code.loop("0", str(count), step=together) as loop:
+        first = loop.index
+        if count % together:
+            first = Vector(code, v.target, 1).call("llvm.smin", "i64", first, str(count - together))
+        start = address(code, pointer, multiple(code, first, vectors * size))
+        at = [address(code, start, str(each * size)) for each in range(together * vectors)]
+        write(first, [code.fresh(f"load {kind}, ptr {each}, align {size}") for each in at])

@@ -1,0 +1,117 @@
+"""Caches routines of kernels that differ only in the contents of constants.
+
+Such kernels have the same text, which need not be generated again.
+"""
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import fields, replace
+
+from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Linear, Load, Reduce
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.cpu.target.routine import Routine
+from neurald.drivers.cpu.target.target import Target
+
+#: Number of cached routines.
+_CACHE_SIZE = 128
+#: Routines without arguments; the oldest first.
+_cache: dict[Hashable, Routine] = {}
+
+
+def shared_routine(
+    kernel: Kernel, arguments: Sequence[Value], target: Target, make: Callable[[], Routine]
+) -> Routine:
+    """Returns the routine of an equivalent kernel, or makes it.
+
+    Args:
+        kernel: with a contraction. Its routine must not depend on the contents of constants, except
+        integers in its body.
+        arguments: of its function.
+        target: of the code.
+        make: makes the routine.
+    """
+    return cached_routine(_cache_key(kernel, arguments, target), kernel, arguments, make)
+
+
+def cached_routine(
+    key: Hashable | None, kernel: Kernel, arguments: Sequence[Value], make: Callable[[], Routine]
+) -> Routine:
+    """Returns the cached routine for a key, or makes it.
+
+    Args:
+        key: equal for kernels whose routines only differ in their arguments; None disables caching.
+        kernel: the kernel.
+        arguments: of its function.
+        make: makes the routine.
+    """
+    if key is None:
+        return make()
+    known = _cache.get(key)
+    if known is None:
+        while len(_cache) >= _CACHE_SIZE:
+            _cache.pop(next(iter(_cache)), None)
+        known = _cache[key] = replace(make(), arguments=())
+    return replace(known, arguments=tuple(arguments), operations=kernel.operations)
+
+
+def _cache_key(kernel: Kernel, arguments: Sequence[Value], target: Target) -> Hashable | None:
+    """Returns a key that is equal for equivalent kernels; None if the kernel cannot be cached."""
+    numbers: dict[Expression, int] = {}
+    positions = {value: position for position, value in enumerate(arguments)}
+    parts: list[Hashable] = []
+    for axis in kernel.axes:
+        parts.append(axis.extent)
+        numbers[axis] = len(numbers)
+    for each in kernel.expressions:
+        if each in numbers:
+            continue
+        if isinstance(each, Load) and each.value.constant is not None and not each.type.is_float:
+            # Integer constants affect bounds, and with them the code.
+            return None
+        parts.append((type(each).__name__, each.type, each.low, each.high, *_own(each, numbers, positions)))
+        numbers[each] = len(numbers)
+    roots = tuple(numbers[each] for each in kernel.roots)
+    values = tuple((value.shape, value.type, value.constant is None) for value in arguments)
+    return (
+        target.name,
+        _contraction(kernel, positions),
+        values,
+        tuple(parts),
+        roots,
+        kernel.output_offset is None,
+    )
+
+
+def _own(each: Expression, numbers: dict[Expression, int], positions: dict[Value, int]) -> Iterator[Hashable]:
+    """Yields what distinguishes an expression from others of its class."""
+    yield from (numbers[operand] for operand in each.operands)
+    if isinstance(each, Constant):
+        # The key uses repr because 0.0 == -0.0 and NaN != NaN.
+        yield repr(each.value)
+    elif isinstance(each, Axis):
+        yield each.extent
+    elif isinstance(each, Linear):
+        yield from (factor for _, factor in each.terms)
+        yield each.constant
+    elif isinstance(each, Load):
+        yield from (positions[each.value], each.guard is None)
+    elif isinstance(each, Apply):
+        yield each.op
+    elif isinstance(each, Reduce):
+        yield each.reduction
+        yield from ((numbers.get(axis), axis.extent) for axis in each.axes)
+
+
+def _contraction(kernel: Kernel, positions: dict[Value, int]) -> Hashable:
+    """Returns the key of a contraction, without the contents of its values."""
+    node = kernel.contraction
+    if node is None:
+        return None
+    parts: list[Hashable] = [type(node).__name__]
+    for each in fields(node):
+        part = getattr(node, each.name)
+        if isinstance(part, Value):
+            part = (positions.get(part), part.shape, part.type, part.constant is None)
+        if each.name != "operations":
+            parts.append(part)
+    return tuple(parts)

@@ -1,0 +1,304 @@
+"""Micro-kernel of FLOAT32 products: the loops that compute a register tile.
+
+For each term, the input of every position is broadcast and multiplied by vectors of weights.
+
+Window taps outside the image are skipped. For columns they are known for each position of a tile,
+because border tiles have their own instructions. Rows are only checked at run time if a tile lies
+in a single row.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.cpu.emit.instructions import Instructions
+from neurald.drivers.cpu.emit.op_table import from_stored, stored
+from neurald.drivers.cpu.emit.vector import Vector
+from neurald.drivers.cpu.kernels.common.addressing import LINE_BYTES, address, multiple, prefetch, total
+from neurald.drivers.cpu.kernels.common.borders import taps_on_image
+from neurald.drivers.cpu.kernels.common.product import WindowedProduct
+from neurald.drivers.cpu.kernels.common.tile import Tile
+from neurald.drivers.cpu.kernels.common.window import TapSegment
+from neurald.drivers.cpu.target.target import Target
+
+#: Number of accumulators in flight, which hides the latency of additions.
+_SUMS_IN_FLIGHT = 8
+#: Products per loop body, enough to hide the loop overhead, and the maximum number of unrolled
+#: terms.
+_PRODUCTS_IN_LOOP = 24
+_MAX_UNROLLED = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightLayout:
+    """Memory layout of the weights that a tile reads.
+
+    Attributes:
+        pointer: name of their memory.
+        type: of their elements.
+        set_bytes, panel_bytes, term_bytes: strides of sets, panels and terms.
+        channel_bytes: stride of a panel's first channel; 0 if panels are packed.
+        vectors: offsets of the vectors of a term, in bytes.
+        align: of each vector.
+        are_many: True if a panel should be used for all positions before the next one.
+    """
+
+    pointer: str
+    type: Scalar
+    set_bytes: int
+    panel_bytes: int
+    term_bytes: int
+    channel_bytes: int
+    vectors: tuple[int, ...]
+    align: int
+    are_many: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TileShape:
+    """Geometry shared by tiles with the same instructions.
+
+    Attributes:
+        rows, columns: numbers of positions.
+        row_segments: taps; None if computed at run time, for a tile of a single row.
+        column_segments: taps.
+    """
+
+    rows: int
+    columns: int
+    row_segments: tuple[TapSegment, ...] | None
+    column_segments: tuple[TapSegment, ...]
+
+    @property
+    def positions(self) -> int:
+        """Number of positions."""
+        return self.rows * self.columns
+
+    def members(self, rows: frozenset[int], columns: frozenset[int]) -> list[int]:
+        """Returns the numbers of the positions in these rows and columns."""
+        return [row * self.columns + column for row in sorted(rows) for column in sorted(columns)]
+
+
+class FloatMicroKernel:
+    """Writes the products of tiles.
+
+    Args:
+        code: receives the instructions.
+        target: of the code.
+        product: to compute.
+        tile: size of tiles.
+        weights: how they are read.
+        tiles: number of consecutive tiles with the same panel, each of which prefetches a part of
+        the next one; 0 disables this.
+        fetches_inputs: True if the next tile follows in memory, so that its inputs can be
+        prefetched.
+    """
+
+    def __init__(
+        self,
+        code: Instructions,
+        target: Target,
+        product: WindowedProduct,
+        tile: Tile,
+        weights: WeightLayout,
+        *,
+        tiles: int,
+        fetches_inputs: bool,
+    ) -> None:
+        self._code, self._product, self._tile, self._weights = code, product, tile, weights
+        self._fetches_inputs = fetches_inputs
+        self._vector, self._single = Vector(code, target, tile.lanes), Vector(code, target, 1)
+        self._unrolled = max(1, min(_MAX_UNROLLED, _PRODUCTS_IN_LOOP // (tile.positions * tile.vectors)))
+        # Prefetch size for every `_period` terms: one line, unless the panel needs more.
+        most = max(self._unrolled, tiles * LINE_BYTES // weights.term_bytes)
+        self._period = next(each for each in range(most, 0, -1) if product.depth % each == 0)
+        self._fetched = -(-weights.term_bytes * self._period // tiles) if tiles else 0
+
+    def ahead(self, weights: str, tile: str) -> str:
+        """Returns the address of the next panel's part that a tile prefetches.
+
+        Args:
+            weights: address of the panel.
+            tile: number of the tile among those with the panel.
+        """
+        part = self._product.terms // self._period * self._fetched
+        return address(self._code, weights, str(self._weights.panel_bytes), multiple(self._code, tile, part))
+
+    def of(
+        self, shape: TileShape, starts: Sequence[str], source: str, weights: tuple[str, str], row: str
+    ) -> list[str]:
+        """Computes the sums of a tile, one for each position and vector.
+
+        Args:
+            shape: of the tile.
+            starts: initial sums, one per vector.
+            source: address of the first tap of the first position, which may be outside the image.
+            weights: addresses of the panel and of the prefetched part, see `ahead`.
+            row: the first row of the output.
+        """
+        count = shape.positions * self._tile.vectors
+        # If there are few sums, each is split over several accumulators.
+        copies = max(1, min(self._unrolled, _SUMS_IN_FLIGHT // count))
+        sums = list(starts) * shape.positions + [self._vector.number("float", 0)] * (copies - 1) * count
+        sums = self._add_rows(shape, sums, source, weights, row)
+        for copy in range(1, copies):
+            for each in range(count):
+                sums[each] = self._vector.two("fadd", "float", sums[each], sums[copy * count + each])
+        return sums[:count]
+
+    def _carried(self, sums: Sequence[str]) -> list[tuple[str, str]]:
+        return [(self._vector.type("float"), each) for each in sums]
+
+    def _add_rows(
+        self, shape: TileShape, sums: list[str], source: str, weights: tuple[str, str], row: str
+    ) -> list[str]:
+        """Adds all products of a tile."""
+        if shape.row_segments is None:
+            first, last = taps_on_image(self._single, self._product.rows, row)
+            alone = frozenset((0,))
+            with self._code.loop(first, last, self._carried(sums), may_be_empty=True) as loop:
+                loop.results = self._add_row(shape, alone, loop.carried, source, weights, loop.index)
+            return loop.results
+        for segment in shape.row_segments:
+            taps = segment.taps
+            if len(taps) == 1:
+                sums = self._add_row(shape, segment.members, sums, source, weights, str(taps.start))
+                continue
+            with self._code.loop(str(taps.start), str(taps.stop), self._carried(sums)) as loop:
+                loop.results = self._add_row(
+                    shape, segment.members, loop.carried, source, weights, loop.index
+                )
+            sums = loop.results
+        return sums
+
+    def _add_row(
+        self,
+        shape: TileShape,
+        rows: frozenset[int],
+        sums: list[str],
+        source: str,
+        weights: tuple[str, str],
+        tap: str,
+    ) -> list[str]:
+        """Adds the products of one window row."""
+        code, product = self._code, self._product
+        source = address(code, source, multiple(code, tap, product.rows.dilation * product.row_bytes))
+        weights = self._further(weights, tap, product.columns.taps * product.depth)
+        for segment in shape.column_segments:
+            taps, members = segment.taps, shape.members(rows, segment.members)
+            if product.is_contiguous:
+                at = self._at_tap(source, weights, str(taps.start))
+                sums = self._add_terms(shape, members, sums, *at, len(taps) * product.depth)
+            elif len(taps) == 1:
+                at = self._at_tap(source, weights, str(taps.start))
+                sums = self._add_terms(shape, members, sums, *at, product.depth)
+            else:
+                with code.loop(str(taps.start), str(taps.stop), self._carried(sums)) as loop:
+                    at = self._at_tap(source, weights, loop.index)
+                    loop.results = self._add_terms(shape, members, loop.carried, *at, product.depth)
+                sums = loop.results
+        return sums
+
+    def _at_tap(self, source: str, weights: tuple[str, str], tap: str) -> tuple[str, tuple[str, str]]:
+        code, product = self._code, self._product
+        return (
+            address(code, source, multiple(code, tap, product.columns.dilation * product.pixel_bytes)),
+            self._further(weights, tap, product.depth),
+        )
+
+    def _further(self, weights: tuple[str, str], number: str, terms: int) -> tuple[str, str]:
+        """Advances the weights and the prefetch address by `number` × `terms` terms."""
+        code, (panel, ahead) = self._code, weights
+        fetched = terms // self._period * self._fetched
+        return (
+            address(code, panel, multiple(code, number, terms * self._weights.term_bytes)),
+            address(code, ahead, multiple(code, number, fetched)),
+        )
+
+    def _add_terms(
+        self,
+        shape: TileShape,
+        members: list[int],
+        sums: list[str],
+        source: str,
+        weights: tuple[str, str],
+        count: int,
+    ) -> list[str]:
+        """Adds the products of consecutive terms."""
+        code, period = self._code, self._period
+        if not self._fetched:
+            return self._add_all(shape, members, sums, (source, weights[0], "0"), count)
+        with code.loop("0", str(count // period), self._carried(sums)) as loop:
+            first = multiple(code, loop.index, period)
+            inner = address(code, source, multiple(code, first, self._product.element_bytes))
+            panel, ahead = self._further(weights, loop.index, period)
+            for line in range(0, self._fetched, LINE_BYTES):
+                prefetch(code, address(code, ahead, str(line)))
+            loop.results = self._add_all(shape, members, list(loop.carried), (inner, panel, first), period)
+        return loop.results
+
+    def _add_all(
+        self, shape: TileShape, members: list[int], sums: list[str], first: tuple[str, str, str], count: int
+    ) -> list[str]:
+        """Adds the products of `count` terms.
+
+        `first` holds the addresses of the first term's input and weights, and its number.
+        """
+        source, weights, before = first
+        code, unrolled = self._code, self._unrolled
+        whole = count - count % unrolled
+        done = 0
+        if whole > unrolled:
+            with code.loop("0", str(whole), self._carried(sums), step=unrolled) as loop:
+                inner = address(code, source, multiple(code, loop.index, self._product.element_bytes))
+                panel = address(code, weights, multiple(code, loop.index, self._weights.term_bytes))
+                results = list(loop.carried)
+                for term in range(unrolled):
+                    self._add_term(
+                        shape, members, results, inner, panel, term, total(code, before, loop.index)
+                    )
+                loop.results = results
+            sums, done = loop.results, whole
+        sums = list(sums)
+        for term in range(done, count):
+            self._add_term(shape, members, sums, source, weights, term, before)
+        return sums
+
+    def _add_term(
+        self,
+        shape: TileShape,
+        members: list[int],
+        sums: list[str],
+        source: str,
+        weights: str,
+        term: int,
+        counter: str,
+    ) -> None:
+        code, v, tile, product = self._code, self._vector, self._tile, self._product
+        columns = []
+        for start in self._weights.vectors:
+            at = address(code, weights, str(term * self._weights.term_bytes + start))
+            kind = v.type(stored(self._weights.type))
+            loaded = code.fresh(f"load {kind}, ptr {at}, align {self._weights.align}")
+            columns.append(from_stored(v, self._weights.type, loaded))
+        if self._fetches_inputs:
+            # Spread over as many terms as this tile has.
+            step = shape.positions * product.columns.stride * product.pixel_bytes
+            number = multiple(code, counter, (shape.positions - 1) * product.element_bytes)
+            offset = step + term * shape.positions * product.element_bytes
+            prefetch(code, address(code, source, number, str(offset)))
+        base = (term % (len(sums) // (shape.positions * tile.vectors))) * shape.positions * tile.vectors
+        kind = stored(product.type)
+        for member in members:
+            row, column = divmod(member, shape.columns)
+            offset = (
+                row * product.rows.stride * product.row_bytes
+                + column * product.columns.stride * product.pixel_bytes
+                + term * product.element_bytes
+            )
+            at = address(code, source, str(offset))
+            loaded = code.fresh(f"load {kind}, ptr {at}, align {product.type.size_bytes}")
+            factor = v.splat("float", from_stored(self._single, product.type, loaded))
+            for each, column_weights in enumerate(columns):
+                at_sum = base + member * tile.vectors + each
+                sums[at_sum] = v.fma("float", factor, column_weights, sums[at_sum])

@@ -1,0 +1,149 @@
+"""Routines of tiled FLOAT32 products, including the preparation of operands."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.cpu.codegen.epilogue import parameter_names, pointer_names
+from neurald.drivers.cpu.emit.instructions import Instructions
+from neurald.drivers.cpu.kernels.common.addressing import address, multiple
+from neurald.drivers.cpu.kernels.common.flattened import flattened
+from neurald.drivers.cpu.kernels.common.function import arguments_with, cost_ns, function_text
+from neurald.drivers.cpu.kernels.common.packing import packed
+from neurald.drivers.cpu.kernels.common.product import WindowedProduct
+from neurald.drivers.cpu.kernels.common.routine_cache import shared_routine
+from neurald.drivers.cpu.kernels.common.tile import Tile, choose_tile
+from neurald.drivers.cpu.kernels.gemm.gemm import GemmWriter, PackPanel
+from neurald.drivers.cpu.kernels.gemm.micro_kernel import WeightLayout
+from neurald.drivers.cpu.kernels.gemm.operand_packing import (
+    convert_to_float,
+    is_aliased,
+    pack_panel_at_run_time,
+    pad_pixels,
+)
+from neurald.drivers.cpu.target.routine import Routine
+from neurald.drivers.cpu.target.target import Target
+
+#: Weights up to this size stay in the second-level cache while tiles go through them.
+_MAX_RESIDENT_BYTES = 384 << 10
+_FLOAT_BYTES = Scalar.FLOAT32.size_bytes
+_ALIGNMENT = 64
+#: Copy bandwidth into a thread's scratch memory, per cycle.
+_COPIED_BYTES_PER_CYCLE = 16
+
+
+def routine(kernel: Kernel, product: WindowedProduct, target: Target) -> Routine:
+    """Returns the routine of a FLOAT32 product.
+
+    Args:
+        kernel: its output is not empty.
+        product: its contraction, with at least one term.
+        target: of the code.
+    """
+    tile = choose_tile(product, target)
+    operand = product.weights
+    weights_value = operand.value
+    if operand.value.constant is not None:
+        weights_value = packed(operand, operand.value.constant, tile, product.channels, product.terms)
+    arguments = arguments_with(kernel, (product.source, weights_value))
+    return shared_routine(
+        kernel, arguments, target, lambda: _made(kernel, product, tile, weights_value, arguments, target)
+    )
+
+
+def _made(
+    kernel: Kernel,
+    product: WindowedProduct,
+    tile: Tile,
+    weights_value: Value,
+    arguments: tuple[Value, ...],
+    target: Target,
+) -> Routine:
+    operand = product.weights
+    names = pointer_names(arguments)
+    code = Instructions(parameter_names(arguments))
+    weights = _weights(product, tile, names[weights_value])
+    source, seen, scratch_bytes, cycles = names[product.source], product, 0, tile.cycles
+    if product.type is not Scalar.FLOAT32:
+        seen, scratch_bytes = convert_to_float(code, target, product, source, "%scratch")
+        source = "%scratch"
+    elif weights.are_many and is_aliased(product):
+        seen, scratch_bytes = pad_pixels(code, target, product, source, "%scratch")
+        source = "%scratch"
+    cycles += scratch_bytes / _COPIED_BYTES_PER_CYCLE
+    pack_panel: PackPanel | None = None
+    if weights.pointer == "%scratch":
+        begin = -(-scratch_bytes // _ALIGNMENT) * _ALIGNMENT
+        scratch_bytes = begin + product.terms * weights.term_bytes
+        weights = replace(weights, pointer=address(code, "%scratch", str(begin)))
+        cycles += operand.value.count
+        pack_panel = _panel_packer(code, target, product, tile, names[weights_value], weights.pointer)
+    writer = GemmWriter(code, target, flattened(kernel), seen, tile, weights, source, names, pack_panel)
+    writer.write()
+    return Routine(
+        text=function_text(code, arguments),
+        arguments=arguments,
+        work_items=math.prod(writer.extents),
+        cost_ns=cost_ns(cycles, arguments),
+        declarations=frozenset(code.declarations),
+        scratch_bytes=scratch_bytes,
+        label=f"tiles of {tile.positions} positions and {tile.vectors} x {tile.lanes} channels",
+        operations=kernel.operations,
+    )
+
+
+def _weights(product: WindowedProduct, tile: Tile, pointer: str) -> WeightLayout:
+    """Returns the layout of the weights.
+
+    They are packed at compile time, read in place, or packed to `%scratch` at run time.
+    """
+    operand = product.weights
+    size = operand.value.type.size_bytes
+    are_many = product.channels * product.terms * _FLOAT_BYTES > _MAX_RESIDENT_BYTES
+    if operand.value.constant is None and operand.channel_step == 1:
+        return WeightLayout(
+            pointer=pointer,
+            type=operand.value.type,
+            set_bytes=product.channels * product.terms * size,
+            panel_bytes=0,
+            term_bytes=operand.term_step * size,
+            channel_bytes=size,
+            vectors=tuple(each * size for each in tile.offsets(product.channels)),
+            align=size,
+            are_many=are_many,
+        )
+    is_packed = operand.value.constant is not None
+    term_bytes = tile.width * _FLOAT_BYTES
+    panel_bytes = product.terms * term_bytes if is_packed else 0
+    return WeightLayout(
+        pointer=pointer if is_packed else "%scratch",
+        type=Scalar.FLOAT32,
+        set_bytes=tile.panels * panel_bytes,
+        panel_bytes=panel_bytes,
+        term_bytes=term_bytes,
+        channel_bytes=0,
+        vectors=tuple(each * tile.lanes * _FLOAT_BYTES for each in range(tile.vectors)),
+        align=tile.lanes * _FLOAT_BYTES,
+        are_many=are_many,
+    )
+
+
+def _panel_packer(
+    code: Instructions, target: Target, product: WindowedProduct, tile: Tile, pointer: str, memory: str
+) -> PackPanel:
+    """Returns a function that packs a panel of weights at run time."""
+    operand = product.weights
+    size = operand.value.type.size_bytes
+
+    def pack(batches: Sequence[str], channel: str) -> None:
+        sets = (
+            multiple(code, at, each.weights * product.channels * product.terms * size)
+            for at, each in zip(batches, product.batches, strict=True)
+        )
+        first = address(code, pointer, *sets, multiple(code, channel, operand.channel_step * size))
+        pack_panel_at_run_time(code, target, product, tile, first, memory)
+
+    return pack

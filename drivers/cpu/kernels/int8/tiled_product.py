@@ -1,0 +1,213 @@
+"""Quantised convolutions and matrix products with constant weights, in register tiles.
+
+The inputs of a block of units are packed. Then each panel of weights is multiplied by all tiles of
+the block while it is in the first-level cache.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.cpu.codegen.epilogue import parameter_names, pointer_names
+from neurald.drivers.cpu.emit.instructions import Instructions
+from neurald.drivers.cpu.emit.vector import Vector
+from neurald.drivers.cpu.kernels.common.addressing import address, multiple
+from neurald.drivers.cpu.kernels.int8.epilogue import QuantizedEpilogue
+from neurald.drivers.cpu.kernels.int8.input_packing import InputPacker
+from neurald.drivers.cpu.kernels.int8.micro_kernel import QuantizedMicroKernel
+from neurald.drivers.cpu.kernels.int8.panels import HEAD_BYTES, panel_bytes
+from neurald.drivers.cpu.kernels.int8.plan import ProductPlan
+from neurald.drivers.cpu.kernels.int8.results import ResultWriter
+from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES
+from neurald.drivers.cpu.kernels.int8.window_sums import write_window_sums
+
+
+class TiledProductWriter:
+    """Writes the function of a kernel.
+
+    Args:
+        plan: of its product.
+        epilogue: of the kernel.
+        arguments: output, input, packed weights, and values that the body reads.
+        zero: the input's zero point.
+        sums: True if sums of window inputs are needed too.
+    """
+
+    def __init__(
+        self,
+        plan: ProductPlan,
+        epilogue: QuantizedEpilogue,
+        arguments: Sequence[Value],
+        *,
+        zero: int,
+        sums: bool,
+    ) -> None:
+        self._plan, self._epilogue, self._has_sums = plan, epilogue, sums
+        self._scheme, self._product = plan.scheme, plan.product
+        self._names = pointer_names(arguments)
+        source, weights = (self._names[each] for each in arguments[1:3])
+        self._weights = weights
+        self.code = Instructions(parameter_names(arguments))
+        self._results = ResultWriter(self.code, plan, epilogue, self._names, head=weights)
+        self._single = Vector(self.code, plan.scheme.target, 1)
+        self._blocks = InputPacker(self.code, plan.layout, source=source, zero=zero, outside=weights)
+        self._sums = QuantizedMicroKernel(plan, rows=epilogue.rows, has_sums=sums)
+        self._panel_bytes = panel_bytes(plan, epilogue.rows)
+        self._register = plan.scheme.target.vector_bytes
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Scratch memory per thread: packed inputs, sums of windows, and the sums of a tile."""
+        kept = (
+            self._plan.pixels * self._plan.vectors * self._register if self._plan.spills_accumulators else 0
+        )
+        return self._before_totals + kept
+
+    @property
+    def _before_totals(self) -> int:
+        """Offset of a tile's sums in scratch memory."""
+        sums = self._plan.positions * self._plan.groups * WORD_BYTES if self._has_sums else 0
+        before = self._plan.layout.packed_bytes + sums
+        return -(-before // self._register) * self._register
+
+    def write(self) -> None:
+        """Writes the instructions for the range of work items."""
+        plan, code, v = self._plan, self.code, self._single
+        if plan.shares_panels:
+            units = str(plan.units)
+            with code.loop("0", str(plan.images)) as images, code.loop("0", units, step=plan.block) as blocks:
+                self._write_block(images.index, blocks.index, units, ("%begin", "%end"))
+            return
+        if plan.images == 1:
+            with code.loop("%begin", "%end", step=plan.block, may_be_empty=True) as blocks:
+                self._write_block("0", blocks.index, "%end", ("0", str(plan.panels)))
+            return
+        units = str(plan.units)
+        first = v.two("udiv", "i64", "%begin", units)
+        last = v.two("udiv", "i64", v.two("add", "i64", "%end", str(plan.units - 1)), units)
+        with code.loop(first, last, may_be_empty=True) as images:
+            before = multiple(code, images.index, plan.units)
+            begin = v.call("llvm.smax", "i64", v.two("sub", "i64", "%begin", before), "0")
+            end = v.call("llvm.smin", "i64", v.two("sub", "i64", "%end", before), units)
+            with code.loop(begin, end, step=plan.block, may_be_empty=True) as blocks:
+                self._write_block(images.index, blocks.index, end, ("0", str(plan.panels)))
+
+    def _write_block(self, image: str, first: str, end: str, panels: tuple[str, str]) -> None:
+        plan, code, v = self._plan, self.code, self._single
+        last = v.call("llvm.smin", "i64", v.two("add", "i64", first, str(plan.block)), end)
+        begin = self._row(first)
+        rows = v.call("llvm.smin", "i64", multiple(code, last, plan.rows), str(plan.height))
+        block = self._blocks.write(image, begin, rows)
+        if self._has_sums:
+            sums = address(code, "%scratch", str(plan.layout.packed_bytes))
+            count = v.two("sub", "i64", rows, begin)
+            write_window_sums(code, plan, block, count, head=self._weights, sums=sums)
+        if plan.groups == 1:
+            self._write_panels(image, block, (first, last, begin), panels, "0")
+            return
+        with code.loop("0", str(plan.groups)) as groups:
+            self._write_panels(image, block, (first, last, begin), panels, groups.index)
+
+    def _write_panels(
+        self, image: str, block: str, units: tuple[str, str, str], panels: tuple[str, str], group: str
+    ) -> None:
+        """Writes every panel for units[0] to before units[1]; units[2] is the block's first row."""
+        plan, code, v = self._plan, self.code, self._single
+        width = plan.vectors * self._scheme.lanes
+        with code.loop(*panels, may_be_empty=plan.shares_panels) as loop:
+            start = multiple(code, loop.index, width)
+            if plan.panels * width > self._product.channels:
+                start = v.call("llvm.smin", "i64", start, str(plan.start(plan.panels - 1, 0)))
+            number = v.two("add", "i64", multiple(code, group, plan.panels), loop.index)
+            offset = multiple(code, number, self._panel_bytes)
+            panel = address(code, self._weights, offset, str(HEAD_BYTES))
+            channel = v.two("add", "i64", multiple(code, group, self._product.channels), start)
+            source = address(
+                code, block, multiple(code, group, self._product.depth * self._scheme.element_bytes)
+            )
+            with code.loop(units[0], units[1], may_be_empty=True) as each:
+                self._write_unit(image, source, panel, channel, (each.index, units[2], units[0]), group)
+
+    def _row(self, unit: str) -> str:
+        """Returns the first row of a unit; the last unit may share rows with the one before."""
+        plan = self._plan
+        row = multiple(self.code, unit, plan.rows)
+        if not plan.height % plan.rows:
+            return row
+        return self._single.call("llvm.smin", "i64", row, str(plan.height - plan.rows))
+
+    def _write_unit(
+        self, image: str, source: str, panel: str, channel: str, unit: tuple[str, str, str], group: str
+    ) -> None:
+        """Writes the tiles of a unit, given its number and the first row and unit of the block."""
+        plan, code, v = self._plan, self.code, self._single
+        number, begin, first = unit
+        row = self._row(number)
+        top = v.two("add", "i64", multiple(code, image, plan.height), row)
+        position = multiple(code, top, plan.width)
+        inner = v.two("sub", "i64", row, begin)
+        start = address(
+            code, source, multiple(code, inner, self._product.rows.stride * plan.layout.row_bytes)
+        )
+        offset = multiple(code, inner, plan.width)
+        before = multiple(code, v.two("sub", "i64", number, first), plan.row_tiles)
+        if plan.rows > 1:
+            memory = start, panel, self._sums.ahead(code, panel, before)
+            self._write_tile(memory, (position, channel), offset, group)
+            return
+        # The last tile overlaps the one before, so that all have the same length.
+        with self._tiles(plan.row_tiles) as tile:
+            column = multiple(code, tile, plan.pixels)
+            if plan.width % plan.pixels:
+                column = v.call("llvm.smin", "i64", column, str(plan.width - plan.pixels))
+            step = self._product.columns.stride * plan.layout.pixel_bytes
+            window = address(code, start, multiple(code, column, step))
+            memory = window, panel, self._sums.ahead(code, panel, v.two("add", "i64", before, tile))
+            at = v.two("add", "i64", position, column), channel
+            inner = v.two("add", "i64", offset, column)
+            self._write_tile(memory, at, inner, group)
+
+    @contextmanager
+    def _tiles(self, count: int) -> Iterator[str]:
+        if count == 1:
+            yield "0"
+            return
+        with self.code.loop("0", str(count)) as loop:
+            yield loop.index
+
+    def _write_tile(self, memory: tuple[str, str, str], at: tuple[str, str], offset: str, group: str) -> None:
+        """Writes a tile.
+
+        Args:
+            memory: addresses of its first window, its panel, and the prefetched part.
+            at: its first position and channel.
+            offset: its offset in the block.
+            group: of channels.
+        """
+        plan, code = self._plan, self.code
+        common = None
+        if self._has_sums:
+            common = address(
+                code,
+                "%scratch",
+                str(plan.layout.packed_bytes),
+                multiple(code, offset, WORD_BYTES),
+                multiple(code, group, plan.positions * WORD_BYTES),
+            )
+        # A unit of several rows is as wide as the output, so its positions are contiguous.
+        _, panel, _ = memory
+        if plan.spills_accumulators:
+            self._sums.call(code, *memory, common, self._totals)
+            self._results.write_kept(self._totals, self._rows_of(panel), *at)
+        else:
+            totals = self._sums.write(code, *memory, common)
+            self._results.write(totals, self._rows_of(panel), *at)
+
+    def _rows_of(self, panel: str) -> list[list[str]]:
+        """Loads the epilogue constants of a panel."""
+        return [self._sums.load_row(self.code, panel, 1 + row) for row in range(self._epilogue.rows)]
+
+    @property
+    def _totals(self) -> str:
+        """Address of a tile's spilled sums."""
+        return address(self.code, "%scratch", str(self._before_totals))

@@ -1,0 +1,202 @@
+"""Transposes two axes: the source is not contiguous along the last axis of the output.
+
+Square blocks are read in rows of 16 bytes. Rows of several blocks share a register, and halves of
+registers are interleaved repeatedly. Each pass rotates the bits of an element's row and column by
+one, until rows and columns are swapped and a register holds neighbours in the output.
+"""
+
+import math
+from dataclasses import dataclass
+
+from neurald.drivers.compiler.ir.expression import Axis, Linear, Load
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.cpu.codegen.epilogue import arguments_of, parameter_names, pointer_names
+from neurald.drivers.cpu.emit.instructions import Instructions
+from neurald.drivers.cpu.kernels.common.addressing import address, multiple, total
+from neurald.drivers.cpu.kernels.common.function import cost_ns, function_text
+from neurald.drivers.cpu.kernels.common.work_items import each_work_item
+from neurald.drivers.cpu.schedule.axis_rewriting import simplify_axes
+from neurald.drivers.cpu.target.offsets import offset_of
+from neurald.drivers.cpu.target.routine import Routine
+from neurald.drivers.cpu.target.target import Target
+
+#: Row of a block, the unit of interleave instructions.
+_ROW_BYTES = 16
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Movement:
+    """A transposing movement.
+
+    Attributes:
+        kernel: with its axes split and joined.
+        load: its body.
+        near: the axis along which the source is contiguous; the output is along the last one.
+        offset: of the first element in the source.
+        strides: of the source by axis, in elements.
+    """
+
+    kernel: Kernel
+    load: Load
+    near: Axis
+    offset: int
+    strides: dict[Axis, int]
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of an element."""
+        return self.kernel.output.type.size_bytes
+
+    @property
+    def rows(self) -> int:
+        """Number of rows of a block, which is square."""
+        return _ROW_BYTES // self.size_bytes
+
+    def output_strides(self) -> dict[Axis, int]:
+        """Returns the strides of the output by axis, in elements."""
+        shape, axes = self.kernel.shape, self.kernel.axes
+        return {each: math.prod(shape[number + 1 :]) for number, each in enumerate(axes)}
+
+
+def routine(kernel: Kernel, target: Target) -> Routine | None:
+    """Returns the routine of a kernel, if it transposes at least one block."""
+    movement = _movement(kernel)
+    if movement is None:
+        return None
+    last, near = movement.kernel.axes[-1], movement.near
+    joined = max(1, target.vector_bytes // _ROW_BYTES)
+    while joined > 1 and last.extent < joined * movement.rows:
+        joined //= 2
+    if last.extent < joined * movement.rows or near.extent < movement.rows:
+        return None
+    arguments = arguments_of(kernel)
+    code = Instructions(parameter_names(arguments))
+    writer = _TransposeWriter(movement, code, pointer_names(arguments)[movement.load.value], joined)
+    writer.write()
+    # An instruction per register and pass, and as much for loading and storing.
+    registers = kernel.output.size_bytes / (joined * _ROW_BYTES)
+    return Routine(
+        text=function_text(code, arguments),
+        arguments=arguments,
+        work_items=writer.work_items,
+        cost_ns=cost_ns(registers * (joined + 2 + writer.passes), arguments),
+        declarations=frozenset(code.declarations),
+        label=f"transposed, {joined * movement.rows} by {movement.rows} elements at once",
+        operations=kernel.operations,
+    )
+
+
+def _movement(kernel: Kernel) -> _Movement | None:
+    if kernel.requirements or not isinstance(kernel.body, Load):
+        return None
+    kernel = simplify_axes(kernel)
+    load = kernel.body
+    if not isinstance(load, Load) or load.guard is not None or load.type is not kernel.output.type:
+        return None
+    offset = offset_of(load)
+    terms = offset.terms if isinstance(offset, Linear) else ((offset, 1),)
+    strides = {term: factor for term, factor in terms if isinstance(term, Axis) and factor > 0}
+    near = next((each for each, stride in strides.items() if stride == 1), None)
+    if len(strides) < len(terms) or near is None or near is kernel.axes[-1]:
+        return None
+    return _Movement(
+        kernel=kernel,
+        load=load,
+        near=near,
+        offset=offset.constant if isinstance(offset, Linear) else 0,
+        strides=strides,
+    )
+
+
+class _TransposeWriter:
+    """Writes the function.
+
+    A work item covers a register's length of the last axis, and the whole other axis.
+    """
+
+    def __init__(self, movement: _Movement, code: Instructions, source: str, joined: int) -> None:
+        self._movement, self._code, self._source = movement, code, source
+        self._joined = joined
+        self._length = joined * movement.rows
+        last, near = movement.kernel.axes[-1], movement.near
+        self._others = [each for each in movement.kernel.axes[:-1] if each is not near]
+        self._extents = [*(each.extent for each in self._others), -(-last.extent // self._length)]
+
+    @property
+    def work_items(self) -> int:
+        return math.prod(self._extents)
+
+    @property
+    def passes(self) -> int:
+        """Number of interleave passes."""
+        return self._movement.rows.bit_length() - 1
+
+    def write(self) -> None:
+        code, movement, size = self._code, self._movement, self._movement.size_bytes
+        last, near, rows = movement.kernel.axes[-1], movement.near, movement.rows
+        written_strides, strides = movement.output_strides(), movement.strides
+        with each_work_item(code, self._extents) as (position, _):
+            along = self._begin(position[-1], self._length, last.extent)
+            positions = [*zip(self._others, position[:-1], strict=True), (last, along)]
+            read = [multiple(code, at, size * strides.get(each, 0)) for each, at in positions]
+            written = [multiple(code, at, size * written_strides[each]) for each, at in positions]
+            read_from = total(code, *read, str(size * movement.offset))
+            written_to = total(code, *written, "0")
+            with code.loop("0", str(-(-near.extent // rows))) as loop:
+                column = self._begin(loop.index, rows, near.extent)
+                source = address(code, self._source, read_from, multiple(code, column, size))
+                target = address(
+                    code, "%a0", written_to, multiple(code, column, size * written_strides[near])
+                )
+                for number, register in enumerate(self._transposed(source, size * strides.get(last, 0))):
+                    at = address(code, target, str(number * size * written_strides[near]))
+                    kind = self._kind(self._length)
+                    code.effect(f"store {kind} {register}, ptr {at}, align {size}")
+
+    def _begin(self, block: str, length: int, extent: int) -> str:
+        """Returns the start of a block; the last one starts earlier to stay in range."""
+        index = multiple(self._code, block, length)
+        if extent % length == 0:
+            return index
+        self._code.declarations.add("declare i64 @llvm.smin.i64(i64, i64)")
+        return self._code.value(f"call i64 @llvm.smin.i64(i64 {index}, i64 {extent - length})")
+
+    def _kind(self, count: int) -> str:
+        return f"<{count} x i{8 * self._movement.size_bytes}>"
+
+    def _transposed(self, source: str, stride_bytes: int) -> list[str]:
+        """Returns a block's columns, one register each."""
+        rows = self._movement.rows
+        registers = [self._register(source, row, stride_bytes) for row in range(rows)]
+        low = [lane * rows + at for lane in range(self._joined) for at in range(rows // 2)]
+        for _ in range(self.passes):
+            pairs = list(zip(registers[: rows // 2], registers[rows // 2 :], strict=True))
+            registers = [
+                self._interleaved(first, second, [at + start for at in low])
+                for first, second in pairs
+                for start in (0, rows // 2)
+            ]
+        return registers
+
+    def _register(self, source: str, row: int, stride_bytes: int) -> str:
+        """Loads a row of all joined blocks."""
+        code, rows, size = self._code, self._movement.rows, self._movement.size_bytes
+        parts = []
+        for block in range(self._joined):
+            at = address(code, source, str((block * rows + row) * stride_bytes))
+            parts.append(code.fresh(f"load {self._kind(rows)}, ptr {at}, align {size}"))
+        length = rows
+        while len(parts) > 1:
+            kind, length = self._kind(length), 2 * length
+            mask = ", ".join(f"i32 {lane}" for lane in range(length))
+            parts = [
+                code.fresh(f"shufflevector {kind} {first}, {kind} {second}, <{length} x i32> <{mask}>")
+                for first, second in zip(parts[::2], parts[1::2], strict=True)
+            ]
+        return parts[0]
+
+    def _interleaved(self, first: str, second: str, lanes: list[int]) -> str:
+        """Interleaves the given lanes of two registers."""
+        count, kind = self._length, self._kind(self._length)
+        mask = ", ".join(f"i32 {lane}, i32 {lane + count}" for lane in lanes)
+        return self._code.fresh(f"shufflevector {kind} {first}, {kind} {second}, <{count} x i32> <{mask}>")

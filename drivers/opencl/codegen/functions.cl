@@ -1,0 +1,131 @@
+// Helper functions of generated code, see `dialect`. A program contains those that it calls, without
+// the comments between them.
+
+static inline float neurald_min(float a, float b) {
+  return a < b || a != a ? a : b;
+}
+static inline float neurald_max(float a, float b) {
+  return a > b || a != a ? a : b;
+}
+static inline double neurald_min_double(double a, double b) {
+  return a < b || a != a ? a : b;
+}
+static inline double neurald_max_double(double a, double b) {
+  return a > b || a != a ? a : b;
+}
+static inline float neurald_sign(float x) {
+  return x != x ? x : sign(x);
+}
+static inline int neurald_sign_long(long x) {
+  return (x > 0) - (x < 0);
+}
+static inline float neurald_half(float x) {
+  ushort bits;
+  vstore_half_rte(x, 0, (__private half *)&bits);
+  return vload_half(0, (const __private half *)&bits);
+}
+static inline ushort neurald_half_bits(float x) {
+  ushort bits;
+  vstore_half_rte(x, 0, (__private half *)&bits);
+  return bits;
+}
+static inline float neurald_half_of_bits(ushort bits) {
+  return vload_half(0, (const __private half *)&bits);
+}
+static inline int neurald_floor_div(int a, int b) {
+  int q = a / b;
+  return q - ((a % b != 0) & ((a < 0) != (b < 0)));
+}
+static inline int neurald_floor_mod(int a, int b) {
+  int r = a % b;
+  return r != 0 && ((r < 0) != (b < 0)) ? r + b : r;
+}
+static inline long neurald_floor_div_long(long a, long b) {
+  long q = a / b;
+  return q - ((a % b != 0) & ((a < 0) != (b < 0)));
+}
+static inline long neurald_floor_mod_long(long a, long b) {
+  long r = a % b;
+  return r != 0 && ((r < 0) != (b < 0)) ? r + b : r;
+}
+static inline float neurald_floor_mod_float(float a, float b) {
+  float r = fmod(a, b);
+  return r != 0.0f && ((r < 0.0f) != (b < 0.0f)) ? r + b : r;
+}
+static inline long neurald_power(long a, long b) {
+  long result = 1;
+  for (; b > 0; b >>= 1) {
+    if (b & 1) result = (long)((ulong)result * (ulong)a);
+    a = (long)((ulong)a * (ulong)a);
+  }
+  return result;
+}
+static inline long neurald_fixed_point(long value, int mantissa, int exponent, int ties_up) {
+  if (exponent > 0) value = clamp(value << exponent, -2147483648L, 2147483647L);
+  const int right = exponent < 0 ? -exponent : 0;
+  long product = value * (long)mantissa + (1L << 30);
+  if (right) product += (1L << (30 + right)) - (!ties_up && product - (1L << 30) < 0 ? 1L << 31 : 0);
+  return product >> (31 + right);
+}
+// The three steps of `neurald_fixed_point` for four 32-bit numbers; each compiles to a 64-bit
+// product and shifts.
+static inline int4 neurald_shifted_left4(const int4 value, const int4 left) {
+  const int4 shifted = as_int4(as_uint4(value) << as_uint4(left));
+  return select((value >> 31) ^ 2147483647, shifted, (shifted >> left) == value);
+}
+static inline int4 neurald_high_product4(const int4 value, const int4 mantissa) {
+  return (int4)((int)(((long)value.x * (long)mantissa.x + (1L << 30)) >> 31),
+                (int)(((long)value.y * (long)mantissa.y + (1L << 30)) >> 31),
+                (int)(((long)value.z * (long)mantissa.z + (1L << 30)) >> 31),
+                (int)(((long)value.w * (long)mantissa.w + (1L << 30)) >> 31));
+}
+static inline int4 neurald_shifted_right4(const int4 value, const int4 exponent) {
+  return ((value >> ~exponent) + 1) >> 1;
+}
+// Products with fixed-point multipliers that are rounded once; with negative exponents the upper
+// halves of the products suffice.
+static inline int4 neurald_rounded4(const int4 value, const int4 mantissa, const int4 exponent) {
+  return (int4)((int)(((long)value.x * (long)mantissa.x + (1L << (30 - exponent.x))) >> (31 - exponent.x)), (int)(((long)value.y * (long)mantissa.y + (1L << (30 - exponent.y))) >> (31 - exponent.y)), (int)(((long)value.z * (long)mantissa.z + (1L << (30 - exponent.z))) >> (31 - exponent.z)), (int)(((long)value.w * (long)mantissa.w + (1L << (30 - exponent.w))) >> (31 - exponent.w)));
+}
+static inline int4 neurald_rounded_down4(const int4 value, const int4 mantissa, const int4 exponent) {
+  return (int4)((int)(((long)value.x * (long)mantissa.x + (1L << (30 - exponent.x))) >> 32) >> ~exponent.x, (int)(((long)value.y * (long)mantissa.y + (1L << (30 - exponent.y))) >> 32) >> ~exponent.y, (int)(((long)value.z * (long)mantissa.z + (1L << (30 - exponent.z))) >> 32) >> ~exponent.z, (int)(((long)value.w * (long)mantissa.w + (1L << (30 - exponent.w))) >> 32) >> ~exponent.w);
+}
+static inline float neurald_part_float4(float4 texel, int at) {
+  return at & 2 ? (at & 1 ? texel.w : texel.z) : (at & 1 ? texel.y : texel.x);
+}
+static inline int neurald_part_int4(int4 texel, int at) {
+  return at & 2 ? (at & 1 ? texel.w : texel.z) : (at & 1 ? texel.y : texel.x);
+}
+static inline uint neurald_part_uint4(uint4 texel, int at) {
+  return at & 2 ? (at & 1 ? texel.w : texel.z) : (at & 1 ? texel.y : texel.x);
+}
+static inline long neurald_long_of_float(float x) {
+  return isnan(x) ? 0 : convert_long_sat(x);
+}
+static inline ulong neurald_ulong_of_float(float x) {
+  return isnan(x) ? 0 : convert_ulong_sat(x);
+}
+static inline char neurald_char_of_double(double x) {
+  return isnan(x) ? 0 : convert_char_sat(x);
+}
+static inline uchar neurald_uchar_of_double(double x) {
+  return isnan(x) ? 0 : convert_uchar_sat(x);
+}
+static inline short neurald_short_of_double(double x) {
+  return isnan(x) ? 0 : convert_short_sat(x);
+}
+static inline ushort neurald_ushort_of_double(double x) {
+  return isnan(x) ? 0 : convert_ushort_sat(x);
+}
+static inline int neurald_int_of_double(double x) {
+  return isnan(x) ? 0 : convert_int_sat(x);
+}
+static inline uint neurald_uint_of_double(double x) {
+  return isnan(x) ? 0 : convert_uint_sat(x);
+}
+static inline long neurald_long_of_double(double x) {
+  return isnan(x) ? 0 : convert_long_sat(x);
+}
+static inline ulong neurald_ulong_of_double(double x) {
+  return isnan(x) ? 0 : convert_ulong_sat(x);
+}

@@ -1,0 +1,278 @@
+"""GATHER, EMBEDDING_LOOKUP, HASHTABLE_LOOKUP, LSH_PROJECTION: rows by index or key, and hashes."""
+
+import math
+from enum import IntEnum
+
+import numpy as np
+
+from neurald.hal.errors import BadData
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, OperandType
+from neurald.hal.operations.arithmetic.farmhash import fingerprint64
+from neurald.hal.operations.machinery.call import Array, Call, Shape
+from neurald.hal.operations.machinery.definition import Definition
+from neurald.hal.operations.machinery.rules import data_rows, resolve_axis, same_scale
+from neurald.hal.operations.machinery.signature import MAX_RANK, Form, Parameter, row, scalar, tensor
+
+#: Bytes of keys that are hashed at a time.
+_KEYS_BYTES = 1 << 20
+#: Maximum bits of a LSH_PROJECTION signature, including the index of the hash function.
+_MAX_SIGNATURE_BITS = 32
+
+
+class Projection(IntEnum):
+    """Output of LSH_PROJECTION: one signature per hash function, or one element per bit."""
+
+    SPARSE_DEPRECATED = 1
+    DENSE = 2
+    SPARSE = 3
+
+
+def _checked_indexes(call: Call, name: str, length: int) -> Array:
+    """Returns indexes into an axis of that length.
+
+    Raises:
+        BadData: one of them is out of range.
+    """
+    indexes = call.array(name)
+    outside = (indexes < 0) | (indexes >= length)
+    if outside.any():
+        position = tuple(
+            int(coordinate) for coordinate in np.unravel_index(np.argmax(outside), outside.shape)
+        )
+        raise BadData(
+            f"{call.name(name)} has {indexes[position]} at {list(position)}; indexes from 0 to "
+            f"{length - 1} are expected"
+        )
+    return indexes
+
+
+def _take(call: Call, name: str, axis: int) -> Array:
+    """Takes the elements of `values` at the indexes along an axis."""
+    values = call.array("values")
+    return np.take(values, _checked_indexes(call, name, values.shape[axis]), axis=axis)
+
+
+def gather_axis(call: Call) -> int:
+    """Returns the axis of `values` that is indexed."""
+    return resolve_axis(call.scalar("axis"), len(call.shape("values")), call.name("axis"))
+
+
+def _gather_check(call: Call) -> None:
+    _checked_indexes(call, "indices", call.shape("values")[gather_axis(call)])
+
+
+def _gather_shape(call: Call) -> tuple[Shape, ...]:
+    axis, shape = gather_axis(call), call.shape("values")
+    return ((*shape[:axis], *call.shape("indices"), *shape[axis + 1 :]),)
+
+
+def _gather_reference(call: Call) -> tuple[Array, ...]:
+    return (_take(call, "indices", gather_axis(call)),)
+
+
+def _embedding_check(call: Call) -> None:
+    _checked_indexes(call, "lookups", call.shape("values")[0])
+
+
+def _embedding_shape(call: Call) -> tuple[Shape, ...]:
+    return ((*call.shape("lookups"), *call.shape("values")[1:]),)
+
+
+def _embedding_reference(call: Call) -> tuple[Array, ...]:
+    return (_take(call, "lookups", 0),)
+
+
+def _check_hits_scale(call: Call) -> None:
+    """Checks that the output of hits has scale 1 and zero point 0: it holds plain integers."""
+    hits = call.operand("hits")
+    if (hits.scale, hits.zero_point) != (1.0, 0):
+        raise BadData(
+            f"{call.name('hits')} has scale {hits.scale:g} and zero point {hits.zero_point}; 1 and 0 are "
+            "expected"
+        )
+
+
+def _hashtable_shape(call: Call) -> tuple[Shape, ...]:
+    lookups, keys, values = (call.shape(name) for name in ("lookups", "keys", "values"))
+    if keys[0] != values[0]:
+        raise BadData(
+            f"{call.name('keys')} has length {keys[0]}; values {list(values)} have {values[0]} rows"
+        )
+    return (*lookups, *values[1:]), lookups
+
+
+def _hashtable_reference(call: Call) -> tuple[Array, ...]:
+    """Returns a row for each key that is looked up; raw zeros for unknown keys."""
+    lookups, keys, values = (call.array(name) for name in ("lookups", "keys", "values"))
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    slots = np.searchsorted(ordered, lookups)
+    hits = slots < len(keys)
+    hits[hits] = ordered[slots[hits]] == lookups[hits]
+    result = np.zeros((len(lookups), *values.shape[1:]), values.dtype)
+    result[hits] = values[order[slots[hits]]]
+    return result, hits.astype(np.uint8)
+
+
+def _projection(call: Call) -> Projection:
+    number = call.scalar("type")
+    if number not in list(Projection):
+        raise BadData(
+            f"{call.name('type')} is {number}; 1 (SPARSE_DEPRECATED), 2 (DENSE) or 3 (SPARSE) is expected"
+        )
+    return Projection(number)
+
+
+def _projection_shape(call: Call) -> tuple[Shape, ...]:
+    """Infers the output shape.
+
+    SPARSE signatures include the index of the hash function, so that all differ.
+    """
+    kind, (functions, bits) = _projection(call), call.shape("hash")
+    number = max(0, functions - 1).bit_length() if kind is Projection.SPARSE else 0
+    if bits + number > _MAX_SIGNATURE_BITS:
+        raise BadData(
+            f"{call.name('hash')} has shape {[functions, bits]}: signatures of {bits + number} bits; "
+            f"at most {_MAX_SIGNATURE_BITS} are allowed"
+        )
+    if call.has("weight") and call.shape("weight") != call.shape("input")[:1]:
+        raise BadData(
+            f"{call.name('weight')} has shape {list(call.shape('weight'))}; "
+            f"{list(call.shape('input')[:1])}, one for each row of the input, is expected"
+        )
+    return ((functions * bits if kind is Projection.DENSE else functions,),)
+
+
+def _bits(call: Call) -> Array:
+    """Returns a bit per seed: 1 if the weighted sum of the hashes of all input rows is positive."""
+    values, seeds = call.array("input"), call.array("hash").astype("<f4").reshape(-1, 1)
+    count, size = len(values), math.prod(values.shape[1:])
+    rows = np.ascontiguousarray(values).reshape(count, size).view(np.uint8)
+    weights = call.array("weight").astype(np.float64) if call.has("weight") else np.ones(count)
+    bits = np.zeros(len(seeds), bool)
+    # A key consists of the seed and the row.
+    width = 4 + rows.shape[1]
+    step = max(1, _KEYS_BYTES // max(1, count * width))
+    for start in range(0, len(seeds) if count else 0, step):
+        some = seeds[start : start + step].view(np.uint8)
+        keys = np.empty((len(some), count, width), np.uint8)
+        keys[:, :, :4] = some[:, np.newaxis]
+        keys[:, :, 4:] = rows
+        hashes = fingerprint64(keys.reshape(-1, width)).view(np.int64).reshape(len(some), count)
+        # Summed sequentially: another order may round to another sign.
+        scores = np.add.accumulate(hashes.astype(np.float64) * weights, axis=1)[:, -1]
+        bits[start : start + step] = scores > 0
+    return bits
+
+
+def _projection_reference(call: Call) -> tuple[Array, ...]:
+    kind, (functions, bits) = _projection(call), call.shape("hash")
+    found = _bits(call)
+    if kind is Projection.DENSE:
+        return (found.astype(np.int32),)
+    # The first bit is the most significant one.
+    powers = np.int64(1) << np.arange(bits - 1, -1, -1, dtype=np.int64)
+    signatures = found.reshape(functions, bits).astype(np.int64) @ powers
+    if kind is Projection.SPARSE:
+        signatures += np.arange(functions, dtype=np.int64) << np.int64(bits)
+    return (signatures.astype(np.uint32).view(np.int32),)
+
+
+_FLOATS = (
+    row(FeatureLevel.LEVEL_1, T=OperandType.TENSOR_FLOAT32),
+    row(FeatureLevel.LEVEL_3, T=OperandType.TENSOR_FLOAT16),
+)
+
+DEFINITIONS = (
+    Definition(
+        type=OperationType.GATHER,
+        forms=(
+            Form(
+                inputs=(
+                    tensor("values"),
+                    scalar("axis"),
+                    tensor("indices", OperandType.TENSOR_INT32, rank=(0, MAX_RANK)),
+                ),
+                outputs=(tensor("output", rank=(0, MAX_RANK)),),
+            ),
+        ),
+        rows=data_rows(FeatureLevel.LEVEL_3, quant8=FeatureLevel.LEVEL_3, int32=FeatureLevel.LEVEL_3),
+        checks=(same_scale("values"), _gather_check),
+        shape=_gather_shape,
+        reference=_gather_reference,
+    ),
+    Definition(
+        type=OperationType.EMBEDDING_LOOKUP,
+        forms=(
+            Form(
+                inputs=(
+                    tensor("lookups", OperandType.TENSOR_INT32, rank=1),
+                    tensor("values", rank=(2, MAX_RANK)),
+                ),
+                outputs=(tensor("output", rank=(2, MAX_RANK)),),
+            ),
+        ),
+        rows=(
+            row(FeatureLevel.LEVEL_1, T=OperandType.TENSOR_FLOAT32),
+            row(FeatureLevel.LEVEL_3, T=OperandType.TENSOR_INT32),
+            row(FeatureLevel.LEVEL_3, T=OperandType.TENSOR_QUANT8_ASYMM),
+            row(FeatureLevel.LEVEL_4, T=OperandType.TENSOR_FLOAT16),
+            row(FeatureLevel.LEVEL_4, T=OperandType.TENSOR_QUANT8_ASYMM_SIGNED),
+        ),
+        checks=(same_scale("values"), _embedding_check),
+        shape=_embedding_shape,
+        reference=_embedding_reference,
+    ),
+    Definition(
+        type=OperationType.HASHTABLE_LOOKUP,
+        forms=(
+            Form(
+                inputs=(
+                    tensor("lookups", OperandType.TENSOR_INT32, rank=1),
+                    tensor("keys", OperandType.TENSOR_INT32, rank=1),
+                    tensor("values"),
+                ),
+                outputs=(
+                    tensor("output"),
+                    tensor("hits", OperandType.TENSOR_QUANT8_ASYMM, rank=1),
+                ),
+            ),
+        ),
+        rows=(
+            row(FeatureLevel.LEVEL_1, T=OperandType.TENSOR_FLOAT32),
+            row(FeatureLevel.LEVEL_1, T=OperandType.TENSOR_INT32),
+            row(FeatureLevel.LEVEL_1, T=OperandType.TENSOR_QUANT8_ASYMM),
+        ),
+        checks=(same_scale("values"), _check_hits_scale),
+        shape=_hashtable_shape,
+        reference=_hashtable_reference,
+    ),
+    Definition(
+        type=OperationType.LSH_PROJECTION,
+        forms=(
+            Form(
+                inputs=(
+                    tensor("hash", rank=2),
+                    Parameter(
+                        name="input",
+                        types=frozenset(
+                            (
+                                OperandType.TENSOR_FLOAT32,
+                                OperandType.TENSOR_FLOAT16,
+                                OperandType.TENSOR_INT32,
+                                OperandType.TENSOR_QUANT8_ASYMM,
+                            )
+                        ),
+                    ),
+                    tensor("weight", rank=1, optional=True),
+                    scalar("type"),
+                ),
+                outputs=(tensor("output", OperandType.TENSOR_INT32, rank=1),),
+            ),
+        ),
+        rows=_FLOATS,
+        shape=_projection_shape,
+        reference=_projection_reference,
+    ),
+)

@@ -1,0 +1,196 @@
+"""Routines for quantised convolutions and matrix products: the graph's integers, and not a byte beside their memory."""
+
+from typing import Any
+
+import pytest
+from support.compiler.contractions import Cases
+from support.cpu.quantized_sums import TYPES, QuantizedSums, check, two_targets, types_and_targets
+
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import load
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.cpu.kernels.select import routine_for
+from neurald.drivers.cpu.target.target import TARGETS, Target
+
+
+@types_and_targets
+def test_pixels(seed: int, target: Target) -> None:
+    source, weights, result = TYPES[seed]
+    sums = QuantizedSums(seed, source=source, weights=weights, extreme=seed % 2 == 1)
+    depth, channels = (32, 24, 7, 68)[seed], (40, 16, 5, 33)[seed]
+    tail = sums.rescaled(per_channel=seed % 2 == 0, type=result)
+    check(
+        sums.convolution((2, 5, 7, depth), (channels, 1, 1, depth), (2, 5, 7, channels), tail), target, seed
+    )
+
+
+@types_and_targets
+@pytest.mark.parametrize("groups", [1, 2])
+def test_pixels_some_way_apart(seed: int, groups: int, target: Target) -> None:
+    source, weights, result = TYPES[seed]
+    sums = QuantizedSums(seed, source=source, weights=weights)
+    depth, channels = (1024, 16, 5, 12)[seed] // groups, (40, 16, 6, 34)[seed]
+    case = sums.convolution(
+        (2, 5, 8, depth * groups),
+        (channels, 1, 1, depth),
+        (2, 3, 3, channels),
+        sums.rescaled(type=result),
+        stride=(2, 3),
+        groups=groups,
+    )
+    check(case, target, seed)
+
+
+@two_targets
+@pytest.mark.parametrize("channels", [128, 256])
+def test_few_positions_of_many_channels(channels: int, target: Target) -> None:
+    sums = QuantizedSums(channels, zeros=(3, 0))
+    case = sums.convolution((1, 3, 5, 64), (channels, 1, 1, 64), (1, 3, 5, channels))
+    check(case, target)
+
+
+@types_and_targets
+def test_windows(seed: int, target: Target) -> None:
+    source, weights, result = TYPES[seed]
+    sums = QuantizedSums(seed, source=source, weights=weights, extreme=seed % 2 == 0)
+    depth, channels = (3, 8, 5, 4)[seed], (17, 8, 34, 48)[seed]
+    case = sums.convolution(
+        (2, 9, 17, depth),
+        (channels, 3, 2, depth),
+        (2, 5, 18, channels),
+        sums.rescaled(type=result),
+        stride=(2, 1),
+        padding=((1, 1), (1, 1)),
+    )
+    check(case, target, seed)
+
+
+@two_targets
+def test_groups(target: Target) -> None:
+    sums = QuantizedSums(3, source=Scalar.UINT8, weights=Scalar.UINT8)
+    window: dict[str, Any] = {"dilation": (2, 1), "stride": (1, 2), "padding": ((0, 0), (1, 1)), "groups": 3}
+    check(sums.convolution((1, 8, 11, 15), (21, 3, 2, 5), (1, 4, 6, 21), **window), target)
+
+
+@two_targets
+@pytest.mark.parametrize("rows", [1, 29])
+def test_matrix_products(rows: int, target: Target) -> None:
+    sums = QuantizedSums(rows, zeros=(-128, 0))
+    check(sums.product((rows, 130), (101, 130)), target, rows)
+
+
+@two_targets
+def test_panels_are_shared_where_there_are_few_rows(target: Target) -> None:
+    sums = QuantizedSums(5, source=Scalar.UINT8, weights=Scalar.UINT8)
+    case = sums.product((2, 64), (600, 64), sums.rescaled(type=Scalar.UINT8))
+    check(case, target)
+    routine = routine_for(case.kernel, target)
+    assert routine is not None
+    assert routine.work_items > 1
+
+
+@two_targets
+def test_panels_are_shared_where_weights_are_many(target: Target) -> None:
+    """Seven rows would do for several threads, which all read all weights then."""
+    sums = QuantizedSums(6, zeros=(5, 0))
+    padding = ((1, 1), (1, 1))
+    case = sums.convolution((1, 7, 7, 16), (520, 3, 3, 16), (1, 7, 7, 520), padding=padding)
+    check(case, target)
+    routine = routine_for(case.kernel, target)
+    assert routine is not None
+    assert routine.work_items > 7
+
+
+@two_targets
+@pytest.mark.parametrize("zero_point", [-128, 5])
+def test_relu_and_ties(zero_point: int, target: Target) -> None:
+    """What a fused activation cuts off, and results half way between two others."""
+    sums = QuantizedSums(7, zeros=(0, 0))
+    tail = sums.rescaled(zero_point=zero_point, low=zero_point, largest=2.0**-4, op=Op.FIXED_POINT)
+    check(sums.product((9, 4), (20, 4), tail), target)
+    up = sums.rescaled(zero_point=zero_point, per_channel=False, largest=2.0**-6, op=Op.FIXED_POINT_UP)
+    check(sums.product((9, 4), (20, 4), up), target)
+
+
+@two_targets
+@pytest.mark.parametrize("largest", [3.0, 2.0**-26])
+def test_unusual_multipliers(largest: float, target: Target) -> None:
+    sums = QuantizedSums(8)
+    check(sums.product((5, 6), (19, 6), sums.rescaled(largest=largest)), target)
+
+
+@two_targets
+def test_a_residual(target: Target) -> None:
+    """A stored value that something else is added to."""
+    sums = QuantizedSums(9)
+    rescaled = sums.rescaled()
+
+    def tail(builder: Builder, total: Value) -> Value:
+        stored = rescaled(builder, total)
+        return builder.compute(
+            stored.shape,
+            lambda *at: (load(stored, at).to(Scalar.INT32) + load(stored, at).to(Scalar.INT32)) >> 1,
+        )
+
+    check(sums.convolution((1, 6, 6, 16), (23, 1, 1, 16), (1, 6, 6, 23), tail), target)
+
+
+@two_targets
+@pytest.mark.parametrize("channels", [1, 37])
+def test_sums_as_they_are(channels: int, target: Target) -> None:
+    sums = QuantizedSums(channels, extreme=True)
+    check(sums.product((5, 33), (channels, 33), lambda _, total: total), target, channels)
+
+
+@two_targets
+def test_inputs_of_16_bits(target: Target) -> None:
+    sums = QuantizedSums(11, source=Scalar.INT16, zeros=(0, 0))
+    tail = sums.rescaled(type=Scalar.INT16, zero_point=0, largest=0.001)
+    check(sums.convolution((1, 7, 7, 6), (18, 3, 3, 6), (1, 5, 5, 18), tail), target)
+
+
+@two_targets
+@pytest.mark.parametrize("seed", range(2))
+def test_any_shape(seed: int, target: Target) -> None:
+    case = Cases(seed).convolution((Scalar.INT8, Scalar.UINT8)[seed % 2], groups=1 + seed % 3)
+    node = case.kernel.contraction
+    assert node is not None
+    if node.inputs[1].constant is not None:
+        check(case, target, seed)
+
+
+def test_what_has_no_routine() -> None:
+    """Weights that are not known, and sums that 32 bits do not hold."""
+    target = TARGETS["generic"]
+    sums = QuantizedSums(1, source=Scalar.INT16, zeros=(0, 0), extreme=True)
+    assert routine_for(sums.product((1, 4000), (3, 4000), lambda _, total: total).kernel, target) is None
+
+
+@two_targets
+@pytest.mark.parametrize("channels", [1, 17, 2])
+def test_few_channels_are_all_that_is_written(channels: int, target: Target) -> None:
+    """The last pixel ends where the memory does, and no pixel's bytes are those of another thread's."""
+    sums = QuantizedSums(12, zeros=(-128, 0))
+    case = sums.convolution((1, 9, 11, 96), (channels, 1, 1, 96), (1, 9, 11, channels), sums.rescaled())
+    check(case, target)
+
+
+@two_targets
+@pytest.mark.parametrize("channels", [5, 70])
+def test_only_layers_that_are_alike_share_their_text(channels: int, target: Target) -> None:
+    """Numbers of channels, and of what is added, are read where vectors are stored as a whole; else they are in the text."""
+    texts = []
+    for factor in (0.5, 0.5, 0.625):
+        sums = QuantizedSums(4, zeros=(3, 0))
+        tail = sums.added(sums.rescaled(), zeros=(1, -2), factors=(factor, 0.75))
+        case = sums.convolution((1, 4, 5, 16), (channels, 1, 1, 16), (1, 4, 5, channels), tail)
+        routine = routine_for(case.kernel, target)
+        assert routine is not None
+        texts.append(routine.text)
+    assert texts[0] == texts[1]
+    if channels < target.lanes(4):
+        assert texts[0] != texts[2]
+    else:
+        assert texts[0] is texts[1] is texts[2]

@@ -1,0 +1,90 @@
+"""The kernel of transpositions gives what the graph computed with NumPy gives, and touches not a byte beside its memory."""
+
+import numpy as np
+import pytest
+from support.cpu.native import DIFFERENT, compiled, run
+
+from neurald.drivers.compiler.ir.expression import Expression, axis, load
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.cpu.kernels.movement import transposition
+from neurald.drivers.cpu.kernels.select import routine_for
+from neurald.drivers.cpu.target.target import Target
+
+#: Shapes of sources with the order of their axes: whole blocks and not, few and many of them, with other axes around.
+SHAPES = (
+    ((16, 16), (1, 0)),
+    ((64, 64), (1, 0)),
+    ((67, 35), (1, 0)),
+    ((33, 131), (1, 0)),
+    ((2, 19, 21, 17), (0, 3, 1, 2)),
+    ((3, 40, 18), (2, 0, 1)),
+    ((2, 17, 3, 40), (0, 3, 2, 1)),
+    ((5, 4, 16, 2), (3, 1, 2, 0)),
+)
+
+pytestmark = pytest.mark.parametrize("target", DIFFERENT, ids=lambda target: target.name)
+generator = np.random.default_rng(11)
+
+
+def turned(shape: tuple[int, ...], order: tuple[int, ...], kind: Scalar) -> tuple[Kernel, Value]:
+    source = Value(shape, kind)
+    output = Value(tuple(shape[each] for each in order), kind)
+    axes = tuple(axis(length) for length in output.shape)
+    return Kernel(output=output, axes=axes, body=load(source, _index(axes, order))), source
+
+
+def _index(axes: tuple[Expression, ...], order: tuple[int, ...]) -> tuple[Expression, ...]:
+    return tuple(axes[order.index(dimension)] for dimension in range(len(order)))
+
+
+@pytest.mark.parametrize("kind", [each for each in Scalar if each is not Scalar.INDEX])
+def test_transpositions(kind: Scalar, target: Target) -> None:
+    found = []
+    for shape, order in SHAPES:
+        kernel, source = turned(shape, order, kind)
+        routine = routine_for(kernel, target)
+        if routine is not None:
+            found.append((routine, source, order))
+    assert len(found) >= 4
+    functions = compiled([routine for routine, _, _ in found], target)
+    for number, (routine, source, order) in enumerate(found):
+        values = generator.integers(0, 2 if kind is Scalar.BOOL else 120, source.shape).astype(kind.dtype)
+        result, status = run(
+            routine,
+            {source: values},
+            target,
+            at_start=bool(number % 2),
+            splits=[routine.work_items // 2],
+            functions=functions,
+        )
+        assert not status
+        expected = values.transpose(order)
+        np.testing.assert_array_equal(result.reshape(expected.shape), expected, err_msg=routine.label)
+
+
+def test_a_part_of_the_source(target: Target) -> None:
+    """A slice that is turned, with strides of its own along other axes."""
+    source = Value((70, 40, 6), Scalar.INT16)
+    output = Value((2, 32, 64), Scalar.INT16)
+    at = tuple(axis(length) for length in output.shape)
+    body = load(source, (at[2] + 3, at[1] + 8, at[0] * 4 + 1))
+    assert routine_for(Kernel(output=output, axes=at, body=body), target) is None
+    source = Value((70, 6, 40), Scalar.INT16)
+    kernel = Kernel(output=output, axes=at, body=load(source, (at[2] + 3, at[0] * 4 + 1, at[1] + 8)))
+    routine = routine_for(kernel, target)
+    assert routine is not None
+    values = generator.integers(-(2**15), 2**15, source.shape).astype(np.int16)
+    result, _ = run(routine, {source: values}, target)
+    expected = values[3:67, 1::4, 8:].transpose(1, 2, 0)
+    np.testing.assert_array_equal(result.reshape(expected.shape), expected)
+
+
+def test_what_is_computed_too_or_too_small_is_not_for_it(target: Target) -> None:
+    kernel, source = turned((64, 64), (1, 0), Scalar.FLOAT32)
+    at = kernel.axes
+    doubled = Kernel(output=kernel.output, axes=at, body=load(source, (at[1], at[0])) * 2)
+    assert transposition.routine(doubled, target) is None
+    assert transposition.routine(turned((64, 3), (1, 0), Scalar.FLOAT32)[0], target) is None
+    assert transposition.routine(turned((64, 64), (0, 1), Scalar.FLOAT32)[0], target) is None

@@ -1,0 +1,281 @@
+import numpy as np
+import pytest
+from support.operations.random_tensors import INT32_TYPES, PLAIN_TYPES, levels, like, tensor, value
+from support.operations.single_operation import (
+    FLOAT_TYPES,
+    QUANT8_TYPES,
+    Given,
+    call_of,
+    evaluate,
+    evaluate_all,
+    given,
+    ints,
+    level_of,
+    omitted,
+    scalars,
+    unknown,
+    wanted,
+)
+from support.sweeps import sweep
+
+from neurald.hal.errors import BadData
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FeatureLevel, Operand, OperandType
+from neurald.hal.operations import DEFINITIONS
+from neurald.hal.operations.arithmetic.farmhash import fingerprint64
+from neurald.hal.operations.machinery.call import UnknownValue
+from neurald.hal.operations.movement import gather
+
+GATHER, EMBEDDING_LOOKUP, HASHTABLE_LOOKUP, LSH_PROJECTION = (
+    OperationType.GATHER,
+    OperationType.EMBEDDING_LOOKUP,
+    OperationType.HASHTABLE_LOOKUP,
+    OperationType.LSH_PROJECTION,
+)
+FLOAT32, FLOAT16, QUANT8 = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16, PLAIN_TYPES[2]
+INT32 = OperandType.TENSOR_INT32
+HITS = wanted(QUANT8, 1.0)
+SPARSE_DEPRECATED, DENSE, SPARSE = 1, 2, 3
+
+
+def indexes(shape: tuple[int, ...], length: int) -> Given:
+    return given(INT32, np.random.default_rng(8).integers(0, length, shape))
+
+
+@sweep("places", [(4,), (2, 3), (), (0,), (1, 2, 1)])
+@sweep("shape", [(5,), (3, 4), (2, 3, 4), (1, 2, 1, 3, 2)])
+@sweep("operand_type", INT32_TYPES)
+def test_gather(operand_type: OperandType, shape: tuple[int, ...], places: tuple[int, ...]) -> None:
+    data = tensor(operand_type, *shape)
+    rank = len(shape)
+    for axis in range(-rank, rank):
+        start = axis % rank
+        indices = indexes(places, shape[axis])
+        result = evaluate(GATHER, [data, *scalars(axis), indices], like(operand_type))
+        assert result.shape == (*shape[:start], *places, *shape[start + 1 :])
+        for index in np.ndindex(result.shape):
+            middle = index[start : start + len(places)]
+            source = (*index[:start], value(indices)[middle], *index[start + len(places) :])
+            assert result[index] == value(data)[source]
+
+
+def test_gather_of_nothing() -> None:
+    result = evaluate(GATHER, [tensor(FLOAT32, 0, 2), *scalars(0), ints()], like(FLOAT32))
+    assert result.shape == (0, 2)
+    with pytest.raises(BadData, match=r"has 0 at \[0\]; indexes from 0 to -1 are expected"):
+        evaluate(GATHER, [tensor(FLOAT32, 0, 2), *scalars(0), ints(0)], like(FLOAT32))
+
+
+@sweep(
+    ("axis", "indices", "message"),
+    [
+        (0, ints(1, 2), r"operand 2 \(indices of GATHER\) has 2 at \[1\]; indexes from 0 to 1 are expected"),
+        (1, ints(-1), r"has -1 at \[0\]; indexes from 0 to 2"),
+        (1, given(INT32, [[0, 1], [2, 2**31 - 1]]), r"has 2147483647 at \[1, 1\]"),
+        (1, given(INT32, 7), r"has 7 at \[\]"),
+        (2, ints(0), r"operand 1 \(axis of GATHER\) is 2; an axis of rank 2, from -2 to 1"),
+    ],
+)
+def test_gather_refuses(axis: int, indices: Given, message: str) -> None:
+    with pytest.raises(BadData, match=message):
+        evaluate(GATHER, [tensor(FLOAT32, 2, 3), *scalars(axis), indices], like(FLOAT32))
+
+
+@sweep(
+    ("data", "indices", "message"),
+    [
+        (np.zeros((1,) * 16), np.zeros((1, 1)), "would have rank 17; at most 16"),
+        (np.zeros((1, 40_000)), np.zeros(40_000), r"more than 2\^32 - 1 bytes"),
+    ],
+)
+def test_gather_refuses_huge_outputs(data: object, indices: object, message: str) -> None:
+    inputs = [given(FLOAT32, data), *scalars(0), given(INT32, indices)]
+    with pytest.raises(BadData, match=message):
+        evaluate(GATHER, inputs, like(FLOAT32))
+
+
+@sweep("count", [0, 1, 6])
+@sweep("shape", [(3, 4), (4, 1, 2, 3), (2, 0)])
+@sweep("operand_type", INT32_TYPES)
+def test_embedding_lookup(operand_type: OperandType, shape: tuple[int, ...], count: int) -> None:
+    data, lookups = tensor(operand_type, *shape), indexes((count,), shape[0])
+    result = evaluate(EMBEDDING_LOOKUP, [lookups, data], like(operand_type))
+    assert result.shape == (count, *shape[1:])
+    assert result.tolist() == [value(data)[place].tolist() for place in value(lookups)]
+
+
+@sweep("place", [-1, 3, 2**31 - 1])
+def test_embedding_lookup_refuses(place: int) -> None:
+    message = rf"operand 0 \(lookups of EMBEDDING_LOOKUP\) has {place} at \[1\]; indexes from 0 to 2"
+    with pytest.raises(BadData, match=message):
+        evaluate(EMBEDDING_LOOKUP, [ints(0, place), tensor(FLOAT32, 3, 2)], like(FLOAT32))
+
+
+def test_embedding_lookup_requires_rank_2() -> None:
+    with pytest.raises(BadData, match=r"operand 1 .* has rank 1; a rank from 2 to 16"):
+        evaluate(EMBEDDING_LOOKUP, [ints(0), tensor(FLOAT32, 3)], like(FLOAT32))
+
+
+@sweep("shape", [(4, 3), (4,), (4, 2, 1, 2), (1, 2), (0, 2)])
+@sweep("operand_type", [FLOAT32, INT32, QUANT8])
+def test_hashtable_lookup(operand_type: OperandType, shape: tuple[int, ...]) -> None:
+    data = tensor(operand_type, *shape)
+    for keys in ([-9, 0, 3, 2**31 - 1][: shape[0]], [3, -9, 2**31 - 1, 0][: shape[0]]):
+        lookups = [3, 4, -9, -10, 3, -(2**31), 2**31 - 1, 0]
+        result, hits = evaluate_all(
+            HASHTABLE_LOOKUP, [ints(*lookups), ints(*keys), data], like(operand_type), HITS
+        )
+        assert hits.tolist() == [int(key in keys) for key in lookups]
+        for row, key in zip(result, lookups, strict=True):
+            expected = value(data)[keys.index(key)] if key in keys else np.zeros(shape[1:])
+            assert (row == expected).all()
+
+
+def test_hashtable_lookup_refuses() -> None:
+    data = tensor(QUANT8, 2, 1)
+    with pytest.raises(
+        BadData, match=r"keys of HASHTABLE_LOOKUP\) has length 3; values \[2, 1\] have 2 rows"
+    ):
+        evaluate_all(HASHTABLE_LOOKUP, [ints(0), ints(0, 1, 2), data], like(QUANT8), HITS)
+    with pytest.raises(
+        BadData, match=r"operand 4 \(hits of HASHTABLE_LOOKUP\) has scale 0.5 and zero point 0"
+    ):
+        evaluate_all(HASHTABLE_LOOKUP, [ints(0), ints(0, 1), data], like(QUANT8), wanted(QUANT8, 0.5))
+    with pytest.raises(BadData, match=r"output of HASHTABLE_LOOKUP\) has scale 1"):
+        evaluate_all(HASHTABLE_LOOKUP, [ints(0), ints(0, 1), data], wanted(QUANT8, 1.0, 3), HITS)
+    with pytest.raises(BadData, match=r"operand 2 .* has type TENSOR_FLOAT16"):
+        evaluate_all(HASHTABLE_LOOKUP, [ints(0), ints(0), tensor(FLOAT16, 1)], like(FLOAT16), HITS)
+
+
+def bit(seed: np.float32, rows: list[bytes], weights: list[float]) -> int:
+    """One sum, row by row."""
+    score = 0.0
+    for row, weight in zip(rows, weights, strict=True):
+        key = np.frombuffer(seed.tobytes() + row, np.uint8)[np.newaxis]
+        score += weight * float(fingerprint64(key).astype(np.int64)[0])
+    return int(score > 0)
+
+
+@sweep("kind", [SPARSE_DEPRECATED, DENSE, SPARSE])
+@sweep("weighted", [False, True])
+@sweep("shape", [(3,), (4, 2), (2, 3, 5), (1, 90), (0, 2)])
+@sweep("input_type", [FLOAT32, FLOAT16, INT32, QUANT8])
+@sweep("hash_type", FLOAT_TYPES)
+def test_lsh_projection(
+    hash_type: OperandType, input_type: OperandType, shape: tuple[int, ...], weighted: bool, kind: int
+) -> None:
+    data, seeds = tensor(input_type, *shape), tensor(hash_type, 3, 5)
+    weights = tensor(hash_type, shape[0], seed=2) if weighted else omitted(hash_type)
+    result = evaluate(LSH_PROJECTION, [seeds, data, weights, *scalars(kind)], wanted(INT32))
+    rows = [row.tobytes() for row in value(data)]
+    numbers = value(weights).astype(float).tolist() if weighted else [1.0] * shape[0]
+    bits = [[bit(np.float32(seed), rows, numbers) for seed in line] for line in value(seeds)]
+    if kind == DENSE:
+        expected = [number for line in bits for number in line]
+    else:
+        expected = [int("".join(map(str, line)), 2) for line in bits]
+    if kind == SPARSE:
+        expected = [number + place * 2**5 for place, number in enumerate(expected)]
+    assert result.tolist() == expected
+
+
+def test_lsh_projection_in_several_batches_of_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gather, "_KEYS_BYTES", 150)
+    data, seeds = tensor(INT32, 3, 4), tensor(FLOAT32, 5, 7)
+    inputs = [seeds, data, omitted(FLOAT32), *scalars(DENSE)]
+    rows = [row.tobytes() for row in value(data)]
+    expected = [bit(seed, rows, [1.0] * 3) for seed in value(seeds).ravel()]
+    assert evaluate(LSH_PROJECTION, inputs, wanted(INT32)).tolist() == expected
+
+
+def test_signatures_of_32_bits() -> None:
+    data, seeds = tensor(INT32, 4, 2), tensor(FLOAT32, 20, 32)
+    inputs = [seeds, data, omitted(FLOAT32), *scalars(SPARSE_DEPRECATED)]
+    result = evaluate(LSH_PROJECTION, inputs, wanted(INT32))
+    bits = evaluate(LSH_PROJECTION, [*inputs[:3], *scalars(DENSE)], wanted(INT32)).reshape(20, 32)
+    expected = [int("".join(map(str, line)), 2) for line in bits.tolist()]
+    assert result.tolist() == [number - 2**32 if number >= 2**31 else number for number in expected]
+    assert min(result) < 0
+
+
+@sweep(
+    ("seeds", "weights", "kind", "message"),
+    [
+        ((2, 3), (4,), 0, r"operand 3 \(type of LSH_PROJECTION\) is 0; 1 \(SPARSE_DEPRECATED\), 2 \(DENSE\)"),
+        (
+            (2, 3),
+            (3,),
+            DENSE,
+            r"operand 2 \(weight of LSH_PROJECTION\) has shape \[3\]; \[4\], one for each row",
+        ),
+        (
+            (2, 33),
+            None,
+            DENSE,
+            r"hash of LSH_PROJECTION\) has shape \[2, 33\]: signatures of 33 bits; at most 32",
+        ),
+        ((5, 30), None, SPARSE, r"has shape \[5, 30\]: signatures of 33 bits"),
+        ((2**31, 0), None, SPARSE_DEPRECATED, r"would have shape \[2147483648\], more than 2\^32 - 1 bytes"),
+    ],
+)
+def test_lsh_projection_refuses(
+    seeds: tuple[int, ...], weights: tuple[int, ...] | None, kind: int, message: str
+) -> None:
+    weight = omitted(FLOAT32) if weights is None else given(FLOAT32, np.zeros(weights))
+    inputs = [given(FLOAT32, np.zeros(seeds)), tensor(INT32, 4, 2), weight, *scalars(kind)]
+    with pytest.raises(BadData, match=message):
+        evaluate(LSH_PROJECTION, inputs, wanted(INT32))
+
+
+def test_four_functions_of_30_bits_fit() -> None:
+    inputs = [given(FLOAT32, np.zeros((4, 30))), tensor(INT32, 4), omitted(FLOAT32), *scalars(SPARSE)]
+    assert evaluate(LSH_PROJECTION, inputs, wanted(INT32)).shape == (4,)
+
+
+@sweep(
+    ("operation", "inputs", "outputs"),
+    [
+        (GATHER, [tensor(FLOAT32, 2), unknown(scalars(0)[0]), ints(0)], [like(FLOAT32)]),
+        (EMBEDDING_LOOKUP, [unknown(ints(0)), tensor(FLOAT32, 2, 2)], [like(FLOAT32)]),
+        (HASHTABLE_LOOKUP, [ints(0), unknown(ints(0)), tensor(FLOAT32, 2)], [like(FLOAT32), HITS]),
+        (
+            LSH_PROJECTION,
+            [tensor(FLOAT32, 2, 2), tensor(INT32, 2), omitted(FLOAT32), unknown(scalars(1)[0])],
+            [wanted(INT32)],
+        ),
+    ],
+)
+def test_shapes_are_unknown_without_values(
+    operation: OperationType, inputs: list[Given], outputs: list[Operand]
+) -> None:
+    call = call_of(operation, inputs, *outputs)
+    DEFINITIONS[operation].check(call)
+    with pytest.raises(UnknownValue):
+        DEFINITIONS[operation].shape(call)
+
+
+def test_the_shape_does_not_depend_on_indexes() -> None:
+    indices = Given(operand=ints(0, 0, 0).operand, value=None)
+    call = call_of(EMBEDDING_LOOKUP, [indices, tensor(FLOAT32, 2, 2)], like(FLOAT32))
+    DEFINITIONS[EMBEDDING_LOOKUP].check(call)
+
+
+def test_levels() -> None:
+    found = levels(GATHER, INT32_TYPES, (1,), *scalars(0), ints(0))
+    assert found.pop(QUANT8_TYPES[1]) == FeatureLevel.LEVEL_4
+    assert set(found.values()) == {FeatureLevel.LEVEL_3}
+    lookups = {
+        FLOAT32: FeatureLevel.LEVEL_1,
+        INT32: FeatureLevel.LEVEL_3,
+        QUANT8: FeatureLevel.LEVEL_3,
+        FLOAT16: FeatureLevel.LEVEL_4,
+        QUANT8_TYPES[1]: FeatureLevel.LEVEL_4,
+    }
+    for kind, level in lookups.items():
+        assert level_of(EMBEDDING_LOOKUP, [ints(0), tensor(kind, 1, 1)], like(kind)) == level
+    for kind in (FLOAT32, INT32, QUANT8):
+        inputs = [ints(0), ints(0), tensor(kind, 1)]
+        assert level_of(HASHTABLE_LOOKUP, inputs, like(kind), HITS) == FeatureLevel.LEVEL_1
+    for kind, level in ((FLOAT32, FeatureLevel.LEVEL_1), (FLOAT16, FeatureLevel.LEVEL_3)):
+        inputs = [tensor(kind, 1, 1), tensor(INT32, 1), tensor(kind, 1), *scalars(SPARSE)]
+        assert level_of(LSH_PROJECTION, inputs, wanted(INT32, rank=1)) == level
