@@ -137,7 +137,7 @@ def create_thinking() -> Any:
 
     class Thinking(SampleDevice):
         def supported_operations(self, model: nd.Model) -> Any:
-            time.sleep(20)
+            time.sleep(5)  # longer than the timeout; the daemon ends only after that
             return super().supported_operations(model)
 
     return Thinking("thinking", performance=0.1)

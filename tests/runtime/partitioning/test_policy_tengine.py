@@ -51,7 +51,7 @@ def places(subject: Model, candidates: list[Candidate], wishes: Wishes = NONE) -
     [
         ("dddd", "dddd"),
         ("cccc", "cccc"),
-        # S-01: what follows a blocked operation must be worth it.
+        # What follows a blocked operation must be worth it.
         ("cd", "cc"),
         ("cdd", "ccc"),
         ("cddd", "cddd"),

@@ -1,7 +1,7 @@
 """A process in the sandbox that tries forbidden acts.
 
-`python -m support.daemon.sandboxed '{…}'` prints the outcomes. Each act is tried by a separate child
-process, with arguments that do no harm if it is allowed.
+`python -m support.daemon.sandboxed '{…}'` prints the outcomes. Each act is tried by a separate
+child process, with arguments that do no harm if it is allowed.
 """
 
 import ctypes
