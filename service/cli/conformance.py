@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from neurald.service.conformance.report import Run
+    from neurald.service.conformance.report import SuiteRun
 
 #: Number of failures that are listed; `--json` has them all.
 _MAX_LISTED = 20
@@ -69,7 +69,7 @@ def conformance(
     from datetime import UTC, datetime
 
     from neurald.hal.errors import BadData
-    from neurald.service.conformance.report import Run, document, write
+    from neurald.service.conformance.report import SuiteRun, document, write
     from neurald.service.conformance.suite import Plan, run
     from neurald.service.console.device_choice import find_devices
     from neurald.service.console.output import note, progress, write_json
@@ -92,7 +92,7 @@ def conformance(
         results = list(run(found, plan, bar.advance_to))
     if case and not results:
         raise BadData(f"there is no case {case!r}; a report names those that there are")
-    done = Run(
+    done = SuiteRun(
         device=found,
         driver=device,
         plan=plan,
@@ -122,7 +122,7 @@ def _operations(names: Sequence[str]) -> tuple[Any, ...]:
     return tuple(OperationType[name] for name in names)
 
 
-def _show(run: "Run") -> None:
+def _show(run: "SuiteRun") -> None:
     from collections import Counter
 
     from neurald.service.conformance.coverage import coverage

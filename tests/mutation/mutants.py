@@ -357,7 +357,7 @@ _DRIVERS = (
     ),
     Mutant(
         name="opencl-codegen-rounding",
-        file="drivers/opencl/codegen/dialect.py",
+        file="drivers/opencl/codegen/functions.cl",
         text="return ((value >> ~exponent) + 1) >> 1;",
         replacement="return value >> -exponent;",
         breaks="Quantised results of four elements at once are truncated, not rounded.",
