@@ -34,7 +34,7 @@ class ArtifactContents:
 
     Attributes:
         codes: object code of the kernels, for `neurald.drivers.cpu.native.llvm.LoadedCode`.
-        step_program: object code of the thread pool.
+        step_program: object code of the step program.
     """
 
     executable: Executable
@@ -101,7 +101,7 @@ def _check(executable: Executable, constants_bytes: int) -> None:
                 )
         if call.work_items < 0 or not call.places:
             raise BadData(
-                f"invalid call of {call.function}: {call.work_items} work_items, {len(call.places)} arguments"
+                f"invalid call of {call.function}: {call.work_items} work items, {len(call.places)} arguments"
             )
     for port in (*executable.inputs, *executable.outputs):
         port.check(executable.arena_bytes)

@@ -1,6 +1,7 @@
-"""Compiles a step model.
+"""Compiles a step model to an executable, its object code, and its constants.
 
-Graph, transformations, fusion, routines, memory assignment, object code.
+The stages are: building the graph, transformations, fusion, generation of a routine for each
+kernel, assignment of memory, and compilation to object code.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -90,8 +91,8 @@ def compile_model(
         if it is the whole model.
         processes: maximum number of processes that compile at the same time.
         helper: a compiling process that was already started; it is ended.
-        first: further units to compile first, while the model has produced none yet. They are
-        cached.
+        first: further units, compiled before those of the model. Their code stays in the object
+        code cache and is not part of the result.
 
     Raises:
         BadData: an operation has no lowering.

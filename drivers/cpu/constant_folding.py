@@ -1,8 +1,8 @@
-"""Constant folding with the code that kernels are made of.
+"""Folds constants with compiled kernels, so that results do not depend on the division into steps.
 
-NumPy's exponential and the one in kernels differ in the last bit of some results. If NumPy computed
-constants, a model's results would depend on how its operations are split into steps. Anything that
-NumPy may compute with other bits is therefore compiled like a kernel and run once.
+NumPy's exponential and that of kernels differ in the last bit of some results. If NumPy computed
+constants, a model's results would depend on how its operations are split into steps. Expressions
+whose bits may differ are therefore compiled like a kernel and run once.
 """
 
 import ctypes

@@ -46,10 +46,9 @@ AnyPreparedModel: TypeAlias = "CpuPreparedModel | ReferenceModel | SpecializingM
 
 #: Environment variable that disables compilation: "off" runs everything on references.
 COMPILER_VARIABLE = "NEURALD_CPU_COMPILER"
-#: Sources besides the driver that affect the code: the compiler, and the references used for
-#: folding.
+#: Folders whose sources affect compiled code. References in `hal` fold constants.
 _SOURCES = ("drivers/compiler", "drivers/cpu", "hal")
-#: Variables that do not affect compiled code, or whose effects are part of the version.
+#: Variables without effect on compiled code, or whose effect the version covers otherwise.
 _IRRELEVANT_VARIABLES = frozenset({COMPILER_VARIABLE, TARGET_VARIABLE, THREADS_VARIABLE})
 
 #: Performance figures are relative to the CPU device.
@@ -84,7 +83,7 @@ class CpuDevice:
     def cache_files_needed(self) -> CacheFilesNeeded:
         """See `Device.cache_files_needed`.
 
-        One file with the executable and its code, one with constants.
+        There is a file with the executable and its code, and one with the constants.
         """
         return CacheFilesNeeded(model=1, data=1) if self.compiles else CacheFilesNeeded()
 
@@ -92,9 +91,8 @@ class CpuDevice:
     def version(self) -> str:
         """See `Device.version`.
 
-        Everything that affects compiled code besides the model and the options.
-
-        llvmlite's version determines LLVM's.
+        The version covers everything that affects compiled code besides the model and the options.
+        llvmlite's version determines that of LLVM.
         """
         base = f"neurald {__version__}, numpy {np.__version__}"
         if not self.compiles:
@@ -206,7 +204,7 @@ class CpuDevice:
     def get_ready_to_compile(self) -> None:
         """See `CompilesApart.get_ready_to_compile`.
 
-        Imports the compiler and compiles the thread pool.
+        Imports the compiler and compiles the step program.
         """
         if self.compiles:
             import neurald.drivers.cpu.isolated

@@ -1,4 +1,4 @@
-"""Exchange of models that another process compiles for the CPU device.
+"""Prepares models that another process compiles for the CPU device.
 
 See `neurald.hal.compiling.contract`.
 """

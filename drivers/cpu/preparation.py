@@ -39,10 +39,7 @@ _MAX_ATTEMPTS = 8
 
 
 def generate(kernel: Kernel, target: Target) -> Routine:
-    """Generates the routine of a kernel.
-
-    A specialised one if there is one, else the generic one.
-    """
+    """Returns the specialised routine of a kernel if there is one, else the generic one."""
     return routine_for(kernel, target) or render(kernel, target)
 
 

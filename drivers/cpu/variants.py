@@ -54,7 +54,7 @@ class CachingPreparation:
     ) -> CpuPreparedModel | ReferenceModel:
         """See `Prepare`.
 
-        A whole model with fixed shapes is not looked up here: it is cached elsewhere.
+        A whole model with fixed shapes is not looked up here, because the runtime caches it.
         """
         try:
             found = self._found(model, shapes)

@@ -1,4 +1,4 @@
-"""Epilogues: what contraction kernels compute from their sums."""
+"""Epilogues: the expressions that contraction kernels compute from their accumulators."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,6 +1,6 @@
-"""Generic code generation: kernels to LLVM IR, deterministically.
+"""Generates LLVM IR for any kernel, with contractions expanded to reductions.
 
-Contractions are expanded to reductions here.
+The text of a kernel is the same in every process.
 """
 
 import math
@@ -94,7 +94,7 @@ class _Loops:
         self._target = target
         self._pointers = pointers
         #: Names of the loop counters.
-        self._turns: dict[Expression, str] = {}
+        self._counters: dict[Expression, str] = {}
 
     def write(self) -> None:
         layout, code = self._layout, self._code
@@ -104,19 +104,19 @@ class _Loops:
         )
         with code.loop(first, last, may_be_empty=True) as unit:
             rest = unit.index
-            begin, end = "0", str(layout.turns(layout.order[-1]))
+            begin, end = "0", str(layout.iterations(layout.order[-1]))
             if layout.blocks > 1:
                 part, rest = self._split(rest, layout.blocks)
                 begin = code.value(f"mul i64 {part}, {layout.block}")
                 end = self._least(code.value(f"add i64 {begin}, {layout.block}"), int(end))
             for axis in reversed(layout.order[1 : layout.outer]):
-                self._turns[axis], rest = self._split(rest, layout.turns(axis))
+                self._counters[axis], rest = self._split(rest, layout.iterations(axis))
             if layout.outer:
-                self._turns[layout.order[0]] = rest
+                self._counters[layout.order[0]] = rest
             self._nest(layout.order[layout.outer :], begin, end)
 
     def _own(self, work_item: str) -> str:
-        """Converts a work item number of the function to one of this schedule; 0 for earlier work items."""
+        """Converts a work item of the function to one of this schedule; 0 for earlier ones."""
         if not self._first:
             return work_item
         self._code.declarations.add("declare i64 @llvm.smax.i64(i64, i64)")
@@ -137,14 +137,14 @@ class _Loops:
             self._elements()
             return
         axis, *others = axes
-        first, last = ("0", str(self._layout.turns(axis))) if others else (begin, end)
+        first, last = ("0", str(self._layout.iterations(axis))) if others else (begin, end)
         with self._code.loop(first, last) as loop:
-            self._turns[axis] = loop.index
+            self._counters[axis] = loop.index
             self._nest(others, begin, end)
 
     def _elements(self) -> None:
         kernel, lanes = self._layout.kernel, self._layout.lanes
-        names = dict(self._turns)
+        names = dict(self._counters)
         along = kernel.axes[-1]
         if lanes > 1:
             offset = self._code.value(f"mul i64 {names[along]}, {lanes}")

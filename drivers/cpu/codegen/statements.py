@@ -1,9 +1,10 @@
 """Translation of expressions to instructions, for one element or for several in lanes.
 
-Every expression is computed once, hoisted as far out of loops as possible. Lanes lie along one
-axis: expressions that depend on it are vectors, all others scalars, which are broadcast where they
-meet vectors. Loads with consecutive addresses along the lanes load a vector, others gather.
-Reductions that do not depend on the lanes' axis are vectorised along one of their own axes.
+Every expression is computed once, hoisted as far out of loops as possible. The lanes of a vector
+are consecutive elements along one axis. Expressions that depend on this axis are vectors, all
+others are scalars, which are broadcast where they are combined with vectors. Loads with consecutive
+addresses along the lanes load a vector, others gather. Reductions that do not depend on the lanes'
+axis are vectorised along one of their own axes.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -52,7 +53,7 @@ from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.target.offsets import TermOrder, offset_of, stride_along
 from neurald.drivers.cpu.target.target import Target
 
-#: Size of values that exceed the nearest cache when read, and prefetch distance. Hardware
+#: Size of values that exceed the first-level cache when read, and prefetch distance. Hardware
 #: prefetchers are too late if there is much computation between loads.
 _STREAM_BYTES = 1 << 16
 _AHEAD_BYTES = 1024
@@ -171,9 +172,9 @@ class Statements:
         vector_memory.store(v, stored(kind), value, pointer, self._scalar(offset), self._lanes.mask)
 
     def _parts(self, expression: Expression) -> list[Expression]:
-        """Returns the operands with a value in this scope.
+        """Returns the operands that are computed in this scope.
 
-        The body of a reduction is in its own loop.
+        The body of a reduction is not, since it is computed in the loop of the reduction.
         """
         if isinstance(expression, Reduce):
             return []
@@ -258,7 +259,7 @@ class Statements:
     def _new_vector(self, expression: Expression) -> str:
         v = self._lanes.v
         if isinstance(expression, Axis):
-            return self._places(expression)
+            return self._lane_indices(expression)
         if isinstance(expression, Linear):
             return self._vector_sum(expression)
         if isinstance(expression, Load):
@@ -273,7 +274,7 @@ class Statements:
             return apply_value(v, expression, arguments)
         raise AssertionError("the sum of a contraction has no value in this scope")
 
-    def _places(self, axis: Axis) -> str:
+    def _lane_indices(self, axis: Axis) -> str:
         v, element = self._lanes.v, computed(axis, self._lanes.v.lanes)
         first = resized(self._single, ("i64", self._names[axis]), element)
         return v.two("add", element, v.splat(element, first), v.numbers(element, range(v.lanes)))
@@ -367,14 +368,14 @@ class Statements:
         v, element, width = self._lanes.v, stored(value.type), computed(offset, self._lanes.v.lanes)
         pointer = self._pointers[value]
         if vector_memory.is_permuted(self._target, element, value.size_bytes):
-            return vector_memory.permuted(v, pointer, self._table_places(offset))
+            return vector_memory.permuted(v, pointer, self._table_indices(offset))
         offsets = self._vector(offset)
         if not vector_memory.has_word_gather(v, element, value.size_bytes):
             return vector_memory.gather(v, element, pointer, width, offsets, mask)
         short = resized(v, (width, offsets), "i32")
         return vector_memory.gather_from_words(v, element, pointer, short, value.size_bytes, mask)
 
-    def _table_places(self, index: Expression) -> str:
+    def _table_indices(self, index: Expression) -> str:
         """Returns indices into a table of 256 elements, i16."""
         v = self._lanes.v
         number, offset = index, 0

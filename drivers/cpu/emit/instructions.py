@@ -98,7 +98,7 @@ class Instructions:
     def is_known(self, name: str) -> bool:
         """Returns True if a name is visible here.
 
-        Its scope has neither ended nor been left by `outside`.
+        It is not visible after its scope has ended, nor where `outside` has left that scope.
         """
         home = self._homes.get(name)
         return home is None or (home.depth < len(self._scopes) and self._scopes[home.depth] is home)

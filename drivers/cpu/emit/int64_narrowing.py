@@ -16,7 +16,7 @@ _FIXED_POINT = (Op.FIXED_POINT, Op.FIXED_POINT_UP)
 #: Operations that are well defined modulo 2^32, as are left shifts by less than 32.
 _MODULAR = frozenset((Op.ADD, Op.SUBTRACT, Op.MULTIPLY, Op.NEGATE, Op.SELECT))
 #: Larger constants are not scanned.
-_MAX_KNOWN = 1 << 16
+_MAX_SCANNED_ELEMENTS = 1 << 16
 _EXTREMES = (Op.MINIMUM, Op.MAXIMUM)
 
 
@@ -98,7 +98,7 @@ class _Narrowing:
 
     def _known_bounds(self, load: Load) -> tuple[int, int]:
         known = load.value.constant
-        if load.type.is_float or known is None or not 0 < known.size <= _MAX_KNOWN:
+        if load.type.is_float or known is None or not 0 < known.size <= _MAX_SCANNED_ELEMENTS:
             return _limits(load.type)
         return int(known.min()), int(known.max())
 

@@ -15,11 +15,11 @@ from neurald.drivers.cpu.target.target import Target
 #: Number of independent accumulators, which hides the latency of an addition.
 _REGISTERS = 4
 #: Shorter axes are not vectorised.
-_SHORTEST = 4
+_MIN_VECTORISED_EXTENT = 4
 #: Cost of a gathered element, in vector loads.
 _GATHER_COST = 1.0
 #: Limits on reductions that are unrolled completely: elements, and expressions in total.
-_SHORT, _MAX_UNROLLED_EXPRESSIONS = 9, 100
+_MAX_UNROLLED_ELEMENTS, _MAX_UNROLLED_EXPRESSIONS = 9, 100
 #: Assumed size of a lane when choosing the number of lanes, in bytes.
 _LANE_BYTES = 4
 
@@ -27,7 +27,7 @@ _LANE_BYTES = 4
 def is_unrolled(body: Expression, axes: Sequence[Axis]) -> bool:
     """Returns True if a reduction over these axes is unrolled instead of looped."""
     count = math.prod(axis.extent for axis in axes)
-    return count <= _SHORT and count * sum(1 for _ in walk(body)) <= _MAX_UNROLLED_EXPRESSIONS
+    return count <= _MAX_UNROLLED_ELEMENTS and count * sum(1 for _ in walk(body)) <= _MAX_UNROLLED_EXPRESSIONS
 
 
 def combine(v: Vector, fold: ReductionOp, kind: Scalar, element: str, total: str, value: str) -> str:
@@ -54,7 +54,7 @@ def reduction_axis(expression: Reduce, target: Target) -> Axis | None:
     best, best_cost = None, float("inf")
     found = [each for each in walk(expression.body) if isinstance(each, Load)]
     for axis in expression.axes:
-        if axis.extent < _SHORTEST:
+        if axis.extent < _MIN_VECTORISED_EXTENT:
             continue
         strides = [stride_along(offset_of(each), axis) for each in found]
         lanes = reduction_lanes(axis.extent, target)
@@ -69,7 +69,7 @@ def reduction_axis(expression: Reduce, target: Target) -> Axis | None:
 def reduction_lanes(extent: int, target: Target) -> int:
     """Returns the number of lanes of a reduction along an axis of this length."""
     lanes = target.lanes(_LANE_BYTES) * _REGISTERS
-    while lanes > _SHORTEST and lanes // 2 >= extent:
+    while lanes > _MIN_VECTORISED_EXTENT and lanes // 2 >= extent:
         lanes //= 2
     return lanes
 

@@ -12,7 +12,7 @@ from neurald.drivers.cpu.target.target import Target
 #: Size of the smallest elements with gather instructions, in bytes.
 _WORD_BYTES = 4
 #: Size of the smallest vectors with gather instructions, in bytes.
-_GATHERING_BYTES = 32
+_MIN_GATHER_BYTES = 32
 #: Size of a table that fits in four registers of 64 bytes, and 16-bit words per such register.
 _TABLE_BYTES = 256
 _WORDS = 32
@@ -116,7 +116,7 @@ def _gathered(
 def has_word_gather(v: Vector, element: str, size_bytes: int) -> bool:
     """Returns True if `gather_from_words` is possible and worthwhile for memory of this size."""
     is_short = _size_bytes(element) < _WORD_BYTES <= size_bytes < 2**31
-    return is_short and v.target.vector_bytes >= _GATHERING_BYTES
+    return is_short and v.target.vector_bytes >= _MIN_GATHER_BYTES
 
 
 def gather_from_words(

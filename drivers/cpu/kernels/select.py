@@ -14,14 +14,14 @@ from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
 
 #: Minimum row length that fills vectors on its own, so that rows need not be joined.
-_WIDE = 16
+_MIN_ROW_LENGTH = 16
 
 
 def stores_runs(kernel: Kernel) -> bool:
     """Returns True if the kernel's fastest routine supports an `output_offset`."""
     node = kernel.contraction
     if node is None:
-        is_wide = kernel.axes[-1].extent >= _WIDE
+        is_wide = kernel.axes[-1].extent >= _MIN_ROW_LENGTH
         return is_wide and kernel.row_axes is None and not is_data_movement(kernel.body)
     if isinstance(node, TopK):
         return False

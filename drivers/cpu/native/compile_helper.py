@@ -1,4 +1,4 @@
-"""Helper process that compiles: a Python that imports nothing but llvmlite."""
+"""Helper processes that compile LLVM IR in a Python interpreter that imports only llvmlite."""
 
 import logging
 import os
@@ -64,7 +64,7 @@ class CompileHelper:
             try:
                 code = process.answer(unit.text.encode())
             except (OSError, ValueError, struct.error) as error:
-                # The reason will show when the unit is compiled again.
+                # If the unit is at fault, compiling it in this process reports the error.
                 if not process.is_closed:
                     _LOG.warning("a compile helper failed: %s", error)
                 work.give_back(unit)

@@ -1,10 +1,11 @@
 """Minimal x86-64 linker for the objects that LLVM generates from this driver's code.
 
 It supports position-independent objects without variables. Unwind tables are dropped, since
-exceptions never pass through the code. Anything else is rejected and left to a general linker.
+exceptions never pass through the code. Other objects are rejected, so that a general linker can
+link them.
 
-Layout of an image: functions, and a jump for each imported function; from the next page on
-constants, and the address slots that jumps and indirect loads need.
+An image consists of the functions and a jump for each imported function, followed on the next page
+by the constants and the address slots that jumps and indirect loads read.
 """
 
 import mmap
@@ -41,7 +42,7 @@ _JUMP = b"\xff\x25"
 _JUMP_BYTES = 8
 _ADDRESS_BYTES = 8
 _ALIGNMENT = 64
-#: More than any model's code, and within the reach of relative addresses.
+#: Larger than any model's code, but within the range of relative addresses.
 _MAX_BYTES = 1 << 30
 
 
@@ -272,10 +273,7 @@ class _Linker:
                     raise NotLinkable(f"unsupported relocation {kind} to {target}")
 
     def _target(self, symbol: _Symbol, placed: dict[int, int]) -> str | int | None:
-        """Returns what a symbol refers to.
-
-        An imported function or an offset in the image, else None.
-        """
+        """Returns the target of a symbol: an imported function, an offset in the image, or None."""
         if symbol.section == _UNDEFINED:
             return self._globals.get(symbol.name, symbol.name) if symbol.name else None
         if symbol.section >= _RESERVED or symbol.section not in placed:

@@ -1,7 +1,4 @@
-"""Instance of a step, ready to run.
-
-Arena, scratch memory and call records, for one execution at a time.
-"""
+"""Instance of a step: the arena, scratch memory and call records of one execution at a time."""
 
 import ctypes
 import math
@@ -25,12 +22,13 @@ from neurald.hal.errors import OpFailed, OutOfMemory
 from neurald.hal.memory.pool import anonymous
 from neurald.hal.sync.cancellation import NEVER_CANCELLED
 
-#: Smallest cost of a call that is shared; sharing costs about a tenth of it.
+#: Minimum cost of a shared call; sharing costs about a tenth of it.
 _MIN_SHARED_NS: Final = 5_000.0
-#: Target time of chunks, if there are more than threads, so that a delayed one delays little.
+#: Target time of a chunk if there are more chunks than threads, which limits the effect of a
+#: delayed one.
 _CHUNK_NS: Final = 100_000.0
 _MAX_CHUNKS_PER_THREAD: Final = 4
-#: Target time of pieces, between which an unshared call checks for cancellation.
+#: Target time of a piece of an unshared call, which checks for cancellation between pieces.
 _PIECE_NS: Final = 2_000_000.0
 #: Maximum number of chunks or pieces.
 _MAX_PARTS: Final = 1 << 20
@@ -163,7 +161,8 @@ class Instance:
             deadline_ns: on the clock of `time.monotonic()`; 0 for none.
 
         Returns:
-            The call that was running, or next, when the step was stopped; None if it finished.
+            The call that was running or about to run when the step was stopped; None if the step
+            finished.
 
         Raises:
             OpFailed: a requirement of an operation does not hold; the outputs are undefined.

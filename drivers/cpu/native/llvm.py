@@ -1,7 +1,7 @@
-"""LLVM: IR to object code, and object code to callable functions.
+"""Compiles LLVM IR to object code, and loads object code.
 
-llvmlite is imported on first use, which takes a while. Code that was linked before does not need
-it.
+llvmlite is imported on first use, because that takes a while and code that was already linked does
+not need it.
 """
 
 import logging
@@ -19,14 +19,14 @@ from neurald.hal.process.fork import hold_over_fork
 
 _LOG = logging.getLogger(__name__)
 
-#: Serialises compilation and linking, because not all of LLVM is thread-safe, and blocks forks
-#: meanwhile.
+#: Serialises compilation and linking, because not all of LLVM is thread-safe. Forks wait until it
+#: is free.
 _lock = threading.RLock()
 hold_over_fork(_lock)
 
 
 class CompilationFailed(Exception):
-    """LLVM rejects a text, or code cannot be linked: a bug in the code generator.
+    """LLVM rejects a module, or code cannot be linked, because of a bug in the code generator.
 
     Attributes:
         unit: name of the rejected unit; empty if unknown.
@@ -121,7 +121,7 @@ class LoadedCode:
 def link_image(codes: Iterable[bytes]) -> tuple[bytes, ...]:
     """Links objects to one image that loads without LLVM.
 
-    Returns them unchanged if only LLVM can.
+    Returns the objects unchanged if only LLVM can link them.
     """
     objects = tuple(codes)
     if len(objects) == 1 and is_image(objects[0]):
@@ -133,7 +133,7 @@ def link_image(codes: Iterable[bytes]) -> tuple[bytes, ...]:
     try:
         return (link(objects).encoded(),)
     except NotLinkable as error:
-        _LOG.info("LLVM links: %s", error)
+        _LOG.info("LLVM links the code, because the built-in linker cannot: %s", error)
         return objects
 
 

@@ -29,7 +29,7 @@ _MAX_INSTANCES = max(4, len(os.sched_getaffinity(0)))
 
 
 class NativeModel:
-    """Runs a step on memory given by address. Thread-safe.
+    """Runs a step on memory that is given by its addresses. It is thread-safe.
 
     Args:
         executable: the step.
@@ -49,7 +49,7 @@ class NativeModel:
     ) -> None:
         self.executable = executable
         self.codes = tuple(codes)
-        # The code is in memory twice: as cached and as loaded.
+        # The code is in memory twice, because the object code is kept beside the loaded code.
         self._reservation = reserve(
             constants.nbytes + 2 * sum(map(len, self.codes)), "constants and code of a compiled step"
         )

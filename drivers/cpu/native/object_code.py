@@ -1,7 +1,7 @@
 """Compiles units of LLVM IR to object code, each at most once per process while it is cached.
 
 LLVM compiles on one thread per process. Large compilations are shared with helper processes (see
-`compile_helper`), which take units while others are still being generated.
+`compile_helper`), which compile units while others are still being generated.
 """
 
 import logging
@@ -22,7 +22,7 @@ from neurald.drivers.cpu.target.target import Target
 
 _LOG = logging.getLogger(__name__)
 
-#: Bytes of waiting text that justify another process: what is compiled during its start-up.
+#: Bytes of waiting text that justify another process, as much as one compiles during its start-up.
 _BYTES_PER_HELPER = 100_000
 #: Size of the object code cache, in bytes.
 _CODE_CACHE_SIZE = 32 << 20

@@ -10,10 +10,10 @@ import sys
 
 
 def main() -> None:
-    """Answers each text with its object code until the input ends.
+    """Replies to each module with its object code until the input ends.
 
-    Texts and codes are preceded by their length as eight bytes. The argument is a JSON object with
-    the `path` of llvmlite's parent folder and the target's `cpu` and `features`.
+    Each module and each reply is preceded by its length as eight bytes. The argument is a JSON
+    object with the `path` of llvmlite's parent folder and the target's `cpu` and `features`.
     """
     # The worker is short-lived and creates few cycles.
     gc.disable()

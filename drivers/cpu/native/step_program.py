@@ -1,6 +1,6 @@
-"""LLVM IR of the thread pool: runs all calls of a step in one native call per inference.
+"""LLVM IR of the step program, which runs all calls of a step in one native call per inference.
 
-A call runs entirely on the thread that runs the step, or is shared: it is divided into chunks,
+A call runs entirely on the thread that runs the step, or it is shared: it is divided into chunks,
 which this thread (the owner) and the workers of the process claim one by one. Their only shared
 state is a word in a *slot*: a number that is different for every shared call, and the count of
 unclaimed chunks. A thread claims a chunk by decrementing the word with compare-and-swap. A thread
@@ -22,8 +22,8 @@ pieces. Cancellation is signalled by words in memory (`hal.sync.cancellation.Can
 deadline is compared with the clock of `time.monotonic()`, so no other thread needs to run for it.
 
 If another program uses a worker's core, the system preempts the worker in the middle of a chunk,
-and the owner sleeps for longer than the whole call takes. After that the next calls of all steps in
-this process are not shared; their number doubles if it happens again soon.
+and the owner sleeps for longer than the whole call takes. The next calls of all steps in this
+process are then not shared; the number of these calls doubles if it happens again soon.
 
 Layouts (offsets in bytes; integers of 64 bits unless a size is given):
 
@@ -32,9 +32,9 @@ Layouts (offsets in bytes; integers of 64 bits unless a size is given):
               16 calls that will not be shared (i32),
               20 number of these after the next long sleep (i32), 0 at first,
               SLEEP_FLAGS_OFFSET: for each worker, a cache line apart, 1 while it sleeps (i32);
-              SLOTS: the slots
+              SLOTS_OFFSET: the slots
     slot      0 word (number << 32 | unclaimed chunks), 64 chunks that are done,
-              72 whether the owner sleeps (i32), 76 whether a chunk was left out (i32),
+              72 whether the owner sleeps (i32), 76 whether a chunk was skipped (i32),
               128 whether it has an owner (i32), 132 workers that may help (i32),
               136 record, 144 scratch, 152 scratch stride, 160 cancellation, 168 deadline
     record    0 caller, 8 function, 16 arguments, 24 status, 32 work items, 40 chunks, 48 pieces
@@ -92,11 +92,11 @@ def futex_number() -> int:
 
 
 def step_program_text() -> str:
-    """Returns the IR module of the thread pool.
+    """Returns the IR module of the step program.
 
     `neurald_run` runs a step. It returns the position of the call whose requirement failed, or the
     number of calls; if it was stopped, the position of the unfinished call plus `STOPPED`.
-    `neurald_work` is a worker; it returns when it is to quit.
+    `neurald_work` runs a worker; it returns when the worker has to quit.
     """
     declaration, pause = _PAUSES.get(os.uname().machine, ("", ""))
     program = kernel_text(

@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 #: Environment variable with the default number of threads of an execution.
 THREADS_VARIABLE = "NEURALD_THREADS"
 
-#: Number of threads that a model may always request: more than the cores are useless, but this many
-#: do no harm.
+#: Number of threads that a model may request even if there are fewer cores.
 _MIN_THREAD_LIMIT = 16
 #: Time that an exiting process waits for a worker in the middle of a call.
 _MAX_JOIN_S = 1.0
@@ -49,10 +48,10 @@ _Work = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
 def thread_count(wanted: int | None, settings: Settings) -> int:
     """Returns the number of threads of an execution.
 
-    `wanted`, else NEURALD_THREADS, else the cores.
+    It is `wanted`, or else the value of NEURALD_THREADS, or else the number of cores.
 
-    Workers live as long as the process and a daemon's clients choose `wanted`, so it is limited to
-    the number of cores, or to `_MIN_THREAD_LIMIT` on a small machine.
+    Workers live as long as the process, and the clients of a daemon choose `wanted`. It is
+    therefore limited to the number of cores, or to `_MIN_THREAD_LIMIT` on a small machine.
 
     Raises:
         BadData: the variable is not a positive number.
@@ -71,14 +70,14 @@ def thread_count(wanted: int | None, settings: Settings) -> int:
 
 
 def step_program_unit() -> "Unit":
-    """Returns the unit of the thread pool's code."""
+    """Returns the compilation unit of the step program."""
     from neurald.drivers.cpu.native.unit_queue import Unit
 
     return Unit(name="neurald_step_program", text=step_program_text())
 
 
 class StepProgram:
-    """The thread pool's native functions."""
+    """The native functions that run steps and workers; see `step_program`."""
 
     def __init__(self, code: bytes) -> None:
         (code,) = link_image((code,))

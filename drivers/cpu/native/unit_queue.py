@@ -1,4 +1,4 @@
-"""Units of LLVM IR to compile, handed out to the threads and processes that compile them."""
+"""Units of LLVM IR to compile, distributed to the threads and processes that compile them."""
 
 import threading
 from collections import deque
@@ -43,7 +43,7 @@ class UnitQueue:
     def close(self) -> None:
         """Marks the queue as complete.
 
-        The longest units come first from now on, to balance helpers.
+        From now on the longest units are taken first, to balance the load of the helpers.
         """
         with self._changed:
             self._is_closed = True

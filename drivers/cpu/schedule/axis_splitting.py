@@ -19,7 +19,7 @@ from neurald.drivers.cpu.target.target import Target
 #: More sections or expressions take longer to compile than they save.
 _MAX_SECTIONS, _MAX_EXPRESSIONS = 8, 120
 #: Smaller kernels finish before the code of more sections would be loaded.
-_FEWEST_ELEMENTS = 2048
+_MIN_ELEMENTS = 2048
 _ORDERS = (Op.LESS, Op.LESS_EQUAL)
 
 
@@ -32,7 +32,7 @@ def split_into_sections(kernel: Kernel, target: Target) -> tuple[Kernel, ...]:
         kernel: stores elements in order.
         target: of the code.
     """
-    if kernel.output.count < _FEWEST_ELEMENTS or kernel.contraction is not None:
+    if kernel.output.count < _MIN_ELEMENTS or kernel.contraction is not None:
         return (kernel,)
     sections = [replace(kernel, output_offset=linearize(kernel.axes, kernel.shape))]
     position = 0

@@ -28,7 +28,7 @@ _ENTRIES = 256
 _PERMUTED_WEIGHT, _GATHERED_WEIGHT = 12, 40
 #: Smallest cost of a function of constants that is precomputed, in additions, and the largest
 #: result. Larger ones take longer to load than to compute.
-_CONSTANT_WEIGHT = 2
+_MIN_CONSTANT_WEIGHT = 2
 _MAX_CONSTANT_BYTES = 1 << 16
 
 
@@ -54,7 +54,7 @@ def use_lookup_tables(kernel: Kernel, target: Target, evaluate: Evaluate = evalu
         if _is_of_constant(source):
             is_small = source.value.count * expression.type.size_bytes <= _MAX_CONSTANT_BYTES
             is_worthwhile = is_small and kernel.contraction is None
-            return source if is_worthwhile and sources.weight(expression) >= _CONSTANT_WEIGHT else None
+            return source if is_worthwhile and sources.weight(expression) >= _MIN_CONSTANT_WEIGHT else None
         is_byte = expression.type in _BYTES and source.type in _BYTES
         return source if is_byte and sources.weight(expression) >= least else None
 

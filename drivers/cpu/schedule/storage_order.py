@@ -24,7 +24,7 @@ from neurald.drivers.cpu.target.target import Target
 
 #: Smallest relative saving of the producer's cost that justifies another order; estimates are
 #: rough.
-_WORTHWHILE = 0.1
+_MIN_RELATIVE_SAVING = 0.1
 _DIVISIONS = (Op.FLOOR_DIVIDE, Op.MODULO)
 
 
@@ -81,7 +81,7 @@ def _reorder(kernel: Kernel, readers: Sequence[Kernel], target: Target) -> list[
         _cost_ns(before, target) - _cost_ns(after, target)
         for before, after in zip(readers, reading, strict=True)
     )
-    return [storing, *reading] if saved >= _WORTHWHILE * own else None
+    return [storing, *reading] if saved >= _MIN_RELATIVE_SAVING * own else None
 
 
 def _gathers(kernel: Kernel) -> bool:

@@ -1,7 +1,4 @@
-"""Chooses how a kernel's elements are computed.
-
-Vector width, loop order, and division into work items.
-"""
+"""Chooses the vector width and loop order of a kernel, and its division into work items."""
 
 import math
 from dataclasses import dataclass
@@ -18,11 +15,13 @@ from neurald.drivers.cpu.schedule.axis_rewriting import join_axes
 from neurald.drivers.cpu.target.offsets import offset_of, stride_along
 from neurald.drivers.cpu.target.target import Target
 
-#: Target time of a work item: short enough to balance threads, long enough to hide the cost of a call.
-_GRAIN_NS = 10_000.0
+#: Target time of a work item: short enough to balance threads, long enough to hide the cost of a
+#: call.
+_WORK_ITEM_NS = 10_000.0
 _MAX_GRAINS = 64
-#: Upper limit on the time of a work item: cancellation and deadlines are only checked between work items.
-_MAX_GRAIN_NS = 2_000_000.0
+#: Upper limit on the time of a work item, because cancellation and deadlines are only checked
+#: between work items.
+_MAX_WORK_ITEM_NS = 2_000_000.0
 #: Cost of an instruction on a register, and of moving a byte.
 _STEP_NS = 0.3
 _BYTE_NS = 0.02
@@ -32,10 +31,10 @@ _GATHER_STEPS = 16
 _HORIZONTAL_STEPS = 20
 #: Elements with at most this many instructions are computed in several registers at once, to hide
 #: latencies.
-_CHEAP_STEPS = 10
+_MAX_CHEAP_STEPS = 10
 _REGISTERS = 4
 #: With this many registers, more expensive elements are too.
-_MANY_REGISTERS = 32
+_MIN_MANY_REGISTERS = 32
 #: Element size that lane counts refer to; twice as large elements take two registers.
 _LANE_BYTES = 4
 #: Operations that need so many registers that only one vector is computed at a time.
@@ -69,19 +68,19 @@ class LoopSchedule:
     units_per_work_item: int
     cost_ns: float
 
-    def turns(self, axis: Axis) -> int:
+    def iterations(self, axis: Axis) -> int:
         """Returns the number of iterations of an axis' loop."""
         return -(-axis.extent // self.lanes) if axis is self.kernel.axes[-1] else axis.extent
 
     @property
     def block(self) -> int:
         """Number of iterations of the last loop in a block."""
-        return -(-self.turns(self.order[-1]) // self.blocks)
+        return -(-self.iterations(self.order[-1]) // self.blocks)
 
     @property
     def units(self) -> int:
         """Number of units."""
-        return math.prod(self.turns(axis) for axis in self.order[: self.outer]) * self.blocks
+        return math.prod(self.iterations(axis) for axis in self.order[: self.outer]) * self.blocks
 
     @property
     def work_items(self) -> int:
@@ -98,21 +97,21 @@ def schedule_loops(kernel: Kernel, target: Target) -> LoopSchedule:
     """
     kernel, lanes = _with_lanes(kernel, target)
     cost = math.prod(kernel.shape) * _element_ns(kernel, lanes, target)
-    work_items = min(_MAX_GRAINS, math.ceil(cost / _GRAIN_NS))
-    wanted = max(1, work_items, math.ceil(cost / _MAX_GRAIN_NS))
+    work_items = min(_MAX_GRAINS, math.ceil(cost / _WORK_ITEM_NS))
+    wanted = max(1, work_items, math.ceil(cost / _MAX_WORK_ITEM_NS))
     order = _order(kernel, lanes)
     layout = LoopSchedule(
         kernel=kernel, lanes=lanes, order=order, outer=0, blocks=1, units_per_work_item=1, cost_ns=cost
     )
     outer, units = 0, 1
     while outer < len(order) - 1 and units < wanted:
-        units *= layout.turns(order[outer])
+        units *= layout.iterations(order[outer])
         outer += 1
     blocks = 1
     if outer == len(order) - 1 and units < wanted:
-        turns = layout.turns(order[-1])
-        block = -(-turns // min(turns, -(-wanted // units)))
-        blocks = -(-turns // block)
+        iterations = layout.iterations(order[-1])
+        block = -(-iterations // min(iterations, -(-wanted // units)))
+        blocks = -(-iterations // block)
     return LoopSchedule(
         kernel=kernel,
         lanes=lanes,
@@ -179,12 +178,12 @@ def _registers(kernel: Kernel, target: Target) -> int:
     if gathered:
         return 2 if all(_is_table(each, target) for each in gathered) else 1
     steps = sum(_weight(each) for each in found) + sum(isinstance(each, Load) for each in found)
-    if steps <= _CHEAP_STEPS or any(isinstance(each, Reduce) for each in found):
+    if steps <= _MAX_CHEAP_STEPS or any(isinstance(each, Reduce) for each in found):
         return _REGISTERS
-    if steps > 4 * _CHEAP_STEPS:
+    if steps > 4 * _MAX_CHEAP_STEPS:
         return 1
     is_wide = any(each.type.size_bytes > _LANE_BYTES for each in found if each.type is not Scalar.INDEX)
-    return _REGISTERS if target.registers >= _MANY_REGISTERS and not is_wide else 2
+    return _REGISTERS if target.registers >= _MIN_MANY_REGISTERS and not is_wide else 2
 
 
 def _is_gathered(load: Load, along: Axis) -> bool:

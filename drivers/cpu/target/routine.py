@@ -40,16 +40,14 @@ class Subroutine:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Routine:
-    """A kernel as an LLVM function that computes a range of work items.
+    """An LLVM function that computes a range of a kernel's work items.
 
-    Independent parts of the output.
-
-    The function is `define void @KERNEL_NAME(ptr noalias %a0, ..., ptr %scratch, ptr %status, i64
-    %begin, i64 %end)`. It computes the work items `begin` to `end` - 1, where 0 ≤ `begin` ≤ `end` ≤
-    `work_items`. Threads compute different work items concurrently, each with its own `scratch` memory.
-    `%a0` is the output, the only argument that is written. Constants are aligned to 64 bytes, other
-    arguments only to their elements, since they may be parts of a value. `%status` (an i32) is only
-    written if a requirement fails.
+    A work item is an independent part of the output. The function is `define void @KERNEL_NAME(ptr
+    noalias %a0, ..., ptr %scratch, ptr %status, i64 %begin, i64 %end)`. It computes the work items
+    `begin` to `end` - 1, where 0 ≤ `begin` ≤ `end` ≤ `work_items`. Threads compute different work
+    items concurrently, each with its own `scratch` memory. `%a0` is the output, the only argument
+    that is written. Constants are aligned to 64 bytes, other arguments only to their elements,
+    since they may be parts of a value. `%status` (an i32) is only written if a requirement fails.
 
     The function accesses no byte outside its arguments (as long as their values are) and its
     scratch memory. Kernels that only differ in the memory they work on have the same text.

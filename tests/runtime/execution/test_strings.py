@@ -158,7 +158,7 @@ def test_buffers_in_memories_are_as_they_are_stored(device: Device) -> None:
     ("content", "message"),
     [
         (np.array([2, 16, 16, 17], "<i4"), "not in order or exceed"),
-        (np.array([1, 16, 16, 16], "<i4"), "of 1 strings"),
+        (np.array([1, 16, 16, 16], "<i4"), "has 1 strings"),
         (np.array([2, 16, 17, 16], "<i4"), "not in order or exceed"),
     ],
 )
@@ -200,6 +200,6 @@ def test_a_device_that_answers_nonsense(shape: OutputShape) -> None:
 def test_a_device_that_writes_no_strings() -> None:
     array = np.full(2, b"old", object)
     output = StringOutput(array)
-    with pytest.raises(OpFailed, match="the device wrote no strings: a string buffer of 0 strings"):
+    with pytest.raises(OpFailed, match="the device wrote invalid strings: a string buffer has 0 strings"):
         output.fill((2,))
     assert array.tolist() == [b"old"] * 2

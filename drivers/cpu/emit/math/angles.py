@@ -63,9 +63,9 @@ def _turns_table() -> str:
 
 
 def _large_turns(v: Vector, x: str) -> tuple[str, str]:
-    """Reduces a float of at least `_LARGE` to a multiple of π/2: the nearest integer, and the rest.
+    """Reduces a float of at least `_LARGE` to a multiple of π/2.
 
-    The rest is a double.
+    Returns the nearest integer, and the remainder as a double.
     """
     if _turns_table() not in v.code.globals:
         v.code.globals.append(_turns_table())
@@ -100,10 +100,10 @@ def _reduced_angle(v: Vector, x: str) -> tuple[str, str]:
     for part in _HALF_PI_PARTS:
         remainder = f.fma(n, f.number(-part), remainder)
     is_far = f.is_("oge", f.absolute(x), _SMALL)
-    turns = v.code.value(f"zext i1 {v.any_lane(is_far)} to i64")
+    iterations = v.code.value(f"zext i1 {v.any_lane(is_far)} to i64")
     carried = [(v.type("float"), remainder), (v.type("i32"), quarter), (v.type("float"), x)]
     # A loop of at most one iteration acts as a branch, since angles are rarely so large.
-    with v.code.loop("0", turns, carried, may_be_empty=True) as loop:
+    with v.code.loop("0", iterations, carried, may_be_empty=True) as loop:
         remainder, quarter, far = loop.carried
         is_far = f.is_("oge", f.absolute(far), _SMALL)
         others, quarters = _reduced_as_double(v, far)
@@ -119,10 +119,10 @@ def _reduced_as_double(v: Vector, x: str) -> tuple[str, str]:
     quarter = v.cast("trunc", "i64", quarter, "i32")
     f = Floats(v, "float")
     is_large = v.two("and", "i1", f.is_("oge", f.absolute(x), _LARGE), f.is_("olt", f.absolute(x), math.inf))
-    turns = v.code.value(f"zext i1 {v.any_lane(is_large)} to i64")
+    iterations = v.code.value(f"zext i1 {v.any_lane(is_large)} to i64")
     carried = [(v.type("float"), remainder), (v.type("i32"), quarter), (v.type("float"), x)]
     # A loop of at most one iteration acts as a branch, since large floats are rare.
-    with v.code.loop("0", turns, carried, may_be_empty=True) as loop:
+    with v.code.loop("0", iterations, carried, may_be_empty=True) as loop:
         remainder, quarter, large = loop.carried
         quarters, rest = _large_turns(v, large)
         angle = v.cast("fptrunc", "double", d.multiply(rest, d.number(math.pi / 2)), "float")
@@ -167,17 +167,17 @@ def _circular(v: Vector, element: str, x: str, turned: int) -> str:
 
 
 def sin(v: Vector, element: str, x: str) -> str:
-    """Computes the sine, within 1.6."""
+    """Computes the sine with an error of at most 1.6 ULP."""
     return _circular(v, element, x, 0)
 
 
 def cos(v: Vector, element: str, x: str) -> str:
-    """Computes the cosine, within 1.6."""
+    """Computes the cosine with an error of at most 1.6 ULP."""
     return _circular(v, element, x, 1)
 
 
 def tan(v: Vector, element: str, x: str) -> str:
-    """Computes the tangent, within 4."""
+    """Computes the tangent with an error of at most 4 ULP."""
     f = Floats(v, element)
     sine, cosine, quarter = _quarters(v, element, x)
     is_odd = v.compare("ne", f.format.integer, f.integers("and", quarter, f.whole(1)), f.whole(0))
@@ -186,7 +186,7 @@ def tan(v: Vector, element: str, x: str) -> str:
 
 
 def atan2(v: Vector, element: str, y: str, x: str) -> str:
-    """Computes the angle of the point (x, y), within 1.7."""
+    """Computes the angle of the point (x, y) with an error of at most 1.7 ULP."""
     f = Floats(v, element)
     height, width = f.absolute(y), f.absolute(x)
     is_steep = v.compare("ogt", element, height, width)

@@ -86,7 +86,7 @@ def float_remainder(v: Vector, element: str, dividend: str, divisor: str) -> str
 def _float_rest(v: Vector, x: str, y: str) -> str:
     """Returns the remainder of positive floats by long division.
 
-    Quotients of few bits are exact.
+    Each step takes so few bits of the quotient that its product with the divisor is exact.
     """
     rest, wide = (v.cast("fpext", "float", each, "double") for each in (x, y))
     zero = v.number("double", 0.0)

@@ -10,7 +10,7 @@ from neurald.drivers.cpu.emit.vector import Vector
 
 _INT32 = (-(2**31), 2**31 - 1)
 #: Bounds on magnitudes that can be doubled, and on shifts by which an addition can round them.
-_SMALL, _LARGEST_SHIFT = (1 << 30) - 1, 30
+_MAX_DOUBLED, _MAX_ROUNDED_SHIFT = (1 << 30) - 1, 30
 #: Range of the exponents of quantised multipliers.
 _EXPONENTS = (-31, 30)
 
@@ -38,7 +38,7 @@ def fixed_point(v: Vector, expression: Apply, arguments: Sequence[str], element:
     if highest > 0:
         value = _shifted_left(v, value, v.call("llvm.smax", "i32", exponent, zero))
     if v.lanes > 1:
-        is_known = lowest == highest and -_LARGEST_SHIFT <= lowest < 0
+        is_known = lowest == highest and -_MAX_ROUNDED_SHIFT <= lowest < 0
         if v.target.has_fma and highest <= 0 and _is_small(expression.arguments[0]):
             # Processors with FMA also have signed 32-bit products.
             doubled = v.two("shl", "i32", value, v.number("i32", 1))
@@ -98,7 +98,7 @@ def _high_product(v: Vector, value: str, mantissa: str) -> str:
 def _is_small(value: Expression) -> bool:
     """Returns True if doubling the value, or adding half a power of 2, cannot overflow."""
     low, high = bounds_of(value)
-    return low >= -_SMALL and high <= _SMALL
+    return low >= -_MAX_DOUBLED and high <= _MAX_DOUBLED
 
 
 def rounded_high(v: Vector, first: str, second: str, *, is_signed: bool = False) -> str:

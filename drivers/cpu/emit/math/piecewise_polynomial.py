@@ -77,7 +77,7 @@ def _centre(function: Callable[[float], float], middle: float) -> float:
 def piecewise(f: Floats, of: PiecewisePolynomial, a: str) -> str:
     """Evaluates the function for 0 ≤ a ≤ its end, on vectors with `has_wide_floats`.
 
-    NaN for NaN.
+    The result for NaN is NaN.
     """
     v = f.v
     # The part's number is in the low bits of the sum.

@@ -1,4 +1,4 @@
-"""Division of floats by a known number for quantisation: rounded, clamped, and without a division.
+"""Divides floats by a known number, rounds and clamps, as quantisation does, without a division.
 
 With y the rounded inverse of the divisor c, q = x·y is almost x / c, and q + (x - q·c)·y is almost
 always x / c correctly rounded. Only quotients halfway between two integers could differ; those are
@@ -21,11 +21,11 @@ Array = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
 _Doubles = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 
 #: Maximum number of integers that are tested.
-_MOST = 1024
+_MAX_INTEGERS = 1024
 #: Floats tested on either side of a rounding boundary.
 _BESIDE = 6
 #: Larger divisors use division, so that nothing overflows and no denormals occur.
-_LARGEST = 2.0**60
+_MAX_DIVISOR = 2.0**60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ def quotient_of(expression: Apply) -> Quotient | None:
     if not isinstance(division, Apply) or division.op is not Op.DIVIDE:
         return None
     dividend, divisor = division.arguments
-    if not isinstance(divisor, Constant) or not high - low <= _MOST:
+    if not isinstance(divisor, Constant) or not high - low <= _MAX_INTEGERS:
         return None
     known = float(np.float32(divisor.value))
     info = np.iinfo(expression.type.dtype.name)
@@ -93,7 +93,7 @@ def quotient(v: Vector, of: Quotient, x: str) -> str:
 @lru_cache(maxsize=256)
 def _is_same(divisor: float, low: float, high: float) -> bool:
     """Returns True if `quotient` equals a division for every float."""
-    if not 1 / _LARGEST < divisor < _LARGEST or low != round(low) or high != round(high):
+    if not 1 / _MAX_DIVISOR < divisor < _MAX_DIVISOR or low != round(low) or high != round(high):
         return False
     c = np.float32(divisor)
     limits = np.array([low, high]) * float(c)

@@ -1,7 +1,7 @@
 """Vectorised math functions as polynomials, without external calls.
 
 Errors stated below and in `angles` are the largest found against float64 over dense samples of
-FLOAT32, in units of the last place of the result unless stated otherwise. FLOAT64 uses the
+FLOAT32, in units in the last place (ULP) of the result unless stated otherwise. FLOAT64 uses the
 same methods with longer polynomials, within 1e-13 of the result.
 
 Infinities, NaN, zeros and denormals behave as in IEEE 754 and C.
@@ -24,7 +24,7 @@ from neurald.drivers.cpu.emit.vector import Vector
 
 
 def exp(v: Vector, element: str, x: str) -> str:
-    """Computes e^x, within 1.1."""
+    """Computes e^x with an error of at most 1.1 ULP."""
     f = Floats(v, element)
     n, power, r = f.reduced(f.cut(x, f.format.smallest_exp, f.format.largest_exp))
     if has_wide_floats(v, element):
@@ -36,7 +36,7 @@ def exp(v: Vector, element: str, x: str) -> str:
 
 
 def expm1(v: Vector, element: str, x: str) -> str:
-    """Computes e^x - 1, within 1.8."""
+    """Computes e^x - 1 with an error of at most 1.8 ULP."""
     f = Floats(v, element)
     n, power, r = f.reduced(f.cut(x, -45.0 if element == "double" else -20.0, f.format.largest_exp))
     if has_wide_floats(v, element):
@@ -91,7 +91,7 @@ def _log_of_others(f: Floats, x: str) -> str:
 
 
 def log(v: Vector, element: str, x: str) -> str:
-    """Computes the natural logarithm, within 1."""
+    """Computes the natural logarithm with an error of at most 1 ULP."""
     f = Floats(v, element)
     if has_wide_floats(v, element):
         return _log(f, x)
@@ -99,7 +99,7 @@ def log(v: Vector, element: str, x: str) -> str:
 
 
 def log1p(v: Vector, element: str, x: str) -> str:
-    """Computes the natural logarithm of 1 + x, within 1.6."""
+    """Computes the natural logarithm of 1 + x with an error of at most 1.6 ULP."""
     f = Floats(v, element)
     one = f.number(1)
     whole = f.add(x, one)
@@ -111,14 +111,14 @@ def log1p(v: Vector, element: str, x: str) -> str:
 
 
 def logistic(v: Vector, element: str, x: str) -> str:
-    """Computes 1 / (1 + e^-x), within 2.5; for x below -88 within 1e-38."""
+    """Computes 1 / (1 + e^-x) with an error of at most 2.5 ULP, or 1e-38 for x below -88."""
     f = Floats(v, element)
     one = f.number(1)
     return f.divide(one, f.add(one, exp(v, element, v.negate(element, x))))
 
 
 def tanh(v: Vector, element: str, x: str) -> str:
-    """Computes the hyperbolic tangent, within 3."""
+    """Computes the hyperbolic tangent with an error of at most 3 ULP."""
     f = Floats(v, element)
     a, high = f.absolute(x), f.number(20.0)
     a = f.choose(v.compare("ogt", element, a, high), high, a)
@@ -136,7 +136,7 @@ def tanh(v: Vector, element: str, x: str) -> str:
 
 
 def erf(v: Vector, element: str, x: str) -> str:
-    """Computes the error function, within 1.5."""
+    """Computes the error function with an error of at most 1.5 ULP."""
     f = Floats(v, element)
     high = f.number(f.format.erfc_end)
     a = f.absolute(x)
@@ -155,14 +155,14 @@ def _erf_pieces() -> PiecewisePolynomial:
 
 
 def rsqrt(v: Vector, element: str, x: str) -> str:
-    """Computes 1 / √x, within 1.5."""
+    """Computes 1 / √x with an error of at most 1.5 ULP."""
     if has_wide_floats(v, element):
         return inverse_root(v, x)
     return v.two("fdiv", element, v.number(element, 1.0), v.call("llvm.sqrt", element, x))
 
 
 def power(v: Vector, element: str, x: str, y: str) -> str:
-    """Computes x^y in double precision, within 0.6."""
+    """Computes x^y in double precision; the error of the result is at most 0.6 ULP."""
     if element == "float":
         wide_x, wide_y = (v.cast("fpext", "float", each, "double") for each in (x, y))
         return v.cast("fptrunc", "double", power(v, "double", wide_x, wide_y), "float")

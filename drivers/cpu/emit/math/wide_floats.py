@@ -44,7 +44,7 @@ def significand(v: Vector, x: str) -> str:
 
 
 def inverse_root(v: Vector, x: str) -> str:
-    """Computes 1 / √x, within 1 unit in the last place."""
+    """Computes 1 / √x with an error of at most 1 ULP."""
     estimate = _in_registers(v, "rsqrt14.ps", (x,), f"{_REGISTER} zeroinitializer, {_ALL}")
     root = v.two("fmul", "float", x, estimate)
     error = v.fma("float", v.negate("float", root), estimate, v.number("float", 1))

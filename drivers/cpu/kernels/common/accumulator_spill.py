@@ -1,7 +1,7 @@
-"""Sums of a tile spilled to memory, so that a single loop over positions computes the epilogue.
+"""Spills the accumulators of a tile to memory, so that a loop over positions computes the epilogue.
 
-A tile ends with dozens of vectors of sums. Inlining the epilogue for each of them would dominate
-compile time and fill the instruction cache; a store and a load per vector cost little in
+A tile ends with dozens of vectors of accumulators. Inlining the epilogue for each of them would
+dominate compile time and fill the instruction cache; a store and a load per vector cost little in
 comparison.
 """
 
@@ -15,7 +15,7 @@ _SUM_BYTES = 4
 
 
 def spill(v: Vector, element: str, totals: Sequence[str], pointer: str) -> None:
-    """Stores sums.
+    """Stores accumulators.
 
     Args:
         v: as wide as vectors of sums.
@@ -38,7 +38,7 @@ def each_spilled_position(
     *,
     together: int,
 ) -> None:
-    """Writes a loop over positions with stored sums.
+    """Writes a loop over positions with spilled accumulators.
 
     Args:
         v: as wide as vectors of sums.

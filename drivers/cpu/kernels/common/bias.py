@@ -1,4 +1,4 @@
-"""Initial sums: a bias added there need not be added in the epilogue."""
+"""Initialises accumulators with the bias, so that the epilogue need not add it."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -49,7 +49,7 @@ def initial_sums(
     lanes: int,
     pointers: Mapping[Value, str],
 ) -> str:
-    """Returns the initial sums of some channels.
+    """Returns the initial accumulators of some channels.
 
     Args:
         code: receives the instructions.

@@ -1,4 +1,4 @@
-"""Border handling at run time: taps of a window on the image, and the run of a tile."""
+"""Border handling at run time: the taps that lie on the image, and the choice of a tile's run."""
 
 from collections.abc import Callable, Sequence
 
@@ -33,7 +33,7 @@ def taps_on_image(v: Vector, side: WindowDimension, index: str) -> tuple[str, st
 def write_chosen(
     code: Instructions, choices: Sequence[TileRun], tile: str, write: Callable[[TileRun, str], None]
 ) -> None:
-    """Writes a tile for whichever run it belongs to.
+    """Writes a tile as part of the run that contains it.
 
     Args:
         code: receives the instructions.

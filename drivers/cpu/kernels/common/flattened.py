@@ -10,9 +10,9 @@ from neurald.drivers.cpu.target.offsets import stride_along
 
 
 def pitch_of(kernel: Kernel) -> int:
-    """Returns the distance between positions of a flattened kernel in the output.
+    """Returns the stride of a flattened kernel's positions in the output, in elements.
 
-    Returns 0 if the channels of a position are not contiguous.
+    It is 0 if the channels of a position are not contiguous.
     """
     row, channel = kernel.axes
     if kernel.output_offset is None:

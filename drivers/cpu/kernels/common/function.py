@@ -16,9 +16,11 @@ _BYTES_PER_NS = 14.0
 
 
 def arguments_with(kernel: Kernel, operands: Sequence[Value]) -> tuple[Value, ...]:
-    """Returns the arguments of a function.
+    """Returns the arguments of a function: the output, operands, and other values that it reads.
 
-    The output, converted operands, and values read by the body.
+    Args:
+        kernel: the kernel.
+        operands: of its contraction, as they were packed or converted.
     """
     loaded = (each.value for each in walk(*kernel.roots) if isinstance(each, Load))
     return tuple(dict.fromkeys((kernel.output, *operands, *loaded)))

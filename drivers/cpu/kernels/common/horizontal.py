@@ -1,4 +1,4 @@
-"""Horizontal sums and extremes of vectors."""
+"""Horizontal reductions of vectors."""
 
 from neurald.drivers.cpu.emit.vector import SUFFIXES, Vector
 

@@ -12,7 +12,7 @@ from neurald.drivers.cpu.kernels.common.window import WindowDimension
 def product_of(node: MatrixProduct) -> WindowedProduct:
     """Describes a matrix product.
 
-    Matrices that share the right operand are seen as one tall matrix.
+    Left matrices that share the right one are treated as a single tall matrix.
     """
     *batches, rows, columns = node.output.shape
     size, depth = node.left.type.size_bytes, node.depth

@@ -1,6 +1,6 @@
-"""Cache of routines for equivalent kernels.
+"""Caches routines of kernels that differ only in the contents of constants.
 
-Kernels that only differ in constant contents share text.
+Such kernels have the same text, which need not be generated again.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Sequence

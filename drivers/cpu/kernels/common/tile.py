@@ -21,7 +21,7 @@ _MAX_VECTORS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tile:
-    """Part of the output that is computed at once: `positions` × `vectors` registers of `lanes` channels.
+    """Part of the output computed at once: `positions` × `vectors` registers of `lanes` channels.
 
     If a panel's channels do not fill its vectors, vectors overlap and compute some channels twice.
 

@@ -1,4 +1,4 @@
-"""Movement of a window along one dimension of an image, and its taps on the image."""
+"""Positions of a convolution's window along a dimension of an image, and the taps on the image."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,1 +1,1 @@
-"""Products of floats in register tiles: convolutions, matrix products and depthwise convolutions."""
+"""FLOAT32 convolutions, depthwise convolutions and matrix products."""

@@ -1,10 +1,9 @@
-"""Depthwise convolution.
+"""FLOAT32 depthwise convolution with vectors of channels.
 
-Vectors of channels, with several positions of a row at once to reuse inputs.
-
-A work item is a tile of positions in a row, with few enough channels that the window's rows stay in the
-nearest cache until the tile below has used them; work items count downwards first. Taps outside the
-image are skipped, see `gemm`.
+Several positions of a row are computed at once, because they share inputs. A work item is a tile of
+positions in a row, with few enough channels that the window's rows stay in the first-level cache
+until the tile below has used them. Successive work items go down the image. Taps outside the image
+are skipped; see `micro_kernel`.
 """
 
 import math
@@ -31,13 +30,13 @@ from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
 
 #: Input and output beyond this total size exceed the second-level cache.
-_FAR_BYTES = 768 << 10
+_MAX_CACHED_BYTES = 768 << 10
 #: More positions at once compile longer and run slower.
-_MAX_PLACES = 8
+_MAX_POSITIONS = 8
 #: Number of a window row's weights kept in registers.
-_MAX_KEPT = 7
+_MAX_KEPT_WEIGHTS = 7
 #: Share of the nearest cache for a tile's inputs.
-_NEAR_BYTES = 20 << 10
+_MAX_TILE_INPUT_BYTES = 20 << 10
 _STORE_CYCLES = 3.0
 
 
@@ -89,16 +88,18 @@ class _Depthwise:
         self._channels = node.output.shape[3]
         self.lanes = lanes_for(self._channels, target)
         self._rows, self._columns = window_dimensions(node)
-        kept = min(self._columns.taps, _MAX_KEPT)
-        self.positions = max(1, min(_MAX_PLACES, target.registers - kept - (2 if target.has_fma else 3)))
+        kept = min(self._columns.taps, _MAX_KEPT_WEIGHTS)
+        self.positions = max(1, min(_MAX_POSITIONS, target.registers - kept - (2 if target.has_fma else 3)))
         self._runs = tile_runs(self._columns, self.positions)
         self._vectors = -(-self._channels // self.lanes)
         self._vector, self._single = Vector(code, target, self.lanes), Vector(code, target, 1)
         longest = max(run.length for run in self._runs)
         across = (longest - 1) * self._columns.stride + (self._columns.taps - 1) * self._columns.dilation + 1
         near = self._rows.taps * across * self.lanes * node.input.type.size_bytes
-        self._is_far = node.multiplier == 1 and node.input.size_bytes + node.output.size_bytes > _FAR_BYTES
-        self._blocks = -(-self._vectors // max(1, _NEAR_BYTES // near))
+        self._is_far = (
+            node.multiplier == 1 and node.input.size_bytes + node.output.size_bytes > _MAX_CACHED_BYTES
+        )
+        self._blocks = -(-self._vectors // max(1, _MAX_TILE_INPUT_BYTES // near))
 
     @property
     def extents(self) -> tuple[int, ...]:
@@ -223,7 +224,7 @@ class _Depthwise:
         for column in sorted(users):
             factor = self._input(source, column, channel)
             for offset, tap in users[column]:
-                if tap not in kept or side.taps > _MAX_KEPT:
+                if tap not in kept or side.taps > _MAX_KEPT_WEIGHTS:
                     at = address(code, line, str(tap * self._channels * weights.type.size_bytes))
                     kind = v.type(stored(weights.type))
                     loaded = code.fresh(f"load {kind}, ptr {at}, align {weights.type.size_bytes}")

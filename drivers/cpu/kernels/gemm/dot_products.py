@@ -1,7 +1,7 @@
-"""Products of few channels with long sums, vectorised along the terms.
+"""Products with few channels and many terms, vectorised along the terms.
 
-Vectors of few channels would be mostly idle. Here an input and the weights of each channel are read
-contiguously, term after term, and the lanes are summed at the end.
+Most lanes would be idle in vectors of few channels. Therefore vectors of terms are read from an
+input and from the weights of each channel, and the lanes of the accumulators are summed at the end.
 """
 
 import math
@@ -213,7 +213,7 @@ def _sums(
     weights, channels = read
     v, count = Vector(code, target, factors.lanes), len(channels)
     steps = -(-terms // factors.terms)
-    turns = max(1, min(_SUMS_IN_FLIGHT // count, steps))
+    copies = max(1, min(_SUMS_IN_FLIGHT // count, steps))
     rows = [address(code, weights, str(channel * factors.row_bytes)) for channel in channels]
 
     def add(sums: Sequence[str], first: str, left: int) -> list[str]:
@@ -223,27 +223,27 @@ def _sums(
             for each, row in zip(sums, rows, strict=True)
         ]
 
-    sums = [[v.number(factors.element, 0)] * count for _ in range(turns)]
+    sums = [[v.number(factors.element, 0)] * count for _ in range(copies)]
     # The last terms may not fill a vector.
-    whole = terms // factors.terms // turns * turns
-    if whole > turns:
-        carried = [(v.type(factors.element), each) for turn in sums for each in turn]
-        with code.loop("0", str(whole * factors.terms), carried, step=turns * factors.terms) as loop:
+    whole = terms // factors.terms // copies * copies
+    if whole > copies:
+        carried = [(v.type(factors.element), each) for copy in sums for each in copy]
+        with code.loop("0", str(whole * factors.terms), carried, step=copies * factors.terms) as loop:
             loop.results = [
                 each
-                for turn in range(turns)
+                for copy in range(copies)
                 for each in add(
-                    loop.carried[turn * count : (turn + 1) * count],
-                    total(code, loop.index, str(turn * factors.terms)),
+                    loop.carried[copy * count : (copy + 1) * count],
+                    total(code, loop.index, str(copy * factors.terms)),
                     factors.terms,
                 )
             ]
-        sums = [loop.results[turn * count : (turn + 1) * count] for turn in range(turns)]
+        sums = [loop.results[copy * count : (copy + 1) * count] for copy in range(copies)]
     else:
         whole = 0
     for step in range(whole, steps):
         first = step * factors.terms
-        sums[step % turns] = add(sums[step % turns], str(first), terms - first)
+        sums[step % copies] = add(sums[step % copies], str(first), terms - first)
     addition = "fadd" if factors.element == "float" else "add"
     while len(sums) > 1:
         half = -(-len(sums) // 2)

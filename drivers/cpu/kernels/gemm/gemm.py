@@ -1,9 +1,9 @@
-"""Tiled products: assigns tiles of positions and panels of channels to work items.
+"""Tiled FLOAT32 products: divides positions into tiles and channels into panels.
 
 A work item is a tile (or a row of tiles) of positions with a panel of channels. If there are few
-weights, each tile goes through all of them while its inputs are in the nearest cache. If there are
-many, each panel goes through all positions while it is in the second-level cache, and the next
-panel is prefetched meanwhile.
+weights, each tile is multiplied by all panels while its inputs are in the first-level cache. If
+there are many, each panel is multiplied by all positions while it is in the second-level cache, and
+the next panel is prefetched meanwhile.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +26,7 @@ from neurald.drivers.cpu.target.target import Target
 
 #: With at most this many terms, a tile is faster than its output lines arrive, so these are
 #: prefetched.
-_FEW_TERMS = 64
+_MAX_PREFETCHED_TERMS = 64
 #: Packs the panel that begins with a channel, given the index along each batch dimension.
 PackPanel = Callable[[Sequence[str], str], None]
 
@@ -227,7 +227,7 @@ class GemmWriter:
             ),
         )
         first = total(code, panel.position, multiple(code, row, product.columns.positions), column)
-        if product.terms <= _FEW_TERMS and self._kernel.output_offset is None:
+        if product.terms <= _MAX_PREFETCHED_TERMS and self._kernel.output_offset is None:
             self._prefetch_output(shape, first, panel.channel)
         ahead = self._sums.ahead(panel.weights, total(code, panel.tile, number))
         sums = self._sums.of(shape, self._starts(panel), start, (panel.weights, ahead), row)

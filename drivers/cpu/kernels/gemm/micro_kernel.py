@@ -1,6 +1,6 @@
-"""Inner loops of a tile.
+"""Micro-kernel of FLOAT32 products: the loops that compute a register tile.
 
-Each term broadcasts an input per position and multiplies vectors of weights.
+For each term, the input of every position is broadcast and multiplied by vectors of weights.
 
 Window taps outside the image are skipped. For columns they are known for each position of a tile,
 because border tiles have their own instructions. Rows are only checked at run time if a tile lies
@@ -137,13 +137,13 @@ class FloatMicroKernel:
             row: the first row of the output.
         """
         count = shape.positions * self._tile.vectors
-        # Few sums are split into several accumulators.
-        turns = max(1, min(self._unrolled, _SUMS_IN_FLIGHT // count))
-        sums = list(starts) * shape.positions + [self._vector.number("float", 0)] * (turns - 1) * count
+        # If there are few sums, each is split over several accumulators.
+        copies = max(1, min(self._unrolled, _SUMS_IN_FLIGHT // count))
+        sums = list(starts) * shape.positions + [self._vector.number("float", 0)] * (copies - 1) * count
         sums = self._add_rows(shape, sums, source, weights, row)
-        for turn in range(1, turns):
+        for copy in range(1, copies):
             for each in range(count):
-                sums[each] = self._vector.two("fadd", "float", sums[each], sums[turn * count + each])
+                sums[each] = self._vector.two("fadd", "float", sums[each], sums[copy * count + each])
         return sums[:count]
 
     def _carried(self, sums: Sequence[str]) -> list[tuple[str, str]]:
@@ -242,7 +242,7 @@ class FloatMicroKernel:
     ) -> list[str]:
         """Adds the products of `count` terms.
 
-        `first` is the first one's input, weights and number.
+        `first` holds the addresses of the first term's input and weights, and its number.
         """
         source, weights, before = first
         code, unrolled = self._code, self._unrolled

@@ -14,12 +14,12 @@ from neurald.drivers.cpu.kernels.common.window import WindowDimension
 from neurald.drivers.cpu.target.target import Target
 
 _FLOAT_BYTES = Scalar.FLOAT32.size_bytes
-#: Addresses at multiples of this distance compete for the same few lines of the nearest cache.
+#: Addresses at multiples of this distance map to the same few lines of the first-level cache.
 _ALIASED_BYTES = 4096
 
 
 def is_aliased(product: WindowedProduct) -> bool:
-    """Returns True if inputs of neighbouring positions evict each other from the nearest cache."""
+    """Returns True if inputs of neighbouring positions evict each other from the L1 cache."""
     sides = product.rows, product.columns
     step = product.columns.stride * product.pixel_bytes
     return (

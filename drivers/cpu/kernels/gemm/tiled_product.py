@@ -1,4 +1,4 @@
-"""Routines of tiled products: preparation of operands and packing of weights."""
+"""Routines of tiled FLOAT32 products, including the preparation of operands."""
 
 import math
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
 
 #: Weights up to this size stay in the second-level cache while tiles go through them.
-_RESIDENT_BYTES = 384 << 10
+_MAX_RESIDENT_BYTES = 384 << 10
 _FLOAT_BYTES = Scalar.FLOAT32.size_bytes
 _ALIGNMENT = 64
 #: Copy bandwidth into a thread's scratch memory, per cycle.
@@ -98,11 +98,11 @@ def _made(
 def _weights(product: WindowedProduct, tile: Tile, pointer: str) -> WeightLayout:
     """Returns the layout of the weights.
 
-    Packed, in place, or panels in `%scratch` yet to be packed.
+    They are packed at compile time, read in place, or packed to `%scratch` at run time.
     """
     operand = product.weights
     size = operand.value.type.size_bytes
-    are_many = product.channels * product.terms * _FLOAT_BYTES > _RESIDENT_BYTES
+    are_many = product.channels * product.terms * _FLOAT_BYTES > _MAX_RESIDENT_BYTES
     if operand.value.constant is None and operand.channel_step == 1:
         return WeightLayout(
             pointer=pointer,

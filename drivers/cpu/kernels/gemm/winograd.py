@@ -1,11 +1,10 @@
 """Winograd convolution with 3 × 3 windows, F(2 × 2, 3 × 3).
 
-Matrix products with fewer multiplications.
+The output is divided into tiles of 2 × 2 positions. The 4 × 4 pixels that a tile depends on are
+transformed by additions. Each of the 16 transformed points is multiplied by weights that were
+transformed at compile time, in 16 matrix products with a row per tile. The 16 sums of a tile are
+then transformed to its results. This takes 16 multiplications per tile instead of 36.
 
-The output is divided into Winograd tiles of 2 × 2 positions. The 4 × 4 pixels that a
-tile depends on are transformed by additions. Each of the 16 transformed points is multiplied with
-weights that were transformed at compile time, in 16 matrix products with a row per tile. The 16
-sums of a tile are then transformed to its results. This takes 16 multiplications instead of 36.
 Terms are differences of pixels, so sums are off by a few more units in the last place, and infinite
 pixels may yield NaN instead of infinity.
 
@@ -43,11 +42,12 @@ from neurald.drivers.cpu.kernels.gemm.micro_kernel import FloatMicroKernel, Tile
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
 
-#: Positions of a tile per dimension, the pixels it depends on, and the number of points.
+#: Positions of a tile per dimension, the pixels it depends on, and the number of transformed
+#: points.
 _TILE_SIZE, _PIXELS = 2, 4
 _POINTS = _PIXELS * _PIXELS
 _FLOAT_BYTES = Scalar.FLOAT32.size_bytes
-#: Padding between the rows of a matrix, which avoids conflicts in the nearest cache.
+#: Padding between the rows of a matrix, which avoids conflicts in the first-level cache.
 _GAP_BYTES = 64
 #: Maximum number of tiles transformed at once; the results should stay in the second-level cache.
 _MAX_TILES = 56
@@ -57,10 +57,10 @@ _MIN_WORK_ITEMS = 4
 _TRANSFORM_CYCLES = 70.0
 #: Weights up to this size stay in the second-level cache; others are limited by this bandwidth per
 #: cycle.
-_RESIDENT_BYTES = 384 << 10
+_MAX_RESIDENT_BYTES = 384 << 10
 _WEIGHT_BYTES_PER_CYCLE = 8.0
 #: Required relative cost, since direct convolution is more accurate.
-_WORTHWHILE = 0.85
+_MAX_RELATIVE_COST = 0.85
 #: Limit on transformed weights, which are 16/9 as large as the originals.
 _MAX_WEIGHT_BYTES = 64 << 20
 
@@ -122,7 +122,7 @@ class _WinogradPlan:
         lanes, register_tile, product = self.register_tile.lanes, self.register_tile, self.product
         vectors = product.depth // lanes + register_tile.panels * register_tile.vectors
         cycles = _POINTS * register_tile.cycles + self.block * vectors * _TRANSFORM_CYCLES
-        if self.weight_bytes > _RESIDENT_BYTES:
+        if self.weight_bytes > _MAX_RESIDENT_BYTES:
             cycles += self.weight_bytes / _WEIGHT_BYTES_PER_CYCLE
         return self.blocks * cycles
 
@@ -132,7 +132,7 @@ def routine(kernel: Kernel, node: Convolution, target: Target) -> Routine | None
     plan = _plan(node, target)
     if plan is None or plan.weight_bytes > _MAX_WEIGHT_BYTES:
         return None
-    if plan.cycles > _WORTHWHILE * choose_tile(product_of(node), target).cycles:
+    if plan.cycles > _MAX_RELATIVE_COST * choose_tile(product_of(node), target).cycles:
         return None
     constant = node.weights.constant
     assert constant is not None  # noqa: S101 - implied by the plan
@@ -200,10 +200,10 @@ def _plan(node: Convolution, target: Target) -> _WinogradPlan | None:
 
 def _transformed(weights: np.ndarray, name: str, plan: _WinogradPlan) -> Value:
     """Returns the transformed weights: (panels, 16, depth, channels of a panel)."""
-    turned = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
+    transform = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
     outputs, rows, columns, depth = weights.shape
     taps = weights.astype(np.float64).reshape(outputs, rows * columns, depth)
-    points = (np.kron(turned, turned) @ taps).astype(np.float32)
+    points = (np.kron(transform, transform) @ taps).astype(np.float32)
     panels = points[channels_of(plan.register_tile, outputs)]
     array = np.ascontiguousarray(panels.transpose(0, 2, 3, 1))
     return Value(array.shape, Scalar.FLOAT32, array, name)
@@ -267,7 +267,7 @@ class _WinogradWriter:
     def _each_tile(self, first: str) -> Iterator[tuple[str, tuple[str, str, str]]]:
         """Loops over a block; yields a tile's number in it, and its image, row and column.
 
-        Missing tiles repeat the last one.
+        Tiles beyond the last one repeat it.
         """
         code, plan = self.code, self._plan
         with code.loop("0", str(plan.block)) as loop:
@@ -327,7 +327,7 @@ class _WinogradWriter:
         """Transforms the pixels of a tile."""
         code, plan, v = self.code, self._plan, self._v
 
-        def turned(lines: Sequence[Sequence[str]]) -> list[list[str]]:
+        def transform(lines: Sequence[Sequence[str]]) -> list[list[str]]:
             a, b, c, d = lines
             return [
                 [v.two("fsub", "float", one, other) for one, other in zip(a, c, strict=True)],
@@ -339,8 +339,8 @@ class _WinogradWriter:
         with code.loop("0", str(plan.product.depth), step=plan.register_tile.lanes) as loop:
             at = multiple(code, loop.index, _FLOAT_BYTES)
             loaded = [self._load(address(code, each, at)) for each in pixels]
-            rows = turned([loaded[first : first + _PIXELS] for first in range(0, _POINTS, _PIXELS)])
-            columns = turned(list(zip(*rows, strict=True)))
+            rows = transform([loaded[first : first + _PIXELS] for first in range(0, _POINTS, _PIXELS)])
+            columns = transform(list(zip(*rows, strict=True)))
             for column, values in enumerate(columns):
                 for row, value in enumerate(values):
                     point = row * _PIXELS + column
@@ -408,7 +408,7 @@ class _WinogradWriter:
                 "llvm.smin", "i64", channel, str(plan.product.channels - register_tile.width)
             )
 
-        def turned(lines: Sequence[Sequence[str]]) -> list[list[str]]:
+        def transform(lines: Sequence[Sequence[str]]) -> list[list[str]]:
             results: list[list[str]] = [[], []]
             for a, b, c, d in zip(*lines, strict=True):
                 results[0].append(v.two("fadd", "float", v.two("fadd", "float", a, b), c))
@@ -426,8 +426,8 @@ class _WinogradWriter:
                     )
                     for point in range(_POINTS)
                 ]
-                rows = turned([loaded[start : start + _PIXELS] for start in range(0, _POINTS, _PIXELS)])
-                columns = turned(list(zip(*rows, strict=True)))
+                rows = transform([loaded[start : start + _PIXELS] for start in range(0, _POINTS, _PIXELS)])
+                columns = transform(list(zip(*rows, strict=True)))
                 for right, values in enumerate(columns):
                     for below, value in enumerate(values):
                         target = (image, row, column), (below, right)

@@ -1,8 +1,7 @@
-"""Quantised depthwise convolution.
+"""Quantised depthwise convolution, which multiplies several rows of a window in one step.
 
-Interleaved elements of neighbouring rows are multiplied in one step.
-
-See `depthwise_plan` for the packed words that this makes, and for the order of channels.
+The elements of neighbouring rows are interleaved to packed words; `depthwise_plan` describes these
+words and the order of channels.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Sums of quantised depthwise convolutions, and their results."""
+"""Micro-kernel of quantised depthwise convolutions: accumulation and results."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ _PACKED_VECTORS = 4
 
 
 class DepthwiseMicroKernel:
-    """Writes sums and their results.
+    """Writes the accumulation of positions, and their results.
 
     Args:
         code: receives the instructions.

@@ -23,12 +23,12 @@ from neurald.drivers.cpu.kernels.int8.panels import head_of
 from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES, Scheme
 
 #: Limit on a block's packed inputs: they stay in the second-level cache beside weights and output.
-_BLOCK_BYTES = 64 << 10
+_MAX_BLOCK_BYTES = 64 << 10
 
 #: Limit on unrolled steps, since a tile has no loops.
 _MAX_STEPS = 1500
 #: Vectors of sums of a row computed at once, if positions are computed one after another.
-_SUMS = 4
+_ROLLING_VECTORS = 4
 #: Cycles to interleave a column of a channel block, and to process a vector of sums.
 _INTERLEAVING_CYCLES, _STORE_CYCLES = 8.0, 6.0
 
@@ -126,10 +126,12 @@ class DepthwisePlan:
         side = self.layout.columns
         return (pixels - 1) * side.stride + (side.taps - 1) * side.dilation + 1
 
-    def turn(self, channel_block: ChannelBlock) -> int:
+    def positions_per_iteration(self, channel_block: ChannelBlock) -> int:
         """Number of positions per iteration of a rolling row, enough to hide latencies."""
         return next(
-            each for each in range(max(1, _SUMS // channel_block.vectors), 0, -1) if not self.width % each
+            each
+            for each in range(max(1, _ROLLING_VECTORS // channel_block.vectors), 0, -1)
+            if not self.width % each
         )
 
     def new_columns(self, pixels: int) -> tuple[int, ...]:
@@ -175,7 +177,7 @@ def plan_of(
     unit = 2 if shares else 1
     row = seen_width(columns) * channels
     unit_bytes = unit * rows.stride * row * scheme.element_bytes
-    block = max(1, min(-(-rows.positions // unit), _BLOCK_BYTES // unit_bytes))
+    block = max(1, min(-(-rows.positions // unit), _MAX_BLOCK_BYTES // unit_bytes))
     layout = BlockLayout(
         scheme=scheme,
         type=node.input.type,
@@ -232,7 +234,7 @@ def lane_channels(scheme: Scheme, channel_block: ChannelBlock) -> Array:
 
 
 def packed(plan: DepthwisePlan, factors: Array, outside: int, starts: Array, rows: Array, name: str) -> Value:
-    """Returns the constant: a head, and for each channel block initial sums, epilogue constants and weights.
+    """Packs the constant: a head, and initial sums, epilogue constants and weights of each block.
 
     Args:
         plan: of the kernel.

@@ -1,4 +1,4 @@
-"""Quantised products of few channels with long sums; see `neurald.drivers.cpu.kernels.gemm.dot_products`."""
+"""Quantised products with few channels and many terms; see `kernels.gemm.dot_products`."""
 
 import numpy as np
 

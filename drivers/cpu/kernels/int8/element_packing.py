@@ -1,6 +1,6 @@
-"""Packing of inputs into the form in which a scheme multiplies them.
+"""Packs inputs in the form that a scheme multiplies.
 
-Long runs are copied and filled by subroutines that many kernels share.
+Many kernels share subroutines that copy and fill long ranges.
 """
 
 from collections.abc import Sequence
@@ -158,7 +158,7 @@ def _row_packing(packing: ElementPacking) -> Subroutine:
 def _write_copy(code: Instructions, packing: ElementPacking, source: str, target: str, count: str) -> None:
     """See `ElementPacking.copy_all`."""
     v, lanes = Vector(code, packing.scheme.target, 1), packing.lanes
-    turn = lanes * UNROLLED
+    unrolled = lanes * UNROLLED
 
     def copy(index: str, vectors: int) -> None:
         first = address(code, source, multiple(code, index, packing.type.size_bytes))
@@ -168,8 +168,8 @@ def _write_copy(code: Instructions, packing: ElementPacking, source: str, target
         for each in range(vectors):
             packing.copy(code, first, to, each * lanes, lanes)
 
-    done = code.value(f"and i64 {count}, {-turn}")
-    with code.loop("0", done, step=turn, may_be_empty=True) as loop:
+    done = code.value(f"and i64 {count}, {-unrolled}")
+    with code.loop("0", done, step=unrolled, may_be_empty=True) as loop:
         copy(loop.index, UNROLLED)
     last = v.two("sub", "i64", count, str(lanes))
     with code.loop(done, last, step=lanes, may_be_empty=True) as loop:

@@ -1,4 +1,4 @@
-"""Epilogue of a quantised kernel: a rescaling, a residual added to it, or any other body."""
+"""Epilogue of a quantised kernel: a rescaling, a rescaling with a residual, or any other body."""
 
 from dataclasses import replace
 from functools import cached_property

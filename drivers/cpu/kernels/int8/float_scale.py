@@ -20,20 +20,20 @@ from neurald.drivers.cpu.emit.vector import Vector
 
 #: Largest integer that floats represent exactly, and bound on sums that may be slightly beyond the
 #: reach.
-_EXACT, _NEAR = 1 << 24, 1 << 22
-_LIMIT = (1 << 31) - 1
-#: Results more than this many sums out of reach are ignored; see `_NEAR`.
+_MAX_EXACT, _MAX_NEARBY = 1 << 24, 1 << 22
+_MAX_INT32 = (1 << 31) - 1
+#: Results more than this many sums out of reach are ignored; see `_MAX_NEARBY`.
 _STEPS_AWAY = 4
 #: Relative rounding error of doubles, and margin of c from a change of result, relative to s.
 _LOST, _MARGIN = 2.0**-49, 1e-6
 #: Rounding error, relative to c, when the product with a rest is added to it.
 _REST_LOST = 2.0**-23
 #: Replaces a multiplier of 0.
-_LEAST = 2.0**-200
+_MIN_MULTIPLIER = 2.0**-200
 #: Distances in floats from the exact multiplier, in the order of trials.
 _NEIGHBOURS = (0, 1, -1, 2, -2)
 #: Channels processed together, so that their tables stay in a cache.
-_BLOCK = 192
+_CHANNELS_AT_ONCE = 192
 #: Rounding modes of instructions, without exceptions: down, and towards zero.
 _DOWN, _TO_ZERO = 9, 11
 _SIGN, _HALF = -1 << 31, 0xFFFF
@@ -60,9 +60,10 @@ class FloatScale:
     is_signed: bool
 
     def rows(self) -> Array:
-        """Returns (row_count, channels).
+        """Returns the constants of each channel, (row_count, channels).
 
-        The bits of s, c and rests; first the zero point in both halves, if signed.
+        The rows are the bits of s, c and the errors of s. If signed, a row with the zero point in
+        both halves of each word precedes them.
         """
         rests = () if self.rests is None else (self.rests,)
         rows = np.stack((self.factors, self.additions, *rests)).view(np.int32).astype(np.int64)
@@ -134,14 +135,16 @@ class RescalingRule:
 
 
 def float_scale(rule: RescalingRule) -> FloatScale | None:
-    """Returns equivalent floats, or None if a channel has none."""
+    """Returns equivalent floats; None if a channel has none, or if there is only one result."""
+    if rule.low == rule.high:
+        return None
     return _float_scale(rule, has_rests=False) or _float_scale(rule, has_rests=True)
 
 
 def _float_scale(rule: RescalingRule, *, has_rests: bool) -> FloatScale | None:
     blocks = []
-    for first in range(0, len(rule.factors), _BLOCK):
-        found = _Channels(rule, slice(first, first + _BLOCK)).solved(has_rests=has_rests)
+    for first in range(0, len(rule.factors), _CHANNELS_AT_ONCE):
+        found = _Channels(rule, slice(first, first + _CHANNELS_AT_ONCE)).solved(has_rests=has_rests)
         if found is None:
             return None
         blocks.append(found)
@@ -168,7 +171,7 @@ class _Channels:
         self._results = np.arange(rule.low + 1, rule.high + 1, dtype=np.float64) - rule.zero_point
         # Number of results that are not positive.
         self._under = int(np.searchsorted(self._results, 0.0, side="right")) if rule.is_signed else 0
-        steps = 1 / np.maximum(self._factors, _LEAST)
+        steps = 1 / np.maximum(self._factors, _MIN_MULTIPLIER)
         starts = self._results * steps[:, None]
         starts -= (self._additions * steps)[:, None]
         if rule.is_signed:
@@ -205,9 +208,9 @@ class _Channels:
             least = np.where(is_reached, least, 0.0)
         # The smallest v increase from result to result.
         extremes = np.abs((least if is_reached is not None else least[:, [0, -1]]) + moves[:, None])
-        if not self._is_known or extremes.max() >= _EXACT:
+        if not self._is_known or extremes.max() >= _MAX_EXACT:
             return None
-        if (self._reach + np.abs(moves)).max() > _LIMIT:
+        if (self._reach + np.abs(moves)).max() > _MAX_INT32:
             return None
         factors, additions = np.zeros(len(least), np.float32), np.zeros(len(least), np.float32)
         if is_reached is not None:
@@ -230,9 +233,9 @@ class _Channels:
         return None if len(pending) else (factors, additions, moves.astype(np.int64))
 
     def _solve_roughly(self, pending: Array, moves: Array, factors: Array, additions: Array) -> Array:
-        """Solves channels for which the nearest float and simple bounds suffice.
+        """Solves the channels for which the nearest float and simple bounds suffice.
 
-        Returns the others.
+        Returns the channels that remain.
 
         Let v be the smallest sum of result k, t its distance from the exact start of the result, S
         the exact factor and s = (1 + e)·S. Then k - s·v = (1 + e)·a - e·k - s·t, where a is the
@@ -262,7 +265,7 @@ class _Channels:
         """Returns True if rounding errors changed no smallest v or its reachability."""
         if self._is_reached is not None:
             is_partly = self._is_reached.any(axis=1) & ~self._is_reached.all(axis=1)
-            if (is_partly & (self._reach > _NEAR)).any():
+            if (is_partly & (self._reach > _MAX_NEARBY)).any():
                 return False
         least, most = (np.array(each) for each in zip(*self._beyond, strict=True))
         is_near = (least.min(axis=0) < lost) | (most.max(axis=0) > 1 - lost)

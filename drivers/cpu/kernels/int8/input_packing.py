@@ -1,4 +1,4 @@
-"""Packing of inputs, block by block, into scratch memory with padding around the image."""
+"""Packs the inputs of a block of output rows into scratch memory, with padding around the image."""
 
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector

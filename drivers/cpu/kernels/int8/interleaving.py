@@ -1,6 +1,6 @@
-"""Interleaving of image rows to packed words, and restoring the order of channels.
+"""Interleaves image rows to packed words, and restores the order of channels.
 
-See `depthwise_plan` for the contents of words.
+`depthwise_plan` describes the contents of the words.
 """
 
 from collections.abc import Callable
@@ -58,7 +58,7 @@ class Interleaving:
     def _unpacked(self, first: str, second: str, size: int) -> list[str]:
         """Interleaves elements of `size` bytes from two vectors.
 
-        Lower and upper halves of each 128 bits.
+        The two results interleave the lower and the upper halves of each 128 bits.
         """
         code = self._code
         count = self._register // size

@@ -1,4 +1,4 @@
-"""Sums of a tile in registers: products of input windows with a panel of weights."""
+"""Micro-kernel of quantised products: multiplies the windows of a tile by a panel of weights."""
 
 from collections.abc import Sequence
 
@@ -12,14 +12,14 @@ from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES
 from neurald.drivers.cpu.target.routine import NAME
 
 #: Larger weights exceed the second-level cache, so the next panel is prefetched.
-_RESIDENT_BYTES = 256 << 10
-#: Name and parameters of the function for a tile's sums.
+_MAX_RESIDENT_BYTES = 256 << 10
+#: Name and parameters of the function that computes a tile.
 _FUNCTION = f"@{NAME}.sums"
 _PARAMETERS = ("%source", "%panel", "%ahead", "%common", "%totals")
 
 
 class QuantizedMicroKernel:
-    """Writes the sums of a tile.
+    """Writes the accumulation of a tile.
 
     Args:
         plan: of the product.
@@ -37,7 +37,7 @@ class QuantizedMicroKernel:
         most = max(plan.unrolled, tiles // plan.vectors)
         self._period = next(each for each in range(most, 0, -1) if plan.run_steps % each == 0)
         # A panel for a single tile is streamed from memory anyway.
-        is_fetched = tiles > 1 and plan.panels * self._panel_bytes > _RESIDENT_BYTES
+        is_fetched = tiles > 1 and plan.panels * self._panel_bytes > _MAX_RESIDENT_BYTES
         self._fetched = -(-plan.vectors * self._register * self._period // tiles) if is_fetched else 0
         row_step = self._product.rows.stride * plan.layout.row_bytes
         column_step = self._product.columns.stride * plan.layout.pixel_bytes
@@ -62,9 +62,9 @@ class QuantizedMicroKernel:
     def call(
         self, code: Instructions, source: str, panel: str, ahead: str, common: str | None, totals: str
     ) -> None:
-        """Calls a function that stores the sums to memory; see `write`.
+        """Calls a function that stores the accumulators to memory; see `write`.
 
-        As a separate function, register allocation favours the sums.
+        In a separate function, register allocation keeps the accumulators in registers.
 
         Args:
             code: receives the instructions.
@@ -171,14 +171,14 @@ class QuantizedMicroKernel:
         self, code: Instructions, totals: list[str], source: str, weights: str, count: int
     ) -> list[str]:
         """Computes the sums after consecutive words."""
-        plan, turn = self._plan, self._plan.unrolled
-        done = count - count % turn
-        if done > turn:
-            with code.loop("0", str(done), self._carried(totals), step=turn) as loop:
+        plan, unrolled = self._plan, self._plan.unrolled
+        done = count - count % unrolled
+        if done > unrolled:
+            with code.loop("0", str(done), self._carried(totals), step=unrolled) as loop:
                 words = address(code, source, multiple(code, loop.index, WORD_BYTES))
                 panel = address(code, weights, multiple(code, loop.index, plan.vectors * self._register))
                 results = list(loop.carried)
-                for step in range(turn):
+                for step in range(unrolled):
                     results = self._add_step(code, results, words, panel, step)
                 loop.results = results
             totals = loop.results

@@ -10,29 +10,29 @@ from neurald.drivers.cpu.kernels.int8.scheme import Scheme
 
 #: Limits on a block's packed inputs: they stay in the second-level cache, or in the first if
 #: weights are small too.
-_BLOCK_BYTES, _SMALL_BLOCK_BYTES, _SMALL_WEIGHTS_BYTES = 160 << 10, 12 << 10, 16 << 10
+_MAX_BLOCK_BYTES, _MAX_SMALL_BLOCK_BYTES, _MAX_SMALL_WEIGHTS_BYTES = 160 << 10, 12 << 10, 16 << 10
 #: With fewer units than this, threads share panels instead of units. They also share panels if
 #: weights exceed inputs by this factor, unless there are few panels: each thread then packs the
 #: inputs, but each weight is read by one thread only.
-_FEW_UNITS, _HEAVY_WEIGHTS = 6, 4
+_MIN_SHARED_UNITS, _MIN_WEIGHTS_RATIO = 6, 4
 #: More weight vectors side by side bring no benefit.
 _MAX_VECTORS = 8
 #: Number of products per unrolled loop body: more make code large, and weights of several steps
 #: leave too few registers for sums.
-_UNROLLED = 30
+_MAX_UNROLLED_PRODUCTS = 30
 #: With at most this many positions the epilogue is unrolled, rather than looped over spilled sums.
-_FEW_POSITIONS = 3
+_MAX_UNROLLED_POSITIONS = 3
 #: Cycles per tile besides its steps, with spilled sums and without; and per vector, in pairs and
 #: single.
-_KEPT_CYCLES, _TILE_CYCLES, _PAIRED_CYCLES, _SINGLE_CYCLES = 40.0, 20.0, 3.6, 5.0
+_SPILLED_TILE_CYCLES, _TILE_CYCLES, _PAIRED_CYCLES, _SINGLE_CYCLES = 40.0, 20.0, 3.6, 5.0
 #: Minimum cycles of a weight vector from the second-level cache; and the cycles of a weight vector
 #: and an input besides products.
 _WEIGHTS_CYCLES, _MORE_WEIGHTS_CYCLES, _MORE_INPUT_CYCLES = 1.3, 0.4, 0.1
 #: Panels up to this size stay in the first-level cache beside few inputs and results; and the
 #: cycles of a weight vector then.
-_NEAR_BYTES, _MORE_NEAR_CYCLES = 18 << 10, 0.1
+_MAX_NEAR_PANEL_BYTES, _MORE_NEAR_CYCLES = 18 << 10, 0.1
 #: Pixels at this distance compete for the same few lines of the first-level cache.
-_BAD_STRIDE = 1024
+_ALIASED_BYTES = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,14 +150,14 @@ class ProductPlan:
         return self.product.rows.taps * self.runs * self.run_steps
 
     @property
-    def keeps_totals(self) -> bool:
+    def spills_accumulators(self) -> bool:
         """True if the sums of a tile are spilled to memory."""
-        return self.pixels > _FEW_POSITIONS
+        return self.pixels > _MAX_UNROLLED_POSITIONS
 
     @property
     def unrolled(self) -> int:
         """Number of steps per loop iteration."""
-        return max(1, min(self.run_steps, _UNROLLED // (self.pixels * self.vectors), 8))
+        return max(1, min(self.run_steps, _MAX_UNROLLED_PRODUCTS // (self.pixels * self.vectors), 8))
 
     @property
     def positions(self) -> int:
@@ -210,7 +210,7 @@ def plan_of(product: WindowedProduct, scheme: Scheme, *, is_direct: bool) -> Pro
     channels = pixel = product.depth * groups
     run = product.depth * (columns.taps if groups == 1 and columns.dilation == 1 else 1)
     is_direct = is_direct and rows.is_inside and columns.is_inside and run % scheme.group == 0
-    if not is_direct and columns.taps == 1 and pixel * scheme.element_bytes % _BAD_STRIDE == 0:
+    if not is_direct and columns.taps == 1 and pixel * scheme.element_bytes % _ALIASED_BYTES == 0:
         pixel += 64 // scheme.element_bytes
     row = pixel * (columns.length if is_direct else seen_width(columns))
     vectors = min(
@@ -221,9 +221,9 @@ def plan_of(product: WindowedProduct, scheme: Scheme, *, is_direct: bool) -> Pro
     unit = _unit_rows(scheme, vectors, height, width)
     units = -(-height // unit)
     weights = product.terms / scheme.group * panels * vectors * scheme.target.vector_bytes
-    budget = _SMALL_BLOCK_BYTES if weights <= _SMALL_WEIGHTS_BYTES else _BLOCK_BYTES
+    budget = _MAX_SMALL_BLOCK_BYTES if weights <= _MAX_SMALL_WEIGHTS_BYTES else _MAX_BLOCK_BYTES
     inputs = images * rows.length * row * scheme.element_bytes
-    is_heavy = weights > _HEAVY_WEIGHTS * inputs and panels >= _FEW_UNITS
+    is_heavy = weights > _MIN_WEIGHTS_RATIO * inputs and panels >= _MIN_SHARED_UNITS
     # Results count too: partially written lines should not leave the cache.
     unit_bytes = unit * (rows.stride * row * scheme.element_bytes + width * product.channels * groups)
     block = max(1, min(units, budget // max(1, unit_bytes)))
@@ -250,7 +250,7 @@ def plan_of(product: WindowedProduct, scheme: Scheme, *, is_direct: bool) -> Pro
             block=block * unit,
             picked=picked,
         ),
-        shares_panels=groups == 1 and (is_heavy or panels > images * units < _FEW_UNITS),
+        shares_panels=groups == 1 and (is_heavy or panels > images * units < _MIN_SHARED_UNITS),
     )
 
 
@@ -268,9 +268,9 @@ def _cycles(product: WindowedProduct, scheme: Scheme, vectors: int, height: int,
     pixels = rows * width if rows > 1 else -(-width // -(-width // most))
     panels = -(-product.channels // (vectors * scheme.lanes))
     words = product.terms / scheme.group
-    is_kept = pixels > _FEW_POSITIONS
+    is_kept = pixels > _MAX_UNROLLED_POSITIONS
     panel = words * vectors * scheme.target.vector_bytes
-    is_near = scheme.is_bytes and not is_kept and panel <= _NEAR_BYTES
+    is_near = scheme.is_bytes and not is_kept and panel <= _MAX_NEAR_PANEL_BYTES
     weights, least = (_MORE_NEAR_CYCLES, 0.0) if is_near else (_MORE_WEIGHTS_CYCLES, _WEIGHTS_CYCLES)
     step = max(
         pixels * (vectors * scheme.cycles + _MORE_INPUT_CYCLES) + vectors * weights,
@@ -280,5 +280,5 @@ def _cycles(product: WindowedProduct, scheme: Scheme, vectors: int, height: int,
         5 if scheme.is_bytes else 2,
     )
     store = _SINGLE_CYCLES if vectors % 2 else _PAIRED_CYCLES
-    tile = _KEPT_CYCLES if is_kept else _TILE_CYCLES
+    tile = _SPILLED_TILE_CYCLES if is_kept else _TILE_CYCLES
     return panels * tiles * (words * step + tile + pixels * vectors * store)

@@ -41,7 +41,7 @@ _BIAS = 1 << 31
 _ROWS = 4
 #: Size of vectors with explicit rounding modes.
 _FLOAT_SCALE_BYTES = 64
-_LIMIT = (1 << 31) - 1
+_MAX_INT32 = (1 << 31) - 1
 _HALVES = "<32 x i16>"
 
 
@@ -77,7 +77,7 @@ class Rescaling:
         """Returns True if sums of these magnitudes (channels,), without bias, never overflow."""
         sums = largest + np.abs(self.bias)
         moved = (sums * self.mantissas >> 31) + 2 + np.abs(self._offsets())
-        return bool((sums <= _LIMIT).all() and (moved <= _LIMIT).all())
+        return bool((sums <= _MAX_INT32).all() and (moved <= _MAX_INT32).all())
 
     def with_floats(self, largest: Array, target: Target) -> "Rescaling":
         """Returns the rescaling with equivalent floats, if there are any for such sums."""
@@ -128,9 +128,10 @@ class Rescaling:
         return _ROWS if self.floats is None else self.floats.row_count
 
     def rows(self) -> Array:
-        """Returns (row_count, channels).
+        """Returns the constants of each channel, (row_count, channels).
 
-        2·m, added number, threshold below which ties round down, and r; or those of floats.
+        The rows are 2·m, the added number, the threshold below which ties round down, and r; or
+        those of `FloatScale`.
         """
         if self.floats is not None:
             return self.floats.rows()

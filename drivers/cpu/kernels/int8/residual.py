@@ -37,13 +37,13 @@ _BYTES = (Scalar.INT8, Scalar.UINT8)
 #: Bits of half a factor.
 _HALF, _LOWER = 16, 0xFFFF
 #: Shifted factors stay below 2^14, so that rounding keeps them within 16 bits.
-_FACTOR_BITS = 14
+_MAX_FACTOR_BITS = 14
 #: More fraction bits would leave no room for the integer part of constants.
 _MAX_SHIFTED = 20
 #: Limit on constants added to sums of upper halves, which are below 2^24.
 _MAX_ADDED = 1 << 30
 #: More than any sum, as INT64.
-_FAR = 1 << 62
+_UNBOUNDED = 1 << 62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,12 +190,12 @@ def find_residual(kernel: Kernel, rescaling: Rescaling) -> Residual | None:
 def _fitted(
     body: Expression, loaded: Load, rescaling: Rescaling, factors: tuple[float, float]
 ) -> Residual | None:
-    """Finds constants of `Residual` that give the body's result for all pairs.
+    """Finds constants of a `Residual` that equals the body for all pairs of bytes.
 
-    None if there are none.
+    Returns None if there are none.
     """
     _, exponent = math.frexp(max(abs(each) for each in factors))
-    shift = min(_FACTOR_BITS - exponent, _MAX_SHIFTED)
+    shift = min(_MAX_FACTOR_BITS - exponent, _MAX_SHIFTED)
     if shift < 0:
         return None
     first, second = (round(math.ldexp(each, shift + _HALF)) for each in factors)
@@ -207,11 +207,11 @@ def _fitted(
     # Bounds of c; sums of clamped results are unconstrained on one side.
     step = 1 << (shift + _HALF)
     sums = sums_of[:, None] * first + others * second
-    least = int(np.max(wanted * step - sums, where=wanted > low, initial=-_FAR))
-    most = int(np.min((wanted + 1) * step - 1 - sums, where=wanted < high, initial=_FAR))
+    least = int(np.max(wanted * step - sums, where=wanted > low, initial=-_UNBOUNDED))
+    most = int(np.min((wanted + 1) * step - 1 - sums, where=wanted < high, initial=_UNBOUNDED))
     if least > most or low == high:
         return None
-    last = least if most == _FAR else most if least == -_FAR else (least + most) // 2
+    last = least if most == _UNBOUNDED else most if least == -_UNBOUNDED else (least + most) // 2
     end = last >> _HALF
     if abs(end) >= _MAX_ADDED:
         return None

@@ -1,6 +1,6 @@
-"""Rolling rows of a quantised depthwise convolution.
+"""Computes rows of a quantised depthwise convolution position by position.
 
-Each position reuses the columns of the previous ones.
+Each position reuses the columns that previous ones have loaded and interleaved.
 
 If only a rescaling follows the sums, a row is a subroutine that takes sizes as arguments and is
 shared by all kernels with the same window.
@@ -28,9 +28,9 @@ Windows: TypeAlias = Callable[[str], Addresses]
 #: Takes a position's index, the distance to another one, and the totals of that one.
 Finish: TypeAlias = Callable[[str, int, list[list[str]]], None]
 
-#: Parameters: addresses of the first window, the channel block's constants and the first result; distances
-#: in bytes of a window's rows, of pixels, of output positions and of output rows; and the number of
-#: positions.
+#: Parameters: addresses of the first window, the channel block's constants and the first result;
+#: distances in bytes of a window's rows, of pixels, of output positions and of output rows; and the
+#: number of positions.
 _POINTERS, _SIZES = ("%source", "%weights", "%to"), ("%row", "%pixel", "%pitch", "%line", "%count")
 _PARAMETERS = (*(("ptr", each) for each in _POINTERS), *(("i64", each) for each in _SIZES))
 #: Size of the subroutine cache, the oldest first.
@@ -58,13 +58,13 @@ def write_rolling(
         channel_block: the channels; see `DepthwisePlan.is_rolling`.
         weights: address of the channel block's constants.
         windows: returns addresses of the input.
-        count: number of positions, a multiple of `DepthwisePlan.turn`.
+        count: number of positions, a multiple of `DepthwisePlan.positions_per_iteration`.
         finish: writes the results of sums.
     """
     interleaving, sums, pixels = (
         Interleaving(code, plan),
         DepthwiseMicroKernel(code, plan, epilogue),
-        plan.turn(channel_block),
+        plan.positions_per_iteration(channel_block),
     )
     kept = [(word, column) for word in range(plan.words) for column in plan.kept_columns]
     kind = Vector(code, plan.scheme.target, plan.scheme.lanes).type("i32")
@@ -108,7 +108,9 @@ def _common(plan: DepthwisePlan, channel_block: ChannelBlock) -> DepthwisePlan:
         plan.layout,
         type=Scalar.INT8,
         rows=WindowDimension(length=0, positions=0, taps=rows.taps),
-        columns=replace(columns, length=0, padding_before=0, positions=plan.turn(channel_block)),
+        columns=replace(
+            columns, length=0, padding_before=0, positions=plan.positions_per_iteration(channel_block)
+        ),
         channels=1,
         repeat=1,
         pixel_elements=1,

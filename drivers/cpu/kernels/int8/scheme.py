@@ -1,6 +1,4 @@
-"""Multiply-accumulate schemes.
-
-A target's instructions, and the form of inputs and weights they need.
+"""Multiply-accumulate schemes: instructions of a target, and the form of their operands.
 
 Inputs are read as packed 32-bit words: neighbouring elements of a pixel, broadcast to every lane of
 a vector. Weights are vectors of words, with another channel in each lane. One step multiplies them

@@ -29,7 +29,7 @@ from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
 
 _BYTES = (Scalar.INT8, Scalar.UINT8)
-_LIMIT = (1 << 31) - 1
+_MAX_INT32 = (1 << 31) - 1
 #: Placeholder for a value in keys, where its identity does not matter.
 _ANY = Value((), Scalar.INT8)
 
@@ -136,7 +136,7 @@ def _cache_key(
 ) -> Hashable | None:
     """Returns a key of everything that a product's function depends on.
 
-    None if the epilogue is more than a rescaling and a residual.
+    Returns None if the epilogue is more than a rescaling and a residual.
     """
     # Partial vectors take the general path.
     residual = epilogue.residual if plan.product.channels >= plan.scheme.lanes else None
@@ -216,4 +216,4 @@ def _is_exact(largest: Array, source: Scalar, zero: int) -> bool:
     """Returns True if sums fit in 32 bits, and inputs less their zero point in 16 bits."""
     limits, halves = np.iinfo(source.dtype.name), np.iinfo(np.int16)
     fits = limits.min - zero >= halves.min and limits.max - zero <= halves.max
-    return bool((largest <= _LIMIT).all()) and fits
+    return bool((largest <= _MAX_INT32).all()) and fits

@@ -1,7 +1,7 @@
 """Quantised convolutions and matrix products with constant weights, in register tiles.
 
-A block of units is packed, then every panel goes through all tiles of the block while its weights
-are in the first-level cache.
+The inputs of a block of units are packed. Then each panel of weights is multiplied by all tiles of
+the block while it is in the first-level cache.
 """
 
 from collections.abc import Iterator, Sequence
@@ -58,7 +58,9 @@ class TiledProductWriter:
     @property
     def scratch_bytes(self) -> int:
         """Scratch memory per thread: packed inputs, sums of windows, and the sums of a tile."""
-        kept = self._plan.pixels * self._plan.vectors * self._register if self._plan.keeps_totals else 0
+        kept = (
+            self._plan.pixels * self._plan.vectors * self._register if self._plan.spills_accumulators else 0
+        )
         return self._before_totals + kept
 
     @property
@@ -194,7 +196,7 @@ class TiledProductWriter:
             )
         # A unit of several rows is as wide as the output, so its positions are contiguous.
         _, panel, _ = memory
-        if plan.keeps_totals:
+        if plan.spills_accumulators:
             self._sums.call(code, *memory, common, self._totals)
             self._results.write_kept(self._totals, self._rows_of(panel), *at)
         else:

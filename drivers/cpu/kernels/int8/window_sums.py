@@ -1,6 +1,6 @@
-"""Sums of window inputs, which weights with a zero point need; see `QuantizedWeights.sums`.
+"""Sums the inputs of each window, as weights with a zero point require.
 
-They are computed by a subroutine for a line of windows, which takes sizes as arguments and is
+See `QuantizedWeights.sums`. A subroutine sums a line of windows; it takes sizes as arguments and is
 shared by many kernels.
 """
 

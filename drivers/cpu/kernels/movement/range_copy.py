@@ -1,4 +1,4 @@
-"""Data movement in few contiguous ranges: concatenation, slicing, padding, shifted states.
+"""Moves data in few contiguous ranges, as for concatenation, slicing, padding and shifted states.
 
 The source of each element is computed at compile time. Contiguous ranges are copied as bytes, with
 full registers, whatever their type.
@@ -56,7 +56,7 @@ class _CopiedRange:
 
 
 class _SourceNumbers:
-    """Moves indices instead of elements, to find the source of each output element."""
+    """Evaluates a data movement on element numbers, to find the source of each output element."""
 
     def __init__(self) -> None:
         self._index_values: dict[Value, Value] = {}
@@ -83,7 +83,7 @@ class _SourceNumbers:
     def _are_known(self, roots: Iterable[Expression]) -> bool:
         """Returns True if indices and conditions depend on constants only.
 
-        Records these as tables.
+        Adds these constants to `tables`.
         """
         values = {each.value for each in walk(*roots) if isinstance(each, Load)}
         self.tables.update((value, value.constant) for value in values if value.constant is not None)
@@ -103,9 +103,9 @@ class _SourceNumbers:
         return any(value is each for each in self._fills.values())
 
     def source_numbers(self, kernel: Kernel, body: Expression) -> tuple[Array, Mapping[int, Value]]:
-        """Returns the source number of each element, and the first number of each value.
+        """Returns the number of each element's source, and the values by their first number.
 
-        Numbers are consecutive within a value.
+        The elements of a value have consecutive numbers.
         """
         starts: dict[int, Value] = {}
         arrays: dict[Value, Array] = dict(self.tables)
@@ -120,7 +120,7 @@ class _SourceNumbers:
 
 
 def routine(kernel: Kernel, target: Target) -> Routine | None:
-    """Returns the routine of a kernel, or None if it is not a movement of few ranges.
+    """Returns the routine of a kernel, or None if it does not copy a few contiguous ranges.
 
     Args:
         kernel: has no contraction, and its output is not empty.
@@ -233,13 +233,13 @@ class _Copies:
             offsets = dict.fromkeys((0, count - width))
         else:
             width, whole = register, count // register
-            turns = whole // _UNROLLED if whole > 2 * _UNROLLED else 0
-            if turns:
+            iterations = whole // _UNROLLED if whole > 2 * _UNROLLED else 0
+            if iterations:
                 step = _UNROLLED * register
-                with self._code.loop("0", str(turns * step), step=step) as loop:
+                with self._code.loop("0", str(iterations * step), step=step) as loop:
                     for each in range(_UNROLLED):
                         self._copy(copied, source, to, width, (loop.index, str(each * register)))
-            done = turns * _UNROLLED
+            done = iterations * _UNROLLED
             # The last copy may overlap the one before.
             offsets = dict.fromkeys((*(each * register for each in range(done, whole)), count - register))
         for offset in offsets:

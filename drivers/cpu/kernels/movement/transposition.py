@@ -1,11 +1,8 @@
-"""Data movement that transposes two axes.
+"""Transposes two axes: the source is not contiguous along the last axis of the output.
 
-The source is contiguous along another axis than the output's last.
-
-Blocks of both axes are read by rows of 16 bytes, with as many elements as a block has rows. Rows of
-several blocks share a register, and halves of registers are interleaved repeatedly. Each pass
-rotates the bits of an element's row and column by one, until they are swapped and registers
-hold neighbours in the output.
+Square blocks are read in rows of 16 bytes. Rows of several blocks share a register, and halves of
+registers are interleaved repeatedly. Each pass rotates the bits of an element's row and column by
+one, until rows and columns are swapped and a register holds neighbours in the output.
 """
 
 import math
@@ -82,7 +79,7 @@ def routine(kernel: Kernel, target: Target) -> Routine | None:
         text=function_text(code, arguments),
         arguments=arguments,
         work_items=writer.work_items,
-        cost_ns=cost_ns(registers * (joined + 2 + writer.turns), arguments),
+        cost_ns=cost_ns(registers * (joined + 2 + writer.passes), arguments),
         declarations=frozenset(code.declarations),
         label=f"transposed, {joined * movement.rows} by {movement.rows} elements at once",
         operations=kernel.operations,
@@ -114,7 +111,7 @@ def _movement(kernel: Kernel) -> _Movement | None:
 class _TransposeWriter:
     """Writes the function.
 
-    A work item is a register's worth of the last axis, for the whole other axis.
+    A work item covers a register's length of the last axis, and the whole other axis.
     """
 
     def __init__(self, movement: _Movement, code: Instructions, source: str, joined: int) -> None:
@@ -130,7 +127,7 @@ class _TransposeWriter:
         return math.prod(self._extents)
 
     @property
-    def turns(self) -> int:
+    def passes(self) -> int:
         """Number of interleave passes."""
         return self._movement.rows.bit_length() - 1
 
@@ -151,7 +148,7 @@ class _TransposeWriter:
                 target = address(
                     code, "%a0", written_to, multiple(code, column, size * written_strides[near])
                 )
-                for number, register in enumerate(self._turned(source, size * strides.get(last, 0))):
+                for number, register in enumerate(self._transposed(source, size * strides.get(last, 0))):
                     at = address(code, target, str(number * size * written_strides[near]))
                     kind = self._kind(self._length)
                     code.effect(f"store {kind} {register}, ptr {at}, align {size}")
@@ -167,12 +164,12 @@ class _TransposeWriter:
     def _kind(self, count: int) -> str:
         return f"<{count} x i{8 * self._movement.size_bytes}>"
 
-    def _turned(self, source: str, stride_bytes: int) -> list[str]:
+    def _transposed(self, source: str, stride_bytes: int) -> list[str]:
         """Returns a block's columns, one register each."""
         rows = self._movement.rows
         registers = [self._register(source, row, stride_bytes) for row in range(rows)]
         low = [lane * rows + at for lane in range(self._joined) for at in range(rows // 2)]
-        for _ in range(self.turns):
+        for _ in range(self.passes):
             pairs = list(zip(registers[: rows // 2], registers[rows // 2 :], strict=True))
             registers = [
                 self._interleaved(first, second, [at + start for at in low])

@@ -1,7 +1,7 @@
 """Argmax of rows: top-1.
 
-Short rows are read twice in registers: for the largest key, and for its position as a bit mask. For
-longer rows each lane keeps the best key seen and its index, with several accumulators.
+For short rows, the keys stay in registers: a bit mask marks those that equal the largest one. For
+longer rows, each lane of several accumulators keeps the best key so far and its index.
 """
 
 import math
@@ -19,10 +19,10 @@ from neurald.drivers.cpu.kernels.row_wise.sort_keys import key_bits, keys_at
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
 
-#: Maximum row length for the bit mask.
-_SHORT = 64
+#: Width of the bit mask, and maximum length of rows that use it.
+_MASK_BITS = 64
 #: Number of accumulators, which hides the latency of comparisons.
-_TURNS = 4
+_ACCUMULATORS = 4
 #: Cycles per vector of keys, and additionally per row.
 _VECTOR_CYCLES, _ROW_CYCLES = 4.0, 12.0
 
@@ -75,7 +75,11 @@ class _ArgMaxWriter:
             terms = (multiple(code, at, math.prod(outer[d + 1 :])) for d, at in enumerate(position[:-1]))
             row = multiple(code, total(code, *terms, "0"), self._length * self._kind.size_bytes)
             source = address(code, self._pointers[self._node.input], row)
-            index = self._of_short(source) if self._length <= _SHORT else self._of_long(source)
+            index = (
+                self._index_by_mask(source)
+                if self._length <= _MASK_BITS
+                else self._index_by_accumulators(source)
+            )
             epilogue(
                 self._kernel, self._target, code, index, (*position[:-1], "0"), 1, pointers=self._pointers
             )
@@ -90,7 +94,7 @@ class _ArgMaxWriter:
     def _keys(self, source: str, index: str) -> str:
         return keys_at(self._v, self._kind, source, index)
 
-    def _of_short(self, source: str) -> str:
+    def _index_by_mask(self, source: str) -> str:
         """Returns the index in a short row, by a bit mask."""
         code, v, key = self._code, self._v, self._key
         begins = self._begins(0)
@@ -100,14 +104,16 @@ class _ArgMaxWriter:
         for begin, each in zip(begins, keys, strict=True):
             is_it = v.compare("eq", key, each, largest)
             bits = is_it if v.lanes == 1 else code.value(f"bitcast {v.type('i1')} {is_it} to i{v.lanes}")
-            wide = code.value(f"zext i{v.lanes} {bits} to i{_SHORT}")
-            found = code.value(f"or i{_SHORT} {found}, {code.value(f'shl i{_SHORT} {wide}, {begin}')}")
+            wide = code.value(f"zext i{v.lanes} {bits} to i{_MASK_BITS}")
+            found = code.value(
+                f"or i{_MASK_BITS} {found}, {code.value(f'shl i{_MASK_BITS} {wide}, {begin}')}"
+            )
         which = "cttz" if self._node.prefers_lower_index else "ctlz"
-        code.declarations.add(f"declare i{_SHORT} @llvm.{which}.i{_SHORT}(i{_SHORT}, i1)")
-        index = code.value(f"call i{_SHORT} @llvm.{which}.i{_SHORT}(i{_SHORT} {found}, i1 true)")
+        code.declarations.add(f"declare i{_MASK_BITS} @llvm.{which}.i{_MASK_BITS}(i{_MASK_BITS}, i1)")
+        index = code.value(f"call i{_MASK_BITS} @llvm.{which}.i{_MASK_BITS}(i{_MASK_BITS} {found}, i1 true)")
         if not self._node.prefers_lower_index:
-            index = code.value(f"sub i{_SHORT} {_SHORT - 1}, {index}")
-        return code.value(f"trunc i{_SHORT} {index} to i32")
+            index = code.value(f"sub i{_MASK_BITS} {_MASK_BITS - 1}, {index}")
+        return code.value(f"trunc i{_MASK_BITS} {index} to i32")
 
     def _largest(self, keys: list[str]) -> str:
         """Returns the maximum of all lanes."""
@@ -117,25 +123,25 @@ class _ArgMaxWriter:
             keys = joined + keys[2 * len(joined) :]
         return horizontal_extreme(self._v, self._key, "smax", keys[0])
 
-    def _of_long(self, source: str) -> str:
+    def _index_by_accumulators(self, source: str) -> str:
         """Returns the index in a row longer than all accumulators."""
         code, v, key = self._code, self._v, self._key
-        step = _TURNS * v.lanes
+        step = _ACCUMULATORS * v.lanes
         kept = [
-            (self._keys(source, str(turn * v.lanes)), self._places(str(turn * v.lanes)))
-            for turn in range(_TURNS)
+            (self._keys(source, str(accumulator * v.lanes)), self._indices(str(accumulator * v.lanes)))
+            for accumulator in range(_ACCUMULATORS)
         ]
         kind, whole = v.type(key), self._length // step * step
         if whole > step:
             carried = [(kind, name) for pair in kept for name in pair]
             with code.loop(str(step), str(whole), carried, step=step) as loop:
                 pairs = list(zip(loop.carried[::2], loop.carried[1::2], strict=True))
-                for turn in range(_TURNS):
-                    index = total(code, loop.index, str(turn * v.lanes))
-                    loop.results += self._better(pairs[turn], source, index)
+                for accumulator in range(_ACCUMULATORS):
+                    index = total(code, loop.index, str(accumulator * v.lanes))
+                    loop.results += self._better(pairs[accumulator], source, index)
             kept = list(zip(loop.results[::2], loop.results[1::2], strict=True))
-        for turn, begin in enumerate(self._begins(whole)):
-            kept[turn] = self._better(kept[turn], source, str(begin))
+        for accumulator, begin in enumerate(self._begins(whole)):
+            kept[accumulator] = self._better(kept[accumulator], source, str(begin))
         largest = v.splat(key, self._largest([keys for keys, _ in kept]))
         # Lanes without a maximum get an index that never wins.
         is_first = self._node.prefers_lower_index
@@ -154,10 +160,10 @@ class _ArgMaxWriter:
         is_better = v.compare("sgt" if self._node.prefers_lower_index else "sge", key, keys, kept[0])
         return (
             v.call("llvm.smax", key, keys, kept[0]),
-            v.choose(is_better, key, self._places(index), kept[1]),
+            v.choose(is_better, key, self._indices(index), kept[1]),
         )
 
-    def _places(self, first: str) -> str:
+    def _indices(self, first: str) -> str:
         """Returns the indices of a vector's elements."""
         code, v, key = self._code, self._v, self._key
         numbers = v.numbers(key, range(v.lanes))

@@ -1,10 +1,9 @@
 """Kernels with reductions of whole rows, such as softmax.
 
-Each row is reduced, then its elements follow.
-
-What is reduced last is often part of the elements: the exponentials of a softmax are summed and
-then divided by the sum. They are kept meanwhile, in registers for short rows and in scratch memory
-for others.
+For each row, the reductions are computed first and its elements afterwards. An element often
+contains the expression that was reduced last: the exponentials of a softmax are summed and then
+divided by the sum. These values are kept, in registers for short rows and in scratch memory for
+others.
 """
 
 import math
@@ -43,7 +42,7 @@ from neurald.drivers.cpu.target.target import Target
 #: Longer rows are better shared among threads, and exceed the nearest cache.
 _MAX_ROW_LENGTH = 1 << 13
 #: Number of unrolled vectors of a row.
-_PARTS = 4
+_MAX_UNROLLED_VECTORS = 4
 #: Size of a lane.
 _LANE_BYTES = 4
 #: Cycles of a horizontal reduction, and per row.
@@ -195,7 +194,7 @@ class _RowWriter:
         self._rows, self._target, self._code = rows, target, code
         self._pointers = pointer_names(arguments_of(rows.kernel))
         native, length = target.lanes(_LANE_BYTES), rows.length
-        self._is_written_out = length <= _PARTS * native
+        self._is_written_out = length <= _MAX_UNROLLED_VECTORS * native
         #: Number of elements computed at once.
         if self._is_written_out:
             self.lanes = min(native, 1 << (length.bit_length() - 1))

@@ -29,10 +29,10 @@ from neurald.drivers.cpu.target.target import Target
 #: Number of key registers compared at once.
 _REGISTERS = 4
 #: Blocks per wanted element, and minimum number of elements per block.
-_BLOCKS_EACH = 3
-_BLOCK_ELEMENTS = 4
+_BLOCKS_PER_RESULT = 3
+_MIN_BLOCK_ELEMENTS = 4
 #: Results up to this number are ordered by counting.
-_FEW = 256
+_MAX_COUNTED = 256
 #: Cycles per heap level of a processed element, and per element.
 _LEVEL_CYCLES, _ELEMENT_CYCLES = 4.0, 0.5
 
@@ -99,7 +99,7 @@ class _TopKWriter:
     @property
     def _counts(self) -> bool:
         """True if results are ordered by counting; 128-bit marks do not fit in vectors."""
-        return self.mark_bits == 64 and self.lengths[1] <= _FEW
+        return self.mark_bits == 64 and self.lengths[1] <= _MAX_COUNTED
 
     @property
     def _maxima_begin(self) -> int:
@@ -116,13 +116,13 @@ class _TopKWriter:
     def _block(self) -> int:
         """Number of elements per block; they are a register's width apart."""
         length, count = self.lengths
-        return length // (_BLOCKS_EACH * count)
+        return length // (_BLOCKS_PER_RESULT * count)
 
     @property
     def _groups(self) -> int:
         """Number of block groups with a block per lane; 0 if blocks are not worthwhile."""
         length, count = self.lengths
-        groups = length // (self._block * self._key_lanes) if self._block >= _BLOCK_ELEMENTS else 0
+        groups = length // (self._block * self._key_lanes) if self._block >= _MIN_BLOCK_ELEMENTS else 0
         return groups if groups * self._key_lanes >= count else 0
 
     @property
@@ -253,8 +253,8 @@ class _TopKWriter:
                     f"bitcast {v.type('i1')} {v.compare(condition, self._key, keys, least)} to {mask}"
                 )
                 many = code.fresh(f"call {mask} @llvm.ctpop.{mask}({mask} {found})")
-                turns = self._resized(mask, many)
-                with code.loop("0", turns, [(mask, found)], may_be_empty=True) as each:
+                iterations = self._resized(mask, many)
+                with code.loop("0", iterations, [(mask, found)], may_be_empty=True) as each:
                     (left,) = each.carried
                     lane = code.fresh(f"call {mask} @llvm.cttz.{mask}({mask} {left}, i1 true)")
                     self._enter(source, total(code, loop.index, self._resized(mask, lane)))

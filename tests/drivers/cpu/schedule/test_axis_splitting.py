@@ -80,7 +80,7 @@ def test_padding(pads: Sequence[tuple[int, int]], target: Target) -> None:
 
 @sweep("seed", range(30))
 def test_random_kernels(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(axis_splitting, "_FEWEST_ELEMENTS", 1)
+    monkeypatch.setattr(axis_splitting, "_MIN_ELEMENTS", 1)
     check_rendered(seed)
 
 

@@ -22,7 +22,7 @@ def is_used(case: Case, target: Target) -> bool:
 
 def test_results(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
     """Any number of images, of rows and columns, of vectors of channels; any padding."""
-    monkeypatch.setattr(winograd, "_WORTHWHILE", float("inf"))
+    monkeypatch.setattr(winograd, "_MAX_RELATIVE_COST", float("inf"))
     lanes = target.lanes(4)
     cases = [
         windows((1, 8, 8, lanes), (2 * lanes, 3, 3, lanes), pad=1),
