@@ -1,4 +1,4 @@
-"""What all tests share."""
+"""Options and fixtures of all tests."""
 
 import resource
 import signal
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-# Under names of their own: a test may put others in their places, and its patch is undone after `_own_limits`.
+# Imported by name: a test may patch the module, and its patch is undone after `_own_limits`.
 from resource import getrlimit, setrlimit
 
 import pytest
@@ -15,7 +15,7 @@ from support.tiers import Tier, current_tier, is_taken, set_tier
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Options of this repository's tests."""
+    """Adds the options of these tests."""
     parser.addoption(
         "--tier",
         choices=[tier.value for tier in Tier],
@@ -28,16 +28,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Tells the tests' own helpers which tests and cases run."""
+    """Sets the tier and the cases to run."""
     set_tier(Tier(config.getoption("--tier")))
     run_only(config.getoption("--case"))
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        # As in the background of a shell; the processes that tests start and interrupt would ignore it as well.
+        # As in a background job of a shell; processes that tests start would ignore it as well.
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    """Files that have no test of the tier `quick` are not imported for it: to import all takes longer than to run it."""
+    """Skips files without tests of the tier `quick` in that tier, to save their imports."""
     is_test = collection_path.name.startswith("test_") and collection_path.suffix == ".py"
     if current_tier() is Tier.QUICK and is_test:
         return "mark.quick" not in collection_path.read_text(encoding="utf-8") or None
@@ -45,14 +45,14 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out the tests of higher tiers."""
+    """Deselects the tests of higher tiers."""
     left = [item for item in items if not is_taken(item, current_tier())]
     if left:
         config.hook.pytest_deselected(items=left)
         items[:] = [item for item in items if is_taken(item, current_tier())]
 
 
-#: A daemon that runs in a test raises the limit of descriptors, which takes nothing from others.
+#: All limits, except that of descriptors: a daemon within a test raises it, which does no harm.
 _LIMITS = sorted(
     {getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")}
     - {resource.RLIMIT_NOFILE}
@@ -61,7 +61,7 @@ _LIMITS = sorted(
 
 @pytest.fixture(autouse=True, scope="session")
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Tests, and the processes that they start, neither use nor fill the caches of the user who runs them."""
+    """Gives tests, and the processes that they start, a cache other than the user's."""
     directory = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(directory))
@@ -71,7 +71,7 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _own_limits() -> Iterator[None]:
-    """The limits of this process are those it started with: those that a test sets hold in processes of its own."""
+    """Checks that a test does not change the resource limits of this process."""
     before = {kind: getrlimit(kind) for kind in _LIMITS}
     yield
     changed = {kind: limit for kind, limit in before.items() if getrlimit(kind) != limit}
@@ -82,14 +82,14 @@ def _own_limits() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _no_daemons_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Devices that a test connects to are not among `nd.devices()` in the tests after it."""
+    """Removes the daemons that a test has connected to from `nd.devices()`."""
     from neurald.runtime.devices import daemons
 
     monkeypatch.setattr(daemons, "_daemons", {})
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """How many records and variants have passed, and how many of the CPU device's operations ran compiled."""
+    """Reports the numbers of passed records and variants, and of operations that ran compiled."""
     totals: Counter[str] = Counter()
     for report in terminalreporter.stats.get("passed", []):
         for name, count in report.user_properties:

@@ -1,4 +1,4 @@
-"""Which tests `scripts/test --changed` finds."""
+"""`scripts/test --changed` finds the tests of changed files."""
 
 import importlib.util
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""No file imports itself by way of others, not even for types only."""
+"""Imports have no cycles, not even those for type checking."""
 
 import ast
 from collections.abc import Iterator, Mapping
@@ -14,13 +14,13 @@ PACKAGES = ("hal", "runtime", "drivers", "service")
 
 
 def module_of(path: Path, root: Path) -> str:
-    """What a file is imported as."""
+    """Returns the module name of a file."""
     parts = ["neurald", *path.relative_to(root).with_suffix("").parts]
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def imported(path: Path, modules: set[str]) -> Iterator[str]:
-    """The modules that a file imports anywhere, inside of functions and for type checkers too."""
+    """Yields the modules that a file imports, including inside functions and for type checking."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in modules)
@@ -31,7 +31,7 @@ def imported(path: Path, modules: set[str]) -> Iterator[str]:
 
 
 def import_graph(root: Path) -> Mapping[str, set[str]]:
-    """The modules of all packages, and which of these each one imports."""
+    """Returns for each module of the package the modules that it imports."""
     files = {
         module_of(path, root): path for package in PACKAGES for path in sorted((root / package).rglob("*.py"))
     }
@@ -43,7 +43,7 @@ def import_graph(root: Path) -> Mapping[str, set[str]]:
 
 
 def cycle(graph: Mapping[str, set[str]]) -> list[str]:
-    """Modules each of which imports the next one, the last one the first; none where there is no cycle."""
+    """Returns a cycle of modules, each of which imports the next one; empty if there is none."""
     done: set[str] = set()
     for start in graph:
         trail: list[str] = []

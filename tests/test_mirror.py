@@ -1,4 +1,4 @@
-"""Every source file has its test file, or the table of `support.mirror` says which one covers it."""
+"""Every source file has a test file of the same name, or an entry in `support.mirror`."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The package as a whole: its public names, its links, its imports."""
+"""The package: its public names, links and imports."""
 
 import ast
 import subprocess
@@ -14,13 +14,13 @@ from neurald.hal import types
 from neurald.hal.model import types as model_types
 
 if TYPE_CHECKING:
-    # mypy reports this comment as unused if a misspelled name passes.
+    # If a misspelled name passes, mypy reports this comment as unused.
     nd.load_tflit  # type: ignore[attr-defined]  # noqa: B018
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("hal", "runtime", "drivers", "service")
 
-#: Public names that applications rely on.
+#: Public names that applications depend on.
 PROMISED = [
     "Burst",
     "Compilation",
@@ -67,7 +67,7 @@ def test_public_names() -> None:
 
 
 def test_the_types_of_the_hal_have_a_path_that_stays() -> None:
-    """`neurald.hal.types` has every public name that `neurald.hal.model.types` defines, and OperationType."""
+    """`neurald.hal.types` has every public name of `neurald.hal.model.types`, and OperationType."""
     tree = ast.parse(Path(model_types.__file__).read_text())
     defined = {node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
     assert {name for name in defined if not name.startswith("_")} <= set(types.__all__)
@@ -105,7 +105,7 @@ def imported_roots(path: Path) -> set[str]:
 
 
 def test_nothing_is_imported_past_the_package_name() -> None:
-    """`import hal` would load every type a second time."""
+    """`import hal` would load a second copy of every type."""
     folders = [ROOT / name for name in (*FOLDERS, "tests", "scripts")]
     guilty = [
         str(path.relative_to(ROOT))

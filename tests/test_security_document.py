@@ -1,4 +1,4 @@
-"""Every promise of SECURITY.md has a test that exists."""
+"""Every promise in SECURITY.md names an existing test."""
 
 import ast
 import re
@@ -19,7 +19,7 @@ def functions(path: Path) -> frozenset[str]:
 
 
 def promises() -> list[str]:
-    """The rows of all tables of what somebody cannot do."""
+    """Returns the rows of all tables of promises."""
     rows: list[str] = []
     is_promise = False
     for line in (ROOT / "SECURITY.md").read_text(encoding="utf-8").splitlines():

@@ -1,4 +1,4 @@
-"""What `sweep` runs and says, and what belongs to a tier."""
+"""`sweep` runs and reports all cases; tiers select tests."""
 
 from collections.abc import Callable
 from pathlib import Path

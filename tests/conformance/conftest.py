@@ -1,4 +1,7 @@
-"""Every conformance case runs on the CPU device: compiled in this process, and on its references through a socket."""
+"""Runs conformance cases on the CPU device.
+
+It compiles in this process, and runs references behind a socket.
+"""
 
 from collections.abc import Iterator
 
@@ -17,7 +20,7 @@ def daemon_address() -> Iterator[str]:
 
 @pytest.fixture
 def device(request: pytest.FixtureRequest) -> nd.Device:
-    """The device of a place: one of `support.devices.places.PLACES`, which the test gives by `indirect`."""
+    """Returns the device of one of `support.devices.places.PLACES`, an indirect parameter."""
     if request.param == PLACES[0]:
         return nd.devices()[0]
     return nd.connect(request.getfixturevalue("daemon_address"))

@@ -1,4 +1,4 @@
-"""Models of modern architectures as today's converters write them, with golden outputs, like those of test_models.py."""
+"""Models of modern architectures from current converters, with golden outputs."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +17,7 @@ if FRESH_MODELS is None:
 GOLDENS = Goldens(FRESH_MODELS)
 
 
-# An odd number to one: the cases of the tier `default` take turns between the places.
+# With an odd number, the cases of the tier `default` alternate between the places.
 @pytest.mark.parametrize(
     ("name", "case", "device"), one_in(7, *in_places(GOLDENS.cases, GOLDENS.ids)), indirect=["device"]
 )

@@ -1,4 +1,4 @@
-"""Real models with golden outputs, on the CPU device in process and behind a socket."""
+"""Real models with golden outputs, on the CPU device in this process and behind a socket."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +19,7 @@ if MODELS is None:
 GOLDENS = Goldens(MODELS)
 BUNDLE = GOLDENS.bundle
 
-#: What the photograph of a case shows, as ImageNet classifiers may call it.
+#: ImageNet labels that are correct for the photograph of a case.
 TRUE_LABELS = {
     "cat": ("tabby", "tiger cat", "Egyptian cat"),
     "grace_hopper": ("military uniform", "suit"),
@@ -28,7 +28,7 @@ TRUE_LABELS = {
 }
 
 
-# An odd number to one: the cases of the tier `default` take turns between the places.
+# With an odd number, the cases of the tier `default` alternate between the places.
 @pytest.mark.parametrize(
     ("name", "case", "device"), one_in(3, *in_places(GOLDENS.cases, GOLDENS.ids)), indirect=["device"]
 )

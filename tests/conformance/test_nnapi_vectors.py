@@ -1,4 +1,7 @@
-"""Android's conformance records and what derives from them, on the CPU device in process and behind a socket."""
+"""Android's conformance records and their variants, on the CPU device.
+
+They run in this process and behind a socket.
+"""
 
 from collections import Counter
 from collections.abc import Callable
@@ -21,7 +24,7 @@ SPECS = {spec_name(path): path for path in record_files(VECTORS)}
 IMPLEMENTED = {operation.name for operation in DEFINITIONS}
 
 
-# An odd number to one: the specs of the tier `default` take turns between the places.
+# With an odd number, the specs of the tier `default` alternate between the places.
 @pytest.mark.parametrize(("spec", "device"), one_in(3, *in_places(SPECS, SPECS)), indirect=["device"])
 def test_records(spec: str, device: nd.Device, record_property: Callable[[str, object], None]) -> None:
     records = load_records(SPECS[spec])

@@ -1,4 +1,7 @@
-"""Android's conformance records and golden models on the OpenCL device: what it claims, all of that it must get right."""
+"""Android's conformance records and golden models on the OpenCL device.
+
+The device must give correct results for everything that it claims to support.
+"""
 
 import os
 from collections.abc import Callable, Iterator
@@ -37,7 +40,7 @@ needs_large_models = pytest.mark.skipif(
 )
 needs_models = pytest.mark.skipif(MODELS is None, reason=NO_MODELS)
 
-#: Operations with records that the device runs whole; none of them may get lost.
+#: Operations with records that the device runs completely; support for them must not be lost.
 _NAMES = """
     ABS ADD ARGMAX ARGMIN AVERAGE_POOL_2D AXIS_ALIGNED_BBOX_TRANSFORM BATCH_TO_SPACE_ND CAST CHANNEL_SHUFFLE CONCATENATION
     CONV_2D DENSIFY DEPTHWISE_CONV_2D DEPTH_TO_SPACE DEQUANTIZE DIV ELU EMBEDDING_LOOKUP EQUAL EXP EXPAND_DIMS FLOOR
@@ -49,14 +52,16 @@ _NAMES = """
     SPLIT SQRT SQUEEZE STRIDED_SLICE SUB TANH TOPK_V2 TRANSPOSE TRANSPOSE_CONV_2D UNIDIRECTIONAL_SEQUENCE_RNN
 """
 OPERATIONS = frozenset(_NAMES.split())
-#: Records that it runs whole; it may be more.
+#: Minimum number of records that it runs completely.
 RECORDS = 1859
-#: Records of a specification that the tier `default` runs, evenly spread: each is compiled, which PoCL takes long for.
+#: Number of records of a specification that the tier `default` runs, evenly spread, since PoCL
+#: compiles slowly.
 MOST_RECORDS = 12
-#: Records of each operation that are run in other ways as well.
+#: Number of records of each operation that also run in other ways.
 SAMPLES = 2
 
-#: Golden models whose kernels take a CPU's compiler most of a minute; they run where NEURALD_LARGE_MODELS is set.
+#: Golden models whose kernels take a CPU's compiler up to a minute; run if NEURALD_LARGE_MODELS
+#: is set.
 LARGE_MODELS = frozenset(
     (
         "ssd_mobilenet_v3_coco_int8",
@@ -82,7 +87,7 @@ def behind_a_socket(device: BatchingDevice) -> Iterator[nd.Device]:
 
 
 def claims(device: nd.Device, record: Record) -> bool:
-    """Whether the device runs a record whole."""
+    """Returns True if the device runs a record completely."""
     if record.expect_failure or record.referenced:
         return False
     try:
@@ -93,7 +98,7 @@ def claims(device: nd.Device, record: Record) -> bool:
 
 @cache
 def samples() -> dict[str, list[Record]]:
-    """Some records of each operation."""
+    """Returns some records of each operation."""
     found: dict[str, list[Record]] = {name: [] for name in sorted(OPERATIONS)}
     device = create()
     for path in SPECS.values():

@@ -1,4 +1,4 @@
-"""Android's conformance records with the model split over two drivers behind sockets and the CPU."""
+"""Android's conformance records, with models split over two daemons and the CPU device."""
 
 from collections.abc import Callable, Iterator
 

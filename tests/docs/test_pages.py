@@ -1,4 +1,4 @@
-"""Every code block of README and of the documentation is run, or says why not."""
+"""Runs every code block of README and the documentation, unless the page says why not."""
 
 import configparser
 import os
@@ -17,7 +17,7 @@ from support.tflite.resources import assign, initialise, plus, read, variable
 from neurald.hal import registry
 
 ROOT = Path(__file__).parents[2]
-#: Blocks of these are data or pictures. `text` is what another program prints, or code of another one.
+#: Languages of blocks with data or diagrams. `text` is output or code of other programs.
 DATA = {"toml", "ini", "mermaid", "text"}
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TESTED = [
@@ -91,7 +91,7 @@ def _training() -> TfliteModel:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Files that the pages name, in the working directory, and directories of its own for sockets and caches."""
+    """Creates a working directory with the files that pages name, and one for sockets."""
     demo = ROOT / "service" / "demo"
     shutil.copy(demo / "digits.tflite", tmp_path)
     _assistant().write(tmp_path / "assistant.tflite")

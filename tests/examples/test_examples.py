@@ -1,4 +1,4 @@
-"""The programs in `examples/` run, and print what they say they do."""
+"""Runs the programs in `examples/`, and checks their output."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-#: A part of what each prints.
+#: A part of the expected output of each.
 EXPECTED = {
     "build_a_model": "5 rows: the largest difference is",
     "chain_models": "the largest difference is 0.0e+00",

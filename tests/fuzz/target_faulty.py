@@ -12,12 +12,12 @@ from fuzz.target import mutate_bytes
 class FaultyTarget:
     """Implements `Target`."""
 
-    limit_s = 1.0
+    limit_s = 0.5
     address_space = 1 << 30
 
     def seeds(self) -> Sequence[bytes]:
         """See `Target.seeds`."""
-        return [b"a" * 16]
+        return [b"a" * 8]
 
     def mutate(self, content: bytes, rng: random.Random) -> tuple[bytes, str]:
         """See `Target.mutate`."""

@@ -62,7 +62,7 @@ def sweep(
     full: Iterable[Any] = (),
     ids: Sequence[object] | Callable[[Any], object] | None = None,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Decorates a test so that it runs every case, and fails with the name and error of each failure.
+    """Makes a test run every case, and fail with the name and the error of each case that fails.
 
     Several sweeps of one test run every combination, as with `pytest.mark.parametrize`. A case may
     skip itself; the test is skipped if all do. `monkeypatch` and `tmp_path` are new for every case;

@@ -1,9 +1,9 @@
 """Recipes: tensors for elementwise arithmetic and matrix products."""
 
-from neurald.service.conformance.recipes.recipe import Arguments, Order
+from neurald.service.conformance.recipes.recipe import RecipeArguments, RecipeRequest
 
 
-def same(order: Order) -> Arguments:
+def same(order: RecipeRequest) -> RecipeArguments:
     """Draws two tensors that broadcast."""
     names = [name for name in ("input1", "input2") if order.has(name)]
     low, high = order.ranks(names[0])
@@ -11,26 +11,26 @@ def same(order: Order) -> Arguments:
     return {"input1": first, "input2": second}
 
 
-def equal(order: Order) -> Arguments:
+def equal(order: RecipeRequest) -> RecipeArguments:
     """Draws tensors of equal shape."""
     shape = order.draw.shape(*order.ranks("input1"))
     return {"condition": shape, "input1": shape, "input2": shape}
 
 
-def prelu(order: Order) -> Arguments:
+def prelu(order: RecipeRequest) -> RecipeArguments:
     """Draws a tensor, and slopes that broadcast with it."""
     shape = order.draw.shape(1, 4)
     return {"input": shape, "alpha": order.draw.partner(shape, 1)}
 
 
-def fully_connected(order: Order) -> Arguments:
+def fully_connected(order: RecipeRequest) -> RecipeArguments:
     """Draws a matrix, with fitting weights and a bias."""
     draw = order.draw
     batches, size, units = draw.batches(3), draw.length(), draw.channels(7)
     return {"input": (batches, size), "filter": (units, size), "bias": (units,), "keep_dimensions": False}
 
 
-def matrix_product(order: Order) -> Arguments:
+def matrix_product(order: RecipeRequest) -> RecipeArguments:
     """Draws stacks of matrices, each of which may be transposed."""
     draw = order.draw
     rows, inner, columns = draw.length(), draw.length(), draw.channels(7)
@@ -44,7 +44,7 @@ def matrix_product(order: Order) -> Arguments:
     }
 
 
-def one_rank(order: Order) -> Arguments:
+def one_rank(order: RecipeRequest) -> RecipeArguments:
     """Draws arguments that must have rank 4 or a last dimension that is not empty."""
     draw = order.draw
     return {"input": draw.lengths(1, 4)}

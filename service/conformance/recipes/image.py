@@ -2,10 +2,12 @@
 
 import numpy as np
 
-from neurald.service.conformance.recipes.recipe import Arguments, Order, integers
+from neurald.service.conformance.recipes.recipe import RecipeArguments, RecipeRequest, integers
 
 
-def convolution(order: Order, *, depthwise: bool = False, transposed: bool = False) -> Arguments:
+def convolution(
+    order: RecipeRequest, *, depthwise: bool = False, transposed: bool = False
+) -> RecipeArguments:
     """Draws a feature map with fitting filter and bias, and an output shape if transposed."""
     draw, nchw = order.draw, order.nchw()
     batches, channels, filters = draw.batches(), draw.integer(1, 4), draw.channels(4)
@@ -16,7 +18,7 @@ def convolution(order: Order, *, depthwise: bool = False, transposed: bool = Fal
     multiplier = draw.integer(1, 3)
     filters = channels * multiplier if depthwise else filters
     shape = (1, *kernel.values(), filters) if depthwise else (filters, *kernel.values(), channels // groups)
-    found: Arguments = {
+    found: RecipeArguments = {
         "input": order.image(batches=batches, channels=channels, nchw=nchw, **size),
         "filter": shape,
         "bias": (filters,),
@@ -39,7 +41,7 @@ def convolution(order: Order, *, depthwise: bool = False, transposed: bool = Fal
     return found
 
 
-def convolution_3d(order: Order) -> Arguments:
+def convolution_3d(order: RecipeRequest) -> RecipeArguments:
     """Like `convolution`, with a depth."""
     draw = order.draw
     kernel = tuple(draw.integer(1, 2) for _ in range(3))
@@ -57,7 +59,7 @@ def convolution_3d(order: Order) -> Arguments:
     }
 
 
-def pooling(order: Order) -> Arguments:
+def pooling(order: RecipeRequest) -> RecipeArguments:
     """Draws a feature map that is larger than the window."""
     draw, nchw = order.draw, order.nchw()
     sides = {"height": draw.integer(2, 7), "width": draw.integer(2, 7)}
@@ -65,7 +67,7 @@ def pooling(order: Order) -> Arguments:
     return {"input": shape, "nchw": nchw, "filter_width": draw.integer(1, 2), "filter_height": 2}
 
 
-def image(order: Order) -> Arguments:
+def image(order: RecipeRequest) -> RecipeArguments:
     """Draws a feature map, and the size to resize it to."""
     draw, nchw = order.draw, order.nchw()
     sides = {"height": draw.integer(1, 7), "width": draw.integer(1, 7)}
@@ -82,7 +84,7 @@ def image(order: Order) -> Arguments:
     }
 
 
-def blocks(order: Order) -> Arguments:
+def blocks(order: RecipeRequest) -> RecipeArguments:
     """Draws a feature map that can be divided into blocks, or assembled from them."""
     draw, nchw = order.draw, order.nchw()
     block = draw.integer(1, 3)

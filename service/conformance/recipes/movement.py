@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from neurald.service.conformance.recipes.recipe import Arguments, Order, integers
+from neurald.service.conformance.recipes.recipe import RecipeArguments, RecipeRequest, integers
 
 
-def concatenation(order: Order) -> Arguments:
+def concatenation(order: RecipeRequest) -> RecipeArguments:
     """Draws tensors that differ along one axis."""
     draw = order.draw
     shape = draw.shape(1, 4)
@@ -15,13 +15,13 @@ def concatenation(order: Order) -> Arguments:
     return {"inputs": shapes, "axis": axis - len(shape) if draw.chance(0.3) else axis}
 
 
-def alike(order: Order) -> Arguments:
+def alike(order: RecipeRequest) -> RecipeArguments:
     """Draws several tensors of equal shape."""
     shape = order.draw.shape(0, 4)
     return {"inputs": [shape] * order.draw.integer(1, 4), "axis": order.draw.integer(0, len(shape))}
 
 
-def split(order: Order) -> Arguments:
+def split(order: RecipeRequest) -> RecipeArguments:
     """Draws a tensor that can be split into equal parts."""
     draw = order.draw
     splits = draw.integer(1, 3)
@@ -31,7 +31,7 @@ def split(order: Order) -> Arguments:
     return {"input": tuple(shape), "axis": axis, "splits": splits, "#outputs": splits}
 
 
-def split_sizes(order: Order) -> Arguments:
+def split_sizes(order: RecipeRequest) -> RecipeArguments:
     """Draws a tensor, and lengths that add up to one of its axes."""
     draw = order.draw
     sizes = [draw.integer(1, 3) for _ in range(draw.integer(1, 3))]
@@ -41,7 +41,7 @@ def split_sizes(order: Order) -> Arguments:
     return {"input": tuple(shape), "axis": axis, "sizes": integers(sizes), "#outputs": len(sizes)}
 
 
-def unpack(order: Order) -> Arguments:
+def unpack(order: RecipeRequest) -> RecipeArguments:
     """Draws a tensor to be unpacked along an axis."""
     draw = order.draw
     shape = [draw.integer(1, 4) for _ in range(draw.integer(1, 4))]
@@ -49,7 +49,7 @@ def unpack(order: Order) -> Arguments:
     return {"input": tuple(shape), "axis": axis, "#outputs": shape[axis]}
 
 
-def gather(order: Order) -> Arguments:
+def gather(order: RecipeRequest) -> RecipeArguments:
     """Draws indices inside an axis."""
     draw = order.draw
     shape = draw.lengths(1, 4)
@@ -59,7 +59,7 @@ def gather(order: Order) -> Arguments:
     return {"values": shape, "axis": axis, "indices": indices.reshape(where), "batch_dims": 0}
 
 
-def gather_coordinates(order: Order) -> Arguments:
+def gather_coordinates(order: RecipeRequest) -> RecipeArguments:
     """Draws coordinates inside a tensor."""
     draw = order.draw
     shape = draw.lengths(1, 4)
@@ -68,7 +68,7 @@ def gather_coordinates(order: Order) -> Arguments:
     return {"values": shape, "indices": np.array(places, np.int64)}
 
 
-def lookup(order: Order) -> Arguments:
+def lookup(order: RecipeRequest) -> RecipeArguments:
     """Draws rows to be looked up by index, or by a key that may be missing."""
     draw = order.draw
     rows = draw.length()
@@ -82,7 +82,7 @@ def lookup(order: Order) -> Arguments:
     return {"lookups": integers(lookups), "keys": integers(keys), "values": values}
 
 
-def hashed(order: Order) -> Arguments:
+def hashed(order: RecipeRequest) -> RecipeArguments:
     """Draws hash functions, and rows to apply them to."""
     draw = order.draw
     rows = draw.length()
@@ -94,11 +94,11 @@ def hashed(order: Order) -> Arguments:
     }
 
 
-def densify(order: Order) -> Arguments:
+def densify(order: RecipeRequest) -> RecipeArguments:
     """Draws a tensor with dense levels only."""
     levels = sum(name.startswith("segments_") for name in order.inputs)
     lengths = [order.draw.integer(1, 3) for _ in range(levels)]
-    found: Arguments = {
+    found: RecipeArguments = {
         "input": (int(np.prod(lengths)),),
         "order": integers(range(levels)),
         "block_map": None,
@@ -108,7 +108,7 @@ def densify(order: Order) -> Arguments:
     return found | {name: None for name in order.inputs if name.startswith(("segments_", "indices_"))}
 
 
-def reshape(order: Order) -> Arguments:
+def reshape(order: RecipeRequest) -> RecipeArguments:
     """Draws a shape with the same number of elements, one length of which may be unspecified."""
     draw = order.draw
     shape = draw.lengths(1, 4)
@@ -119,7 +119,7 @@ def reshape(order: Order) -> Arguments:
     return {"input": shape, "shape": integers(sizes)}
 
 
-def squeeze(order: Order) -> Arguments:
+def squeeze(order: RecipeRequest) -> RecipeArguments:
     """Draws a tensor with some lengths of 1."""
     draw = order.draw
     shape = tuple(1 if draw.chance(0.5) else draw.length() for _ in range(draw.integer(1, 4)))
@@ -127,14 +127,14 @@ def squeeze(order: Order) -> Arguments:
     return {"input": shape, "axes": integers(ones) if ones and draw.chance(0.6) else None}
 
 
-def broadcast(order: Order) -> Arguments:
+def broadcast(order: RecipeRequest) -> RecipeArguments:
     """Draws a shape that the tensor broadcasts to."""
     draw = order.draw
     whole = draw.lengths(1, 4)
     return {"input": draw.partner(whole), "shape": integers(whole)}
 
 
-def shuffle(order: Order) -> Arguments:
+def shuffle(order: RecipeRequest) -> RecipeArguments:
     """Draws a tensor whose axis can be divided into groups."""
     draw = order.draw
     groups = draw.integer(1, 3)
@@ -144,13 +144,13 @@ def shuffle(order: Order) -> Arguments:
     return {"input": tuple(shape), "groups": groups, "axis": axis}
 
 
-def fill(order: Order) -> Arguments:
+def fill(order: RecipeRequest) -> RecipeArguments:
     """Draws a shape."""
     shape = order.draw.shape(1, 4)
     return {"dimensions": integers(shape), "shape": integers(shape)}
 
 
-def segments(order: Order) -> Arguments:
+def segments(order: RecipeRequest) -> RecipeArguments:
     """Draws segment numbers in ascending order, one for each row."""
     draw = order.draw
     shape = draw.lengths(1, 3)
@@ -161,7 +161,7 @@ def segments(order: Order) -> Arguments:
     }
 
 
-def diagonal(order: Order) -> Arguments:
+def diagonal(order: RecipeRequest) -> RecipeArguments:
     """Draws stacks of matrices, and their diagonals."""
     draw = order.draw
     outer, rows, columns = draw.shape(0, 2), draw.length(), draw.length()

@@ -17,11 +17,11 @@ from neurald.hal.operations.machinery.call import Array, Shape
 from neurald.hal.operations.machinery.signature import Form
 from neurald.service.conformance.recipes.draw import Draw
 
-Arguments = dict[str, Any]
+RecipeArguments = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class RecipeRequest:
     """Request to a recipe: a form of an operation, and the inputs to be given."""
 
     draw: Draw
@@ -49,7 +49,7 @@ class Order:
         return self.draw.pinned.get(name, drawn)
 
 
-Recipe = Callable[[Order], Arguments]
+Recipe = Callable[[RecipeRequest], RecipeArguments]
 
 
 def integers(values: Iterable[int]) -> Array:

@@ -2,10 +2,10 @@
 
 from neurald.hal.operations.machinery.call import Shape
 from neurald.hal.operations.machinery.signature import Form
-from neurald.service.conformance.recipes.recipe import Arguments, Order
+from neurald.service.conformance.recipes.recipe import RecipeArguments, RecipeRequest
 
 
-def recurrent(order: Order) -> Arguments:
+def recurrent(order: RecipeRequest) -> RecipeArguments:
     """Draws a sequence or one step, with fitting weights and states."""
     draw = order.draw
     batches, size, units, steps = (
@@ -16,7 +16,10 @@ def recurrent(order: Order) -> Arguments:
     )
     time_major = draw.chance(0.5)
     sequence = (steps, batches, size) if time_major else (batches, steps, size)
-    found: Arguments = {"time_major": time_major, "merge_outputs": "bw_output" not in _outputs(order.form)}
+    found: RecipeArguments = {
+        "time_major": time_major,
+        "merge_outputs": "bw_output" not in _outputs(order.form),
+    }
     found["input"] = sequence if order.ranks("input") == (3, 3) else (batches, size)
     for name in order.inputs:
         ending = name.removeprefix("fw_").removeprefix("bw_")
@@ -37,7 +40,7 @@ def _outputs(form: Form) -> tuple[str, ...]:
     return tuple(each.name for each in form.outputs)
 
 
-def long_short_term_memory(order: Order) -> Arguments:
+def long_short_term_memory(order: RecipeRequest) -> RecipeArguments:
     """Draws a sequence or one step of an LSTM, in any combination of its optional parts."""
     draw = order.draw
     batches, size, cells, steps = (
@@ -51,7 +54,7 @@ def long_short_term_memory(order: Order) -> Arguments:
     units = draw.integer(1, 4) if projected else cells
     time_major = draw.chance(0.5)
     sequence = (steps, batches, size) if time_major else (batches, steps, size)
-    found: Arguments = {
+    found: RecipeArguments = {
         "time_major": time_major,
         "merge_outputs": "bw_output" not in _outputs(order.form),
         "cell_activation": draw.choice((0, 1, 3, 4, 6)),
@@ -87,11 +90,11 @@ def long_short_term_memory(order: Order) -> Arguments:
     return {name: value for name, value in found.items() if value is not None or _is_optional(order, name)}
 
 
-def _is_optional(order: Order, name: str) -> bool:
+def _is_optional(order: RecipeRequest, name: str) -> bool:
     return any(each.name == name and each.optional for each in order.form.inputs)
 
 
-def svdf(order: Order) -> Arguments:
+def svdf(order: RecipeRequest) -> RecipeArguments:
     """Draws one step, with the filters and the memory of each unit."""
     draw = order.draw
     batches, size, units, rank, memory = (draw.integer(1, 3) for _ in range(5))

@@ -4,7 +4,7 @@ import numpy as np
 
 from neurald.hal.operations.machinery.call import Array
 from neurald.service.conformance.recipes.draw import Draw
-from neurald.service.conformance.recipes.recipe import Arguments, Order, integers
+from neurald.service.conformance.recipes.recipe import RecipeArguments, RecipeRequest, integers
 
 
 def boxes(draw: Draw, count: int, classes: int = 1, size: float = 8.0) -> Array:
@@ -18,7 +18,7 @@ def boxes(draw: Draw, count: int, classes: int = 1, size: float = 8.0) -> Array:
     return np.concatenate([shaped[:, :, 0], ends], axis=-1).reshape(count, 4 * classes)
 
 
-def regions(order: Order) -> Arguments:
+def regions(order: RecipeRequest) -> RecipeArguments:
     """Draws a feature map and boxes on it."""
     draw, nchw = order.draw, order.nchw()
     batches, count = draw.integer(1, 2), draw.integer(1, 4)
@@ -38,7 +38,7 @@ def regions(order: Order) -> Arguments:
     }
 
 
-def heatmap(order: Order) -> Arguments:
+def heatmap(order: RecipeRequest) -> RecipeArguments:
     """Draws square heatmaps, and a box for each."""
     draw, nchw = order.draw, order.nchw()
     count, size = draw.integer(1, 4), draw.integer(2, 6)
@@ -46,7 +46,7 @@ def heatmap(order: Order) -> Arguments:
     return {"heatmap": shape, "boxes": boxes(draw, count), "nchw": nchw}
 
 
-def transformed_boxes(order: Order) -> Arguments:
+def transformed_boxes(order: RecipeRequest) -> RecipeArguments:
     """Draws boxes, and deltas to transform them."""
     draw = order.draw
     count, classes, images = draw.integer(1, 4), draw.integer(1, 3), draw.integer(1, 2)
@@ -58,7 +58,7 @@ def transformed_boxes(order: Order) -> Arguments:
     }
 
 
-def limited_boxes(order: Order) -> Arguments:
+def limited_boxes(order: RecipeRequest) -> RecipeArguments:
     """Draws boxes with a score for each class."""
     draw = order.draw
     count, classes = draw.integer(1, 6), draw.integer(2, 3)
@@ -75,7 +75,7 @@ def limited_boxes(order: Order) -> Arguments:
     }
 
 
-def proposals(order: Order) -> Arguments:
+def proposals(order: RecipeRequest) -> RecipeArguments:
     """Draws scores and deltas of anchors at each position."""
     draw, nchw = order.draw, order.nchw()
     images, anchors, side = draw.integer(1, 2), draw.integer(1, 2), draw.integer(1, 3)
@@ -95,7 +95,7 @@ def proposals(order: Order) -> Arguments:
     }
 
 
-def detection(order: Order) -> Arguments:
+def detection(order: RecipeRequest) -> RecipeArguments:
     """Draws scores and deltas of anchors."""
     draw = order.draw
     count, classes = draw.integer(1, 6), draw.integer(2, 3)
@@ -114,7 +114,7 @@ def detection(order: Order) -> Arguments:
     } | dict.fromkeys(("scale_y", "scale_x", "scale_height", "scale_width"), 10.0)
 
 
-def suppression(order: Order) -> Arguments:
+def suppression(order: RecipeRequest) -> RecipeArguments:
     """Draws boxes with one score each."""
     draw = order.draw
     count = draw.integer(1, 6)

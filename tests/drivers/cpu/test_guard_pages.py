@@ -12,9 +12,9 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Operand
 from neurald.hal.operations.machinery.call import Array
 from neurald.hal.registry import create_device
-from neurald.service.conformance.cases.case import Case, Signature, signatures
-from neurald.service.conformance.cases.variation import base
-from neurald.service.conformance.guard.run import ProcessRuns
+from neurald.service.conformance.cases.case import Case, CaseSignature, signatures
+from neurald.service.conformance.cases.variation import base_case
+from neurald.service.conformance.guard.run import GuardProcessRunner
 
 IMAGE = (1, 13, 11, 17)
 #: A shape with random elements, or a number, by position of the input. Other inputs are those of
@@ -70,8 +70,8 @@ def device() -> Device:
 
 
 @pytest.fixture(scope="module")
-def runs(device: Device) -> Iterator[ProcessRuns]:
-    with closing(ProcessRuns("cpu", device.name)) as found:
+def runs(device: Device) -> Iterator[GuardProcessRunner]:
+    with closing(GuardProcessRunner("cpu", device.name)) as found:
         yield found
 
 
@@ -98,9 +98,9 @@ def with_channels(operand: Operand, value: Array | None) -> Operand:
     )
 
 
-def cases(signature: Signature, values: Values) -> Iterator[Case]:
+def cases(signature: CaseSignature, values: Values) -> Iterator[Case]:
     """Yields a case with all tensors as inputs, and one with all but the first as constants."""
-    first = base(signature)
+    first = base_case(signature)
     assert first is not None
     given = [
         drawn(operand, values[index], index) if index in values else value
@@ -110,19 +110,19 @@ def cases(signature: Signature, values: Values) -> Iterator[Case]:
         with_channels(operand, given[index] if index < len(given) else None)
         for index, operand in enumerate(first.operands)
     ]
-    for entering in dict.fromkeys((first.entering, first.entering[:1])):
-        yield first.changed(values=given, operands=operands, entering=entering)
+    for model_inputs in dict.fromkeys((first.model_inputs, first.model_inputs[:1])):
+        yield first.changed(values=given, operands=operands, model_inputs=model_inputs)
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_kernels_stay_inside_their_buffers(name: str, device: Device, runs: ProcessRuns) -> None:
+def test_kernels_stay_inside_their_buffers(name: str, device: Device, runs: GuardProcessRunner) -> None:
     operation, values = CASES[name]
     references = []
     for signature in signatures((OperationType[operation],)):
         if signature.form:
             continue
         for case in cases(signature, values):
-            assert runs.wrong(case) == "", case.name
+            assert runs.find_error(case) == "", case.name
             prepared = device.prepare_model(case.model, PrepareOptions())
             if any(kernel.is_reference for kernel in prepared.profile()):
                 references.append(case.name)

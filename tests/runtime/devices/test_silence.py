@@ -129,7 +129,7 @@ def test_a_device_that_thinks_for_long_is_left_out(directory: Path, stack: ExitS
     compilation, elapsed = timed(builder.finish)
     assert elapsed < 2.5
     assert compilation.plan.steps[0].device.name == "cpu"
-    assert "not answered within the time" in str(compilation.explain().to_json())
+    assert "not answered before the compilation's deadline" in str(compilation.explain().to_json())
 
 
 def create_thinking() -> Any:
@@ -137,7 +137,7 @@ def create_thinking() -> Any:
 
     class Thinking(SampleDevice):
         def supported_operations(self, model: nd.Model) -> Any:
-            time.sleep(20)
+            time.sleep(5)  # longer than the timeout; the daemon ends only after that
             return super().supported_operations(model)
 
     return Thinking("thinking", performance=0.1)

@@ -67,7 +67,7 @@ class Cases:
         return self._integer(0, one_in) == 0
 
     def _length(self, limit: int) -> int:
-        """Returns a random length, often a multiple of 4, for which kernels have faster variants."""
+        """Returns a random length, often a multiple of 4, for which there are faster kernels."""
         return 4 * self._integer(1, max(2, limit // 4)) if self._is(2) else self._integer(1, limit)
 
     def _value(self, shape: Sequence[int], kind: Scalar, *, is_constant: bool) -> Value:

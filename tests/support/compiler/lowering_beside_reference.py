@@ -90,7 +90,7 @@ def expect_same(
 
 
 def close(result: Array, expected: Array) -> None:
-    """Asserts equality: of floats up to rounding, of quantised values up to 1, of others exactly."""
+    """Asserts equality: of floats up to rounding, of quantised values up to 1, else exactly."""
     if result.dtype.kind == "f":
         tolerance = 1e-5 if result.dtype.itemsize > 2 else 2e-3
         np.testing.assert_allclose(result, expected, rtol=tolerance, atol=tolerance)

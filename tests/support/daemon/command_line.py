@@ -28,7 +28,7 @@ def invoke_json(*arguments: str | Path) -> Any:
 
 
 def error_of(*arguments: str | Path) -> str:
-    """Runs a command; returns its error. Asserts that it fails and prints nothing but one sentence."""
+    """Runs a command that must fail and print nothing but one sentence; returns that."""
     result = invoke(*arguments)
     assert result.exit_code == 1, (result.exit_code, result.stdout, result.stderr)
     assert result.stdout == ""

@@ -46,7 +46,7 @@ def daemon_process(
 
     Args:
         driver: name of a driver, or `module:factory`; modules under `tests` can be imported.
-        listen: an address; "" for the daemon's own choice, None for a UNIX socket in a new directory.
+        listen: an address; "" lets the daemon choose, None is a UNIX socket in a new directory.
         drain_s: time limit for running calls when the daemon is stopped, in seconds.
         environment: variables in addition to those of this process.
         limits: in the form of `neurald driver --limit`.

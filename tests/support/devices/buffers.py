@@ -1,4 +1,4 @@
-"""A device whose buffers only it can reach."""
+"""A device with device memory."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,7 +19,7 @@ from neurald.hal.model.device_buffer import DeviceBuffer
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Dimensions, Model, Request
 
-#: What a buffer has room for.
+#: Capacity of a buffer in bytes.
 ROOM_BYTES = 4096
 
 
@@ -48,7 +48,7 @@ class KeptBuffer(DeviceBuffer):
 
 
 class KeepingPreparedModel(FakePreparedModel):
-    """Runs on the CPU with what its device's buffers hold."""
+    """Runs on the CPU, with the contents of its device's buffers."""
 
     def __init__(self, device: "KeepingDevice", model: Model, prepared: PreparedModel) -> None:
         self._device = device
@@ -82,7 +82,7 @@ class KeepingPreparedModel(FakePreparedModel):
 
 
 class KeepingDevice(SampleDevice):
-    """The CPU device with memory of its own. `fails` is raised by executions and allocations."""
+    """The CPU device with device memory. Executions and allocations raise `fails`."""
 
     def __init__(
         self, name: str = "keeping", supports: Callable[[OperationType], bool] = lambda _: True
@@ -109,5 +109,5 @@ class KeepingDevice(SampleDevice):
 
 
 def create() -> KeepingDevice:
-    """A driver: `support.devices.buffers:create`."""
+    """Creates the device; `support.devices.buffers:create` names it as a driver."""
     return KeepingDevice()

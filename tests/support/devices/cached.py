@@ -1,4 +1,4 @@
-"""Caches, and entries to put into them."""
+"""Caches and their entries."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ ORIGIN = Origin(model="a model", compile_ms=12.5, created_s=1e9)
 
 
 def entry_parts(device: str = "device", **changes: str) -> KeyParts:
-    """What the key of an entry is made of."""
+    """Returns the parts of an entry's key."""
     values = {
         "token": "",
         "graphs": "11",
@@ -27,7 +27,7 @@ def entry_parts(device: str = "device", **changes: str) -> KeyParts:
 
 
 def artifact(content: bytes = b"content", seal: bytes = b"seal") -> Artifact:
-    """An artifact with as many memories as `NEEDED` says."""
+    """Creates an artifact with the numbers of memories in `NEEDED`."""
     return Artifact(
         model=(HostMemory(b"model " + content), HostMemory(b"more " + content)),
         data=(HostMemory(b"data " + content),),
@@ -36,7 +36,7 @@ def artifact(content: bytes = b"content", seal: bytes = b"seal") -> Artifact:
 
 
 def contents(found: Loaded | Miss) -> tuple[bytes, ...] | None:
-    """What was loaded, None for a miss."""
+    """Returns the loaded contents; None for a miss."""
     if isinstance(found, Miss):
         return None
     memories = (*found.artifact.model, *found.artifact.data)
@@ -44,6 +44,6 @@ def contents(found: Loaded | Miss) -> tuple[bytes, ...] | None:
 
 
 def stored(directory: Path, parts: KeyParts, content: bytes = b"content") -> Path:
-    """The directory of a new entry in a cache."""
+    """Stores an entry in a cache; returns its directory."""
     Cache(directory).store(parts, artifact(content), ORIGIN)
     return directory / parts.key().hex()

@@ -1,4 +1,4 @@
-"""A device that caches what it compiles, and counts what it is asked for."""
+"""A device with compiled artifacts that counts its calls."""
 
 import os
 import struct
@@ -29,13 +29,14 @@ from neurald.hal.model.types import DeviceType, FeatureLevel, Model, Request
 from neurald.hal.rpc.wire.model import decode_model, encode_model
 from neurald.hal.validation.model_rules import validate_model
 
-#: A file that each device of this kind appends a line to for each model that it compiles or takes from a cache.
+#: Environment variable: the path of a file to which devices of this kind append a line for each
+#: model that they compile or load from a cache.
 LOG_VARIABLE = "NEURALD_TEST_CACHING_LOG"
 _SIZE = struct.Struct("<Q")
 
 
 class CachingPreparedModel(FakePreparedModel):
-    """Runs on the CPU device's references."""
+    """Runs the references on the CPU."""
 
     def __init__(self, model: Model, artifact: Artifact | None) -> None:
         self._inner = ReferenceModel(model)
@@ -52,13 +53,13 @@ class CachingPreparedModel(FakePreparedModel):
 
 
 class CachingDevice(WithoutCacheAndBuffers):
-    """Its artifact is the graph (`model`) and the pools (`data`), and as many bytes of nothing as more files are needed.
+    """A device whose artifacts contain the graph (`model`), the pools (`data`) and empty files.
 
     Attributes:
-        compiled, loaded: models that it has compiled, and those that it has made of an artifact.
-        offered: artifacts that it was asked to make models of.
-        on_artifact: makes what it gives of its artifact.
-        on_load: called before it makes a model of an artifact.
+        compiled, loaded: numbers of models that it has compiled, and that it has loaded.
+        offered: artifacts that it was asked to load.
+        on_artifact: changes an artifact before it is returned.
+        on_load: called before an artifact is loaded.
     """
 
     type = DeviceType.ACCELERATOR
@@ -131,29 +132,29 @@ def _log(line: str) -> None:
 
 
 def create() -> CachingDevice:
-    """A driver: `support.devices.caching:create`."""
+    """Creates the device; `support.devices.caching:create` names it as a driver."""
     return CachingDevice()
 
 
 def create_slow() -> CachingDevice:
-    """The driver of a device that takes a while to compile."""
+    """Creates a device that compiles slowly."""
     device = CachingDevice()
     device.compile_s = 0.5
     return device
 
 
 def create_other() -> CachingDevice:
-    """The driver of a device that differs in its version."""
+    """Creates a device with another version."""
     return CachingDevice(version="2")
 
 
 def model_adding(value: float, size: int = 4) -> Model:
-    """A model that adds `value` to each of `size` numbers."""
+    """Creates a model that adds `value` to each of `size` numbers."""
     return addition(np.full(size, value, np.float32))
 
 
 def added(prepared: PreparedModel, size: int = 4) -> float:
-    """What a prepared `model_adding` adds."""
+    """Returns the number that a prepared `model_adding` adds."""
     from support.models.addition import request
 
     source, result = np.zeros(size, np.float32), np.zeros(size, np.float32)

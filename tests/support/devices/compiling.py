@@ -1,4 +1,4 @@
-"""A device that compiles in another process, and there does what the key of the model says."""
+"""A device that compiles in another process, where the model's cache key controls its behaviour."""
 
 import ctypes
 import logging
@@ -26,20 +26,20 @@ from neurald.hal.memory.pool import HostMemory, SharedMemory
 from neurald.hal.model.types import Model
 
 DRIVER = "support.devices.compiling:CompilingDevice"
-#: Far longer than any test takes.
+#: Longer than any test.
 FOR_EVER_S = 1000.0
 NOTE = "compiled apart"
 
 
 def doing(what: str, *words: object) -> PrepareOptions:
-    """Options that have the process that compiles do something."""
+    """Returns options that make the compiling process do something."""
     key = " ".join((what, *map(str, words))).encode()
     assert len(key) <= CACHE_KEY_BYTES
     return PrepareOptions(cache_key=key.ljust(CACHE_KEY_BYTES))
 
 
 class CompilingDevice(AddingDevice):
-    """Runs `addition` with the constant that another process gives back."""
+    """Runs `addition` with the constant that the compiling process returns."""
 
     name = "compiling"
     cache_files_needed = CacheFilesNeeded()
@@ -94,7 +94,7 @@ def _shared(model: Model) -> Compiled:
 
 
 def _abort(model: Model) -> Compiled:
-    """As LLVM ends, and C++ where nobody catches what `new` throws."""
+    """Aborts, as LLVM does on fatal errors, and C++ on an uncaught `std::bad_alloc`."""
     os.write(2, b"terminate called after throwing an instance of 'std::bad_alloc'\n")
     os.kill(os.getpid(), signal.SIGABRT)
     return Compiled(note=NOTE)
@@ -121,7 +121,7 @@ def _log(model: Model) -> Compiled:
 
 
 def _family(model: Model, number: str) -> Compiled:
-    """Starts a process of its own, and tells the number of both."""
+    """Starts a child process; reports the numbers of both processes."""
     child = subprocess.Popen([sys.executable, "-c", f"import time; time.sleep({FOR_EVER_S})"])
     path = family_path(int(number))
     path.with_suffix(".part").write_text(f"{os.getpid()} {child.pid}")
@@ -130,7 +130,7 @@ def _family(model: Model, number: str) -> Compiled:
 
 
 def family_path(number: int) -> Path:
-    """Where `family` tells its processes to the one of that number."""
+    """Returns the path of the file in which `family` reports its processes to a process."""
     return Path(os.environ["NEURALD_SECRET_FILE"]).with_name(f"family{number}")
 
 

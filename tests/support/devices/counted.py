@@ -1,4 +1,4 @@
-"""Our drivers, with every compilation written to the file that a variable names: drivers of daemons and of new processes."""
+"""Built-in drivers that record every compilation in a file, which works across processes."""
 
 import os
 from pathlib import Path
@@ -17,12 +17,12 @@ def _note(_: object = None) -> None:
 
 
 def compilations(path: Path) -> int:
-    """How many there were."""
+    """Returns the number of compilations recorded in a file."""
     return len(path.read_text().splitlines()) if path.exists() else 0
 
 
 def create_cpu() -> Device:
-    """The CPU device."""
+    """Creates the CPU device."""
     from neurald.drivers.cpu.preparation import Preparation
 
     prepare = Preparation.prepare
@@ -38,7 +38,7 @@ def create_cpu() -> Device:
 
 
 def create_opencl() -> Device:
-    """The OpenCL device."""
+    """Creates the OpenCL device."""
     from neurald.drivers.opencl import compiler
     from neurald.drivers.opencl import device as opencl
 
@@ -49,6 +49,6 @@ def create_opencl() -> Device:
         return compile_model(*arguments, **options)
 
     setattr(opencl, "compile_model", counted)  # noqa: B010 - as above
-    # To measure them would count as well, and take seconds.
+    # Calibration would count as well, and takes seconds.
     setattr(opencl, "calibrated", lambda _: create_plain_cpu().capabilities())  # noqa: B010 - as above
     return opencl.create()

@@ -1,4 +1,4 @@
-"""What a made-up device or prepared model need not write itself."""
+"""Default implementations for fake devices and prepared models."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from neurald.hal.sync.fence import Fence
 
 
 class FakePreparedModel(ABC):
-    """Everything of a prepared model but what an execution does."""
+    """A prepared model without `execute`."""
 
     tolerates_changing_inputs = False
 
@@ -49,7 +49,7 @@ class FakePreparedModel(ABC):
 
 
 class WithoutCacheAndBuffers:
-    """A device in this process that keeps nothing and allocates nothing."""
+    """An in-process device without artifacts and device memory."""
 
     is_remote = False
 

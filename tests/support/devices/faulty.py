@@ -1,4 +1,7 @@
-"""Devices with one fault each, which a conformance suite must find. `support.devices.faulty:create_adding_one` is a driver, and so on."""
+"""Devices with one fault each, which a conformance suite must find.
+
+Their names as drivers have the form `support.devices.faulty:create_adding_one`.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -28,7 +31,7 @@ Execute = Callable[[PreparedModel, Request, ExecuteOptions], ExecutionResult]
 
 
 class FaultyPrepared:
-    """A prepared model whose executions go wrong."""
+    """A prepared model with faulty executions."""
 
     tolerates_changing_inputs = False
 
@@ -53,7 +56,7 @@ class FaultyPrepared:
 
 
 class Faulty(SampleDevice):
-    """Its executions are those of `execute`; the rest is as for any `SampleDevice`."""
+    """A `SampleDevice` whose executions call `execute`."""
 
     def __init__(
         self,
@@ -80,7 +83,7 @@ class Faulty(SampleDevice):
 
 
 def _right_ones(roles: Sequence[BufferRole]) -> tuple[BufferRole, ...]:
-    """The same roles in the prepared models of the sample driver."""
+    """Returns the roles for the prepared models of the sample driver."""
     models = [role.prepared_model for role in roles]
     return tuple(
         replace(role, prepared_model=model.right if isinstance(model, FaultyPrepared) else model)
@@ -121,7 +124,7 @@ def create_ignoring_deadlines() -> Faulty:
 
 
 class Credulous(SampleDevice):
-    """Takes every model, though it says that it is behind a socket, where nothing can be trusted."""
+    """Accepts every model, although it claims to be remote and so must not trust its client."""
 
     is_remote = True
 
@@ -136,7 +139,7 @@ class Credulous(SampleDevice):
 
 
 class Forgetful(SampleDevice):
-    """It says that it caches, and gives nothing."""
+    """Claims to cache, but returns no artifact."""
 
     def wrap(self, prepared: PreparedModel) -> PreparedModel:
         class Prepared(FaultyPrepared):
@@ -147,7 +150,7 @@ class Forgetful(SampleDevice):
 
 
 class Misprofiling(SampleDevice):
-    """It tells times of operations that are not there."""
+    """Profiles operations that do not exist."""
 
     def wrap(self, prepared: PreparedModel) -> PreparedModel:
         class Prepared(FaultyPrepared):

@@ -1,7 +1,7 @@
-"""Drivers with one fault each, by name: what a conformance suite is there to find.
+"""Drivers with one fault each, which a conformance suite must find.
 
-Each is the sample driver with something wrong, as it happens to those who write drivers. `FAULTS` says of each which
-operations show it, and what a report on it must say.
+Each is the sample driver with a realistic fault. `FAULTS` lists the operations that show it, and
+what a report on it must say.
 """
 
 import os
@@ -77,7 +77,7 @@ from neurald.hal.validation.shape_inference import bind_operations
 
 
 class SampleDevice(misbehaving.SampleDevice):
-    """The sample driver, which remembers nothing."""
+    """The sample driver, without a record of prepared models."""
 
     def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:  # type: ignore[override]
         prepared = super().prepare_model(model, options)
@@ -86,7 +86,7 @@ class SampleDevice(misbehaving.SampleDevice):
 
 
 class Faulty(faulty.Faulty):
-    """The same with executions that go wrong."""
+    """The same with faulty executions."""
 
     def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:  # type: ignore[override]
         prepared = super().prepare_model(model, options)
@@ -95,7 +95,7 @@ class Faulty(faulty.Faulty):
 
 
 class Wrapping(SampleDevice):
-    """Its prepared models are of another class."""
+    """Wraps its prepared models in another class."""
 
     def __init__(self, kind: Callable[[PreparedModel], PreparedModel]) -> None:
         super().__init__("faulty")
@@ -106,7 +106,7 @@ class Wrapping(SampleDevice):
 
 
 class OrderDependent(SampleDevice):
-    """All its prepared models use the constants that were loaded last, where they have as many inputs and outputs."""
+    """Prepared models with equal numbers of inputs and outputs use the constants loaded last."""
 
     last: PreparedModel | None = None
 
@@ -124,11 +124,11 @@ class OrderDependent(SampleDevice):
         return FaultyPrepared(right, execute)
 
 
-# Compilers that get something wrong: the model that is prepared is another one.
+# Faulty compilers, which prepare a different model.
 
 
 class Miscompiling(SampleDevice):
-    """What it prepares is what `change` makes of each operand, by the name of its parameter."""
+    """Prepares the model after `change` of each operand, with the name of its parameter."""
 
     def __init__(self, change: Callable[[str, Operand, Mapping[str, Operand]], Operand]) -> None:
         super().__init__("faulty")
@@ -156,7 +156,10 @@ def _as(operand: Operand, number: int) -> Operand:
 
 
 def replacing(parameter: str, old: int | None, new: int) -> Callable[[], Device]:
-    """A driver that takes a number for another one: `old`, or with None any."""
+    """Returns a driver that replaces the value `old` of a parameter by `new`.
+
+    None replaces any value.
+    """
 
     def change(name: str, operand: Operand, named: Mapping[str, Operand]) -> Operand:
         number = _number(operand) if name == parameter else None
@@ -171,7 +174,7 @@ def _negative_axis(name: str, operand: Operand, named: Mapping[str, Operand]) ->
 
 
 def _equal_padding(name: str, operand: Operand, named: Mapping[str, Operand]) -> Operand:
-    """Padding is split evenly, whatever the sides say."""
+    """Splits padding evenly between the sides."""
     sides = {"padding_left": "padding_right", "padding_right": "padding_left"}
     if name not in sides or sides[name] not in named:
         return operand
@@ -190,21 +193,21 @@ def _first_channel_scale(name: str, operand: Operand, named: Mapping[str, Operan
 
 
 def _unsigned_zero(name: str, operand: Operand, named: Mapping[str, Operand]) -> Operand:
-    """The zero point of an output is that of the first input."""
+    """Uses the zero point of the first input for the output."""
     if not name.startswith("output") or operand.type not in QUANTIZED:
         return operand
     first = named.get("input1") or named.get("input") or operand
     return replace(operand, zero_point=first.zero_point)
 
 
-# Caches inside of drivers, whose keys miss something.
+# Caches inside of drivers with incomplete keys.
 
 
 class Colliding(SampleDevice):
-    """Prepares no model that it believes to have prepared before.
+    """Reuses prepared models with an incomplete key.
 
     Args:
-        without: names of parameters, or "scale", "zero_point", "constants", which its key misses.
+        without: what the key lacks: names of parameters, or "scale", "zero_point", "constants".
     """
 
     def __init__(self, *without: str) -> None:
@@ -241,7 +244,7 @@ class Colliding(SampleDevice):
 
 
 class CollidingArtifacts(SampleDevice):
-    """What it read from a cache before it knows by the size of the files."""
+    """Identifies artifacts by the sizes of their files."""
 
     def __init__(self) -> None:
         super().__init__("faulty")
@@ -255,7 +258,7 @@ class CollidingArtifacts(SampleDevice):
 
 
 class Crashing(SampleDevice):
-    """Bad cache files end in whatever error its parser meets."""
+    """Raises the parser's own errors for damaged cache files."""
 
     def prepare_model_from_cache(self, artifact: Artifact, options: PrepareOptions) -> PreparedModel:  # type: ignore[override]
         try:
@@ -265,7 +268,7 @@ class Crashing(SampleDevice):
 
 
 class Trusting(SampleDevice):
-    """Cache files that are too short are taken for what was read before."""
+    """Uses the previous content for truncated cache files."""
 
     _last: PreparedModel | None = None
 
@@ -308,11 +311,11 @@ class Varying(SampleDevice):
         )
 
 
-# What it says of itself and of models.
+# Faulty answers about the device and about models.
 
 
 class Promising(SampleDevice):
-    """Says that it supports what it cannot prepare."""
+    """Claims to support operations that it cannot prepare."""
 
     def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:  # type: ignore[override]
         if any((operand.dimensions or ()).count(1) > 1 for operand in model.main.operands):
@@ -321,7 +324,7 @@ class Promising(SampleDevice):
 
 
 class Moody(SampleDevice):
-    """Supports less once it has prepared something."""
+    """Supports fewer operations after its first preparation."""
 
     _count = 0
 
@@ -336,7 +339,7 @@ class Moody(SampleDevice):
 
 
 class Allocating(SampleDevice):
-    """Allocates the tensors of a model to say whether it supports it."""
+    """Allocates the tensors of a model to find out whether it supports it."""
 
     def supported_operations(self, model: Model) -> Sequence[Verdict]:
         for operand in model.main.operands:
@@ -353,7 +356,7 @@ class Silent(SampleDevice):
 
 
 class Boasting(SampleDevice):
-    """Claims to need no time."""
+    """Claims an execution time of zero."""
 
     def capabilities(self) -> Capabilities:
         found = super().capabilities()
@@ -361,7 +364,7 @@ class Boasting(SampleDevice):
 
 
 class Keeping(SampleDevice):
-    """Never lets go of a prepared model."""
+    """Never releases a prepared model."""
 
     def __init__(self) -> None:
         super().__init__("faulty")
@@ -373,7 +376,7 @@ class Keeping(SampleDevice):
 
 
 class Leaking(SampleDevice):
-    """Lets go of prepared models, and keeps their constants."""
+    """Releases prepared models, but not their constants."""
 
     def __init__(self) -> None:
         super().__init__("faulty")
@@ -410,14 +413,14 @@ class _Impatient(FaultyPrepared):
 
 
 class Impatient(SampleDevice):
-    """Fenced executions wait for nobody."""
+    """Fenced executions do not wait for their fences."""
 
     def wrap(self, prepared: PreparedModel) -> PreparedModel:
         return _Impatient(prepared)
 
 
 class SameMemory(SampleDevice):
-    """All of its memories are one."""
+    """Returns the same memory for every allocation."""
 
     _memory: HostMemory | None = None
 
@@ -428,7 +431,7 @@ class SameMemory(SampleDevice):
         return self._memory
 
 
-# Drivers that only guard pages find out. Another process creates them, so that each has a name.
+# Drivers with faults that only guard pages reveal. Another process creates them, by their names.
 
 
 def create_reading_past_an_input() -> Device:
@@ -472,7 +475,7 @@ def create_printing() -> Device:
 
 
 class Forking(SampleDevice):
-    """Leaves a process behind that lives on for some time, and aborts."""
+    """Forks a process that outlives it for a while, and aborts."""
 
     def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:  # type: ignore[override]
         if not os.fork():
@@ -486,7 +489,7 @@ def create_forking() -> Device:
 
 
 class ReadingConstants(SampleDevice):
-    """Packs the constants of convolutions in whole vectors."""
+    """Reads the constants of convolutions in whole vectors."""
 
     def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:  # type: ignore[override]
         if model.main.operations[0].type is OperationType.CONV_2D:
@@ -503,10 +506,10 @@ class Fault:
     """A driver with a fault.
 
     Attributes:
-        create: makes its device.
-        operations: that show it.
-        says: what a failure must say, in its subject, label or detail.
-        driver: that opens the device in another process, if guard pages are to find the fault.
+        create: creates the device.
+        operations: operations that show the fault.
+        says: text in the subject, label or detail of a reported failure.
+        driver: name that opens the device in another process, for faults that guard pages reveal.
     """
 
     create: Callable[[], Device]
@@ -558,13 +561,13 @@ FAULTS: Mapping[str, Fault] = {
     "reads behind an input": _executing(reads_behind_input, "differ"),
     "reads inputs from the start": _executing(from_the_start, "differ"),
     "two steps off": _executing(two_steps_off, "QUANT8"),
-    "no NaN": _executing(no_nan, "nan is expected", "LOG"),
+    "no NaN": _executing(no_nan, "expected nan", "LOG"),
     "wrong remainder of long vectors": _executing(long_remainder, "long", "FLOOR"),
     "wrong shape": _executing(wrong_shape, "shape"),
     "always sufficient": _executing(
         always_sufficient, "a buffer that is too small was reported as sufficient"
     ),
-    "no shapes when short": _executing(no_shape_when_short, "the shapes are said to be"),
+    "no shapes when short": _executing(no_shape_when_short, "the reported shapes are"),
     "ignores cancel": _executing(ignores_cancel, "cancellation"),
     "ignores the deadline of a run": _executing(ignores_deadline_while_running, "deadline of a run"),
     "ignores deadlines": _executing(ignores_deadline, "past deadlines"),
@@ -572,7 +575,7 @@ FAULTS: Mapping[str, Fault] = {
     "times that do not add up": _executing(negative_time, "ns on the device"),
     "remembers its first results": _wrapping(Remembering, "differ"),
     "stale scratch": _wrapping(StaleScratch, "the same inputs gave the right outputs before"),
-    "shared scratch": _wrapping(SharedScratch, "executions at a time"),
+    "shared scratch": _wrapping(SharedScratch, "concurrent executions"),
     "stale burst": _wrapping(StaleBurst, "burst"),
     "depends on the order": Fault(
         create=lambda: OrderDependent("faulty"), operations=("ADD",), says="had been prepared and run"
@@ -612,7 +615,7 @@ FAULTS: Mapping[str, Fault] = {
     "keeps constants": _of(Leaking, "MiB are still in use"),
     "no empty tensors": _of(NoEmpty, "ZeroDivisionError"),
     "does not wait for fences": _of(Impatient, "signalled before"),
-    "one memory for all": _of(SameMemory, "other memory of the device"),
+    "one memory for all": _of(SameMemory, "other device memory"),
     "reads past an input": _beside_buffers(
         create_reading_past_an_input, "it read 1 byte behind the end of input 1"
     ),

@@ -1,4 +1,4 @@
-"""Executions with one fault each, and prepared models that keep something between executions."""
+"""Executions with one fault each, and prepared models with faulty state between executions."""
 
 import ctypes
 import mmap
@@ -33,7 +33,7 @@ Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
 
 def _bytes(request: Request, argument: Argument, before: int = 0, behind: int = 0) -> Bytes:
-    """The bytes of an argument, writable, with some before and behind it as far as the memory has them."""
+    """Returns the writable bytes of an argument, and some around it within its memory."""
     assert argument.pool is not None
     content = np.frombuffer(request.pools[argument.pool].view(), np.uint8)
     return content[max(0, argument.offset - before) : argument.offset + argument.length + behind]
@@ -43,13 +43,13 @@ def _array(request: Request, argument: Argument, kind: OperandType) -> np.ndarra
     return _bytes(request, argument).view(kind.dtype)
 
 
-# Executions that go wrong: the right one is done first, or not at all.
+# Faulty executions, which run the correct one first, or not at all.
 
 
 def overrun(right: PreparedModel, request: Request, options: ExecuteOptions) -> ExecutionResult:
     result = right.execute(request, options)
     for argument in request.outputs:
-        # Vectors of 16 bytes, the last one whole.
+        # Vectors of 16 bytes, including the last one.
         behind = -argument.length % 16
         if argument.padding < behind:
             _bytes(request, argument, behind=behind)[argument.length :] = 0
@@ -90,7 +90,7 @@ def leaves_tail(right: PreparedModel, request: Request, options: ExecuteOptions)
 
 
 def adds_to_output(right: PreparedModel, request: Request, options: ExecuteOptions) -> ExecutionResult:
-    """Sums are begun with what the output held, as if that had been cleared."""
+    """Adds to the output's previous content, as if it had been cleared."""
     before = [_bytes(request, argument).copy() for argument in request.outputs]
     result = right.execute(request, options)
     for argument, old in zip(request.outputs, before, strict=True):
@@ -109,7 +109,7 @@ def reads_behind_input(right: PreparedModel, request: Request, options: ExecuteO
 
 
 def from_the_start(right: PreparedModel, request: Request, options: ExecuteOptions) -> ExecutionResult:
-    """Inputs are read from the beginning of their memories."""
+    """Reads inputs at offset 0 of their memories."""
     inputs = tuple(replace(argument, offset=0) for argument in request.inputs)
     return right.execute(replace(request, inputs=inputs), options)
 
@@ -126,7 +126,7 @@ def two_steps_off(right: PreparedModel, request: Request, options: ExecuteOption
 
 
 def past_the_memory(right: PreparedModel, request: Request, options: ExecuteOptions) -> ExecutionResult:
-    """Vectors are stored whole, by address."""
+    """Stores whole vectors by address."""
     result = right.execute(request, options)
     for argument in request.outputs:
         assert argument.pool is not None
@@ -148,7 +148,7 @@ def no_nan(right: PreparedModel, request: Request, options: ExecuteOptions) -> E
 
 
 def long_remainder(right: PreparedModel, request: Request, options: ExecuteOptions) -> ExecutionResult:
-    """What is beyond the last whole vector of 64 elements is wrong."""
+    """Computes wrong elements after the last whole vector of 64."""
     result = right.execute(request, options)
     for argument in request.outputs:
         if argument.length > 64 and argument.length % 64:
@@ -208,7 +208,7 @@ def negative_time(right: PreparedModel, request: Request, options: ExecuteOption
     return replace(result, timing=replace(result.timing, on_device_ns=on_device + 1))
 
 
-# Executions that touch what is beside a buffer and change nothing, which only guard pages show.
+# Executions that access memory next to a buffer without a change, which only guard pages reveal.
 
 
 def _place(request: Request, argument: Argument) -> int:
@@ -217,7 +217,7 @@ def _place(request: Request, argument: Argument) -> int:
 
 
 def _is_at_the_end_of_a_page(request: Request, argument: Argument) -> bool:
-    """Whether it ends with a page, as only memory from mmap does here."""
+    """Returns True if an argument ends at the end of a page, as only memory from mmap does here."""
     return (_place(request, argument) + argument.length) % mmap.PAGESIZE == 0
 
 
@@ -235,7 +235,7 @@ def reads_before_an_input(right: PreparedModel, request: Request, options: Execu
 def writes_back_past_an_output(
     right: PreparedModel, request: Request, options: ExecuteOptions
 ) -> ExecutionResult:
-    """Writes what is there already; the kernel reads that even from a guard page."""
+    """Writes the present content, which the kernel can read even from a guard page."""
     result = right.execute(request, options)
     first = request.outputs[0]
     behind = _place(request, first) + first.length
@@ -248,7 +248,7 @@ def writes_back_past_an_output(
 
 
 def aborts(right: PreparedModel, request: Request, options: ExecuteOptions) -> ExecutionResult:
-    """Ends its process, where an output lies as guard pages have it."""
+    """Aborts the process if an output is placed next to a guard page."""
     if _is_at_the_end_of_a_page(request, request.outputs[0]):
         os.write(2, b"an assertion does not hold\n")
         os.abort()
@@ -256,14 +256,14 @@ def aborts(right: PreparedModel, request: Request, options: ExecuteOptions) -> E
 
 
 def jumps_to_nowhere(right: PreparedModel, request: Request, options: ExecuteOptions) -> ExecutionResult:
-    """Follows a null pointer, where an output lies as guard pages have it."""
+    """Dereferences a null pointer if an output is placed next to a guard page."""
     if _is_at_the_end_of_a_page(request, request.outputs[0]):
         ctypes.string_at(16, 1)
     return right.execute(request, options)
 
 
 def waits_for_ever(right: PreparedModel, request: Request, options: ExecuteOptions) -> ExecutionResult:
-    """Never comes back, where an output lies as guard pages have it."""
+    """Never returns if an output is placed next to a guard page."""
     if _is_at_the_end_of_a_page(request, request.outputs[0]):
         time.sleep(600)
     return right.execute(request, options)
@@ -279,18 +279,18 @@ def wrong_at_the_end_of_a_page(
 
 
 def read_past_constants(model: Model) -> None:
-    """Reads the byte behind each constant of a model."""
+    """Reads the byte after each constant of a model."""
     for operand in model.main.operands:
         if operand.lifetime is Lifetime.CONSTANT_POOL and (place := operand.location) is not None:
             memory: Memory = model.pools[place.pool]
             ctypes.string_at(memory.address + place.offset + place.length, 1)
 
 
-# Prepared models that keep something between executions.
+# Prepared models with state between executions.
 
 
 class _Stateful(FaultyPrepared, ABC):
-    """Its executions are those of a method."""
+    """A prepared model whose executions call a method."""
 
     def __init__(self, right: PreparedModel) -> None:
         super().__init__(right, self.run)
@@ -300,7 +300,7 @@ class _Stateful(FaultyPrepared, ABC):
 
 
 class Remembering(_Stateful):
-    """Gives the outputs of its first execution for ever."""
+    """Always returns the outputs of its first execution."""
 
     kept: list[Bytes] | None = None
 
@@ -316,7 +316,7 @@ class Remembering(_Stateful):
 
 
 class StaleScratch(_Stateful):
-    """Its scratch is not cleared: largest values of earlier executions stay in it."""
+    """Does not clear its scratch memory, which keeps the maxima of earlier executions."""
 
     scratch: Bytes | None = None
 
@@ -330,7 +330,7 @@ class StaleScratch(_Stateful):
 
 
 class SharedScratch(_Stateful):
-    """Results lie in one scratch until they are written, whoever else executes meanwhile."""
+    """Shares scratch memory between concurrent executions."""
 
     scratch: list[Bytes]
 
@@ -345,7 +345,7 @@ class SharedScratch(_Stateful):
 
 
 class StaleBurst(_Stateful):
-    """A burst reads the inputs that it was given first."""
+    """A burst always reads the inputs of its first execution."""
 
     def run(self, right: PreparedModel, request: Request, options: ExecuteOptions) -> ExecutionResult:
         return right.execute(request, options)
@@ -370,7 +370,7 @@ class StaleBurst(_Stateful):
 
 
 class WritesConstants(_Stateful):
-    """Constants are turned into another layout where they lie."""
+    """Converts constants to another layout in place."""
 
     def run(self, right: PreparedModel, request: Request, options: ExecuteOptions) -> ExecutionResult:
         result = right.execute(request, options)

@@ -1,4 +1,4 @@
-"""Devices that misbehave, or wait, on command."""
+"""Devices that fail, wait or return wrong results on demand."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -21,7 +21,10 @@ from neurald.hal.model.types import Model, OperandType, Operation, Request, Subg
 
 
 class SampleDevice(drivers_sample.SampleDevice):
-    """The driver to copy with another name, capabilities and choice of operations; it remembers what it prepared."""
+    """The sample driver with configurable name, capabilities and operations.
+
+    Records the models that it prepares.
+    """
 
     def __init__(
         self,
@@ -59,7 +62,7 @@ class SampleDevice(drivers_sample.SampleDevice):
 
 
 class AnsweringDevice(SampleDevice):
-    """Its prepared models answer whatever `answer` makes of the request."""
+    """Its prepared models return the result of `answer` for a request."""
 
     def __init__(self, answer: Callable[[Request], ExecutionResult]) -> None:
         super().__init__("answering")
@@ -96,7 +99,10 @@ class PausedDevice(SampleDevice):
 
 
 class FailingDevice(SampleDevice):
-    """Fast, and its executions raise `error` unless that is None; where it is DeadObject so does preparing again."""
+    """A fast device whose executions raise `error`, unless it is None.
+
+    Preparing a model raises a DeadObject as well.
+    """
 
     def __init__(self, name: str = "failing", error: Error | None = None) -> None:
         super().__init__(name, performance=0.5)

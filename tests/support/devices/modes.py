@@ -1,4 +1,4 @@
-"""The four ways in which an execution computes."""
+"""The four modes of computing an execution."""
 
 import neurald as nd
 
@@ -6,7 +6,7 @@ MODES = ("sync", "async", "burst", "fenced")
 
 
 def compute(execution: nd.Execution, mode: str) -> None:
-    """Computes to the end in one of `MODES`, and raises what came of it."""
+    """Computes in one of `MODES` and waits for the end. Raises the execution's error."""
     if mode == "sync":
         execution.compute()
     elif mode == "async":

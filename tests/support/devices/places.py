@@ -1,4 +1,7 @@
-"""Where the conformance cases of the CPU device run: compiled in this process, and on its references through a socket."""
+"""The places where conformance cases run on the CPU device.
+
+These are compiled in this process, and on the references through a socket.
+"""
 
 from collections.abc import Iterable
 from typing import Any
@@ -7,9 +10,10 @@ PLACES = ("in process", "socket")
 
 
 def in_places(values: Iterable[Any], ids: Iterable[str]) -> tuple[list[Any], list[str]]:
-    """Cases of parameters and a place, with their names: each value, or tuple of values, in each place.
+    """Returns cases of parameters and a place, and their names: each value in each place.
 
-    An odd one of so many (`support.tiers.one_in`) lets the values that it takes take turns between the places.
+    With an odd number for `support.tiers.one_in`, the cases of the tier `default` alternate between
+    the places.
     """
     cases = [
         (*(value if isinstance(value, tuple) else (value,)), place) for value in values for place in PLACES

@@ -1,4 +1,4 @@
-"""Preparations through a cache, and what they leave there."""
+"""Preparations through a cache."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ def prepare(
     options: PrepareOptions | None = None,
     value: float = 3,
 ) -> PreparationReport:
-    """Prepares the model, which must then do what it is to do; the report."""
+    """Prepares a model, checks its results, and returns the report."""
     caching = None if directory is None else Caching(directory=directory, token=token)
     prepared = Preparer(options or PrepareOptions(), caching).prepare(
         device or CachingDevice(), model or model_adding(value)

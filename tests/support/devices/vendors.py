@@ -1,4 +1,7 @@
-"""Devices with and without extensions; `support.devices.vendors:create_measured` is a driver, and so on."""
+"""Devices with and without extensions.
+
+Their names as drivers have the form `support.devices.vendors:create_measured`.
+"""
 
 from dataclasses import replace
 
@@ -9,14 +12,14 @@ from neurald.hal.device import Performance
 
 
 def create_without_tflite() -> SampleDevice:
-    """A device that lists no extension at all."""
+    """Creates a device without any extension."""
     device = SampleDevice(replace(ALL, extensions=()))
     device.extensions = ()
     return device
 
 
 def create_measured() -> SampleDevice:
-    """A device that says how fast it is at a vendor's operand type."""
+    """Creates a device that reports performance for a vendor's operand type."""
     capabilities = ALL.capabilities
     own = {EXTENSION.operand_type(0): Performance(exec_time=0.25, power_usage=0.5)}
     performance = {**capabilities.operand_performance, **own}

@@ -1,4 +1,4 @@
-"""A small model that adds a constant, requests for it, and a device that runs it as a test wants."""
+"""A small model that adds a constant, its requests, and a device that runs it with hooks."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -41,9 +41,10 @@ FLOAT = OperandType.TENSOR_FLOAT32
 def addition(
     constant: "np.ndarray[Any, Any]", *, pool: Memory | None = None, offset: int = 0, dynamic: bool = False
 ) -> Model:
-    """`output = input + constant`, of one shape; `dynamic` leaves the first dimension of both ends open.
+    """Creates `output = input + constant`, with operands of one shape.
 
-    The constant lies at `offset` of `pool`, or else in a pool of its own.
+    `dynamic` leaves the first dimension of input and output open. The constant is at `offset` of
+    `pool`, or in a new pool.
     """
     array = np.ascontiguousarray(constant, np.float32)
     open_shape = (0, *array.shape[1:]) if dynamic else array.shape
@@ -62,7 +63,7 @@ def addition(
 
 
 def request(values: "np.ndarray[Any, Any]", result: "np.ndarray[Any, Any]") -> Request:
-    """A request that reads `values` and writes `result` where they are."""
+    """Creates a request that reads `values` and writes `result` in place."""
     return Request(
         inputs=(Argument(pool=0, length=values.nbytes, dimensions=values.shape),),
         outputs=(Argument(pool=1, length=result.nbytes),),
@@ -71,7 +72,7 @@ def request(values: "np.ndarray[Any, Any]", result: "np.ndarray[Any, Any]") -> R
 
 
 class AddingPreparedModel(FakePreparedModel):
-    """Runs `addition`, after a hook of the device."""
+    """Runs `addition` after the device's hook."""
 
     def __init__(self, device: "AddingDevice", model: Model) -> None:
         constant = model.constant(model.main.operands[1])
@@ -99,7 +100,11 @@ class AddingPreparedModel(FakePreparedModel):
 
 
 class AddingDevice(WithoutCacheAndBuffers):
-    """Runs `addition`. `on_prepare` and `on_execute` are called first, and may wait or raise; `on_profile` gives profiles."""
+    """Runs `addition`.
+
+    `on_prepare` and `on_execute` are called first, and may wait or raise; `on_profile` returns
+    profiles.
+    """
 
     name = "adder"
     type = DeviceType.OTHER
@@ -138,17 +143,17 @@ class AddingDevice(WithoutCacheAndBuffers):
 
 
 def create() -> AddingDevice:
-    """A driver: `support.models.addition:create`."""
+    """Creates the device; `support.models.addition:create` names it as a driver."""
     return AddingDevice()
 
 
 def create_other() -> AddingDevice:
-    """The driver of a device that differs in its version."""
+    """Creates a device with another version."""
     return AddingDevice(version="2")
 
 
 def create_slow() -> AddingDevice:
-    """The driver of a device that a first value of -s in the constant or the input makes wait s seconds."""
+    """Creates a device that waits s seconds if the first value of constant or input is -s."""
     device = AddingDevice()
 
     def on_prepare(model: Model, options: PrepareOptions) -> None:

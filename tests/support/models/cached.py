@@ -1,4 +1,7 @@
-"""Small models of the kinds that caches treat differently, of inputs with three columns, and what they compute."""
+"""Small models of the kinds that caches treat differently, and their expected outputs.
+
+Inputs have three columns.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -29,7 +32,7 @@ def _without_constants() -> nd.Model:
     return builder.finish()
 
 
-#: A function that makes the model, and one that gives the first output for an input.
+#: A function that creates the model, and one that computes the first output for an input.
 MODELS: dict[str, tuple[Callable[[], nd.Model], Callable[[Any], Any]]] = {
     "unspecified": (lambda: _scaled(0), lambda given: given * 2),
     "with constants": (lambda: _scaled(2), lambda given: given * 2),

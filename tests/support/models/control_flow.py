@@ -1,4 +1,4 @@
-"""Models with IF and WHILE, and what they are made of."""
+"""Models with IF and WHILE, and their parts."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ BOOL, FLOAT, INT = T.TENSOR_BOOL8, T.TENSOR_FLOAT32, T.TENSOR_INT32
 
 
 class Graph:
-    """A ModelBuilder with shorter words."""
+    """A ModelBuilder with short method names."""
 
     def __init__(self) -> None:
         self.builder = nd.ModelBuilder()
@@ -39,7 +39,7 @@ class Graph:
 
 
 def arithmetic(operation_type: nd.OperationType, operand: float, shape: Sequence[int] = (2,)) -> nd.Model:
-    """x -> x (operation) operand."""
+    """Creates x -> x (operation) operand."""
     graph = Graph()
     source = graph.value(shape=shape)
     result = graph.binary(operation_type, source, graph.constant([operand]), graph.value(shape=shape))
@@ -62,7 +62,7 @@ def branching(then: nd.Model, otherwise: nd.Model, shape: Sequence[int] = (2,)) 
 
 
 def below(limit: float, *, extra: int = 0) -> nd.Model:
-    """(counter, ...) -> counter < limit."""
+    """Creates (counter, ...) -> counter < limit."""
     graph = Graph()
     counter = graph.value(shape=(1,))
     others = [graph.value() for _ in range(extra)]
@@ -72,7 +72,7 @@ def below(limit: float, *, extra: int = 0) -> nd.Model:
 
 
 def counting(step: float, factor: float) -> nd.Model:
-    """(counter, value) -> (counter + step, value * factor)."""
+    """Creates (counter, value) -> (counter + step, value * factor)."""
     graph = Graph()
     counter, value = graph.value(shape=(1,)), graph.value()
     return graph.finish(

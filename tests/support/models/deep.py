@@ -1,4 +1,4 @@
-"""Models whose operations follow one another in long chains, which compilers make one kernel of."""
+"""Models that are long chains of operations, which compilers fuse into one kernel."""
 
 from collections.abc import Callable
 
@@ -88,6 +88,6 @@ CHAINS = tuple(_CHAINS)
 
 
 def deep_model(chain: str, length: int) -> Model:
-    """A chain of so many operations, of one of the `CHAINS`."""
+    """Creates a chain of `length` operations of one of the `CHAINS`."""
     models = Models()
     return models.finish(_CHAINS[chain](models, length))

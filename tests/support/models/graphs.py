@@ -1,4 +1,4 @@
-"""Graphs written down by the names of their operands, and candidates for what is placed on devices."""
+"""Graphs described by the names of their operands, and candidates for their placement."""
 
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,7 +24,10 @@ def graph(
     dimensions: Mapping[str, Dimensions] | None = None,
     default: Dimensions = (2, 3),
 ) -> Subgraph:
-    """A graph; names are separated by spaces, and `@1` names graph number 1 of the model. Its operands have the names."""
+    """Creates a graph.
+
+    Names of operands are separated by spaces; `@1` refers to graph number 1 of the model.
+    """
     lines = list(lines)
     ends = {Lifetime.SUBGRAPH_INPUT: inputs.split(), Lifetime.SUBGRAPH_OUTPUT: outputs.split()}
     written = {name for _, _, results in lines for name in results.split()}
@@ -79,19 +82,19 @@ def model(
     types: Mapping[str, OperandType] | None = None,
     dimensions: Mapping[str, Dimensions] | None = None,
 ) -> Model:
-    """A model whose main graph is `graph` of the same arguments."""
+    """Creates a model whose main graph is `graph` of the same arguments."""
     main = graph(inputs, lines, outputs, types=types, dimensions=dimensions)
     return Model(main=main, referenced=tuple(referenced), relaxed=relaxed)
 
 
 def chain(*types: OperationType) -> Model:
-    """One operation after another, from operand v0 on."""
+    """Creates a chain of operations that begins at operand v0."""
     lines = [(kind, f"v{n}", f"v{n + 1}") for n, kind in enumerate(types)]
     return model("v0", lines, f"v{len(types)}")
 
 
 def random_graph(generator: random.Random, operations: int, types: Sequence[OperationType]) -> Subgraph:
-    """A graph with branches and joins, some outputs that are read as well, and some operations that nobody needs."""
+    """Creates a random graph with branches, joins, outputs that are read, and dead operations."""
     values = ["a", "b"]
     lines: list[Line] = []
     for position in range(operations):
@@ -116,9 +119,12 @@ def candidate(
     relaxed_time: float = 1.0,
     is_cpu: bool = False,
 ) -> Candidate:
-    """A candidate that says why it does not run what it does not support; control flow only with all that is inside."""
+    """Creates a candidate that supports some operation types, with reasons for the others.
+
+    It supports control flow only if it supports all operations inside.
+    """
     graphs = (model.main, *model.referenced)
-    #: By graph, a type in it or in the graphs that it refers to that is not supported.
+    #: By graph, an unsupported type in it or in the graphs that it refers to.
     lacking: dict[int, OperationType | None] = {}
 
     def missing(number: int, operation: Operation) -> OperationType | None:
@@ -155,10 +161,10 @@ def candidate(
 
 
 def only(*types: OperationType) -> Callable[[OperationType], bool]:
-    """For `candidate`: these types."""
+    """Returns a predicate for `candidate` that accepts these types."""
     return lambda kind: kind in types
 
 
 def all_but(*types: OperationType) -> Callable[[OperationType], bool]:
-    """For `candidate`: every other type."""
+    """Returns a predicate for `candidate` that accepts all other types."""
     return lambda kind: kind not in types

@@ -1,4 +1,4 @@
-"""Models that are small themselves and need much memory, and requests for models of float32 vectors."""
+"""Small models that need much memory, and requests for models of float32 vectors."""
 
 import numpy as np
 
@@ -10,13 +10,13 @@ _T, _P = nd.OperandType, nd.OperationType
 
 
 def tiled(count: int, *, is_constant: bool = False, is_dynamic: bool = False) -> Model:
-    """The largest of one number that is repeated `count` times.
+    """Creates a model that computes the maximum of one number that is repeated `count` times.
 
     Args:
-        count: of repetitions. A value of so many float32 elements lies in between, and its product with a matrix of one element,
-            which no compiler can do without.
-        is_constant: whether the number that is repeated is a constant; the input is added at the end.
-        is_dynamic: whether an input says how often it is repeated.
+        count: number of repetitions. The model has an intermediate value of so many float32
+            elements, and its product with a matrix of one element, which no compiler can eliminate.
+        is_constant: whether the repeated number is a constant; the input is then added at the end.
+        is_dynamic: whether an input gives the number of repetitions.
     """
     builder = nd.ModelBuilder()
 
@@ -48,7 +48,7 @@ def tiled(count: int, *, is_constant: bool = False, is_dynamic: bool = False) ->
 
 
 def tiled_request(count: int | None = None) -> tuple[Request, "np.ndarray[tuple[int], np.dtype[np.float32]]"]:
-    """A request for `tiled` and where it puts the largest element; `count` goes to a model that is dynamic."""
+    """Returns a request for `tiled` and its output; `count` is an input of a dynamic model."""
     source, largest = np.full(1, 3, np.float32), np.zeros(1, np.float32)
     arrays = [source, *([] if count is None else [np.array([count, 1], np.int32)])]
     pools = [HostMemory(each) for each in (*arrays, largest)]

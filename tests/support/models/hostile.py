@@ -1,4 +1,4 @@
-"""Models that are small to send and dear to have: they never end, or take much memory, or much compiling."""
+"""Small models with a high cost: endless loops, much memory, or long compilation."""
 
 import numpy as np
 from support.models.control_flow import FLOAT, INT, Graph, T, below, counting, loop
@@ -10,12 +10,12 @@ ENDLESS_BYTES = (4, 8)
 
 
 def endless() -> nd.Model:
-    """A loop whose counter never moves."""
+    """Creates a loop whose counter never changes."""
     return loop(below(1.0, extra=1), counting(0.0, 1.0))
 
 
 def swelling(elements: int) -> nd.Model:
-    """One float32 in, one float32 and one int32 out, and so many in between."""
+    """Creates a model with `elements` intermediate elements, but only one input and two outputs."""
     graph = Graph()
     source, swollen = graph.value(shape=(1,)), graph.value(shape=(elements,))
     graph.builder.add_operation(nd.OperationType.TILE, [source, graph.constant([elements], INT)], [swollen])
@@ -27,7 +27,7 @@ def swelling(elements: int) -> nd.Model:
 
 
 def chain(operations: int, elements: int = 8) -> nd.Model:
-    """TANH after TANH, which can be fused into one kernel."""
+    """Creates a chain of TANH, which can be fused into one kernel."""
     graph = Graph()
     first = value = graph.value(shape=(elements,))
     for _ in range(operations):
@@ -38,7 +38,7 @@ def chain(operations: int, elements: int = 8) -> nd.Model:
 
 
 def slow_steps(size: int, steps: int) -> nd.Model:
-    """So many FULLY_CONNECTED of square matrices, one after another; the input and the weights are inputs."""
+    """Creates a chain of FULLY_CONNECTED of square matrices, with weights as inputs."""
     graph = Graph()
     source, weights = graph.value(FLOAT, (size, size)), graph.value(FLOAT, (size, size))
     bias = graph.builder.add_operand(FLOAT, (size,))
@@ -54,7 +54,7 @@ def slow_steps(size: int, steps: int) -> nd.Model:
 
 
 def weighted(size: int, seed: int) -> nd.Model:
-    """A product with constant random weights of `4 * size * size` bytes."""
+    """Creates a product with constant random weights of `4 * size * size` bytes."""
     graph = Graph()
     source, output = graph.value(FLOAT, (1, size)), graph.value(FLOAT, (1, size))
     generator = np.random.default_rng(seed)

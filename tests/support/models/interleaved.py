@@ -1,4 +1,4 @@
-"""Models whose convolutions and other operations are put side by side, as channels of one image."""
+"""Models that concatenate convolutions and other operations as channels of one image."""
 
 import numpy as np
 from support.opencl.models import FLOAT, INT32, QUANT8, Models
@@ -10,10 +10,10 @@ _Op = nd.OperationType
 
 
 def interleaved_model(seed: int, kind: nd.OperandType) -> Model:
-    """Branches of a small image as one, and a convolution of that.
+    """Creates branches on a small image, their concatenation, and a convolution of it.
 
     Args:
-        seed: of all that is random.
+        seed: for the random numbers.
         kind: of values, FLOAT or QUANT8.
     """
     models = Models(seed)
@@ -43,7 +43,7 @@ def interleaved_model(seed: int, kind: nd.OperandType) -> Model:
 
 
 def _depthwise(models: Models, source: int, shape: tuple[int, int, int, int]) -> int:
-    """A convolution of each channel by itself."""
+    """Adds a depthwise convolution."""
     weights, bias = _weights(models, source, (1, 3, 3, shape[3]), shape[3])
     options = [models.number(each) for each in (1, 1, 1, 1, 0)]
     return models.add(_Op.DEPTHWISE_CONV_2D, [source, weights, bias, *options], shape=shape)
@@ -52,7 +52,7 @@ def _depthwise(models: Models, source: int, shape: tuple[int, int, int, int]) ->
 def _convolution(
     models: Models, source: int, shape: tuple[int, int, int, int], channels: int, size: int
 ) -> int:
-    """A convolution that leaves height and width as they are."""
+    """Adds a convolution that preserves height and width."""
     *outer, depth = shape
     weights, bias = _weights(models, source, (channels, size, size, depth), channels)
     options = [models.number(each) for each in (1, 1, 1, int(models.generator.integers(4)))]
@@ -60,7 +60,7 @@ def _convolution(
 
 
 def _weights(models: Models, source: int, shape: tuple[int, ...], channels: int) -> tuple[int, int]:
-    """Weights of a shape, and a bias for each channel."""
+    """Adds weights of a shape, and a bias for each channel."""
     generator, builder = models.generator, models.builder
     if models.types[source] is FLOAT:
         weights = models.constant(generator.normal(size=shape) * 0.2)

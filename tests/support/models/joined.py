@@ -1,4 +1,4 @@
-"""Models whose products are put behind one another, in places that are not always aligned."""
+"""Models that concatenate matrix products, at offsets that are not always aligned."""
 
 import numpy as np
 from support.opencl.models import FLOAT, INT32, QUANT8, Models
@@ -10,10 +10,10 @@ _Op = nd.OperationType
 
 
 def joined_model(seed: int, kind: nd.OperandType) -> Model:
-    """Two to five matrix products, some of which are read again, as one (1, rows, columns) and what follows it.
+    """Creates two to five matrix products, their concatenation, and readers of them.
 
     Args:
-        seed: of all that is random.
+        seed: for the random numbers.
         kind: of values, FLOAT or QUANT8.
     """
     models = Models(seed)
@@ -42,7 +42,7 @@ def joined_model(seed: int, kind: nd.OperandType) -> Model:
 def _product(
     models: Models, source: int, kind: nd.OperandType, columns: int, *, depth: int = 8, rows: int = 3
 ) -> int:
-    """A product with constant weights of a value of `rows` × `depth`."""
+    """Adds a product of a value of `rows` × `depth` with constant weights."""
     generator, builder = models.generator, models.builder
     if kind is FLOAT:
         weights = models.constant(generator.normal(size=(columns, depth)))

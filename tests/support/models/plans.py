@@ -1,4 +1,4 @@
-"""Plans over sample devices: compiled models that several devices share."""
+"""Compiled models that are split over several sample devices."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,29 +17,29 @@ CONTROL_FLOW = (nd.OperationType.IF, nd.OperationType.WHILE)
 
 
 def cpu() -> nd.Device:
-    """The CPU device of this process."""
+    """Returns the CPU device of this process."""
     return nd.devices()[0]
 
 
 def only(name: str, *types: nd.OperationType, performance: float = 0.5) -> SampleDevice:
-    """A device that is faster than the CPU, and runs these operations."""
+    """Creates a device that is faster than the CPU and supports these operations."""
     return SampleDevice(name, performance=performance, supports=lambda kind: kind in types)
 
 
 def all_but(name: str, *types: nd.OperationType, performance: float = 0.5) -> SampleDevice:
-    """A device that is faster than the CPU, and runs all other operations."""
+    """Creates a device that is faster than the CPU and supports all other operations."""
     return SampleDevice(name, performance=performance, supports=lambda kind: kind not in types)
 
 
 def compiled(model: nd.Model, *devices: nd.Device) -> nd.Compilation:
-    """The model for exactly these devices, nothing cached."""
+    """Compiles a model for exactly these devices, without a cache."""
     builder = nd.CompilationBuilder(model, devices)
     builder.set_caching(None)
     return builder.finish()
 
 
 def program(compilation: nd.Compilation) -> list[str]:
-    """The steps of a compound plan in a few words: the devices' names, If, While and Goto."""
+    """Returns the steps of a compound plan: the devices' names, If, While and Goto."""
     body = compilation.plan.body
     assert isinstance(body, CompoundBody)
     return [
@@ -51,7 +51,10 @@ def program(compilation: nd.Compilation) -> list[str]:
 def assert_same_as_on_cpu(
     model: nd.Model, compilation: nd.Compilation, *arrays: Array, device: nd.Device | None = None
 ) -> list[Array]:
-    """That a compilation gives what the CPU device, or another one, alone gives, bit for bit; returns it."""
+    """Asserts that a compilation gives the same bits as one device alone, by default the CPU.
+
+    Returns the compilation.
+    """
     expected = compiled(model, device or cpu()).run(*arrays)
     results = compilation.run(*arrays)
     assert [r.shape for r in results] == [e.shape for e in expected]
@@ -60,7 +63,7 @@ def assert_same_as_on_cpu(
 
 
 def executed(compilation: nd.Compilation, inputs: Sequence[Array], outputs: Sequence[Array]) -> nd.Execution:
-    """An execution with these buffers that has computed."""
+    """Computes an execution with these buffers; returns it."""
     execution = nd.Execution(compilation)
     for position, array in enumerate(inputs):
         execution.set_input(position, array)
@@ -71,7 +74,7 @@ def executed(compilation: nd.Compilation, inputs: Sequence[Array], outputs: Sequ
 
 
 def request_for(inputs: Sequence[Array], outputs: Sequence[Array]) -> Request:
-    """A request whose arguments are these arrays."""
+    """Creates a request whose arguments are these arrays."""
     arrays = [*inputs, *outputs]
     arguments = [
         Argument(pool=n, length=array.nbytes, dimensions=array.shape if n < len(inputs) else None)

@@ -1,4 +1,4 @@
-"""Random graphs of element-wise operations, and drivers that share them without an operation in common."""
+"""Random graphs of element-wise operations, and drivers with disjoint sets of operations."""
 
 import random
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ FUSED = (T.ADD, T.SUB, T.MUL)
 BINARY = (T.MAXIMUM, T.MINIMUM)
 UNARY = (T.RELU, T.RELU1, T.RELU6, T.TANH, T.LOGISTIC, T.ABS, T.NEG, T.FLOOR)
 
-#: What a driver of this test supports: an operation with one fused activation (None: it has none).
+#: A unit of support: an operation with one fused activation (None if it has none).
 Signature = tuple[nd.OperationType, int | None]
 SIGNATURES: list[Signature] = [
     *((kind, activation) for kind in FUSED for activation in range(4)),
@@ -36,7 +36,7 @@ def signature(model: nd.Model, operation: Operation) -> Signature:
 
 
 class Driver(SampleDevice):
-    """Supports some signatures only."""
+    """A device that supports some signatures only."""
 
     def __init__(self, name: str, signatures: Sequence[Signature]) -> None:
         super().__init__(name)
@@ -63,7 +63,7 @@ class RandomModel:
         outputs: list[int] = []
         for _ in range(rng.randint(2, MAX_OPERATIONS)):
             output = self._operation(readable, unread)
-            # A dead operation: nobody ever reads what it writes, and it is no output.
+            # A dead operation: its output is neither read nor an output of the model.
             if rng.random() >= 0.2:
                 readable.append(output)
                 unread.append(output)

@@ -1,4 +1,4 @@
-"""Small models that tests of the runtime share."""
+"""Small models for tests of the runtime."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,7 +13,7 @@ FLOAT = nd.OperandType.TENSOR_FLOAT32
 
 
 def add_model(dimensions: Sequence[int] = (2, 3), operations: int = 1) -> nd.Model:
-    """`output = first + second (+ second …)`, all of one shape."""
+    """Creates `output = first + second (+ second …)`, with operands of one shape."""
     builder = nd.ModelBuilder()
     first = builder.add_operand(FLOAT, dimensions)
     second = builder.add_operand(FLOAT, dimensions)
@@ -29,14 +29,14 @@ def add_model(dimensions: Sequence[int] = (2, 3), operations: int = 1) -> nd.Mod
 
 
 def compiled_add(dimensions: Sequence[int] = (2, 3)) -> nd.Compilation:
-    """`add_model`, compiled for the CPU device of this process."""
+    """Compiles `add_model` for the CPU device of this process."""
     return nd.CompilationBuilder(add_model(dimensions), [nd.devices()[0]]).finish()
 
 
 def bound_execution(
     compilation: CompiledModel, *, reusable: bool = False
 ) -> tuple[nd.Execution, "np.ndarray[tuple[int, ...], np.dtype[np.float32]]"]:
-    """An execution of `add_model((2, 3))` with all buffers bound, and its output."""
+    """Creates an execution of `add_model((2, 3))` with all buffers; returns it and its output."""
     execution = nd.Execution(compilation, reusable=reusable)
     execution.set_input(0, np.full((2, 3), 1, np.float32))
     execution.set_input(1, np.full((2, 3), 2, np.float32))
@@ -46,7 +46,10 @@ def bound_execution(
 
 
 def accumulator() -> nd.Model:
-    """x -> x + total, where the sum is the next total: a model of one input, one output and one variable, which begins as 10."""
+    """Creates a stateful model: x -> x + total, which is also the next total.
+
+    The variable is initially 10.
+    """
     model = add_model()
     graph = model.main
     copy = len(graph.operands)
@@ -62,5 +65,5 @@ def accumulator() -> nd.Model:
 
 
 def ones() -> "np.ndarray[tuple[int, ...], np.dtype[np.float32]]":
-    """What `accumulator` may add."""
+    """Returns an input for `accumulator`."""
     return np.ones((2, 3), np.float32)

@@ -1,4 +1,4 @@
-"""A small image network with a layer of every kind that is read four elements at a time, in any type."""
+"""A small image network with every kind of layer that kernels read four elements at a time."""
 
 import numpy as np
 
@@ -12,11 +12,11 @@ _SCALE = 0.05
 
 
 class _Network:
-    """Writes a network down.
+    """Builds a network.
 
     Args:
-        kind: of all values.
-        seed: of the constants.
+        kind: type of all values.
+        seed: for the constants.
     """
 
     def __init__(self, kind: nd.OperandType, seed: int) -> None:
@@ -75,14 +75,14 @@ class _Network:
 
 
 def small_network(kind: nd.OperandType, size: int, depth: int, channels: int, seed: int = 0) -> Model:
-    """CONV_2D of a window, DEPTHWISE_CONV_2D, CONV_2D of points, ADD, RELU6, FULLY_CONNECTED.
+    """Creates CONV_2D, DEPTHWISE_CONV_2D, 1 × 1 CONV_2D, ADD, RELU6, FULLY_CONNECTED.
 
     Args:
-        kind: of all values: FLOAT32, FLOAT16, UNSIGNED or SIGNED.
-        size: length and width of the image.
-        depth: of the image.
-        channels: of what is computed.
-        seed: of the constants.
+        kind: type of all values: FLOAT32, FLOAT16, UNSIGNED or SIGNED.
+        size: height and width of the image.
+        depth: channels of the image.
+        channels: channels of the layers.
+        seed: for the constants.
     """
     network = _Network(kind, seed)
     half = -(-size // 2)

@@ -1,4 +1,4 @@
-"""Runs a whole model by the references of its operations, one after the other."""
+"""Runs a whole model with the references of its operations."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from neurald.hal.validation.shape_inference import bind_operations, infer_shapes
 
 
 def run_references(model: Model, *inputs: Any) -> list[Array]:
-    """The outputs for these inputs; asserts that every result has the type and shape that were foretold."""
+    """Computes the outputs; asserts that every result has the inferred type and shape."""
     graph = model.main
     operands, bindings = graph.operands, bind_operations(graph)
     values = {

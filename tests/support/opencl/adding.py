@@ -1,8 +1,8 @@
-"""Texts that add floats in memory by PTX, for devices that run none."""
+"""Replaces PTX for atomic additions of floats in kernel texts, for devices without PTX."""
 
 import re
 
-#: How floats in memory are added to where there is no PTX.
+#: Atomic addition of floats without PTX.
 _ADD = """\
 static inline void add_float(__global float *to, const float value) {
   uint seen = atomic_or((volatile __global uint *)to, 0), before;
@@ -18,10 +18,10 @@ _PTX_ADD = re.compile(
 
 
 def with_added_floats(text: str) -> str:
-    """The same with additions by compare and exchange, one float at a time."""
+    """Returns a text with additions by compare and exchange, one float at a time."""
     return _ADD + _PTX_ADD.sub(r"add_float(\1, \2);", text)
 
 
 def without_ptx(text: str) -> str:
-    """The same with such additions, nothing fetched and no function called."""
+    """Returns a text with such additions, and without prefetches and function calls."""
     return with_added_floats(text).replace("asm volatile", "//").replace("__attribute__((noinline))", "")

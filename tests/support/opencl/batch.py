@@ -1,4 +1,7 @@
-"""An OpenCL device that builds the programs of many models at once: most of a small program's build is the same for all."""
+"""An OpenCL device that builds one program for many models.
+
+Most of the build time of a small program is a fixed cost.
+"""
 
 from collections.abc import Iterable, Sequence
 from unittest.mock import patch
@@ -10,7 +13,7 @@ from neurald.drivers.opencl.codegen.program_text import program_text
 from neurald.drivers.opencl.compiler import Compiled
 from neurald.drivers.opencl.device import OpenClDevice
 from neurald.drivers.opencl.runtime.executable import Executable
-from neurald.drivers.opencl.runtime.program import Program
+from neurald.drivers.opencl.runtime.program import BuiltProgram
 from neurald.hal.device import Capabilities, Performance, PrepareOptions
 from neurald.hal.errors import Error
 from neurald.hal.model.types import Model, OperandType
@@ -19,21 +22,21 @@ _Use = tuple[Source, tuple[Base, ...]]
 
 
 class _NotBuiltYet(Error):
-    """A model is compiled up to its program."""
+    """Raised once a model is compiled up to its program."""
 
 
 def first_of_each(kernels: Sequence[Sequence[Source]], _: object = ()) -> list[Source | None]:
-    """Chooses for `compile_model`: the first source of each kernel, and no pairs."""
+    """Chooses the first source of each kernel, and no pairs, for `compile_model`."""
     return [sources[0] for sources in kernels]
 
 
 class BatchingDevice(OpenClDevice):
-    """Models that `build` has seen share its program; others have their own, as with any device.
+    """Models that were given to `build` share a program; others have their own, as usual.
 
-    It says that it is faster than the CPU device, so that it gets whatever it claims.
+    The device claims to be faster than the CPU device, so that it gets all operations it supports.
     """
 
-    _shared: Program | None = None
+    _shared: BuiltProgram | None = None
     _kernels: frozenset[str] = frozenset()
     _is_building = False
 
@@ -51,7 +54,7 @@ class BatchingDevice(OpenClDevice):
         )
 
     def build(self, models: Iterable[Model]) -> None:
-        """Builds one program for all of these models; what cannot be compiled is left to `prepare_model`."""
+        """Builds one program for all of these models, except those that cannot be compiled."""
         uses: list[_Use] = []
         self._kernels, self._is_building = frozenset(), True
 
@@ -69,9 +72,9 @@ class BatchingDevice(OpenClDevice):
         finally:
             self._is_building = False
         text = program_text(uses, has_fp64=self.facts.has_fp64)
-        self._shared = Program.from_source(self.context, text)
+        self._shared = BuiltProgram.from_source(self.context, text)
 
-    def _built(self, compiled: Compiled, *, is_measured: bool) -> tuple[Executable, Program]:
+    def _built(self, compiled: Compiled, *, is_measured: bool) -> tuple[Executable, BuiltProgram]:
         kernels = {call.kernel for call in compiled.executable.calls}
         if self._is_building:
             self._kernels |= kernels

@@ -1,4 +1,4 @@
-"""Blocks of a 1 × 1, a depthwise and another 1 × 1 convolution, of any type."""
+"""Blocks of a 1 × 1, a depthwise and another 1 × 1 convolution, in any type."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import numpy as np
 import neurald as nd
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.compiler import compile_model
-from neurald.drivers.opencl.kernels.fused.chains import Chain
+from neurald.drivers.opencl.kernels.fused.chains import KernelChain
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.drivers.opencl.platform.precision import Precision
 from neurald.hal.model.types import Model
@@ -22,13 +22,13 @@ _PER_CHANNEL = _Type.TENSOR_QUANT8_SYMM_PER_CHANNEL
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """An image, its layers, and what else there is.
+    """The parameters of a block.
 
     Attributes:
-        type: of what is computed.
-        per_channel: whether weights of integers have a scale for each channel.
-        has_expand: whether the first layer is there.
-        also: which value in between is an output, too.
+        type: of the values.
+        per_channel: whether integer weights have a scale for each channel.
+        has_expand: whether the block has the first layer.
+        also: intermediate value that is an output as well.
     """
 
     type: nd.OperandType = FLOAT
@@ -50,7 +50,7 @@ class Block:
     also: str = ""
 
     def model(self) -> Model:
-        """The block as a model of one input."""
+        """Creates the block as a model of one input."""
         return _Writer(self).model()
 
 
@@ -64,7 +64,7 @@ class _Writer:
         kind = self.block.type
         if kind is FLOAT:
             return self.builder.add_operand(kind, shape)
-        # The same number of steps above the smallest one, whatever the type.
+        # The same number of steps above the smallest value, independent of the type.
         zero_point = zero + (128 if kind is UINT8 else 0)
         return self.builder.add_operand(kind, shape, scale=scale, zero_point=zero_point)
 
@@ -79,7 +79,7 @@ class _Writer:
         return index
 
     def _weights(self, shape: tuple[int, ...], dimension: int, depth: int, source_scale: float) -> list[int]:
-        """Weights, whose channels lie along a dimension, and a bias."""
+        """Adds weights with their channels along a dimension, and a bias."""
         count, kind = shape[dimension], self.block.type
         if kind is FLOAT:
             weights = self.random.standard_normal(shape) / np.sqrt(depth)
@@ -153,18 +153,18 @@ class _Writer:
 
 
 def precision_of(block: Block) -> Precision:
-    """What a block is computed in."""
+    """Returns the precision of a block."""
     return Precision.F16 if block.relaxed else Precision.F32
 
 
-def chain_of(block: Block, chains: Sequence[Chain]) -> Chain | None:
-    """The one that stands for all layers of a block, if there is one."""
+def chain_of(block: Block, chains: Sequence[KernelChain]) -> KernelChain | None:
+    """Returns the chain that covers all layers of a block; None if there is none."""
     count = 3 if block.has_expand else 2
     return next((each for each in chains if len(each.members) == count), None)
 
 
 def sources_of(block: Block, facts: DeviceFacts) -> list[Source]:
-    """Every way to compute a block as one kernel."""
+    """Returns every source that computes a block as one kernel."""
     found: list[Source] = []
 
     def choose(kernels, chains):  # type: ignore[no-untyped-def]
@@ -177,9 +177,9 @@ def sources_of(block: Block, facts: DeviceFacts) -> list[Source]:
 
 
 def taken(
-    block: Block, kernels: Sequence[Sequence[Source]], chains: Sequence[Chain], number: int
+    block: Block, kernels: Sequence[Sequence[Source]], chains: Sequence[KernelChain], number: int
 ) -> list[Source | None]:
-    """What is chosen where a block is computed in one of the ways that `sources_of` gives."""
+    """Returns the choice for `compile_model` that uses one of the sources of `sources_of`."""
     chain = chain_of(block, chains)
     assert chain is not None
     chosen: list[Source | None] = [sources[0] for sources in kernels]

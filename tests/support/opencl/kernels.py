@@ -1,4 +1,4 @@
-"""Kernels of every form that the OpenCL driver renders, small enough to be read and to be run by an interpreter."""
+"""Kernels of every form that the OpenCL driver renders, small enough to be read and interpreted."""
 
 from collections.abc import Callable, Mapping
 
@@ -13,7 +13,7 @@ from neurald.drivers.compiler.passes.fusion import fuse
 
 
 def elementwise() -> Graph:
-    """A bias that broadcasts, and an activation."""
+    """Creates a broadcasting bias and an activation."""
     builder = GraphBuilder()
     source, bias = builder.input(5, 7), builder.input(7)
     return builder.finish(
@@ -22,7 +22,7 @@ def elementwise() -> Graph:
 
 
 def padded() -> Graph:
-    """Reads what is inside only; outside there is an element of another value."""
+    """Creates padding: reads inside of the tensor only, with another value outside."""
     builder = GraphBuilder()
     source, edge = builder.input(3, 4), builder.input(6)
     return builder.finish(
@@ -34,7 +34,7 @@ def padded() -> Graph:
 
 
 def transposed() -> Graph:
-    """Moves elements through two shapes."""
+    """Creates data movement through two shapes."""
     builder = GraphBuilder()
     source = builder.input(2, 3, 4)
     turned = builder.compute((4, 2, 3), lambda i, j, k: load(source, (j, k, i)))
@@ -42,7 +42,7 @@ def transposed() -> Graph:
 
 
 def gathered() -> Graph:
-    """A position that is loaded, checked, and kept inside."""
+    """Creates a gather with indexes that are checked and clamped."""
     builder = GraphBuilder()
     table, places = builder.input(6, 3), builder.input(5, type=Scalar.INT32)
     picked = builder.compute(
@@ -57,7 +57,7 @@ def gathered() -> Graph:
 
 
 def pooled() -> Graph:
-    """Short folds with a guard, in a type that is not computed in."""
+    """Creates short guarded reductions, in a storage-only type."""
     builder = GraphBuilder()
     source = builder.input(1, 5, 5, 2, type=Scalar.INT8)
     rows, columns = axis(3, "ky"), axis(3, "kx")
@@ -72,7 +72,7 @@ def pooled() -> Graph:
 
 
 def folded() -> Graph:
-    """A long fold, which a group does together."""
+    """Creates a long reduction, which a work-group computes together."""
     builder = GraphBuilder()
     source = builder.input(3, 300)
     along = axis(300, "r")
@@ -85,7 +85,7 @@ def folded() -> Graph:
 
 
 def softmax(rows: int = 3, columns: int = 9) -> Graph:
-    """Folds of whole rows, and then their elements."""
+    """Creates reductions of whole rows, followed by operations on their elements."""
     builder = GraphBuilder()
     source = builder.input(rows, columns)
     first, second = axis(columns, "r"), axis(columns, "s")
@@ -102,12 +102,12 @@ def softmax(rows: int = 3, columns: int = 9) -> Graph:
 
 
 def many_rows() -> Graph:
-    """The same with a work-item for each row."""
+    """Creates the same with a work-item for each row."""
     return softmax(2100, 3)
 
 
 def halves() -> Graph:
-    """Numbers that are stored as halves and as BOOL."""
+    """Creates values stored as FLOAT16 and BOOL."""
     builder = GraphBuilder()
     source, holds = builder.input(3, 3, type=Scalar.FLOAT16), builder.input(3, 3, type=Scalar.BOOL)
     return builder.finish(
@@ -116,7 +116,7 @@ def halves() -> Graph:
 
 
 def convolution() -> Graph:
-    """A window over an image, with a bias and an activation."""
+    """Creates a convolution with bias and activation."""
     builder = GraphBuilder()
     source, weights, bias = builder.input(1, 6, 6, 4), builder.input(8, 3, 3, 4), builder.input(8)
     total = builder.convolution(source, weights, output=(1, 6, 6, 8), padding=((1, 1), (1, 1)))
@@ -126,7 +126,7 @@ def convolution() -> Graph:
 
 
 def depthwise() -> Graph:
-    """A window over each channel."""
+    """Creates a depthwise convolution."""
     builder = GraphBuilder()
     source, weights = builder.input(1, 6, 6, 4), builder.input(3, 3, 4)
     total = builder.depthwise_convolution(
@@ -136,7 +136,7 @@ def depthwise() -> Graph:
 
 
 def quantised_product() -> Graph:
-    """INT8 by INT8 with zero points, rescaled."""
+    """Creates an INT8 product with zero points and requantization."""
     builder = GraphBuilder()
     left, right = builder.input(5, 12, type=Scalar.INT8), builder.input(6, 12, type=Scalar.INT8)
     total = builder.matrix_product(left, right, type=Scalar.INT32, left_zero=3, right_zero=-1)
@@ -166,5 +166,5 @@ GRAPHS: Mapping[str, Callable[[], Graph]] = {
 
 
 def kernels(graph: Graph) -> tuple[Kernel, ...]:
-    """What the driver renders of a graph."""
+    """Returns the kernels that the driver renders for a graph."""
     return fuse(graph, is_row_wise=lambda _: True).kernels

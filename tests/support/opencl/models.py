@@ -1,4 +1,4 @@
-"""Random models of many kinds of operations, and what devices make of them."""
+"""Random models with many kinds of operations, and their executions on devices."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +9,7 @@ import neurald as nd
 from neurald.drivers.opencl.compiler import Compiled
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.prepared_model import OpenClPreparedModel
-from neurald.drivers.opencl.runtime.program import Program
+from neurald.drivers.opencl.runtime.program import BuiltProgram
 from neurald.hal.device import ExecuteOptions, PreparedModel
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.types import Argument, Model, Request
@@ -23,7 +23,7 @@ _Op = nd.OperationType
 
 
 class Models:
-    """Writes a model down, operand by operand; everything is (ROWS, COLUMNS) where nothing else is said."""
+    """Builds a model operand by operand; the default shape is (ROWS, COLUMNS)."""
 
     def __init__(self, seed: int = 0) -> None:
         self.generator = np.random.default_rng(seed)
@@ -72,7 +72,7 @@ class Models:
 
 
 def random_model(seed: int, operations: int = 10) -> Model:
-    """Floats (and some quantised values and integers) through chains, branches and joins; several outputs."""
+    """Creates a model of chains, branches and joins, mostly of floats, with several outputs."""
     models = Models(seed)
     generator = models.generator
     floats = [models.input(), models.input()]
@@ -158,7 +158,7 @@ def random_model(seed: int, operations: int = 10) -> Model:
 
 
 def random_inputs(model: Model, seed: int = 0) -> list[Array]:
-    """Numbers of both signs for every input of a model."""
+    """Returns random numbers of both signs for every input of a model."""
     generator = np.random.default_rng(seed)
     arrays = []
     for index in model.main.inputs:
@@ -176,7 +176,10 @@ def random_inputs(model: Model, seed: int = 0) -> list[Array]:
 def request_of(
     model: Model, inputs: Sequence[Array | None], shapes: Sequence[Sequence[int]] | None = None
 ) -> tuple[Request, list[Array]]:
-    """A request with a pool for each argument, and where its outputs go (`shapes` where the model leaves them open)."""
+    """Creates a request with a pool for each argument; returns it and its outputs.
+
+    `shapes` are those of the outputs if the model leaves them open.
+    """
     main = model.main
     pools: list[HostMemory] = []
     arguments: list[Argument] = []
@@ -195,7 +198,7 @@ def request_of(
     for position, index in enumerate(main.outputs):
         operand = main.operands[index]
         shape = tuple(operand.dimensions or () if shapes is None else shapes[position])
-        # What is not written is not likely right.
+        # Elements that are not written are unlikely to be correct.
         outputs.append(np.full(shape, 77, operand.type.dtype))
         arguments.append(argument(outputs[-1]))
     count = len(main.inputs)
@@ -206,20 +209,20 @@ def request_of(
 
 
 def run(prepared: PreparedModel, model: Model, inputs: Sequence[Array]) -> list[Array]:
-    """The outputs of one execution."""
+    """Runs one execution; returns its outputs."""
     request, outputs = request_of(model, inputs)
     assert prepared.execute(request, ExecuteOptions()).is_sufficient
     return outputs
 
 
 def prepared_from(opencl: DeviceContext, compiled: Compiled, text: str) -> OpenClPreparedModel:
-    """What was compiled, with another text for its kernels."""
-    program = Program.from_source(opencl, text)
+    """Creates a prepared model from a compilation with another text for its kernels."""
+    program = BuiltProgram.from_source(opencl, text)
     return OpenClPreparedModel(opencl, compiled.executable, program, compiled.constants, keeps_artifact=False)
 
 
 def expect_close(results: Sequence[Array], expected: Sequence[Array], tolerance: float = 2e-5) -> None:
-    """Floats within a tolerance, quantised values within one step, other integers exactly."""
+    """Asserts equality: of floats within a tolerance, of quantised values up to 1, else exactly."""
     for result, wanted in zip(results, expected, strict=True):
         assert (result.shape, result.dtype) == (wanted.shape, wanted.dtype)
         if wanted.dtype.kind == "f":

@@ -1,4 +1,4 @@
-"""Runs the source of one kernel on an OpenCL device, for tests of kernels."""
+"""Runs the source of one kernel on an OpenCL device."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,16 +14,16 @@ from neurald.drivers.opencl.codegen.program_text import NO_WAIT
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.drivers.opencl.platform.discovery import choose, discover
 from neurald.drivers.opencl.platform.images import image_over
-from neurald.drivers.opencl.platform.storage import TEXEL, Range
+from neurald.drivers.opencl.platform.storage import TEXEL, ImageRange
 from neurald.hal.errors import UnavailableDevice
 
 Array = np.ndarray[Any, np.dtype[Any]]
-#: Of an image, before those of a value.
+#: Number of texels of an image before those of its value.
 _TEXELS_BEFORE = 3
 
 
 def program_of(source: Source) -> str:
-    """A program with the kernel `run`."""
+    """Returns a program with the kernel `run`."""
     pointers = []
     for position, value in enumerate(source.arguments):
         if position in source.images:
@@ -49,10 +49,10 @@ def program_of(source: Source) -> str:
 
 
 class Bench:
-    """A device with what a source runs on.
+    """Runs sources on a device.
 
     Args:
-        device: pyopencl's.
+        device: of pyopencl.
     """
 
     def __init__(self, device: cl.Device) -> None:
@@ -60,7 +60,7 @@ class Bench:
         self.queue = cl.CommandQueue(self.context, properties=cl.command_queue_properties.PROFILING_ENABLE)
 
     def buffer(self, array: Array) -> cl.Buffer:
-        """A buffer with the elements of an array."""
+        """Creates a buffer with the elements of an array."""
         content = np.ascontiguousarray(array)
         buffer = cl.Buffer(self.context, cl.mem_flags.READ_WRITE, max(16, content.nbytes))
         if content.nbytes:
@@ -68,27 +68,27 @@ class Bench:
         return buffer
 
     def image(self, array: Array, kind: Scalar) -> cl.Image:
-        """An image with the elements of an array, behind some texels that are not theirs and before the rest of a texel."""
+        """Creates an image with the elements of an array, after some other texels."""
         texel_bytes = TEXEL * kind.size_bytes
         content = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         texels = _TEXELS_BEFORE + -(-content.size // texel_bytes)
         whole = np.full(texels * texel_bytes, 0xC1, np.uint8)
         whole[_TEXELS_BEFORE * texel_bytes :][: content.size] = content
-        part = Range(start=0, texels=texels, first=_TEXELS_BEFORE)
+        part = ImageRange(start=0, texels=texels, first=_TEXELS_BEFORE)
         return image_over(self.context, self.buffer(whole), part, kind, is_divided=False)
 
     def run(self, source: Source, arrays: Mapping[Value, Array]) -> tuple[Array, int]:
-        """The output of a source, and its status.
+        """Runs a source; returns its output and status.
 
         Args:
-            source: what to run.
-            arrays: what its arguments hold, those without a constant.
+            source: the source.
+            arrays: contents of its arguments that are not constants.
         """
         program = cl.Program(self.context, program_of(source)).build()
         output = source.arguments[0]
         dtype = np.dtype(np.uint8) if output.type is Scalar.BOOL else output.type.dtype
         result = np.empty(output.shape, dtype)
-        # What is not written is not a number, or not likely one.
+        # Elements that are not written are NaN, or unlikely to be correct.
         result.view(np.uint8).fill(0xC1)
         buffers: list[Any] = [self.buffer(result)]
         for position, value in enumerate(source.arguments[1:], start=1):
@@ -113,7 +113,7 @@ class Bench:
 
 
 def opencl_facts() -> DeviceFacts | None:
-    """The device that tests of OpenCL run on; None where there is none."""
+    """Returns the device for tests of OpenCL; None if there is none."""
     try:
         return choose(discover())
     except UnavailableDevice:

@@ -1,4 +1,4 @@
-"""Sources of different speeds, and ones that fail, for tests of what measures them."""
+"""Sources of different speeds, and faulty ones, for tests of tuning."""
 
 from dataclasses import replace
 
@@ -11,13 +11,13 @@ from neurald.drivers.opencl.platform.discovery import DeviceContext
 
 
 def good() -> Source:
-    """One that adds a bias and applies an activation."""
+    """Creates a source that adds a bias and applies an activation."""
     (kernel,) = kernels(GRAPHS["elementwise"]())
     return render(kernel)
 
 
 def slowed(times: int) -> Source:
-    """The same, with so many stores before it."""
+    """Creates the same with `times` additional stores."""
     text = good().text.replace(
         "  if (at >=",
         f"  for (int i = 0; i < {times}; ++i) ((__local volatile uchar *)scratch)[0] = i;\n  if (at >=",
@@ -27,11 +27,11 @@ def slowed(times: int) -> Source:
 
 
 def broken(number: int = 0) -> Source:
-    """One that does not build."""
+    """Creates a source that cannot be built."""
     return replace(good(), text=f"/* {number} */ static void {NAME}(;\n")
 
 
 def as_gpu(device: DeviceContext) -> DeviceContext:
-    """The same device, for which other processes help to build."""
+    """Returns the same device as a GPU, for which other processes help to build."""
     facts = replace(device.facts, kind=DeviceKind.GPU, global_memory_bytes=16 << 30, compute_units=1)
     return DeviceContext(facts)

@@ -1,4 +1,4 @@
-"""Texts with instructions of NVIDIA's warps, for devices that have none: work-items give each other what those would."""
+"""Replaces NVIDIA's warp instructions in kernel texts by exchanges through local memory."""
 
 import re
 from dataclasses import replace
@@ -7,10 +7,10 @@ from support.opencl.adding import without_ptx
 
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
 
-#: Local memory behind what kernels use: six words of each work-item.
+#: Local memory after that of the kernels: six words of each work-item.
 _AT, _BYTES = 48 * 1024, 256 * 6 * 4
 
-#: A matrix of 16 × 32 bytes times one of 32 bytes × 8, whose parts a warp's work-items have at `all`.
+#: Multiplies matrices of 16 × 32 and 32 × 8 bytes, whose parts a warp's work-items have at `all`.
 _MULTIPLY = """\
 static inline uint warp_left(const __local uint *all, const int row, const int word) {
   return all[(row % 8 * 4 + word % 4) * 6 + row / 8 + word / 4 * 2];
@@ -52,7 +52,7 @@ static inline uint warp_bytes(const uint first, const uint second, const uint wh
   return found;
 }
 """.replace("AT)", f"{_AT})")
-#: A function that multiplies, with the type of its left matrix; all of it is one statement.
+#: A multiplying function with the type of its left matrix, as one statement.
 _MULTIPLYING = re.compile(
     r"static inline void (\w+)_multiply\([^{]*\{\n  asm volatile\(\"mma\.sync\.aligned\.\w+\.row\.col\.\w+\.(\w+)\..*?;\n\}\n",
     re.DOTALL,
@@ -69,7 +69,7 @@ _COUNT = re.compile(
 
 
 def without_warps(text: str) -> str:
-    """The same without PTX, for work-groups of 256, all of whose work-items multiply at the same time."""
+    """Returns a text without PTX, for work-groups of 256 that multiply in lockstep."""
     text, count = _MULTIPLYING.subn(
         r"#define \1_multiply(sums, left, low, high) WARP_MULTIPLY(warp_products_\2, sums, left, low, high)\n",
         text,
@@ -80,7 +80,7 @@ def without_warps(text: str) -> str:
     text = _ASKED.sub("found = *from;\n", text)
     text = _COPY.sub(r"for (int i = 0; i < \1; ++i) to[i] = from[i];", text)
     text = _COUNT.sub("others = atomic_inc(count);", text)
-    # Written out, what work-items keep between all those barriers does not fit the stack of a thread.
+    # Unrolled, the values that work-items keep across the barriers do not fit a thread's stack.
     text = text.replace("#pragma unroll\n", "#pragma unroll 1\n")
     text = without_ptx(text)
     text = re.sub(r"__local uchar scratch\[\d+\]", f"__local uchar scratch[{_AT + _BYTES}]", text)
@@ -88,7 +88,7 @@ def without_warps(text: str) -> str:
 
 
 def with_tensor_cores(facts: DeviceFacts) -> DeviceFacts:
-    """A GPU with tensor cores, and else as the device is."""
+    """Returns the facts of the same device as a GPU with tensor cores."""
     return replace(
         facts,
         kind=DeviceKind.GPU,

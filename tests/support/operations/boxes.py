@@ -1,4 +1,4 @@
-"""Boxes, scores and what else detection needs, in every type that it comes in."""
+"""Boxes, scores and other inputs of detection operations, in every supported type."""
 
 from collections.abc import Sequence
 
@@ -15,19 +15,19 @@ TYPES = [FLOAT32, FLOAT16, QUANT8, SIGNED]
 
 
 def coordinates(operand_type: OperandType, values: Array) -> Given:
-    """Boxes or sizes, in eighths of a pixel where the data are quantised."""
+    """Creates boxes or sizes, in eighths of a pixel if the data are quantised."""
     if operand_type in (QUANT8, SIGNED):
         return given(QUANT16, np.round(values * 8), 0.125)
     return given(operand_type, values)
 
 
 def coordinates_out(operand_type: OperandType) -> Operand:
-    """The output that goes with `coordinates`."""
+    """Creates the output that corresponds to `coordinates`."""
     return wanted(QUANT16, 0.125) if operand_type in (QUANT8, SIGNED) else wanted(operand_type)
 
 
 def data(operand_type: OperandType, values: Array, scale: float) -> Given:
-    """Scores or deltas of about 1, in steps of `scale` where they are quantised."""
+    """Creates scores or deltas of about 1, in steps of `scale` if they are quantised."""
     if operand_type is QUANT8:
         return given(operand_type, np.clip(np.round(values / scale) + 128, 0, 255), scale, 128)
     if operand_type is SIGNED:
@@ -36,25 +36,25 @@ def data(operand_type: OperandType, values: Array, scale: float) -> Given:
 
 
 def real(source: Given) -> Array:
-    """The real numbers that an input stands for."""
+    """Returns the real numbers that an input represents."""
     assert source.value is not None
     return (source.value.astype(np.float64) - source.operand.zero_point) * (source.operand.scale or 1)
 
 
 def reals(*values: float, operand_type: OperandType) -> tuple[Given, ...]:
-    """Scalars of the type that goes with the data."""
+    """Creates scalars of the type that corresponds to the data."""
     scalar_type = OperandType.FLOAT16 if operand_type is FLOAT16 else OperandType.FLOAT32
     return tuple(given(scalar_type, value) for value in values)
 
 
 def random_boxes(generator: np.random.Generator, *shape: int) -> Array:
-    """Boxes with corners from 0 to 39, the last dimension their coordinates."""
+    """Creates random boxes with corners from 0 to 39; the last dimension has the coordinates."""
     corners = np.sort(generator.integers(0, 40, (*shape, 2, 2)), axis=-2)
     return corners.reshape(*shape, 4).astype(np.float64)
 
 
 def iou(first: Sequence[float] | Array, second: Sequence[float] | Array) -> float:
-    """Intersection over union, 0 of two boxes without area."""
+    """Returns the intersection over union; 0 for two boxes without area."""
     width = min(first[2], second[2]) - max(first[0], second[0])
     height = min(first[3], second[3]) - max(first[1], second[1])
     shared = max(width, 0) * max(height, 0)

@@ -1,4 +1,4 @@
-"""Operands for operations that compute one element of the result from one of each input."""
+"""Operands for element-wise operations."""
 
 import zlib
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from neurald.hal.model.types import Operand, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array
 
-#: Some that broadcast against each other: rank 0, no elements, and lengths of 1 on both sides.
+#: Shapes that broadcast against each other: rank 0, no elements, and lengths of 1 on both sides.
 PAIRS_OF_SHAPES = (((), ()), ((0, 3), (3,)), ((2, 1, 5), (7, 1)), ((7,), (2, 3, 1)), ((4, 9), (4, 9)))
 SHAPES = ((), (0, 2), (7,), (2, 1, 3, 2))
 
@@ -25,13 +25,13 @@ _UNKNOWN = {OperandType.TENSOR_COMPLEX64, OperandType.TENSOR_STRING}
 
 
 def rows(operations: Iterable[OperationType]) -> list[tuple[OperationType, dict[str, OperandType]]]:
-    """Each operation with each of its rows of types, but for complex numbers and strings."""
+    """Returns each operation with each row of types, except complex numbers and strings."""
     pairs = ((operation, dict(row.types)) for operation in operations for row in DEFINITIONS[operation].rows)
     return [(operation, types) for operation, types in pairs if not _UNKNOWN.intersection(types.values())]
 
 
 def label(value: object) -> str | None:
-    """How a test names an operation, or its types."""
+    """Returns the name of an operation or of its types in tests."""
     if isinstance(value, OperationType):
         return value.name
     return (
@@ -42,7 +42,7 @@ def label(value: object) -> str | None:
 
 
 def quantization(kind: OperandType, scale: float = 0.05) -> tuple[float, int]:
-    """Scale and zero point for a type; 0 and 0 where it has none."""
+    """Returns scale and zero point for a type; 0 and 0 if it has none."""
     if kind not in QUANTIZED:
         return 0.0, 0
     limits = np.iinfo(kind.dtype.name)
@@ -52,14 +52,14 @@ def quantization(kind: OperandType, scale: float = 0.05) -> tuple[float, int]:
 def numbers(
     kind: OperandType, shape: tuple[int, ...], *, seed: int = 0, scale: float = 0.05, low: float = -9.0
 ) -> Given:
-    """Random numbers of a type: stored and whole ones over its range, the first of them at its ends.
+    """Creates random numbers of a type: integers over its range, with its limits first.
 
     Args:
         kind: of the operand.
         shape: of the operand.
-        seed: for other numbers.
-        scale: where the type has one.
-        low: of floats; those from 0 on are never special. Otherwise the first are infinite, and not a number.
+        seed: for the random numbers.
+        scale: for types that have one.
+        low: lower limit of floats; if it is negative, the first ones are infinities and NaN.
     """
     generator = np.random.default_rng([seed, zlib.crc32(kind.name.encode()), *shape])
     return given(kind, _values(generator, kind, shape, low), *quantization(kind, scale))
@@ -75,7 +75,7 @@ def _values(generator: np.random.Generator, kind: OperandType, shape: tuple[int,
         return values
     limits = np.iinfo(dtype.name)
     values = generator.integers(limits.min, limits.max, shape, dtype.name, endpoint=True).astype(dtype)
-    # Some that are near to 0, where whole numbers do most.
+    # Some numbers near 0, where integers have the largest relative effect.
     values = np.where(generator.random(shape) < 0.5, values % dtype.type(11), values)
     _put_first(values, [limits.min, limits.max])
     return values
@@ -87,10 +87,10 @@ def _put_first(values: Array, first: list[float]) -> None:
 
 
 def result(kind: OperandType, scale: float = 0.05) -> Operand:
-    """An output of a type."""
+    """Creates an output of a type."""
     return wanted(kind, *quantization(kind, scale))
 
 
 def same(found: Array, expected: Array) -> None:
-    """Floats are close, NaN and infinity where they are expected; all others are exact."""
+    """Asserts that floats are close, with equal NaN and infinities, and all others equal."""
     (close if found.dtype.kind == "f" else np.testing.assert_array_equal)(found, expected)

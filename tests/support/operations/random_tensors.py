@@ -1,4 +1,4 @@
-"""Random tensors of every type, for operations that do not look at what they move."""
+"""Random tensors of every type, for data movement operations."""
 
 import numpy as np
 from support.operations.single_operation import (
@@ -16,7 +16,7 @@ from neurald.hal.model.quantization import QUANTIZED
 from neurald.hal.model.types import FeatureLevel, Operand, OperandType
 from neurald.hal.operations.machinery.call import Array
 
-#: Types that nearly every operation takes, and those that INT32 adds.
+#: Types that nearly every operation supports, and the same with INT32.
 PLAIN_TYPES = (*FLOAT_TYPES, *QUANT8_TYPES)
 INT32_TYPES = (*PLAIN_TYPES, OperandType.TENSOR_INT32)
 
@@ -24,7 +24,7 @@ SCALE, ZERO_POINT = 0.5, 3
 
 
 def tensor(operand_type: OperandType, *shape: int, seed: int = 0) -> Given:
-    """A tensor of random elements; quantised ones have SCALE and ZERO_POINT."""
+    """Creates a tensor of random elements, with SCALE and ZERO_POINT if it is quantised."""
     generator = np.random.default_rng([seed, *shape])
     if operand_type in FLOAT_TYPES:
         values: Array = generator.normal(size=shape).astype(operand_type.dtype)
@@ -36,17 +36,17 @@ def tensor(operand_type: OperandType, *shape: int, seed: int = 0) -> Given:
 
 
 def as_given(operand_type: OperandType, values: object) -> Given:
-    """A tensor of these elements; quantised ones have SCALE and ZERO_POINT."""
+    """Creates a tensor of these elements, with SCALE and ZERO_POINT if it is quantised."""
     return given(operand_type, values, *_form(operand_type))
 
 
 def like(operand_type: OperandType) -> Operand:
-    """An output that goes with `tensor`."""
+    """Creates an output that corresponds to `tensor`."""
     return wanted(operand_type, *_form(operand_type))
 
 
 def value(source: Given) -> Array:
-    """The elements of an input whose value is known."""
+    """Returns the elements of an input with a known value."""
     assert source.value is not None
     return source.value
 
@@ -54,7 +54,10 @@ def value(source: Given) -> Array:
 def levels(
     operation_type: OperationType, types: tuple[OperandType, ...], shape: tuple[int, ...], *more: Given
 ) -> dict[OperandType, FeatureLevel]:
-    """The feature level of an operation by the type of its first input, which has that shape; zero points are 0."""
+    """Returns the feature level of an operation by the type of its first input.
+
+    Zero points are 0.
+    """
     return {
         t: level_of(
             operation_type,

@@ -1,4 +1,4 @@
-"""Cells of recurrent operations as dictionaries, and what they compute, in plain loops of Python's own floats."""
+"""Recurrent cells as dictionaries, computed in simple loops with Python's floats."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +13,7 @@ from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array
 
 GATES = ("input", "forget", "cell", "output")
-#: The operands of an LSTM cell in their order, up to the projection.
+#: The operands of an LSTM cell up to the projection, in their order.
 CELL_NAMES = (
     *(f"input_to_{gate}_weights" for gate in GATES),
     *(f"recurrent_to_{gate}_weights" for gate in GATES),
@@ -40,7 +40,7 @@ Cell = dict[str, Array | None]
 
 
 def activated(number: int, value: float) -> float:
-    """An activation by its number."""
+    """Applies an activation by its number."""
     functions: dict[int, Callable[[float], float]] = {
         NONE: lambda x: x,
         RELU: lambda x: max(x, 0.0),
@@ -53,14 +53,14 @@ def activated(number: int, value: float) -> float:
 
 
 def check(operation_type: OperationType, inputs: Sequence[Given], *outputs: Operand) -> None:
-    """Only the checks and the shape rule."""
+    """Runs the checks and the shape rule only."""
     call = call_of(operation_type, inputs, *outputs)
     DEFINITIONS[operation_type].check(call)
     DEFINITIONS[operation_type].shape(call)
 
 
 def floats(generator: np.random.Generator, operand_type: OperandType, *shape: int) -> Array:
-    """Random numbers of a float type."""
+    """Returns random numbers of a float type."""
     return generator.normal(scale=0.7, size=shape).astype(operand_type.dtype)
 
 
@@ -75,16 +75,16 @@ def random_cell(
     norm: bool = False,
     auxiliary: int = 0,
 ) -> Cell:
-    """An LSTM cell.
+    """Creates an LSTM cell.
 
     Args:
-        generator: of the numbers.
+        generator: of the random numbers.
         operand_type: of all operands.
         sizes: elements of an input row, units, outputs.
-        coupled: without an input gate.
-        peephole, norm: with such weights.
-        projection: 0 none, 1 without a bias, 2 with one.
-        auxiliary: elements of a row of the auxiliary input; 0 for no weights of it.
+        coupled: whether the cell has no input gate (CIFG).
+        peephole, norm: whether the cell has these weights.
+        projection: 0 for none, 1 without a bias, 2 with a bias.
+        auxiliary: elements of a row of the auxiliary input; 0 for no auxiliary weights.
     """
     size, units, outputs = sizes
     cell: Cell = dict.fromkeys((*CELL_NAMES, *NORM_NAMES, *AUXILIARY_NAMES))
@@ -106,19 +106,19 @@ def random_cell(
 
 
 def absent(operand_type: OperandType) -> Given:
-    """An optional vector that is left out, declared as empty."""
+    """Creates an omitted optional vector, declared as empty."""
     operand = Operand(type=operand_type, dimensions=(0,), lifetime=Lifetime.NO_VALUE)
     return Given(operand=operand, value=None)
 
 
 def givens(cell: Mapping[str, Array | None], names: Sequence[str], operand_type: OperandType) -> list[Given]:
-    """Operands of a cell, in the order of `names`."""
+    """Returns the operands of a cell in the order of `names`."""
     values = (cell[name] for name in names)
     return [absent(operand_type) if v is None else given(operand_type, v) for v in values]
 
 
 def dot(row: Sequence[float], weights: Any, index: int) -> float:
-    """A row times one row of weights, in double precision."""
+    """Returns the product of a row and one row of weights, in double precision."""
     return math.fsum(float(value) * float(weight) for value, weight in zip(row, weights[index], strict=True))
 
 
@@ -133,7 +133,7 @@ def lstm_step(
     projection_clip: float = 0.0,
     auxiliary: Sequence[float] = (),
 ) -> tuple[list[float], list[float]]:
-    """The next output and cell state of one row of a batch."""
+    """Computes the next output and cell state of one row of a batch."""
     units = len(state)
 
     def gate(kind: str, seen: Sequence[float]) -> list[float]:
@@ -193,7 +193,7 @@ def lstm_sequence(
     backward: bool = False,
     **settings: Any,
 ) -> tuple[Array, Array, Array]:
-    """Outputs of a time-major sequence, and the last states, all float64."""
+    """Computes the outputs of a time-major sequence and the last states, in float64."""
     time, batch, _ = sequence.shape
     outputs = np.zeros((time, *output_state.shape))
     last_output, last_cell = output_state.astype(np.float64), cell_state.astype(np.float64)
@@ -213,7 +213,7 @@ def lstm_sequence(
 
 
 def assert_close(result: Array, expected: Array, operand_type: OperandType) -> None:
-    """Equal up to the rounding of a few steps."""
+    """Asserts equality up to the rounding of a few steps."""
     assert result.shape == expected.shape
     tolerance = 2e-5 if operand_type is OperandType.TENSOR_FLOAT32 else 2e-3
     np.testing.assert_allclose(result.astype(np.float64), expected, rtol=tolerance, atol=tolerance)

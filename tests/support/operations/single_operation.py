@@ -1,4 +1,4 @@
-"""Binds, checks and runs one operation by itself, through its definition."""
+"""Binds, checks and runs a single operation through its definition."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -28,7 +28,7 @@ _SCALARS = {bool: OperandType.BOOL, int: OperandType.INT32, float: OperandType.F
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """An input: its operand, and its value unless it is omitted or not known yet."""
+    """An input: its operand, and its value unless it is omitted or unknown."""
 
     operand: Operand
     value: Array | None
@@ -42,7 +42,7 @@ def given(
     *,
     channel_quant: ChannelQuant | None = None,
 ) -> Given:
-    """A constant of that type, with everything known about it."""
+    """Creates a constant of a type, with a known shape and value."""
     array = np.asarray(value, operand_type.dtype)
     operand = Operand(
         type=operand_type,
@@ -57,23 +57,23 @@ def given(
 
 
 def scalars(*values: bool | int | float) -> tuple[Given, ...]:
-    """Scalar constants, of the type that goes with the Python type."""
+    """Creates scalar constants of the types that correspond to the Python types."""
     return tuple(given(_SCALARS[type(value)], value) for value in values)
 
 
 def ints(*values: int) -> Given:
-    """A TENSOR_INT32 of rank 1."""
+    """Creates a TENSOR_INT32 of rank 1."""
     return given(OperandType.TENSOR_INT32, list(values))
 
 
 def unknown(source: Given) -> Given:
-    """The same input while neither shape nor value is known."""
+    """Returns the same input with unknown shape and value."""
     operand = replace(source.operand, dimensions=None, lifetime=Lifetime.SUBGRAPH_INPUT, value=b"")
     return Given(operand=operand, value=None)
 
 
 def omitted(operand_type: OperandType) -> Given:
-    """An optional input that is left out."""
+    """Creates an omitted optional input."""
     operand = Operand(type=operand_type, dimensions=None, lifetime=Lifetime.NO_VALUE)
     return Given(operand=operand, value=None)
 
@@ -81,13 +81,13 @@ def omitted(operand_type: OperandType) -> Given:
 def wanted(
     operand_type: OperandType, scale: float = 0.0, zero_point: int = 0, rank: int | None = None
 ) -> Operand:
-    """An output of unknown shape."""
+    """Creates an output of unknown shape."""
     dimensions = None if rank is None else (0,) * rank
     return Operand(type=operand_type, dimensions=dimensions, scale=scale, zero_point=zero_point)
 
 
 def call_of(operation_type: OperationType, inputs: Sequence[Given], *outputs: Operand) -> Call:
-    """The bound operation, its inputs being the operands from 0 on."""
+    """Binds an operation; its inputs are the operands from 0 on."""
     operands = [*(source.operand for source in inputs), *outputs]
     values = dict(enumerate(source.value for source in inputs))
 
@@ -106,14 +106,17 @@ def _bind(operation_type: OperationType, inputs: int, operands: Sequence[Operand
 
 
 def level_of(operation_type: OperationType, inputs: Sequence[Given], *outputs: Operand) -> FeatureLevel:
-    """The feature level that the operation needs with these operands."""
+    """Returns the feature level that the operation needs with these operands."""
     return call_of(operation_type, inputs, *outputs).binding.level
 
 
 def evaluate_all(
     operation_type: OperationType, inputs: Sequence[Given], *outputs: Operand
 ) -> tuple[Array, ...]:
-    """All outputs, once checks have passed and shapes and types are shown to be what is announced."""
+    """Runs checks, shape rule and reference; returns all outputs.
+
+    Asserts that the outputs have the inferred shapes and types.
+    """
     call = call_of(operation_type, inputs, *outputs)
     definition = DEFINITIONS[operation_type]
     definition.check(call)
@@ -126,17 +129,17 @@ def evaluate_all(
 
 
 def evaluate(operation_type: OperationType, inputs: Sequence[Given], *outputs: Operand) -> Array:
-    """The first output, see `evaluate_all`."""
+    """Returns the first output; see `evaluate_all`."""
     return evaluate_all(operation_type, inputs, *outputs)[0]
 
 
 def stored_values(generator: np.random.Generator, operand_type: OperandType, shape: tuple[int, ...]) -> Array:
-    """Random stored values of an integer type of at most 16 bits, over its whole range."""
+    """Returns random values over the whole range of an integer type of at most 16 bits."""
     limits = np.iinfo(operand_type.dtype.name)
     return generator.integers(limits.min, limits.max + 1, shape).astype(operand_type.dtype)
 
 
 def zero_points(operand_type: OperandType) -> Iterator[int]:
-    """The lowest, a middle and the highest zero point of an 8-bit asymmetric type."""
+    """Yields the lowest, a middle and the highest zero point of an 8-bit asymmetric type."""
     lowest = 0 if operand_type is OperandType.TENSOR_QUANT8_ASYMM else -128
     yield from (lowest, lowest + 117, lowest + 255)

@@ -1,4 +1,4 @@
-"""Variants of Android's conformance records that follow from a record without further data."""
+"""Variants of Android's conformance records that can be derived from a record alone."""
 
 import copy
 from collections.abc import Callable, Mapping
@@ -8,15 +8,15 @@ import numpy as np
 
 from neurald.service.conformance.records import Record, RecordOperand, RecordOperation
 
-#: Operations whose outputs depend on the shape that the model declares, or that have no shape of their own.
+#: Operations whose outputs depend on the declared shape, or have no shape of their own.
 _NO_DYNAMIC_OUTPUT = frozenset(("RANK", "IF", "WHILE"))
 
-#: Operations that tell unsigned from signed by more than an offset of 128.
+#: Operations for which signed and unsigned values differ by more than an offset of 128.
 _NO_SIGNED = frozenset(("HASHTABLE_LOOKUP", "LSH_PROJECTION", "PAD_V2", "CAST", "QUANTIZED_16BIT_LSTM"))
 
 
 def dynamic_output_shape(record: Record) -> Record | None:
-    """The outputs' dimensions are left open in the model."""
+    """Leaves the outputs' dimensions open in the model."""
     if record.expect_failure or record.op_types & _NO_DYNAMIC_OUTPUT:
         return None
     variant = copy.deepcopy(record)
@@ -27,7 +27,7 @@ def dynamic_output_shape(record: Record) -> Record | None:
 
 
 def constants_as_inputs(record: Record) -> Record | None:
-    """The constant tensors of the one operation are given at execution."""
+    """Turns the constant tensors of the only operation into inputs."""
     if record.expect_failure or len(record.main.operations) != 1 or record.referenced:
         return None
     variant = copy.deepcopy(record)
@@ -42,7 +42,7 @@ def constants_as_inputs(record: Record) -> Record | None:
 
 
 def signed_quant8(record: Record) -> Record | None:
-    """TENSOR_QUANT8_ASYMM becomes TENSOR_QUANT8_ASYMM_SIGNED, 128 lower."""
+    """Converts TENSOR_QUANT8_ASYMM to TENSOR_QUANT8_ASYMM_SIGNED, with values 128 lower."""
     unsigned = "TENSOR_QUANT8_ASYMM"
     if (
         record.expect_failure
@@ -79,14 +79,14 @@ VARIANTS: Mapping[str, Callable[[Record], Record | None]] = {
 }
 
 
-#: Tensors to which a zero can be added, and the value of that zero.
+#: Types to which a zero can be added, and the stored value of zero.
 _ADDABLE = frozenset(
     ("TENSOR_FLOAT32", "TENSOR_FLOAT16", "TENSOR_INT32", "TENSOR_QUANT8_ASYMM", "TENSOR_QUANT8_ASYMM_SIGNED")
 )
 
 
 def inputs_as_internal(record: Record) -> Record | None:
-    """A zero is added to each input first, so that the operations under test read what another one has written."""
+    """Adds zero to each input first, so that the operation under test reads intermediate values."""
     if record.expect_failure or record.referenced:
         return None
     variant = copy.deepcopy(record)

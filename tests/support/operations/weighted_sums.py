@@ -1,4 +1,4 @@
-"""Slow and plain arithmetic of convolutions, to compare the references with; loops over everything, Python numbers."""
+"""Slow but simple convolutions with loops and Python's numbers, to test references."""
 
 import itertools
 import math
@@ -17,7 +17,7 @@ QUANT8, SIGNED = QUANT8_TYPES
 PER_CHANNEL = OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL
 INT32 = OperandType.TENSOR_INT32
 
-#: Types of input and filter that go together.
+#: Combinations of input and filter types.
 TYPES = [
     (FLOAT32, FLOAT32),
     (FLOAT16, FLOAT16),
@@ -31,32 +31,32 @@ _BOUNDS = {0: (-math.inf, math.inf), 1: (0.0, math.inf), 2: (-1.0, 1.0), 3: (0.0
 
 
 def c_divide(value: int, divisor: int) -> int:
-    """C's integer division, towards zero."""
+    """Divides like C, rounding towards zero."""
     quotient = abs(value) // divisor
     return quotient if value >= 0 else -quotient
 
 
 def high_product(value: int, mantissa: int) -> int:
-    """The high half of twice the product, rounded to the nearest: the first rounding, as C computes it."""
+    """Returns the high half of twice the product, rounded to nearest like in C (first rounding)."""
     product = value * mantissa
     return c_divide(product + (1 << 30 if product >= 0 else 1 - (1 << 30)), 1 << 31)
 
 
 def shift_away(value: int, shift: int) -> int:
-    """value / 2^shift, ties away from zero: the second rounding, as C computes it."""
+    """Returns value / 2^shift, ties away from zero, like in C (second rounding)."""
     mask = (1 << shift) - 1
     threshold = (mask >> 1) + (value < 0)
     return (value >> shift) + ((value & mask) > threshold)
 
 
 def multiplied(value: int, mantissa: int, exponent: int) -> int:
-    """A value times a quantised multiplier."""
+    """Returns a value times a quantised multiplier."""
     left = max(-(1 << 31), min((1 << 31) - 1, value << max(exponent, 0)))
     return shift_away(high_product(left, mantissa), max(-exponent, 0))
 
 
 def multiplier(real: float) -> tuple[int, int]:
-    """Mantissa and exponent of a real multiplier, from its exact value."""
+    """Returns mantissa and exponent of a real multiplier, from its exact value."""
     if real == 0:
         return 0, 0
     exact, exponent = Fraction(real), math.frexp(real)[1]
@@ -69,7 +69,7 @@ def multiplier(real: float) -> tuple[int, int]:
 
 
 def stored_bounds(operand: Operand, activation: int) -> tuple[int, int]:
-    """The smallest and largest stored value after an activation."""
+    """Returns the smallest and largest stored value after an activation."""
     limits = np.iinfo(operand.type.dtype.name)
     bounds = []
     for real, limit in zip(_BOUNDS[activation], (limits.min, limits.max), strict=True):
@@ -93,7 +93,7 @@ class Place:
     nchw: bool | None
 
     def padding(self, size: tuple[int, int], kernel: tuple[int, int]) -> list[tuple[int, int]]:
-        """(head, tail) for height and width."""
+        """Returns (head, tail) for height and width."""
         if self.scheme is None:
             return list(self.explicit)
         pads = []
@@ -105,7 +105,7 @@ class Place:
         return pads
 
     def scalars(self, *extra: int, activation: int) -> tuple[Given, ...]:
-        """The scalar inputs, in order; the last ones are left out where the case has none."""
+        """Returns the scalar inputs in order, without omitted ones at the end."""
         (top, bottom), (left, right) = self.explicit
         padding = (left, right, top, bottom) if self.scheme is None else (self.scheme,)
         tail: tuple[Any, ...] = ()
@@ -117,7 +117,7 @@ class Place:
 
 
 def random_place(generator: np.random.Generator, size: tuple[int, int], kernel: tuple[int, int]) -> Place:
-    """A place with which the window fits on the image."""
+    """Creates random parameters with which the window fits on the image."""
     while True:
         dilation = _pair(generator, 1, 4) if generator.random() < 0.5 else None
         extent = [(k - 1) * d + 1 for k, d in zip(kernel, dilation or (1, 1), strict=True)]
@@ -139,7 +139,7 @@ def _pair(generator: np.random.Generator, low: int, high: int) -> tuple[int, int
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A convolution with all that it needs; `values` and `filter` as stored, `values` NHWC."""
+    """A convolution and its data; `values` (NHWC) and `filter` are stored values."""
 
     values: Given
     filter: Given
@@ -152,7 +152,7 @@ class Case:
 
     @property
     def inputs(self) -> tuple[Given, ...]:
-        """The operation's inputs, in its layout."""
+        """Returns the operation's inputs in its layout."""
         assert self.values.value is not None
         values = self.values
         if self.place.nchw:
@@ -168,7 +168,7 @@ class Case:
         )
 
     def expected(self) -> Array:
-        """The output, in the operation's layout: stored integers, or float64."""
+        """Computes the output in the operation's layout: stored integers, or float64."""
         sums = self._sums()
         result = np.empty(sums.shape, np.float64 if self.output.scale == 0 else np.int64)
         for index in np.ndindex(sums.shape):
@@ -221,7 +221,7 @@ def random_case(
     shape: tuple[int, int, int, int] | None = None,
     depth_multiplier: int | None = None,
 ) -> Case:
-    """A convolution (with a depth multiplier: a depthwise one) of random shape, place and values."""
+    """Creates a random convolution, or a depthwise one if there is a depth multiplier."""
     integers = generator.integers
     shape = shape or (int(integers(1, 3)), int(integers(1, 8)), int(integers(1, 8)), int(integers(1, 4)))
     kernel = (int(integers(1, 4)), int(integers(1, 4)))
@@ -266,7 +266,7 @@ def random_case(
         ),
         place=place,
         activation=activation,
-        # From outputs that are all cut off to some that are all alike.
+        # From outputs that all saturate to outputs that are all equal.
         output=wanted(
             types[0],
             float(np.float32(scale * scales[0] * 2.0 ** generator.uniform(-2, 18))),
@@ -283,7 +283,7 @@ def _random_scale(generator: np.random.Generator, low: int, high: int) -> float:
 
 
 def assert_as_expected(case: Case, result: Array) -> None:
-    """Quantised results are equal, floats are as close as their type allows."""
+    """Asserts that quantised results are equal, and floats as close as their type allows."""
     expected = case.expected()
     assert result.shape == expected.shape
     assert result.flags.c_contiguous

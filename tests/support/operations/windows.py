@@ -1,4 +1,4 @@
-"""Windows over images in plain loops: sums of convolutions of any kind, as integers or float64."""
+"""Sums of convolutions of any rank with simple loops, as integers or float64."""
 
 import itertools
 
@@ -10,7 +10,7 @@ SAME, VALID = 1, 2
 
 
 def positions(scheme: int, size: int, extent: int, stride: int) -> tuple[int, int]:
-    """How many positions a window takes along an axis, and the padding before the image."""
+    """Returns the number of window positions along an axis, and the padding before the image."""
     if scheme == VALID:
         return (size - extent) // stride + 1, 0
     count = -(-size // stride)
@@ -24,7 +24,7 @@ def convolution_sums(
     stride: tuple[int, ...],
     dilation: tuple[int, ...],
 ) -> Array:
-    """Sums of (batch, *lengths, depth) times (*window, depth, channels), along any number of axes."""
+    """Convolves (batch, *lengths, depth) with (*window, depth, channels) along several axes."""
     axes = len(stride)
     kernel, lengths = filter_.shape[:axes], image.shape[1:-1]
     places = [
@@ -51,9 +51,9 @@ def transposed_sums(
     stride: tuple[int, ...],
     dilation: tuple[int, ...],
 ) -> Array:
-    """What `convolution_sums` on an output of these lengths would see of it, given back to it.
+    """Computes the transposed convolution with an output of these lengths.
 
-    `filter_` is (*window, depth, channels), as for the other direction.
+    `filter_` is (*window, depth, channels), as for `convolution_sums`.
     """
     axes = len(stride)
     kernel = filter_.shape[:axes]

@@ -9,7 +9,8 @@
     graph.inputs, graph.outputs = (x,), (y,)
     content = model.build()
 
-Names of operators, types and options are the schema's. Nothing is checked, so that damaged files can be written too.
+Names of operators, types and options are those of the schema. Nothing is checked, so that damaged
+files can be written as well.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,7 +41,8 @@ _DTYPES = {
 }
 
 
-#: Traversal order, block map, and for each level: format, length, and (of a sparse one) segments and indices.
+#: Traversal order, block map, and for each level: format, length, and for a sparse level segments
+#: and indices.
 Sparsity = tuple[Sequence[int], Sequence[int], Sequence[tuple[Any, ...]]]
 
 
@@ -64,7 +66,7 @@ class _Tensor:
     details: int
 
     def content(self) -> bytes | None:
-        """The constant's bytes; data that is no bytes is converted to the tensor's type."""
+        """Returns the constant's bytes; arrays are converted to the tensor's type."""
         if self.data is None or isinstance(self.data, bytes):
             return self.data
         if self.type == "STRING":
@@ -117,20 +119,20 @@ class TfliteGraph:
         """Adds a tensor.
 
         Args:
-            shape: its lengths.
+            shape: its dimensions.
             type_: name in `TensorType`, or any number.
-            name: None leaves it out; bytes are written as they are.
-            data: a constant's value: an array, or raw bytes.
-            scale, zero_point: one or several; zero points are 0 if none are given.
-            quantized_dimension: the axis of several scales.
-            shape_signature: -1 for lengths that may be any.
-            has_rank: whether an empty shape stands for a scalar.
+            name: None omits it; bytes are written unchanged.
+            data: value of a constant: an array, or raw bytes.
+            scale, zero_point: one or several; zero points are 0 by default.
+            quantized_dimension: axis of several scales.
+            shape_signature: -1 for dimensions that are not fixed.
+            has_rank: whether an empty shape means a scalar.
             is_variable, is_sparse: see the schema.
-            sparsity: how the value of a sparse constant is laid out; without it, no more is said than that it is sparse.
-            is_external: the data lies behind the flatbuffer.
-            buffer: refer to this buffer, whatever the data.
-            blocks: the tensor of scales and the length of a block, of what is quantised by blocks.
-            details: which kind of quantisation details the file says that `blocks` are.
+            sparsity: layout of a sparse constant; None writes empty sparsity parameters.
+            is_external: whether the data are after the flatbuffer.
+            buffer: refer to this buffer regardless of the data.
+            blocks: tensor of scales and block length of a blockwise quantised tensor.
+            details: kind of quantisation details that the file declares for `blocks`.
 
         Returns:
             Its index.
@@ -177,13 +179,14 @@ class TfliteGraph:
 
         Args:
             code: name in `BuiltinOperator`, or any number.
-            inputs, outputs: tensor indexes, -1 for an input that is left out.
-            options: name of the table of options, old or new (`BuiltinOptions2`); None leaves it out.
-            custom_code: the name of a custom operator.
-            custom_options: the bytes that a custom operator is given.
+            inputs, outputs: tensor indexes, -1 for an omitted input.
+            options: name of the table of options, old or new (`BuiltinOptions2`); None omits it.
+            custom_code: name of a custom operator.
+            custom_options: option bytes of a custom operator.
             intermediates: tensor indexes.
-            new_options: options that the schema package does not know: their kind, and the list that is their only field.
-            values: the fields of the options, as the schema package spells them (`StrideW`).
+            new_options: options that the schema package does not have: their kind, and the list
+                that is their only field.
+            values: fields of the options, spelled as in the schema package (`StrideW`).
         """
         number = getattr(tflite.BuiltinOperator, code) if isinstance(code, str) else code
         self.operators.append(
@@ -206,7 +209,8 @@ class TfliteModel:
     """A whole file.
 
     Attributes:
-        old_codes: write operator codes as old files do, in 8 bits only, and not as new ones do, in both fields.
+        old_codes: write operator codes in the 8-bit field only, like old files, instead of in both
+            fields.
         signatures: name → (subgraph, input name → tensor, output name → tensor).
     """
 
@@ -230,17 +234,17 @@ class TfliteModel:
         self.signatures.append((name, subgraph, inputs, outputs))
 
     def write(self, path: Path) -> Path:
-        """Writes the file, and returns where."""
+        """Writes the file; returns its path."""
         path.write_bytes(self.build())
         return path
 
     def build(self) -> bytes:
-        """The content of the file."""
+        """Returns the content of the file."""
         outside = [t.content() or b"" for g in self.graphs for t in g.tensors if t.is_external]
         content = _Writer(self, [2] * len(outside)).finish()
         if not outside:
             return content
-        # Places are known once the flatbuffer's length is, which does not depend on them.
+        # Offsets depend on the flatbuffer's length, which does not depend on them.
         offsets, end = [], len(content)
         for data in outside:
             end += -end % 16
@@ -253,7 +257,7 @@ class TfliteModel:
 
 
 class _Writer:
-    """Writes one model; leaves first, since a flatbuffer grows from its end."""
+    """Writes one model, leaves first, since a flatbuffer grows from its end."""
 
     def __init__(self, model: TfliteModel, offsets: Sequence[int]) -> None:
         self._model = model
@@ -280,7 +284,10 @@ class _Writer:
         return bytes(self._builder.Output())
 
     def _table(self, kind: str, **fields: Any) -> int:
-        """A table of the schema; offsets, numbers, and lists (of int32) or arrays of numbers; None for absent fields."""
+        """Writes a table of the schema.
+
+        Fields are offsets, numbers, lists (of int32), arrays of numbers, or None to omit them.
+        """
         numbers = {name: self._field(value) for name, value in fields.items()}
         getattr(tflite, f"{kind}Start")(self._builder)
         for name, value in numbers.items():
@@ -412,14 +419,14 @@ class _Writer:
         )
 
     def _blocks(self, scales: int, length: int) -> int:
-        """A table that the schema package does not know: scales, zero points, length of a block."""
+        """Writes a table that the schema package lacks: scales, zero points, block length."""
         self._builder.StartObject(3)
         for place, value in enumerate((scales, -1, length)):
             self._builder.PrependInt32Slot(place, value, 0)
         return int(self._builder.EndObject())
 
     def _one_list(self, numbers: Sequence[int]) -> int:
-        """A table whose only field is a list."""
+        """Writes a table whose only field is a list."""
         vector = self._vector(numbers)
         self._builder.StartObject(1)
         self._builder.PrependUOffsetTRelativeSlot(0, vector, 0)

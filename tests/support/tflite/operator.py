@@ -1,4 +1,4 @@
-"""Loads `.tflite` files of one operator, and looks at what became of it."""
+"""Loads `.tflite` files of one operator, and inspects the resulting model."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ from neurald.hal.model.types import Model, Operand
 from neurald.hal.operations.machinery.call import Array
 from neurald.runtime.tflite import load_tflite
 
-#: How the schema numbers fused activations and paddings.
+#: Numbers of fused activations and paddings in the schema.
 NONE, RELU, RELU_N1_TO_1, RELU6, TANH, SIGN_BIT = range(6)
 SAME, VALID = 0, 1
 
@@ -24,7 +24,7 @@ ACTIVATIONS: dict[int, Callable[[Array], Array]] = {
     TANH: np.tanh,
 }
 
-#: See `load_operator`, without the folder.
+#: `load_operator` without the folder.
 Load = Callable[..., Model]
 
 
@@ -36,15 +36,15 @@ def load_operator(
     options: str | None = None,
     **values: Any,
 ) -> Model:
-    """A model of one operator.
+    """Loads a model of one operator.
 
     Args:
         folder: for the file.
         code: name of the operator.
-        inputs: made by `shaped` or `fixed`; those that are no constants are fed, None is left out.
-        output: made by `shaped`.
+        inputs: from `shaped` (an input of the model) or `fixed` (a constant); None is omitted.
+        output: from `shaped`.
         options: name of the kind of options.
-        values: of the options.
+        values: fields of the options.
     """
     file = TfliteModel()
     graph = file.subgraph()
@@ -61,31 +61,31 @@ def load_operator(
 
 
 def shaped(*shape: int, **fields: Any) -> dict[str, Any]:
-    """A tensor that is fed or written."""
+    """Describes an input or output of the model."""
     return {"shape": shape, **fields}
 
 
 def fixed(value: Any, type_: str = "FLOAT32", **fields: Any) -> dict[str, Any]:
-    """A constant."""
+    """Describes a constant."""
     return {"shape": np.shape(value), "data": value, "type_": type_, **fields}
 
 
 def types(model: Model) -> list[OperationType]:
-    """Of all operations."""
+    """Returns the types of all operations."""
     return [operation.type for operation in model.main.operations]
 
 
 def inputs_of(model: Model, position: int = 0) -> list[Operand]:
-    """The operands that an operation reads."""
+    """Returns the operands that an operation reads."""
     return [model.main.operands[index] for index in model.main.operations[position].inputs]
 
 
 def numbers(model: Model, position: int = 0, start: int = 1) -> list[Any]:
-    """The values of an operation's constant inputs from `start` on."""
+    """Returns the values of an operation's constant inputs from `start` on."""
     values = [model.constant(operand) for operand in inputs_of(model, position)[start:]]
     return [value.tolist() for value in values if value is not None]
 
 
 def random(*shape: int, seed: int = 0) -> Array:
-    """Real numbers on both sides of all activations' limits."""
+    """Returns random numbers on both sides of the limits of all activations."""
     return np.random.default_rng(seed).uniform(-4, 9, shape).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Parts of `.tflite` files with several subgraphs and with variables."""
+"""Parts of `.tflite` files with several subgraphs and variables."""
 
 from typing import Any
 
@@ -7,31 +7,31 @@ from support.tflite.builder import TfliteGraph, TfliteModel
 
 
 def constant(graph: TfliteGraph, value: Any, type_: str = "FLOAT32", **fields: Any) -> int:
-    """A constant tensor."""
+    """Adds a constant tensor."""
     return graph.tensor(np.shape(value), type_, data=value, **fields)
 
 
 def variable(graph: TfliteGraph, name: str, container: str = "") -> int:
-    """The handle of a resource variable."""
+    """Adds the handle of a resource variable."""
     handle = graph.tensor((), "RESOURCE")
     graph.operator("VAR_HANDLE", (), (handle,), "VarHandleOptions", Container=container, SharedName=name)
     return handle
 
 
 def read(graph: TfliteGraph, handle: int, *shape: int, **fields: Any) -> int:
-    """The value of a variable."""
+    """Adds a read of a variable."""
     value = graph.tensor(shape, **fields)
     graph.operator("READ_VARIABLE", (handle,), (value,), "ReadVariableOptions")
     return value
 
 
 def assign(graph: TfliteGraph, handle: int, value: int) -> None:
-    """Gives a variable a value."""
+    """Adds an assignment to a variable."""
     graph.operator("ASSIGN_VARIABLE", (handle, value), (), "AssignVariableOptions")
 
 
 def plus(graph: TfliteGraph, first: int, second: int, *shape: int, **fields: Any) -> int:
-    """A sum."""
+    """Adds a sum."""
     result = graph.tensor(shape, **fields)
     graph.operator("ADD", (first, second), (result,), "AddOptions")
     return result
@@ -54,7 +54,7 @@ def loop(
 
 
 def initialise(file: TfliteModel, graph: TfliteGraph, **values: Any) -> None:
-    """CALL_ONCE of a further subgraph that gives variables (by name) initial values, constants of float32."""
+    """Adds CALL_ONCE of a subgraph that assigns float32 constants to variables, by name."""
     graph.operator("CALL_ONCE", (), (), "CallOnceOptions", InitSubgraphIndex=len(file.graphs))
     inner = file.subgraph()
     for name, value in values.items():
@@ -62,7 +62,7 @@ def initialise(file: TfliteModel, graph: TfliteGraph, **values: Any) -> None:
 
 
 def counts_up_to(file: TfliteModel, limit: int, *others: dict[str, Any]) -> TfliteGraph:
-    """A subgraph for a loop's condition: whether the first value, an INT32, is less than `limit`; more values may follow."""
+    """Creates the condition of a loop: the first value, an INT32, is less than `limit`."""
     graph = file.subgraph()
     count, holds = graph.tensor((), "INT32"), graph.tensor((), "BOOL")
     graph.operator("LESS", (count, constant(graph, limit, "INT32")), (holds,), "LessOptions")
@@ -71,6 +71,6 @@ def counts_up_to(file: TfliteModel, limit: int, *others: dict[str, Any]) -> Tfli
 
 
 def stepped(graph: TfliteGraph) -> tuple[int, int]:
-    """A loop's counter, and its value after a run of the body."""
+    """Adds the counter of a loop, and its value after an iteration."""
     count = graph.tensor((), "INT32")
     return count, plus(graph, count, constant(graph, 1, "INT32"), type_="INT32")

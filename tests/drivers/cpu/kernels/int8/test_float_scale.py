@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 from support.cpu.native import RUNNABLE
-from support.cpu.quantized_sums import QuantizedSums, check
+from support.cpu.quantized_sums import TYPES, QuantizedSums, check, types_and_targets
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.expression import constant
@@ -131,3 +131,13 @@ def test_kernels(target: Target, channels: int, zero_point: int, *, has_rests: b
     if channels == 40:
         assert (floats.rests is not None) == has_rests
     check(case, target, channels)
+
+
+@types_and_targets
+def test_a_range_of_one_value(seed: int, target: Target) -> None:
+    """An activation may clamp every result to the zero point, where that is the type's largest value."""
+    source, weights, result = TYPES[seed]
+    sums = QuantizedSums(seed, source=source, weights=weights)
+    high = int(np.iinfo(result.value).max)
+    tail = sums.rescaled(type=result, zero_point=high, low=high)
+    check(sums.convolution((1, 5, 6, 8), (17, 2, 2, 8), (1, 4, 5, 17), tail), target, seed)
