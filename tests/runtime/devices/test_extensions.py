@@ -422,7 +422,7 @@ def test_the_cpu_cannot_stand_in_for_a_vendor(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("neurald.runtime.compilation.devices", lambda: (cpu(), failing))
     builder = nd.CompilationBuilder(gray_model([failing]))
     builder.set_caching(None)
-    words = rf"out of order; cpu cannot stand in: operation \d {NAME}.*does not list"
+    words = rf"out of order; cpu cannot take over: operation \d {NAME}.*does not list"
     with pytest.raises(OpFailed, match=words):
         builder.finish()
 

@@ -200,6 +200,6 @@ def test_a_device_that_answers_nonsense(shape: OutputShape) -> None:
 def test_a_device_that_writes_no_strings() -> None:
     array = np.full(2, b"old", object)
     output = StringOutput(array)
-    with pytest.raises(OpFailed, match="the device wrote no strings: a string buffer of 0 strings"):
+    with pytest.raises(OpFailed, match="the device wrote invalid strings: a string buffer of 0 strings"):
         output.fill((2,))
     assert array.tolist() == [b"old"] * 2
