@@ -212,7 +212,7 @@ COVERED_BY: Mapping[str, str] = {
     "hal/rpc/client/channel.py": "tests/hal/rpc/server/test_channel.py",
     "hal/rpc/client/connection.py": "tests/hal/rpc/client/test_device.py",
     "hal/rpc/client/fenced_execution.py": "tests/hal/execution/test_fenced_execution.py",
-    "hal/rpc/client/life.py": "tests/hal/rpc/test_death.py",
+    "hal/rpc/client/connection_life.py": "tests/hal/rpc/test_death.py",
     "hal/rpc/server/burst_server.py": "tests/hal/rpc/test_burst_hostile.py",
     "hal/rpc/server/handler.py": "tests/hal/rpc/server/test_server.py",
     "hal/rpc/transport/access_token.py": "tests/hal/admission/test_access.py",
