@@ -151,8 +151,8 @@ def test_profile_as_tables() -> None:
         "reference implementation, not a kernel",
         "MAX_POOL_2D + RESHAPE",
         "60.0 %",
-        "timed one by one they take 0.010 ms; the median run takes",
-        "8 of 9 operations (88.9 %) run compiled; on references, without a kernel: 7 SOFTMAX softmax",
+        "timed one by one, the kernels take 0.010 ms; the median run takes",
+        "8 of 9 operations (88.9 %) have compiled kernels; the others run on their references: 7 SOFTMAX softmax",
     ):
         assert words in result.stdout
 
@@ -167,7 +167,7 @@ def test_profile_of_a_device_that_cannot_tell(monkeypatch: pytest.MonkeyPatch) -
     assert (profile["operations"], profile["compiled"], profile["types"]) == (0, 0, [])
     result = invoke("benchmark", MODEL, *QUICK, "--profile")
     assert "step 0 on made-up: made-up cannot tell" in result.stdout
-    assert "run compiled" not in result.stdout
+    assert "have compiled kernels" not in result.stdout
 
 
 def test_profile_has_medians_of_the_same_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,7 +231,7 @@ def test_a_dead_device_in_the_table(failing: FailingDevice, monkeypatch: pytest.
     fail_after(failing, 0, monkeypatch)
     result = invoke("benchmark", MODEL, *QUICK)
     assert (
-        "warning: the CPU device ran 7 executions of step 0 in place of failing: its driver" in result.stdout
+        "warning: the CPU device ran 7 executions of step 0 instead of failing: its driver" in result.stdout
     )
 
 

@@ -254,10 +254,10 @@ class TestWarm:
         ):
             result = invoke("cache", "warm", "any.tflite", "--json", *options)
             assert result.exit_code == 0, result.stderr
-            assert ("--shape says for which" in result.stderr) == (not options)
+            assert ("use --shape to compile" in result.stderr) == (not options)
             (step,) = json.loads(result.stdout)["models"][0]["steps"]
             found.append((step["cache"], step["warm_ms"] is not None))
         assert found == [("miss", False), ("miss", True), ("hit", True), ("miss", True)]
         variants = {entry["variant"] for entry in invoke_json("cache", "ls")["entries"]}
         assert variants == {"whole 0:4x3", "whole 0:5x3"}
-        assert "does not fit" in error_of("cache", "warm", "any.tflite", "--shape", "input_0=4x7")
+        assert "does not match input" in error_of("cache", "warm", "any.tflite", "--shape", "input_0=4x7")

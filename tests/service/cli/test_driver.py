@@ -140,7 +140,7 @@ def test_listening_beyond_this_host_is_told_loudly(tmp_path: Path) -> None:
     try:
         assert process.stderr is not None
         assert process.stderr.readline().startswith(
-            "warning: --insecure: every host that reaches this address"
+            "warning: --insecure: every host that can reach this address"
         )
         assert process.stderr.readline().startswith("serving cpu on 0.0.0.0:")
     finally:
