@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -12,8 +11,7 @@ from neurald.service.console.measurement import BoundExecution, RunControl, repe
 from neurald.service.console.output import status, write_line, write_table
 from neurald.service.demo.daemon import driver_daemon
 from neurald.service.demo.digits import MODEL, Digits, load_held_out_digits
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from neurald.service.tensors.arrays import Array
 
 #: Number of digits that are drawn.
 DRAWN_DIGITS = 4

@@ -7,11 +7,10 @@ with pixels scaled from 0-16 to 0-255.
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, np.dtype[Any]]
+from neurald.service.tensors.arrays import Array
 
 _DATA_DIRECTORY = Path(__file__).resolve().parent
 

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -12,9 +11,8 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import Model, Operand
 from neurald.hal.operations.arithmetic.quantized import dequantize
+from neurald.service.tensors.arrays import Array
 from neurald.service.tensors.files import open_regular
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Operations that do not change scores.
 _TRANSPARENT = frozenset(

@@ -2,17 +2,14 @@
 
 import warnings
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.types import Model, Operand, OperandType
-from neurald.service.tensors.arrays import describe_type, input_slots
+from neurald.service.tensors.arrays import Array, describe_type, input_slots
 from neurald.service.tensors.files import open_regular
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Default normalisation of float inputs: 0 to 255 becomes -1 to 1.
 DEFAULT_MEAN = 127.5

@@ -11,7 +11,7 @@ from support.sweeps import sweep
 import neurald as nd
 from neurald.hal.errors import OpFailed
 from neurald.runtime.execution.execution import Execution
-from neurald.runtime.execution.quick_runs import FORM_CACHE_SIZE, MAX_BYTES, QuickRuns
+from neurald.runtime.execution.quick_runs import SIGNATURE_CACHE_SIZE, MAX_BYTES, QuickRuns
 
 Array = np.ndarray[Any, Any]
 
@@ -119,8 +119,8 @@ def test_few_forms_are_kept(executions: list[Execution]) -> None:
             np.testing.assert_allclose(result, np.tanh(numbers(length, (length,))), rtol=1e-5, atol=1e-7)
         return len(executions) - before
 
-    lengths = tuple(range(1, FORM_CACHE_SIZE + 1))
-    assert run(*lengths, *lengths) == FORM_CACHE_SIZE
+    lengths = tuple(range(1, SIGNATURE_CACHE_SIZE + 1))
+    assert run(*lengths, *lengths) == SIGNATURE_CACHE_SIZE
     assert run(99, *lengths[1:], 99) == 1
     assert run(1) == 1
 
