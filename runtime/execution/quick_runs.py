@@ -51,7 +51,7 @@ class QuickRuns:
         self._local = threading.local()
 
     def run(self, arrays: Sequence[Any]) -> list[Array] | None:
-        """Runs the model on inputs with the same signature as those of an earlier run of this thread.
+        """Runs the model on inputs of the same signature as in an earlier run of this thread.
 
         Returns:
             The outputs; None if there was no such run, or if its execution is in use.

@@ -122,7 +122,7 @@ def performance(device: nd.Device) -> dict[str, dict[str, float] | None]:
 
 
 def executions_on_cpu(compilation: nd.Compilation) -> dict[int, int]:
-    """Returns for each step how many executions the CPU device has run instead of its own device."""
+    """Returns for each step how many executions the CPU device ran instead of its own device."""
     return {found.step: found.executions for found in compilation.recovery.substitutions}
 
 

@@ -173,7 +173,7 @@ def _console(file: IO[str]) -> "Console":
     from rich.console import Console
 
     class PassingConsole(Console):
-        """A console that leaves a closed pipe to the command, where rich would exit with status 1."""
+        """A console that reports a closed pipe to the command; rich would exit with status 1."""
 
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError
