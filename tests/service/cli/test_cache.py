@@ -20,14 +20,14 @@ MODEL = Path(demo.__file__).parent / "digits.tflite"
 
 @pytest.fixture(autouse=True)
 def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache, which is the user's own."""
+    """Returns the directory of an empty cache, which is the user's own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     return tmp_path / "neurald"
 
 
 @pytest.fixture
 def filled(directory: Path) -> Path:
-    """A cache with three entries."""
+    """Returns the directory of a cache with three entries."""
     for number in range(3):
         Cache(directory).store(entry_parts(graphs=str(number)), artifact(bytes(1000)), ORIGIN)
     return directory

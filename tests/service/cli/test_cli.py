@@ -1,4 +1,4 @@
-"""What every command has in common."""
+"""Behaviour that all commands have in common."""
 
 import signal
 import subprocess
