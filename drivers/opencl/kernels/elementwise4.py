@@ -1,6 +1,6 @@
 """Elementwise kernels with four elements per work-item, read together as texels of images.
 
-The four elements are computed one by one, as elsewhere; only adjacent reads are combined.
+Only the reads are vectors: the four elements are computed one by one, as in other kernels.
 """
 
 import math
@@ -24,9 +24,12 @@ from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
 @dataclass(frozen=True, slots=True)
 class _VectorPlan:
-    """Element at a row and a column.
+    """Kernel whose output is viewed as a matrix.
 
-    body: the expression of the element.
+    Attributes:
+        body: the expression of the element at a row and a column.
+        row, column: the axes that `body` depends on.
+        loads: the loads that read four adjacent elements for four adjacent columns.
     """
 
     body: Expression
