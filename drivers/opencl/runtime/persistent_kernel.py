@@ -49,7 +49,7 @@ SYNC_BYTES: Final = 4 * ABORTED + 128
 _MAX_SPINS, _MAX_TRIAL_SPINS = 1 << 22, 1 << 15
 #: Value of the barrier counter after an abort, which is larger than any number of arrivals.
 _RELEASE_ALL = 1 << 31
-#: Prevents inlining. Some runtimes cannot call functions that contain barriers, and inline them.
+#: Prevents inlining on NVIDIA devices. Some runtimes cannot call functions that contain barriers.
 _CALLED = "__attribute__((noinline))"
 #: Maximum number of work-groups per compute unit.
 _MAX_PER_UNIT = 4

@@ -22,7 +22,10 @@ class _Shard:
 
 
 def work_bytes(texts: Iterable[str]) -> int:
-    """Returns how many bytes of these texts a compiler processes in one program, where shared functions occur once."""
+    """Returns how many bytes of these texts a compiler processes in one program.
+
+    Functions that texts share occur only once in a program.
+    """
     shared: dict[str, int] = {}
     own = 0
     for text in texts:
