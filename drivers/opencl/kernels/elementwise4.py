@@ -50,7 +50,8 @@ def candidates(kernel: Kernel, facts: DeviceFacts) -> tuple[Source, ...]:
     if facts.images is None or kernel.has_reduction or kernel.requirements or not kernel.inputs:
         return ()
     images = as_images(kernel.inputs, facts.images)
-    # With all dimensions as one row, vectors of a value of the output's shape may span several rows.
+    # With all dimensions as one row, vectors of a value of the output's shape may span several
+    # rows.
     plans = [_plan(kernel, count, images) for count in (0, len(kernel.shape) - 1)]
     best = max(plans, key=lambda plan: len(plan.loads))
     return (_source(kernel, best), render(kernel)) if best.loads else ()

@@ -149,8 +149,8 @@ def weight_fragments(right: Value, columns: int, steps: int) -> Value:
         _, given, depth = array.shape
         depth = min(depth, whole.shape[1])
         whole[:given, :depth] = array[0, :, :depth]
-        # The columns are divided into blocks of 16, groups of four, two multiplications and pairs; the
-        # depth into steps of 32 bytes, halves of these, and words of four bytes.
+        # The columns are divided into blocks of 16, groups of four, two multiplications and pairs;
+        # the depth into steps of 32 bytes, halves of these, and words of four bytes.
         cut = whole.reshape(columns // 16, 4, 2, 2, steps, 2, 4, 4 // size)
         return cut.transpose(0, 4, 1, 3, 6, 2, 5, 7).reshape(columns // 16, steps, -1)
 

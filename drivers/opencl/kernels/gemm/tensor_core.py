@@ -281,8 +281,8 @@ def _source(
         "split": tiling.split,
         "steps": steps,
         "each": -(-steps // tiling.split),
-        # Four equal bytes. They are a size and no constant in memory, because thousands of work-items
-        # would wait for a load of the same address.
+        # Four equal bytes. They are a size and no constant in memory, because thousands of
+        # work-items would wait for a load of the same address.
         "zeros": int.from_bytes(bytes((zero & 255,)) * 4, "little", signed=True),
     }
     sums = gathered_layout(kind, tiling.rows, tiling.columns, _ITEMS)
