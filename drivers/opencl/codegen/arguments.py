@@ -1,4 +1,4 @@
-"""KernelArguments of a kernel's function.
+"""Arguments of a kernel's function.
 
 Pointers, or images of values that it reads four elements at a time.
 """
@@ -16,7 +16,7 @@ from neurald.drivers.opencl.codegen.dialect import (
     texel_text,
     texel_vector,
 )
-from neurald.drivers.opencl.platform.storage import Images
+from neurald.drivers.opencl.platform.storage import ImageSupport
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class KernelArgument:
 
     @property
     def call_arguments(self) -> str:
-        """KernelArguments of a call that pass it on."""
+        """Arguments of a call that pass it on."""
         return f"{self.name}, {self.first}" if self.first else self.name
 
     def load(self, place: str) -> str:
@@ -66,7 +66,7 @@ class KernelArgument:
 
 @dataclass(frozen=True, slots=True)
 class KernelArguments:
-    """KernelArguments of a function, in order.
+    """Arguments of a function, in order.
 
     Attributes:
         values: the values; the first of them is the output.
@@ -96,7 +96,7 @@ class KernelArguments:
 
     @property
     def by_value(self) -> dict[Value, KernelArgument]:
-        """KernelArguments by value."""
+        """Arguments by value."""
         return dict(zip(self.values, self.all, strict=True))
 
     @property
@@ -122,9 +122,9 @@ class KernelArguments:
         return ", ".join((*(each.call_arguments for each in self.all), "status"))
 
 
-def as_images(values: Iterable[Value], allowed: Images | None) -> frozenset[Value]:
+def as_images(values: Iterable[Value], allowed: ImageSupport | None) -> frozenset[Value]:
     """Returns those values that a device can read through images, up to its limit per kernel."""
     if allowed is None:
         return frozenset()
     found = dict.fromkeys(each for each in values if not allowed.unsupported_reason(each))
-    return frozenset(islice(found, allowed.most_arguments))
+    return frozenset(islice(found, allowed.max_arguments))

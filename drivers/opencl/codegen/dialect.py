@@ -186,13 +186,13 @@ def apply_text(expression: Apply, arguments: list[str]) -> str:
     text = _applied(expression, arguments)
     if kind in (Scalar.INT8, Scalar.UINT8, Scalar.INT16, Scalar.UINT16) and op is not Op.SELECT:
         return f"({computed(kind)})({text})"
-    if kind is Scalar.FLOAT16 and op not in _EXACT_ON_HALVES:
+    if kind is Scalar.FLOAT16 and op not in _EXACT_ON_FLOAT16:
         return f"neurald_half({text})"
     return text
 
 
 #: Operations whose result on float16 operands is a float16.
-_EXACT_ON_HALVES = frozenset(
+_EXACT_ON_FLOAT16 = frozenset(
     (
         Op.MINIMUM,
         Op.MAXIMUM,
@@ -326,17 +326,17 @@ def _converted(text: str, source: Scalar, kind: Scalar) -> str:
     return f"({computed(kind)}){text}"
 
 
-def fold_text(fold: ReductionOp, total: str, value: str, kind: Scalar) -> str:
+def combine_text(reduction: ReductionOp, total: str, value: str, kind: Scalar) -> str:
     """Returns the statement that combines one more value into an accumulator."""
-    if fold is ReductionOp.SUM:
+    if reduction is ReductionOp.SUM:
         return f"{total} += {value};"
-    if fold is ReductionOp.PRODUCT:
+    if reduction is ReductionOp.PRODUCT:
         return f"{total} *= {value};"
-    if fold in (ReductionOp.ANY, ReductionOp.ALL):
-        return f"{total} = {total} {'||' if fold is ReductionOp.ANY else '&&'} {value};"
-    return f"{total} = {_extreme(kind, value, total, is_minimum=fold is ReductionOp.MINIMUM)};"
+    if reduction in (ReductionOp.ANY, ReductionOp.ALL):
+        return f"{total} = {total} {'||' if reduction is ReductionOp.ANY else '&&'} {value};"
+    return f"{total} = {_extreme(kind, value, total, is_minimum=reduction is ReductionOp.MINIMUM)};"
 
 
-def fold_start_text(fold: ReductionOp, kind: Scalar) -> str:
+def identity_text(reduction: ReductionOp, kind: Scalar) -> str:
     """Returns the initial value of a reduction."""
-    return constant_text(reduction_identity(fold, kind), kind)
+    return constant_text(reduction_identity(reduction, kind), kind)

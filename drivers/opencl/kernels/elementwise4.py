@@ -18,12 +18,12 @@ from neurald.drivers.opencl.codegen.dialect import computed, stored, texel_vecto
 from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
 from neurald.drivers.opencl.codegen.render import LOCAL_SIZE, arguments_of, render
 from neurald.drivers.opencl.codegen.statements import Statements
-from neurald.drivers.opencl.kernels.epilogue.four_loads import is_multiple_of_4
+from neurald.drivers.opencl.kernels.epilogue.vector4_loads import is_multiple_of_4
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
+class _VectorPlan:
     """Element at a row and a column.
 
     body: the expression of the element.
@@ -54,7 +54,7 @@ def candidates(kernel: Kernel, facts: DeviceFacts) -> tuple[Source, ...]:
     return (_source(kernel, best), render(kernel)) if best.loads else ()
 
 
-def _plan(kernel: Kernel, leading: int, images: frozenset[Value]) -> _Plan:
+def _plan(kernel: Kernel, leading: int, images: frozenset[Value]) -> _VectorPlan:
     """Returns the plan whose rows span all but the first `leading` dimensions.
 
     It has no loads if the rows' length is not a multiple of four.
@@ -66,7 +66,7 @@ def _plan(kernel: Kernel, leading: int, images: frozenset[Value]) -> _Plan:
     is_whole = column.extent % 4 == 0
     loads = [each for each in walk(body) if isinstance(each, Load) and each.value in images]
     found = tuple(each for each in loads if is_whole and _is_side_by_side(each, column))
-    return _Plan(body, row, column, found)
+    return _VectorPlan(body, row, column, found)
 
 
 def _is_side_by_side(load: Load, column: Axis) -> bool:
@@ -75,7 +75,7 @@ def _is_side_by_side(load: Load, column: Axis) -> bool:
     return load.guard is None and column not in walk(start) and is_multiple_of_4(start)
 
 
-def _source(kernel: Kernel, plan: _Plan) -> Source:
+def _source(kernel: Kernel, plan: _VectorPlan) -> Source:
     values = KernelArguments(arguments_of(kernel), frozenset(each.value for each in plan.loads))
     length = plan.column.extent
     items = math.prod(kernel.shape) // 4
@@ -101,12 +101,12 @@ def _source(kernel: Kernel, plan: _Plan) -> Source:
         images=values.image_positions,
         groups=-(-items // LOCAL_SIZE),
         local_size=LOCAL_SIZE,
-        label="four elements by four",
+        label="vectors of four elements",
         operations=kernel.operations,
     )
 
 
-def _texels(plan: _Plan, values: KernelArguments) -> list[str]:
+def _texels(plan: _VectorPlan, values: KernelArguments) -> list[str]:
     """Returns the statements that read each texel."""
     places = Statements(values.by_value, {plan.row: "row", plan.column: "column"})
     reads = []

@@ -118,12 +118,12 @@ _NO_MEMORY = frozenset({MEM_OBJECT_ALLOCATION_FAILURE, OUT_OF_HOST_MEMORY, INVAL
 _BUILD_FAILURES = frozenset({BUILD_PROGRAM_FAILURE, -15, -17, -42, -43})
 
 #: Number of lines of a build log that an error message contains.
-_LOG_LINES = 12
+_MAX_LOG_LINES = 12
 
 
 def name(code: int) -> str:
     """Returns the symbolic name of an error code, followed by the code."""
-    return f"{NAMES.get(code, 'an error that OpenCL does not know')} ({code})"
+    return f"{NAMES.get(code, 'unknown error code')} ({code})"
 
 
 class DeviceState:
@@ -214,7 +214,7 @@ def _shortened(log: str) -> str:
     """
     lines = [line.rstrip() for line in log.splitlines() if line.strip()]
     first = next((index for index, line in enumerate(lines) if "error:" in line.lower()), 0)
-    chosen = lines[first : first + _LOG_LINES]
+    chosen = lines[first : first + _MAX_LOG_LINES]
     if "unknown target CPU" in log:
         chosen.append(
             "this OpenCL runtime is too old for this CPU: install a newer one (Debian: pocl-opencl-icd)"

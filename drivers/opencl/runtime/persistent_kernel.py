@@ -46,7 +46,7 @@ ABORTED: Final = _UNITS + _UNIT_COUNT
 #: after a failure.
 SYNC_BYTES: Final = 4 * ABORTED + 128
 #: Spin limits: about two seconds, and some milliseconds for a trial launch of the barrier alone.
-_SPIN_LIMIT, _TRIAL_SPIN_LIMIT = 1 << 22, 1 << 15
+_MAX_SPINS, _MAX_TRIAL_SPINS = 1 << 22, 1 << 15
 #: Value of the barrier counter after an abort: larger than any number that is waited for.
 _RELEASE_ALL = 1 << 31
 #: Some runtimes cannot call functions that contain barriers; there they are inlined.
@@ -56,7 +56,7 @@ _MAX_PER_UNIT = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Region:
+class MemoryRange:
     """Range of a buffer.
 
     Attributes:
@@ -68,7 +68,7 @@ class Region:
     start: int
     stop: int
 
-    def overlaps(self, other: "Region") -> bool:
+    def overlaps(self, other: "MemoryRange") -> bool:
         """Returns True if both have a byte in common."""
         return self.base == other.base and self.start < other.stop and other.start < self.stop
 
@@ -88,23 +88,23 @@ class Phase:
 
     source: Source
     pointers: tuple[str, ...]
-    regions: tuple[Region | None, ...]
+    regions: tuple[MemoryRange | None, ...]
     status: str
     workspace: str = ""
-    workspace_region: Region | None = None
+    workspace_region: MemoryRange | None = None
 
     @property
-    def written(self) -> tuple[Region, ...]:
+    def written(self) -> tuple[MemoryRange, ...]:
         """Memory that the phase writes."""
         return tuple(each for each in (self.regions[0], self.workspace_region) if each is not None)
 
     @property
-    def touched(self) -> tuple[Region, ...]:
+    def touched(self) -> tuple[MemoryRange, ...]:
         """Memory that the phase reads or writes."""
         return tuple(each for each in (*self.regions, self.workspace_region) if each is not None)
 
 
-def is_offered(facts: DeviceFacts) -> bool:
+def is_supported(facts: DeviceFacts) -> bool:
     """Returns True if the device is known to keep all work-groups of a fitting launch resident.
 
     Devices whose kernels read images are excluded: phases have pointers only, and texture caches
@@ -179,7 +179,7 @@ def grid_barrier_text(*, is_nvidia: bool) -> str:
         ARRIVE=_TEMPLATES[f"arrive{suffix}"],
         POLL=_TEMPLATES[f"poll{suffix}"],
         CALLED=_CALLED if is_nvidia else "inline",
-        SPIN_LIMIT=_SPIN_LIMIT,
+        MAX_SPINS=_MAX_SPINS,
         COUNTER_PITCH=_COUNTER_PITCH,
         SELECTOR=_SELECTOR,
         FIRST_GROUPS=_FIRST_GROUPS,
@@ -191,7 +191,7 @@ def grid_barrier_text(*, is_nvidia: bool) -> str:
     )
 
 
-def kernel_text(name: str, parameters: str, phases: Sequence[Phase], *, least_groups: int = 1) -> str:
+def kernel_text(name: str, parameters: str, phases: Sequence[Phase], *, min_groups: int = 1) -> str:
     """Returns the kernel's text.
 
     The program must also contain `grid_barrier_text` and the functions of all sources (see
@@ -201,7 +201,7 @@ def kernel_text(name: str, parameters: str, phases: Sequence[Phase], *, least_gr
         name: the name of the kernel.
         parameters: the kernel's parameters, which the phases' expressions refer to.
         phases: in order; `local_size` must accept their sources.
-        least_groups: the minimum number of work-groups of a launch, which each have their own
+        min_groups: the minimum number of work-groups of a launch, which each have their own
             compute unit.
     """
     items = local_size([phase.source for phase in phases])
@@ -212,9 +212,7 @@ def kernel_text(name: str, parameters: str, phases: Sequence[Phase], *, least_gr
     # if there are barriers.
     place = "(int)get_group_id(0)"
     if any(has_grid_barrier):
-        place = (
-            f"groups <= {least_groups} ? {place} : neurald_place(sync, groups, lid, (__local int *)scratch)"
-        )
+        place = f"groups <= {min_groups} ? {place} : neurald_place(sync, groups, lid, (__local int *)scratch)"
     lines = [
         f"__kernel __attribute__((reqd_work_group_size({items}, 1, 1)))",
         f"void {name}({parameters}, __global uint *sync, const int phases) {{",
@@ -223,26 +221,26 @@ def kernel_text(name: str, parameters: str, phases: Sequence[Phase], *, least_gr
         f"  const int first = {place};",
         # The highest bit selects the counter; the rest is the count to wait for.
         f"  uint target = sync[{_SELECTOR}] << 31;",
-        f"  if (phases == 0) neurald_meet(sync, target += groups, lid, {_TRIAL_SPIN_LIMIT});",
+        f"  if (phases == 0) neurald_meet(sync, target += groups, lid, {_MAX_TRIAL_SPINS});",
     ]
     for number, (phase, needs_barrier) in enumerate(zip(phases, has_grid_barrier, strict=True)):
         lines.append(f"  if (phases > {number}) {{")
         if needs_barrier and phase.source.waits:
             lines += ["    target += groups;", "    neurald_arrive(sync, target, lid);"]
         elif needs_barrier:
-            lines.append(f"    neurald_meet(sync, target += groups, lid, {_SPIN_LIMIT});")
+            lines.append(f"    neurald_meet(sync, target += groups, lid, {_MAX_SPINS});")
         elif phase.source.has_barriers and number:
             # Local memory may still be read by the previous phase; a grid barrier includes the wait
             # for that.
             lines.append("    barrier(CLK_LOCAL_MEM_FENCE);")
-        lines += [*_phase_lines(phase, items, needs_barrier=needs_barrier, least_groups=least_groups), "  }"]
+        lines += [*_phase_lines(phase, items, needs_barrier=needs_barrier, min_groups=min_groups), "  }"]
     lines += ["  neurald_leave(sync, target, first, lid);", "}", ""]
     return "\n".join(lines)
 
 
-def _phase_lines(phase: Phase, items: int, *, needs_barrier: bool, least_groups: int) -> list[str]:
+def _phase_lines(phase: Phase, items: int, *, needs_barrier: bool, min_groups: int) -> list[str]:
     source = phase.source
-    is_alone = source.groups <= least_groups
+    is_alone = source.groups <= min_groups
     pointers = [*phase.pointers, *((phase.workspace,) if source.workspace_bytes else ()), phase.status]
     if source.waits:
         # Only the first of a work-group's groups has to wait.

@@ -15,7 +15,7 @@ import msgspec
 
 from neurald.drivers.opencl.codegen.program_text import KernelTexts
 from neurald.drivers.opencl.platform.discovery import DeviceContext
-from neurald.drivers.opencl.platform.known_programs import source_key
+from neurald.drivers.opencl.platform.program_cache import source_key
 from neurald.hal.errors import OpFailed
 from neurald.hal.process.fork import keep_in_children
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _CHECKSUM_BYTES: Final = 32
 
 
-class Program:
+class BuiltProgram:
     """Built program and its kernels.
 
     Sources that were built before for the same device are not built again: programs as a whole,
@@ -159,14 +159,14 @@ class Program:
         """
         import pyopencl as cl
 
-        with self._device.state.guard("making", kernel=name):
+        with self._device.state.guard("creation", kernel=name):
             return cl.Kernel(self._others.get(name, self._program), name)
 
     def work_group_limit(self, kernel: cl.Kernel) -> int:
         """Returns the maximum work-group size of that kernel on this device."""
         import pyopencl as cl
 
-        with self._device.state.guard("asking about", kernel=kernel.function_name):
+        with self._device.state.guard("query", kernel=kernel.function_name):
             return kernel.get_work_group_info(
                 cl.kernel_work_group_info.WORK_GROUP_SIZE, self._device.facts.handle
             )

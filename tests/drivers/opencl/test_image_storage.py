@@ -26,7 +26,7 @@ from neurald.drivers.opencl.platform.reduction_order import ReductionOrder
 from neurald.drivers.opencl.platform.storage import STORAGE_VARIABLE, Storage
 from neurald.drivers.opencl.prepared_model import OpenClPreparedModel
 from neurald.drivers.opencl.runtime.executable import ImageUse
-from neurald.drivers.opencl.runtime.persistent_kernel import is_offered
+from neurald.drivers.opencl.runtime.persistent_kernel import is_supported
 from neurald.drivers.opencl.tuning.tuning import TUNING_VARIABLE, Tuner, Tuning
 from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.device import Artifact, PrepareOptions
@@ -51,9 +51,9 @@ MODELS: dict[str, Model] = {
 
 def facts_of(opencl: DeviceContext) -> DeviceFacts:
     """The device as one whose kernels read images."""
-    if not opencl.facts.most_image_texels:
+    if not opencl.facts.max_image_texels:
         pytest.skip(f"{opencl.facts.name} has no images of buffers")
-    return replace(opencl.facts, storage=Storage.IMAGE, sums=ReductionOrder.ORDERED)
+    return replace(opencl.facts, storage=Storage.IMAGE, reduction_order=ReductionOrder.ORDERED)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -134,7 +134,7 @@ def test_profiles_say_what_is_read_through_images(device: OpenClDevice) -> None:
         "a2 from a buffer (" in label or "a2" in label.partition(" through images")[0] for label in labels
     )
     assert any(" through images" in label for label in labels)
-    assert any("from a buffer (no images of INT32)" in label for label in labels)
+    assert any("from a buffer (images of INT32 are not supported)" in label for label in labels)
 
 
 def test_the_storage_is_in_what_a_device_is(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,8 +155,8 @@ def test_a_storage_that_there_is_not(opencl: DeviceContext, monkeypatch: pytest.
 
 def test_no_kernel_for_the_whole_step(device: OpenClDevice) -> None:
     nvidia = replace(device.context.facts, is_nvidia=True, compute_capability=(9, 0))
-    assert not is_offered(nvidia)
-    assert is_offered(replace(nvidia, images=None))
+    assert not is_supported(nvidia)
+    assert is_supported(replace(nvidia, images=None))
 
 
 def test_a_device_without_images_reads_buffers(opencl: DeviceContext) -> None:
@@ -175,12 +175,12 @@ def test_buffers_that_are_too_large_for_images_are_read_as_buffers(
 ) -> None:
     """Only where no image is of a part; the limit is one that every single value keeps."""
     model = joined_model(0, FLOAT)
-    changed(device, is_divided=False, most_texels=100)
+    changed(device, is_divided=False, max_texels=100)
     with caplog.at_level(logging.INFO):
         found = prepared(device, model)
     assert image_count(found) == 0
-    assert "read buffers, and no images" in caplog.text
-    assert "images have 100 at most" in caplog.text
+    assert "read buffers instead of images" in caplog.text
+    assert "exceeds the limit of 100" in caplog.text
     inputs = random_inputs(model)
     expect_close(
         run(found, model, inputs), run(ReferenceDevice().prepare_model(model, OPTIONS), model, inputs), 1e-4

@@ -11,7 +11,7 @@ from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.opencl.codegen.dialect import stored
-from neurald.drivers.opencl.kernels.epilogue.four_loads import FourLoads
+from neurald.drivers.opencl.kernels.epilogue.vector4_loads import Vector4Loads
 
 _INFIX = {Op.ADD: "+", Op.SUBTRACT: "-", Op.MULTIPLY: "*", Op.SHIFT_RIGHT: ">>"}
 _CALLS = {Op.MINIMUM: "min", Op.MAXIMUM: "max"}
@@ -28,7 +28,7 @@ class IntegerVector:
         ranges: the bounds of expressions.
     """
 
-    def __init__(self, loads: FourLoads, ranges: RangeAnalysis) -> None:
+    def __init__(self, loads: Vector4Loads, ranges: RangeAnalysis) -> None:
         self.loads = loads
         #: Sizes that texts refer to, in order of appearance.
         self.sizes: dict[str, int] = {}

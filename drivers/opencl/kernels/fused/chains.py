@@ -20,7 +20,7 @@ _MAX_COLUMNS = 64
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Chain:
+class KernelChain:
     """Consecutive kernels that one kernel may replace, in the place of the last; by positions.
 
     Each member is the only reader of the one before.
@@ -31,7 +31,7 @@ class Chain:
     is_likely: bool
 
 
-def chains_of(graph: FusedGraph, kernels: Sequence[Kernel], facts: DeviceFacts) -> tuple[Chain, ...]:
+def chains_of(graph: FusedGraph, kernels: Sequence[Kernel], facts: DeviceFacts) -> tuple[KernelChain, ...]:
     """Returns the chains among the kernels of a graph, the longer ones last.
 
     No two pairs share a kernel.
@@ -49,13 +49,13 @@ def chains_of(graph: FusedGraph, kernels: Sequence[Kernel], facts: DeviceFacts) 
         sources = _pair(kernels[position], kernels[following], facts)
         if sources:
             is_likely = kernels[following].output.shape[-1] <= _MAX_COLUMNS
-            pairs.append(Chain(members=(position, following), sources=sources, is_likely=is_likely))
+            pairs.append(KernelChain(members=(position, following), sources=sources, is_likely=is_likely))
         for before in (each for each, reader in readers.items() if reader == position):
             members = (before, position, following)
             three = kernels[before], kernels[position], kernels[following]
             block = _either(tensor_bottleneck.candidates(*three, facts), bottleneck.candidates(*three, facts))
             if block:
-                blocks.append(Chain(members=members, sources=block, is_likely=False))
+                blocks.append(KernelChain(members=members, sources=block, is_likely=False))
     return (*pairs, *blocks)
 
 

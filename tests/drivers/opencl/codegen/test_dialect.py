@@ -20,8 +20,8 @@ from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.opencl.codegen.dialect import (
     computed,
     constant_text,
-    fold_start_text,
     functions_for,
+    identity_text,
     load_text,
     store_text,
     stored,
@@ -188,7 +188,7 @@ def test_memory_and_registers() -> None:
     assert load_text("p", "i", Scalar.BOOL) == "(p[i] != 0)"
     assert store_text("p", "i", "x", Scalar.FLOAT16) == "vstore_half_rte(x, i, p);"
     assert store_text("p", "i", "x", Scalar.INT8) == "p[i] = x;"
-    assert fold_start_text(ReductionOp.MAXIMUM, Scalar.INT8) == "(-128)"
+    assert identity_text(ReductionOp.MAXIMUM, Scalar.INT8) == "(-128)"
 
 
 def test_programs_have_the_functions_that_they_call() -> None:

@@ -123,10 +123,10 @@ def test_kernels_have_the_shape_that_their_folds_ask_for() -> None:
     def of(name: str) -> Source:
         return render(kernels(GRAPHS[name]())[-1])
 
-    assert (of("elementwise").label, of("elementwise").groups) == ("element by element", 1)
-    assert (of("folded").label, of("folded").groups) == ("a group for each fold", 3)
-    assert (of("softmax").label, of("softmax").groups) == ("a group for each row", 3)
-    assert (of("many_rows").label, of("many_rows").groups) == ("row by row", -(-2100 // 64))
+    assert (of("elementwise").label, of("elementwise").groups) == ("a work-item for each element", 1)
+    assert (of("folded").label, of("folded").groups) == ("a work-group for each reduction", 3)
+    assert (of("softmax").label, of("softmax").groups) == ("a work-group for each row", 3)
+    assert (of("many_rows").label, of("many_rows").groups) == ("a work-item for each row", -(-2100 // 64))
     assert of("folded").has_barriers
     assert of("folded").scratch_bytes >= 4 * of("folded").local_size
     assert not of("pooled").has_barriers

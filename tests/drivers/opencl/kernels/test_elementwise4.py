@@ -16,21 +16,21 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.opencl.codegen.render import render
 from neurald.drivers.opencl.kernels import elementwise4
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
-from neurald.drivers.opencl.platform.storage import Images
+from neurald.drivers.opencl.platform.storage import ImageSupport
 
 FACTS = opencl_facts()
 pytestmark = pytest.mark.skipif(FACTS is None, reason="no OpenCL device")
 
-IMAGES = Images(
+IMAGES = ImageSupport(
     types=frozenset((Scalar.INT8, Scalar.UINT8, Scalar.INT32, Scalar.FLOAT16, Scalar.FLOAT32)),
-    most_texels=1 << 20,
-    most_arguments=8,
+    max_texels=1 << 20,
+    max_arguments=8,
     is_divided=False,
     alignment_bytes=128,
 )
 
 
-def with_images(images: Images | None = IMAGES) -> DeviceFacts:
+def with_images(images: ImageSupport | None = IMAGES) -> DeviceFacts:
     assert FACTS is not None
     return replace(FACTS, images=images)
 

@@ -23,7 +23,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.opencl.kernels.fused import pair
 from neurald.drivers.opencl.kernels.select import candidates
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
-from neurald.drivers.opencl.platform.storage import Images
+from neurald.drivers.opencl.platform.storage import ImageSupport
 
 FACTS = opencl_facts()
 pytestmark = pytest.mark.skipif(FACTS is None, reason="no OpenCL device")
@@ -31,10 +31,10 @@ pytestmark = pytest.mark.skipif(FACTS is None, reason="no OpenCL device")
 GOLDEN = Path(__file__).parents[1] / "golden" / "images"
 UPDATE_VARIABLE = "NEURALD_UPDATE_GOLDEN"
 
-IMAGES = Images(
+IMAGES = ImageSupport(
     types=frozenset((Scalar.INT8, Scalar.UINT8, Scalar.INT32, Scalar.UINT32, Scalar.FLOAT16, Scalar.FLOAT32)),
-    most_texels=1 << 27,
-    most_arguments=8,
+    max_texels=1 << 27,
+    max_arguments=8,
     is_divided=False,
     alignment_bytes=128,
 )
@@ -69,7 +69,7 @@ GOLDEN_GRAPHS: dict[str, Callable[[], Graph]] = {
 }
 
 
-def gpu(images: Images, *, has_dot_product: bool = False) -> DeviceFacts:
+def gpu(images: ImageSupport, *, has_dot_product: bool = False) -> DeviceFacts:
     """A GPU whose kernels processors run too."""
     assert FACTS is not None
     return replace(
@@ -165,7 +165,7 @@ def test_limits_decide_for_each_argument_by_itself() -> None:
         if candidates(case.kernel, gpu(IMAGES), relaxed=False)[0].images[:2] == (1, 2)
     )
     image, weights = case.kernel.contraction.inputs  # type: ignore[union-attr]
-    few = replace(IMAGES, most_texels=min(image.count, weights.count) // 4)
+    few = replace(IMAGES, max_texels=min(image.count, weights.count) // 4)
     source = candidates(case.kernel, gpu(few), relaxed=False)[0]
     small, large = (2, 1) if weights.count < image.count else (1, 2)
     assert small in source.images

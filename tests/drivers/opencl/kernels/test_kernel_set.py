@@ -12,7 +12,7 @@ from support.sweeps import sweep
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.compiler import compile_model
 from neurald.drivers.opencl.device import OpenClDevice, create
-from neurald.drivers.opencl.kernels.fused.chains import Chain
+from neurald.drivers.opencl.kernels.fused.chains import KernelChain
 from neurald.drivers.opencl.kernels.kernel_set import KERNELS_VARIABLE, KernelSet
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.precision import Precision
@@ -25,7 +25,7 @@ def offered(opencl: DeviceContext, kernel_set: KernelSet) -> tuple[int, list[int
     """For a block of three layers on a GPU: how many chains there are, and how many sources each kernel has."""
     found: list[tuple[int, list[int]]] = []
 
-    def choose(kernels: Sequence[Sequence[Source]], chains: Sequence[Chain]) -> list[Source | None]:
+    def choose(kernels: Sequence[Sequence[Source]], chains: Sequence[KernelChain]) -> list[Source | None]:
         found.append((len(chains), [len(list(sources)) for sources in kernels]))
         return [sources[0] for sources in kernels]
 

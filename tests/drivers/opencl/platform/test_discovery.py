@@ -116,7 +116,7 @@ def test_a_device_can_be_named(monkeypatch: pytest.MonkeyPatch, wanted: str, cho
 
 
 def test_a_device_that_is_not_there_is_told_with_those_that_are() -> None:
-    with pytest.raises(UnavailableDevice, match=r"called '9:9'.*Fast CPU.*Strange Thing.*Big GPU"):
+    with pytest.raises(UnavailableDevice, match=r"matches '9:9'.*Fast CPU.*Strange Thing.*Big GPU"):
         choose(ALL, "9:9")
     nothing = Discovery(devices=(), skipped=(Skipped(name="Old One", reason="is OpenCL 1.0"),))
     with pytest.raises(UnavailableDevice, match=r"pocl-opencl-icd.*Old One is not used: is OpenCL 1\.0"):

@@ -10,7 +10,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.opencl.codegen.dialect import texel_text, texel_vector
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.images import image_over, images_of
-from neurald.drivers.opencl.platform.storage import Images, Storage
+from neurald.drivers.opencl.platform.storage import ImageSupport, Storage
 
 #: What OpenCL asks of every device that has images.
 TYPES = frozenset(
@@ -29,22 +29,24 @@ OFFSET, COUNT = 4096, 256
 
 
 @pytest.fixture(scope="module")
-def images(opencl: DeviceContext) -> Images:
-    if not opencl.facts.most_image_texels:
+def images(opencl: DeviceContext) -> ImageSupport:
+    if not opencl.facts.max_image_texels:
         pytest.skip(f"{opencl.facts.name} has no images of buffers")
     found = images_of(opencl.context, replace(opencl.facts, storage=Storage.IMAGE))
     assert found is not None
     return found
 
 
-def test_a_device_has_images_of_all_types(images: Images, opencl: DeviceContext) -> None:
+def test_a_device_has_images_of_all_types(images: ImageSupport, opencl: DeviceContext) -> None:
     assert images.types == TYPES
-    assert images.most_texels == opencl.facts.most_image_texels >= 1 << 16
-    assert images.most_arguments >= 8
+    assert images.max_texels == opencl.facts.max_image_texels >= 1 << 16
+    assert images.max_arguments >= 8
     assert images.alignment_bytes == opencl.facts.alignment_bytes
 
 
-def test_an_open_device_knows_its_images_where_it_reads_them(opencl: DeviceContext, images: Images) -> None:
+def test_an_open_device_knows_its_images_where_it_reads_them(
+    opencl: DeviceContext, images: ImageSupport
+) -> None:
     assert DeviceContext(replace(opencl.facts, storage=Storage.IMAGE)).facts.images == images
     assert DeviceContext(replace(opencl.facts, storage=Storage.BUFFER)).facts.images is None
 
@@ -52,8 +54,8 @@ def test_an_open_device_knows_its_images_where_it_reads_them(opencl: DeviceConte
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"has_images": False}, "it has no images"),
-        ({"most_image_texels": 0}, "it has no images of buffers"),
+        ({"has_images": False}, "it does not support images"),
+        ({"max_image_texels": 0}, "it does not support images over buffers"),
     ],
 )
 def test_why_a_device_reads_buffers_is_logged(
@@ -62,7 +64,7 @@ def test_why_a_device_reads_buffers_is_logged(
     facts = replace(opencl.facts, storage=Storage.IMAGE, **changes)  # type: ignore[arg-type]
     with caplog.at_level("INFO"):
         assert images_of(opencl.context, facts) is None
-    assert caplog.messages == [f"{facts.name} reads buffers, and no images: {reason}"]
+    assert caplog.messages == [f"{facts.name}: kernels read buffers instead of images: {reason}"]
 
 
 def test_no_type_is_no_reason_to_fail(
@@ -71,12 +73,12 @@ def test_no_type_is_no_reason_to_fail(
     monkeypatch.setattr(cl, "get_supported_image_formats", lambda *_: [])
     with caplog.at_level("INFO"):
         assert images_of(opencl.context, replace(opencl.facts, storage=Storage.IMAGE)) is None
-    assert "no type of elements" in caplog.text
+    assert "for no element type" in caplog.text
 
 
 @pytest.mark.parametrize("kind", sorted(TYPES, key=str), ids=lambda kind: kind.name)
 def test_an_image_has_what_an_earlier_kernel_wrote(
-    kind: Scalar, images: Images, opencl: DeviceContext
+    kind: Scalar, images: ImageSupport, opencl: DeviceContext
 ) -> None:
     """All of it, also infinities and what is no number; FLOAT32 near zero a device may take for zero."""
     vector = texel_vector(kind)

@@ -24,5 +24,5 @@ def test_the_variable_says_so() -> None:
 
 
 def test_what_was_compiled_for_one_is_not_found_for_the_other(opencl: DeviceContext) -> None:
-    digests = {replace(opencl.facts, sums=each).digest for each in ReductionOrder}
+    digests = {replace(opencl.facts, reduction_order=each).digest for each in ReductionOrder}
     assert len(digests) == len(ReductionOrder)

@@ -9,7 +9,7 @@ from neurald.drivers.opencl.compiler import compile_model
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.precision import Precision
 from neurald.drivers.opencl.runtime.instance import Instance, allocate, clear
-from neurald.drivers.opencl.runtime.program import Program
+from neurald.drivers.opencl.runtime.program import BuiltProgram
 from neurald.drivers.opencl.runtime.staging import upload
 from neurald.hal.errors import OpFailed
 
@@ -32,7 +32,7 @@ def instance(opencl: DeviceContext) -> Instance:
     )
     constants = allocate(opencl, compiled.constants.nbytes)
     upload(opencl, opencl.queue(), constants, compiled.constants)
-    program = Program.from_source(opencl, compiled.executable.text)
+    program = BuiltProgram.from_source(opencl, compiled.executable.text)
     return Instance(opencl, compiled.executable, program, constants)
 
 

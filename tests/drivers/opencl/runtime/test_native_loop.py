@@ -7,7 +7,7 @@ import numpy as np
 from support.sweeps import sweep
 
 from neurald.drivers.opencl.runtime import native_loop
-from neurald.drivers.opencl.runtime.native_loop import Encoded
+from neurald.drivers.opencl.runtime.native_loop import EncodedCommand
 
 
 class FakeOpenCL:
@@ -43,9 +43,9 @@ class FakeOpenCL:
     def of(self, kinds: str, *, flush_every: int = 0, finish: bool = True) -> tuple[int, int]:
         """Runs a kernel for each k, a write for each w, a read for each r: the position, and the code."""
         cell = ctypes.c_void_p(1)
-        commands = (Encoded * len(kinds))(
+        commands = (EncodedCommand * len(kinds))(
             *(
-                Encoded("kwr".index(kind), 100 + position, 8, 4, ctypes.addressof(cell))
+                EncodedCommand("kwr".index(kind), 100 + position, 8, 4, ctypes.addressof(cell))
                 for position, kind in enumerate(kinds)
             )
         )

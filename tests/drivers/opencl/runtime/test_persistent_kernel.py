@@ -18,11 +18,11 @@ from neurald.drivers.opencl.platform.device_facts import DeviceKind
 from neurald.drivers.opencl.runtime.persistent_kernel import (
     ABORTED,
     SYNC_BYTES,
+    MemoryRange,
     Phase,
-    Region,
     barriers,
     grid_barrier_text,
-    is_offered,
+    is_supported,
     kernel_text,
     local_size,
     resident_groups,
@@ -34,7 +34,7 @@ FACTS = opencl_facts()
 def _phase(written: tuple[int, int], *read: tuple[int, int] | None) -> Phase:
     values = tuple(Value((1,), Scalar.INT8) for _ in range(1 + len(read)))
     regions = [
-        None if each is None else Region(base="arena", start=each[0], stop=each[1])
+        None if each is None else MemoryRange(base="arena", start=each[0], stop=each[1])
         for each in (written, *read)
     ]
     return Phase(
@@ -82,7 +82,7 @@ def test_residency_is_what_a_trial_finds() -> None:
 )
 def test_other_devices_promise_nothing() -> None:
     assert FACTS is not None
-    assert not is_offered(FACTS)
+    assert not is_supported(FACTS)
 
 
 @pytest.mark.parametrize("meets", [False, True])
@@ -96,7 +96,7 @@ def test_one_kernel_computes_what_its_phases_do(meets: bool) -> None:
         Cases(3).convolution(Scalar.FLOAT32) if meets else Cases(3).matrix_product(Scalar.INT8, rows=2)
     )
     facts = dataclasses.replace(FACTS, kind=DeviceKind.GPU, is_nvidia=False) if meets else FACTS
-    first = Region(base="all", start=0, stop=1) if meets else None
+    first = MemoryRange(base="all", start=0, stop=1) if meets else None
     phases: list[Phase] = []
     parameters: list[str] = []
     buffers: list[cl.Buffer] = []

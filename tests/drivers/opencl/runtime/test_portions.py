@@ -7,9 +7,9 @@ import pytest
 from support.sweeps import sweep
 
 from neurald.drivers.opencl.platform.discovery import DeviceContext
-from neurald.drivers.opencl.runtime.launcher import Command, CommandList, Launch, Transfer
+from neurald.drivers.opencl.runtime.launcher import Command, CommandList, HostTransfer, Launch
 from neurald.drivers.opencl.runtime.portions import PORTION_S, Portions
-from neurald.drivers.opencl.runtime.program import Program
+from neurald.drivers.opencl.runtime.program import BuiltProgram
 from neurald.hal.errors import OpFailed
 
 SOURCE = "kernel void add(global int* a) { a[get_global_id(0)] += 1; }"
@@ -51,11 +51,11 @@ class Adding:
         self.values = np.zeros(COUNT, np.int32)
         self.queue = opencl.queue()
         buffer = cl.Buffer(opencl.context, cl.mem_flags.READ_WRITE, self.values.nbytes)
-        program = Program.from_source(opencl, SOURCE)
+        program = BuiltProgram.from_source(opencl, SOURCE)
         kernel = program.new_kernel("add")
         kernel.set_arg(0, buffer)
         self.write, self.read = (
-            Transfer(buffer, self.values.nbytes, to_device=to_device) for to_device in (True, False)
+            HostTransfer(buffer, self.values.nbytes, to_device=to_device) for to_device in (True, False)
         )
         self.write.address = self.read.address = self.values.ctypes.data
         launch = Launch(kernel=kernel, name="add", groups=COUNT // 4, local_size=4)

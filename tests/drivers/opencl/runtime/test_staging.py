@@ -10,7 +10,7 @@ from neurald.drivers.opencl.platform.device_facts import DeviceKind
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.errors import DeviceState
 from neurald.drivers.opencl.runtime.launcher import CommandList
-from neurald.drivers.opencl.runtime.staging import Region, Staging, upload
+from neurald.drivers.opencl.runtime.staging import BufferRange, Staging, upload
 from neurald.hal.errors import OpFailed, OutOfMemory
 
 
@@ -20,11 +20,11 @@ def device(request: pytest.FixtureRequest, opencl: DeviceContext) -> DeviceConte
     return DeviceContext(dataclasses.replace(opencl.facts, kind=request.param))
 
 
-def region(device: DeviceContext, size_bytes: int, offset_bytes: int = 0) -> Region:
+def region(device: DeviceContext, size_bytes: int, offset_bytes: int = 0) -> BufferRange:
     import pyopencl as cl
 
     buffer = cl.Buffer(device.context, cl.mem_flags.READ_WRITE, size_bytes + offset_bytes + 1)
-    return Region(buffer=buffer, size_bytes=size_bytes, offset_bytes=offset_bytes)
+    return BufferRange(buffer=buffer, size_bytes=size_bytes, offset_bytes=offset_bytes)
 
 
 def random_bytes(size: int) -> np.ndarray[Any, Any]:
@@ -36,7 +36,7 @@ def test_bytes_come_back(device: DeviceContext, limit: int) -> None:
     """The limit has all, some or none of them take the direct way."""
     queue = device.queue()
     regions = [region(device, 60), region(device, 0), region(device, 1000, 12), region(device, 7, 1)]
-    with Staging(device, queue, regions, regions[::-1], pinned_limit_bytes=limit) as staging:
+    with Staging(device, queue, regions, regions[::-1], max_pinned_bytes=limit) as staging:
         commands = CommandList(device, [*staging.writes, *staging.reads])
         for round_ in range(3):
             sources = [random_bytes(one.size_bytes) + np.uint8(round_) for one in regions]
@@ -58,7 +58,7 @@ def test_outputs_near_each_other_come_in_one_transfer(device: DeviceContext) -> 
     content = random_bytes(20_000)
     buffer = cl.Buffer(device.context, cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR, hostbuf=content)
     ranges = [(9000, 11), (0, 100), (1000, 7), (40, 10), (8000, 500)]
-    outputs = [Region(buffer=buffer, size_bytes=size, offset_bytes=start) for start, size in ranges]
+    outputs = [BufferRange(buffer=buffer, size_bytes=size, offset_bytes=start) for start, size in ranges]
     queue = device.queue()
     with Staging(device, queue, [], outputs) as staging:
         assert len(staging.reads) == (5 if device.facts.is_cpu else 2)
@@ -74,7 +74,7 @@ def test_outputs_near_each_other_come_in_one_transfer(device: DeviceContext) -> 
 def test_an_execution_does_not_use_the_memory_of_the_one_before(opencl: DeviceContext) -> None:
     queue = opencl.queue()
     where, source, target = region(opencl, 4), random_bytes(4), np.zeros(4, np.uint8)
-    with Staging(opencl, queue, [where], [where], pinned_limit_bytes=0) as staging:
+    with Staging(opencl, queue, [where], [where], max_pinned_bytes=0) as staging:
         commands = CommandList(opencl, [*staging.writes, *staging.reads])
         staging.put(0, source.ctypes.data)
         staging.expect(0, target.ctypes.data)

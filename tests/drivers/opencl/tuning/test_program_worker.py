@@ -16,7 +16,7 @@ from support.sweeps import sweep
 
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.drivers.opencl.platform.discovery import DeviceContext
-from neurald.drivers.opencl.runtime.program import Program
+from neurald.drivers.opencl.runtime.program import BuiltProgram
 from neurald.drivers.opencl.tuning.build_helper import _WORKER
 from neurald.drivers.opencl.tuning.program_messages import Answer, Build, Measure
 from neurald.drivers.opencl.tuning.trials import trials_of
@@ -70,7 +70,7 @@ def test_requests_are_answered_in_order(opencl: DeviceContext) -> None:
     # The program before the one that does not build is still there.
     assert some.times_ns[0] is not None
     assert some.times_ns[1] is None
-    assert Program.from_binary(opencl, last.binary).kernel(trials.calls[0].kernel) is not None
+    assert BuiltProgram.from_binary(opencl, last.binary).kernel(trials.calls[0].kernel) is not None
 
 
 def test_another_device_is_refused(opencl: DeviceContext) -> None:
@@ -91,12 +91,12 @@ sys.excepthook = lambda *failure: tell("".join(traceback.format_exception(*failu
 from support.opencl.trials import as_gpu, good, slowed
 from neurald.drivers.opencl.tuning import measuring
 from neurald.drivers.opencl.platform.discovery import DeviceContext, choose, discover
-measuring._SHARD_BYTES = measuring._SHARDS_EACH = 1
+measuring._TARGET_SHARD_BYTES = measuring._MIN_SHARDS_PER_PROCESS = 1
 measuring.process_count = lambda facts: 2
 def wait(work, device, **options):
     with work._changed:
         work._changed.wait_for(lambda: not work._waiting and not work._taken, 60)
-measuring._take_part = wait
+measuring._measure_here = wait
 times = measuring.times_ns(as_gpu(DeviceContext(choose(discover()))), [good(), slowed(30)], is_resident=False)
 tell(str(len(times)))
 """

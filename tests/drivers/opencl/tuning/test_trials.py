@@ -11,7 +11,7 @@ from support.sweeps import sweep
 from neurald.drivers.opencl.codegen.kernel_source import WORKSPACE_ZEROS, Source
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.errors import DeviceState
-from neurald.drivers.opencl.runtime.program import Program
+from neurald.drivers.opencl.runtime.program import BuiltProgram
 from neurald.drivers.opencl.tuning import trials
 from neurald.drivers.opencl.tuning.trials import Bench, Trials, trials_of
 from neurald.hal.errors import DeadObject
@@ -40,7 +40,7 @@ def times_of(
     text, tried = trials_of(sources, device.facts, is_resident=is_resident)
     # As another process gets it.
     tried = msgspec.msgpack.decode(msgspec.msgpack.encode(tried), type=Trials)
-    return list(Bench(device).times_ns(Program.from_source(device, text), tried))
+    return list(Bench(device).times_ns(BuiltProgram.from_source(device, text), tried))
 
 
 @sweep("is_resident", [False, True])
@@ -60,7 +60,7 @@ def test_what_cannot_run_has_no_time(opencl: DeviceContext) -> None:
     text, tried = trials_of([good(), slowed(1)], opencl.facts, is_resident=False)
     missing = msgspec.structs.replace(tried.calls[0], kernel="missing")
     tried = msgspec.structs.replace(tried, calls=(missing, tried.calls[1]))
-    first, second = Bench(opencl).times_ns(Program.from_source(opencl, text), tried)
+    first, second = Bench(opencl).times_ns(BuiltProgram.from_source(opencl, text), tried)
     assert first is None
     assert second is not None
 
@@ -71,7 +71,7 @@ def test_memory_grows_with_what_is_measured(opencl: DeviceContext) -> None:
         source = replace(good(), workspace_bytes=0)
         text, tried = trials_of([source], opencl.facts, is_resident=False)
         tried = msgspec.structs.replace(tried, arena_bytes=tried.arena_bytes * groups)
-        (time_ns,) = bench.times_ns(Program.from_source(opencl, text), tried)
+        (time_ns,) = bench.times_ns(BuiltProgram.from_source(opencl, text), tried)
         assert time_ns is not None
 
 
@@ -85,7 +85,7 @@ def test_a_workspace_is_zero_whatever_ran_before(opencl: DeviceContext) -> None:
 
 def test_a_lost_device_is_told(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch) -> None:
     text, tried = trials_of([good(), slowed(1)], opencl.facts, is_resident=False)
-    program = Program.from_source(opencl, text)
+    program = BuiltProgram.from_source(opencl, text)
     times = Bench(opencl).times_ns(program, tried)
     assert next(times) is not None
     state = DeviceState("Test")

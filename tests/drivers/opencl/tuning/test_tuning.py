@@ -9,7 +9,7 @@ from support.sweeps import sweep
 
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.lazy_sources import LazySources
-from neurald.drivers.opencl.kernels.fused.chains import Chain
+from neurald.drivers.opencl.kernels.fused.chains import KernelChain
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.tuning import trials, tuning
 from neurald.drivers.opencl.tuning.tuning import TUNING_VARIABLE, Tuner, Tuning
@@ -98,7 +98,7 @@ def test_the_same_work_is_measured_once(opencl: DeviceContext, monkeypatch: pyte
 def test_what_cannot_be_a_phase_is_looked_at_only_where_nothing_else_is(
     opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tuning, "is_offered", lambda facts: True)
+    monkeypatch.setattr(tuning, "is_supported", lambda facts: True)
     monkeypatch.setattr(tuning, "times_ns", lambda device, sources, **_: {})
     other = replace(slowed(1), has_barriers=True, local_size=32)
     tuner = Tuner(opencl, Tuning.BRIEF)
@@ -120,7 +120,7 @@ def test_a_pair_is_taken_where_it_is_faster(opencl: DeviceContext, how: Tuning) 
     single, double = replace(good(), label="single"), slowed(20000)
     is_measured = how is not Tuning.FAST
     for first, pair, is_likely in ((double, single, not is_measured), (single, double, is_measured)):
-        offered = Chain(members=(0, 2), sources=(pair,), is_likely=is_likely)
+        offered = KernelChain(members=(0, 2), sources=(pair,), is_likely=is_likely)
         found = Tuner(opencl, how).choose([[first], [single], [first]], [offered])
         is_taken = pair is single
         assert found == ([None, single, pair] if is_taken else [first, single, first])
@@ -130,7 +130,7 @@ def test_phases_of_a_kernel_for_the_whole_step_are_measured_as_such(
     opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a single work-group, which every device keeps."""
-    monkeypatch.setattr(tuning, "is_offered", lambda facts: True)
+    monkeypatch.setattr(tuning, "is_supported", lambda facts: True)
     # Runtimes on CPUs take long to compile more phases.
     monkeypatch.setattr(trials, "_PHASES", 2)
     alone = DeviceContext(replace(opencl.facts, compute_units=1))

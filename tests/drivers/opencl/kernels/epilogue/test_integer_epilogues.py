@@ -25,9 +25,14 @@ from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.opencl.codegen.arguments import KernelArguments
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.template import FUNCTION, resolved
-from neurald.drivers.opencl.kernels.epilogue.epilogue import computing4, epilogue, read_by_fours, used_values
-from neurald.drivers.opencl.kernels.epilogue.four_loads import FourLoads
+from neurald.drivers.opencl.kernels.epilogue.epilogue import (
+    epilogue,
+    used_values,
+    value4_function,
+    vector4_reads,
+)
 from neurald.drivers.opencl.kernels.epilogue.integer_vector import IntegerVector
+from neurald.drivers.opencl.kernels.epilogue.vector4_loads import Vector4Loads
 from neurald.drivers.opencl.kernels.select import candidates
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
 
@@ -187,7 +192,7 @@ def _compare(rows: np.ndarray, op: Op | None, bench: Bench) -> None:
     body = rescaled(op, first.to(Scalar.INT64), *rest)
     output = Value((count,), Scalar.INT64)
     arguments = KernelArguments((output, *values))
-    loads = FourLoads(arguments.by_value, {row: "row", column: "column"}, row, column, count)
+    loads = Vector4Loads(arguments.by_value, {row: "row", column: "column"}, row, column, count)
     vector = IntegerVector(loads, RangeAnalysis())
     element = vector.stored(body)
     assert element is not None
@@ -243,13 +248,13 @@ def test_layers_that_differ_in_numbers_share_a_function() -> None:
 
 def test_four_elements_are_read_at_a_time() -> None:
     kernel = _kernel()
-    assert {value.shape for value in read_by_fours(kernel)} == {(8,), (5, 8)}
+    assert {value.shape for value in vector4_reads(kernel)} == {(8,), (5, 8)}
     arguments = KernelArguments((kernel.output, *used_values(kernel)))
     after = epilogue(kernel, arguments, is_vector=True, is_fetched=True)
     assert "convert_int4(*(__global const char4 *)(a" in after.text
     assert after.text.count("prefetch") == 2
     assert after.has_fetch
-    four = computing4(kernel, arguments)
+    four = value4_function(kernel, arguments)
     assert four is not None
     assert "static inline char4 KERNEL_NAME_value4(const int4 sum," in four.text
     assert set(four.sizes) == {"c0", "c1", "c2"}
@@ -261,4 +266,4 @@ def test_what_may_not_fit_32_bits_is_computed_one_by_one() -> None:
     assert "neurald_fixed_point(" in after.text
     assert "neurald_high_product4" not in after.text
     assert after.sizes == {"length": 8}
-    assert read_by_fours(kernel) == ()
+    assert vector4_reads(kernel) == ()

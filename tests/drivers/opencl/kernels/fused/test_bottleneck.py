@@ -57,7 +57,7 @@ def test_blocks_compute_the_same(block: Block, opencl: DeviceContext) -> None:
 
         compiled = compile_model(model, {}, facts, precision=Precision.F32, choose=choose)
         labels = [call.label for call in compiled.executable.calls]
-        assert ["zeros" in label for label in labels] == [True, False]
+        assert ["clears" in label for label in labels] == [True, False]
         text = compiled.executable.text
         if not opencl.facts.is_nvidia:
             text = without_ptx(text)
@@ -87,7 +87,7 @@ def test_other_layers_are_computed_one_by_one(block: Block, opencl: DeviceContex
 def test_devices_that_do_not_add_in_memory_compute_layers_one_by_one(opencl: DeviceContext) -> None:
     facts = facts_of(opencl)
     for other in (
-        dataclasses.replace(facts, sums=ReductionOrder.ORDERED),
+        dataclasses.replace(facts, reduction_order=ReductionOrder.ORDERED),
         dataclasses.replace(facts, is_nvidia=False),
         dataclasses.replace(facts, kind=DeviceKind.CPU),
         dataclasses.replace(facts, local_memory_bytes=512),

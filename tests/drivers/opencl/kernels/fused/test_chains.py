@@ -15,7 +15,7 @@ from neurald.drivers.compiler.frontend.graph_builder import build_graph
 from neurald.drivers.compiler.passes import transform
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.opencl.compiler import compile_model
-from neurald.drivers.opencl.kernels.fused.chains import Chain, chains_of
+from neurald.drivers.opencl.kernels.fused.chains import KernelChain, chains_of
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.precision import Precision
@@ -63,11 +63,11 @@ class Networks(Models):
         return between, after, (*size, outputs)
 
 
-def pairs_among(chains: Sequence[Chain]) -> tuple[Chain, ...]:
+def pairs_among(chains: Sequence[KernelChain]) -> tuple[KernelChain, ...]:
     return tuple(each for each in chains if len(each.members) == 2)
 
 
-def pairs(model: Model, facts: DeviceFacts) -> tuple[Chain, ...]:
+def pairs(model: Model, facts: DeviceFacts) -> tuple[KernelChain, ...]:
     graph = build_graph(model, {})
     transform(graph)
     fused = fuse(graph, enabled=True, is_row_wise=lambda _: True)
@@ -93,7 +93,7 @@ def chain(seed: int, *, length: int = 3, channels: int = 8) -> Model:
 @pytest.mark.parametrize("seed", range(4))
 def test_a_model_of_pairs_computes_the_same(opencl: DeviceContext, seed: int) -> None:
     model = chain(seed)
-    taken: list[Chain] = []
+    taken: list[KernelChain] = []
 
     def choose(kernels, chains):  # type: ignore[no-untyped-def]
         taken.extend(pairs_among(chains))
@@ -132,7 +132,7 @@ def test_groups_add_their_shares_to_what_is_zero(opencl: DeviceContext, seed: in
     compiled = compile_model(model, {}, facts, precision=Precision.F32, choose=choose)
     labels = [call.label for call in compiled.executable.calls]
     added = sum("added" in label for label in labels)
-    assert added == sum("zeros" in label for label in labels) > 0
+    assert added == sum("clears" in label for label in labels) > 0
     assert len(labels) == 3 + added
     text = compiled.executable.text
     if not opencl.facts.is_nvidia:
@@ -145,21 +145,21 @@ def test_groups_add_their_shares_to_what_is_zero(opencl: DeviceContext, seed: in
         expect_close(run(prepared, model, inputs), expected, 2e-3)
 
 
-@sweep(("outputs", "is_offered"), [(24, True), (18, False)])
+@sweep(("outputs", "is_supported"), [(24, True), (18, False)])
 def test_rows_are_added_to_four_floats_at_a_time(
-    opencl: DeviceContext, outputs: int, is_offered: bool
+    opencl: DeviceContext, outputs: int, is_supported: bool
 ) -> None:
     facts = dataclasses.replace(facts_of(opencl), is_nvidia=True, compute_capability=(9, 0))
     models = Networks()
     _, after, _ = models.separable(models.input(FLOAT, (1, 6, 6, 144)), (1, 6, 6, 144), outputs)
     (pair,) = pairs(models.finish(after), facts)
-    assert any(source.adds for source in pair.sources) is is_offered
+    assert any(source.adds for source in pair.sources) is is_supported
 
 
 def test_nothing_is_added_where_sums_are_ordered(opencl: DeviceContext) -> None:
     facts = dataclasses.replace(facts_of(opencl), is_nvidia=True, compute_capability=(9, 0))
     for sums in ReductionOrder:
-        found = pairs(chain(0, channels=144), dataclasses.replace(facts, sums=sums))
+        found = pairs(chain(0, channels=144), dataclasses.replace(facts, reduction_order=sums))
         assert any(source.adds for pair in found for source in pair.sources) is (sums is ReductionOrder.FAST)
 
 

@@ -113,7 +113,7 @@ def test_results_differ(opencl: DeviceContext) -> None:
     ],
 )
 def test_other_layers_are_computed_one_by_one(change: dict[str, Any], opencl: DeviceContext) -> None:
-    facts = dataclasses.replace(facts_of(opencl), sums=opencl.facts.sums)
+    facts = dataclasses.replace(facts_of(opencl), reduction_order=opencl.facts.reduction_order)
     labels = [source.label for source in sources_of(Block(**{"type": INT8, **change}), facts)]
     assert not any("tensor cores" in label for label in labels)
 

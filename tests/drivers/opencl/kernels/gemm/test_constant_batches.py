@@ -16,7 +16,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.opencl.codegen.kernel_source import Source
-from neurald.drivers.opencl.kernels.gemm.gemm_view import product_of
+from neurald.drivers.opencl.kernels.gemm.gemm_view import gemm_view
 from neurald.drivers.opencl.kernels.select import candidates
 from neurald.drivers.opencl.platform.device_facts import DeviceKind
 
@@ -73,8 +73,8 @@ def test_every_kernel_takes_the_matrices_of_its_batch(kind: Scalar, transposed: 
 def test_too_many_copies_are_not_made() -> None:
     graph = graph_of((2,), (1,), Scalar.INT8, transposed=False)
     kernel = graph.kernels[0]
-    assert product_of(kernel) is not None
+    assert gemm_view(kernel) is not None
     right = Value((2, 1 << 10, 1 << 10), Scalar.INT8, np.zeros((1, 1, 1), np.int8))
     left, output = (Value((1 << 8, 2, 1, 1 << 10), each) for each in (Scalar.INT8, Scalar.INT32))
     long = MatrixProduct(output=output, left=left, right=right)
-    assert product_of(dataclasses.replace(kernel, contraction=long, output=output)) is None
+    assert gemm_view(dataclasses.replace(kernel, contraction=long, output=output)) is None

@@ -17,7 +17,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.passes import transform
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.opencl.kernels.gemm import gemv
-from neurald.drivers.opencl.kernels.gemm.gemm_view import product_of
+from neurald.drivers.opencl.kernels.gemm.gemm_view import gemm_view
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.device import PrepareOptions
@@ -146,7 +146,7 @@ def test_every_way_to_share_the_work_out(opencl: DeviceContext) -> None:
     graph = build_graph(model)
     transform(graph)
     (kernel,) = fuse(graph).kernels
-    found = product_of(kernel)
+    found = gemm_view(kernel)
     assert found is not None
     sources = gemv.candidates(kernel, found, opencl.facts)
     assert len({source.label for source in sources}) == len(sources) >= 3
@@ -164,7 +164,7 @@ def test_only_few_rows_are_for_it(opencl: DeviceContext) -> None:
         graph = build_graph(model_of(window, TYPES[0]))
         transform(graph)
         (kernel,) = fuse(graph).kernels
-        found = product_of(kernel)
+        found = gemm_view(kernel)
         assert found is not None
         assert bool(gemv.candidates(kernel, found, opencl.facts)) is is_for_it
 
@@ -180,7 +180,7 @@ def test_what_is_asked_for_ahead_and_the_rest(opencl: DeviceContext, depth: int,
     right = builder.constant(generator.normal(size=shape).astype(np.float32))
     sums = builder.matrix_product(source, right, type=Scalar.FLOAT32, right_transposed=transposed)
     (kernel,) = fuse(builder.finish(sums)).kernels
-    product = product_of(kernel)
+    product = gemm_view(kernel)
     assert product is not None
     array = generator.normal(size=(3, depth)).astype(np.float32)
     weights = np.asarray(right.constant)
