@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from neurald.service.conformance.report import SuiteRun
 
 #: Number of failures that are listed; `--json` has them all.
-_SHOWN = 20
+_MAX_LISTED = 20
 
 
 def conformance(
@@ -148,19 +148,19 @@ def _show(run: "SuiteRun") -> None:
     if declined:
         write_line()
         write_line("declined:")
-        for (group, reason), number in declined.most_common(_SHOWN):
+        for (group, reason), number in declined.most_common(_MAX_LISTED):
             _write_item(f"{number} of {group}: {reason}")
-        if len(declined) > _SHOWN:
-            note(f"{len(declined) - _SHOWN} more reasons; --report FILE writes all")
+        if len(declined) > _MAX_LISTED:
+            note(f"{len(declined) - _MAX_LISTED} more reasons; --report FILE writes all")
     if run.failed:
         write_line()
         write_line("failed:")
-    for result in run.failed[:_SHOWN]:
+    for result in run.failed[:_MAX_LISTED]:
         label = f", {result.label}" if result.label else ""
         _write_item(f"{result.group}: {result.subject}{label}: {result.detail}")
         write_line(f"    {printable(command(run, result))}")
-    if len(run.failed) > _SHOWN:
-        note(f"{len(run.failed) - _SHOWN} more failed; --report FILE and --json list all")
+    if len(run.failed) > _MAX_LISTED:
+        note(f"{len(run.failed) - _MAX_LISTED} more failed; --report FILE and --json list all")
 
 
 def _write_item(text: str) -> None:

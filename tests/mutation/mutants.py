@@ -280,7 +280,7 @@ _EXECUTION = (
     Mutant(
         name="control-flow-swaps-buffers",
         file="runtime/execution/loop_interpreter.py",
-        text="places[result], places[spare] = places[spare], places[result]",
+        text="storage[result], storage[spare] = storage[spare], storage[result]",
         replacement="pass",
         breaks="The body of a loop overwrites the values that it reads.",
         tests=("tests/runtime/execution/test_loop_interpreter.py",),
