@@ -3,8 +3,8 @@
 A case runs three times: with its inputs, with other inputs, and with its own inputs again, from
 memories with different layouts and random contents around the arguments. This detects devices that
 write outside of outputs, leave parts of them unwritten, read beyond inputs, or keep state between
-executions. Several prepared models exist at a time, which detects devices that confuse them. Some of
-the cases that pass also run between guard pages.
+executions. Several prepared models exist at a time, which detects devices that confuse them. Some
+of the cases that pass also run between guard pages.
 """
 
 import hashlib
@@ -39,8 +39,8 @@ GUARD_PAGES = "guard pages"
 FindError = Callable[[], str]
 #: One of this many cases also runs in a burst and fenced.
 _EXECUTION_MODES_STRIDE = 8
-#: One of this many passed cases of a signature also runs between guard pages. Cases with and without
-#: constants are counted separately.
+#: One of this many passed cases of a signature also runs between guard pages. Cases with constants
+#: are counted separately.
 _GUARD_PAGE_STRIDE = 8
 #: Number of cases of a family that are also prepared from the cache.
 _MIN_CACHED = 2
@@ -127,7 +127,7 @@ class OperationCheck:
         return not self._only or label == self._only
 
     def _family(self, signature: CaseSignature, depth: Depth) -> Iterator[CheckResult]:
-        """Runs the base case of a signature and its neighbours, which the device must distinguish."""
+        """Runs the base case and its neighbours, which the device must distinguish."""
         if self._only.startswith("seed "):
             return
         first = base_case(signature)
@@ -163,7 +163,7 @@ class OperationCheck:
         yield from self._from_cache(family)
 
     def _run_again(self, prepared: _PreparedCase, result: CheckResult, when: str) -> CheckResult:
-        """Runs a prepared case again; returns the result, or a failure if the outputs have changed."""
+        """Runs a prepared case again. Returns the result, or a failure if the outputs are wrong."""
         detail = self._caught(
             lambda: self._execute(prepared.prepared, prepared.case, run_sync, Layout.PACKED, 6)
         )

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol, cast
 
 import neurald as nd
 from neurald.hal.errors import BadData
@@ -21,6 +21,18 @@ _FACTORY = re.compile(r"[\w.]+:[A-Za-z_][\w.]*")
 
 #: The types that `performance` reports, by the names that it uses.
 _REPORTED = {"float32": OperandType.TENSOR_FLOAT32, "quant8": OperandType.TENSOR_QUANT8_ASYMM}
+
+
+class _RemoteDevice(Protocol):
+    """The attribute that `neurald.hal.rpc.client.device.RemoteDevice` adds to devices.
+
+    The class itself is not imported here, because gRPC takes long to import.
+    """
+
+    @property
+    def address(self) -> str:
+        """The address of the daemon."""
+        ...
 
 
 def find_devices(names: Sequence[str]) -> list[nd.Device] | None:
@@ -74,8 +86,7 @@ def _created(name: str) -> nd.Device:
 
 def address(device: nd.Device) -> str | None:
     """Returns the address of a device's daemon; None for a device of this process."""
-    found = getattr(device, "address", None)
-    return None if found is None else str(found)
+    return cast(_RemoteDevice, device).address if device.is_remote else None
 
 
 def daemon(device: nd.Device) -> dict[str, Any] | None:
@@ -86,7 +97,7 @@ def daemon(device: nd.Device) -> dict[str, Any] | None:
     Raises:
         Error: the daemon does not answer.
     """
-    if address(device) is None:
+    if not device.is_remote:
         return None
     from neurald.hal.rpc.client.device import RemoteDevice
     from neurald.service.sandbox.sandbox import ALL_PARTS

@@ -332,7 +332,7 @@ COVERED_BY: Mapping[str, str] = {
     "service/conformance/recipes/recipe.py": "tests/service/conformance/cases/test_case.py",
     "service/conformance/recipes/recipes.py": "tests/service/conformance/cases/test_case.py",
     "service/conformance/recipes/recurrent.py": "tests/service/conformance/cases/test_case.py",
-    "service/conformance/recipes/region.py": "tests/service/conformance/cases/test_case.py",
+    "service/conformance/recipes/detection.py": "tests/service/conformance/cases/test_case.py",
     "service/conformance/records.py": "tests/conformance/test_nnapi_vectors.py",
     "service/conformance/report.py": "tests/service/conformance/test_suite.py",
     "service/conformance/result.py": "tests/service/conformance/test_suite.py",

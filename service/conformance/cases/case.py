@@ -1,8 +1,8 @@
 """Generates a case: a model of a single operation, its inputs, and the expected outputs.
 
 The operation, form, row of types and seed determine a case. The checks of the operation decide
-whether a drawn call is valid; invalid calls are drawn again. The reference of the operation computes
-the expected outputs.
+whether a drawn call is valid; invalid calls are drawn again. The reference of the operation
+computes the expected outputs.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -136,7 +136,7 @@ class Case:
         operands: Sequence[Operand] | None = None,
         model_inputs: Sequence[int] | None = None,
     ) -> "Case":
-        """Returns a case with other attributes, and with the expected outputs that follow from them.
+        """Returns a case with some attributes replaced, and with new expected outputs.
 
         Raises:
             BadData, OpFailed, UnknownValue: the changed call is not valid.

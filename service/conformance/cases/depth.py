@@ -2,8 +2,8 @@
 
 Implementations differ mainly between floats and quantised integers. Therefore one row of types of
 each kind runs all cases of Android's operations. Each of the other rows runs some of the cases, so
-that the rows of a form cover all cases together. Operations of the TFLite extension run fewer cases,
-since most are Android's operations for more types.
+that the rows of a form cover all cases together. Operations of the TFLite extension run fewer
+cases, since most are Android's operations for more types.
 """
 
 from collections.abc import Iterable, Iterator

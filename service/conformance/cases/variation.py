@@ -286,8 +286,9 @@ def _changes(case: Case) -> Iterator[Case | None]:
         if first in positions and second in positions:
             values = list(case.values)
             (one,), (other,) = positions[first], positions[second]
-            if values[one] is not None and np.array_equal(values[one], values[other]):  # type: ignore[arg-type]
-                values[one] = np.asarray(values[one] + 1, values[one].dtype)  # type: ignore[operator, union-attr]
+            value, swapped = values[one], values[other]
+            if value is not None and swapped is not None and np.array_equal(value, swapped):
+                values[one] = np.asarray(value + 1, value.dtype)
                 yield _changed_or_none(case, label=f"{first}+1", values=values)
             values[one], values[other] = values[other], values[one]
             yield _changed_or_none(case, label=f"{first} and {second} swapped", values=values)
@@ -310,12 +311,11 @@ def _other_values(name: str, value: Array, case: Case) -> Iterator[tuple[str, Ar
     elif name in ("activation", "cell_activation"):
         candidates = _ACTIVATIONS
     elif name == "axis":
-        rank = max((case.values[p].ndim for p in case.free if case.values[p] is not None), default=0)  # type: ignore[union-attr]
+        ranks = [given.ndim for index in case.free if (given := case.values[index]) is not None]
+        rank = max(ranks, default=0)
         candidates = range(-rank, rank)
     elif name.startswith(("stride_", "dilation_")):
         candidates = (1, 2, 3)
-    elif name.startswith(("padding_", "filter_")):
-        candidates = (number + 1, number - 1)
     else:
         candidates = (number + 1, number - 1)
     for candidate in candidates:

@@ -1,7 +1,7 @@
 """The rules of the HAL's contract for drivers, checked with supported models.
 
-Each rule is a function. It raises `RuleViolation` if the device violates the rule, and `Declined` if
-the rule does not apply or the device may refuse. Any other `Error` is a violation as well.
+Each rule is a function. It raises `RuleViolation` if the device violates the rule, and `Declined`
+if the rule does not apply or the device may refuse. Any other `Error` is a violation as well.
 """
 
 import math
@@ -222,7 +222,7 @@ def timing(subject: Subject) -> None:
 
 
 def profile(subject: Subject) -> None:
-    """Requires that a profile refers to existing operations, and that profiling changes no output."""
+    """Requires that a profile refers to existing operations and has no effect on outputs."""
     prepared = prepare_case(subject)
     require_correct(subject, bind(subject.case), prepared, "before a profile")
     kernels = prepared.profile()

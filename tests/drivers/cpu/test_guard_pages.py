@@ -1,4 +1,4 @@
-"""Compiled kernels touch nothing beside their inputs, outputs and constants, which lie between guard pages."""
+"""Compiled kernels access only their inputs, outputs and constants, which guard pages surround."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -17,12 +17,13 @@ from neurald.service.conformance.cases.variation import base_case
 from neurald.service.conformance.guard.run import GuardProcessRunner
 
 IMAGE = (1, 13, 11, 17)
-#: A shape, whose elements are drawn, or a number, by position among the inputs. All others are those of the base case.
+#: A shape with random elements, or a number, by position of the input. Other inputs are those of
+#: the base case.
 Values = dict[int, tuple[int, ...] | int]
 #: Padding of windows.
 _AROUND: Values = dict.fromkeys(range(3, 7), 1)
 _NOWHERE: Values = dict.fromkeys(range(3, 7), 0)
-#: With lengths that are no whole number of vectors or of tiles.
+#: Lengths are not multiples of vectors or tiles.
 CASES: Mapping[str, tuple[str, Values]] = {
     "convolution": (
         "CONV_2D",
@@ -75,7 +76,7 @@ def runs(device: Device) -> Iterator[GuardProcessRunner]:
 
 
 def drawn(operand: Operand, value: tuple[int, ...] | int, seed: int) -> Array:
-    """Elements of an operand; sums of products of floats are exact."""
+    """Returns random elements of an operand; sums of products of floats are exact."""
     dtype = operand.type.dtype
     if not isinstance(value, tuple):
         return np.asarray(value, dtype)
@@ -87,7 +88,7 @@ def drawn(operand: Operand, value: tuple[int, ...] | int, seed: int) -> Array:
 
 
 def with_channels(operand: Operand, value: Array | None) -> Operand:
-    """With as many scales as the weights have channels."""
+    """Returns the operand with as many scales as the weights have channels."""
     quant = operand.channel_quant
     if quant is None or value is None:
         return operand
@@ -98,7 +99,7 @@ def with_channels(operand: Operand, value: Array | None) -> Operand:
 
 
 def cases(signature: CaseSignature, values: Values) -> Iterator[Case]:
-    """With all tensors as inputs, and with all but the first as constants."""
+    """Yields a case with all tensors as inputs, and one with all but the first as constants."""
     first = base_case(signature)
     assert first is not None
     given = [
@@ -114,7 +115,7 @@ def cases(signature: CaseSignature, values: Values) -> Iterator[Case]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_kernels_stay_inside_of_their_buffers(name: str, device: Device, runs: GuardProcessRunner) -> None:
+def test_kernels_stay_inside_their_buffers(name: str, device: Device, runs: GuardProcessRunner) -> None:
     operation, values = CASES[name]
     references = []
     for signature in signatures((OperationType[operation],)):

@@ -205,7 +205,7 @@ def test_a_link_planted_in_place_of_the_runtime_directory_changes_nothing(
 
 def test_stalled_reflection_stops_nobody(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Old streams are not closed here: a new one replaces them, or is refused.
-    monkeypatch.setattr(daemon_module, "_REFLECTION_S", 600.0)
+    monkeypatch.setattr(daemon_module, "_MAX_REFLECTION_IDLE_S", 600.0)
     daemon = Daemon("cpu")
     daemon.startup()
     ends = threading.Event()
@@ -304,7 +304,7 @@ def test_what_cannot_be_served(tmp_path: Path, directory: Path) -> None:
         Daemon("cpu", "nowhere")
     with pytest.raises(BadData, match="--insecure"):
         Daemon("cpu", "0.0.0.0:0").startup()
-    with pytest.raises(BadData, match="work"):
+    with pytest.raises(BadData, match="use a shorter path"):
         Daemon("cpu", f"unix://{tmp_path}/{'x' * 108}")
 
 
