@@ -365,7 +365,7 @@ class _WinogradWriter:
             channel_bytes=0,
             vectors=tuple(each * register_tile.lanes * _FLOAT_BYTES for each in range(register_tile.vectors)),
             align=register_tile.lanes * _FLOAT_BYTES,
-            are_many=True,
+            is_panel_major=True,
         )
         register_tiles = sum(run.count for run in column_runs)
         sums = FloatMicroKernel(
@@ -375,7 +375,7 @@ class _WinogradWriter:
             register_tile,
             weights,
             tiles=register_tiles,
-            fetches_inputs=False,
+            prefetches_inputs=False,
         )
         zeros = [self._v.number("float", 0)] * register_tile.vectors
         taps = tap_segments((range(1),))
@@ -391,10 +391,10 @@ class _WinogradWriter:
                 )
                 with code.loop("0", str(run.count)) as loop:
                     first = total(code, multiple(code, loop.index, run.length), str(run.first))
-                    ahead = sums.ahead(at, total(code, loop.index, str(done)))
+                    ahead = sums.prefetch_address(at, total(code, loop.index, str(done)))
                     begin = address(code, source, multiple(code, first, product.pixel_bytes))
                     to = address(code, target, multiple(code, first, register_tile.width * _FLOAT_BYTES))
-                    found = sums.of(shape, zeros, begin, (at, ahead), "0")
+                    found = sums.accumulate(shape, zeros, begin, (at, ahead), "0")
                     for each, value in enumerate(found):
                         self._store(value, to, str(each * register_tile.lanes))
                 done += run.count

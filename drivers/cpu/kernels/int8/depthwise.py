@@ -41,7 +41,7 @@ class DepthwiseWriter:
         self._output, source, self._weights = (self._names[each] for each in arguments[:3])
         self.code = Instructions(parameter_names(arguments))
         self._single = Vector(self.code, self._scheme.target, 1)
-        self._blocks = InputPacker(self.code, plan.layout, source=source, zero=zero, outside=self._weights)
+        self._blocks = InputPacker(self.code, plan.layout, source=source, zero=zero, padding=self._weights)
         self._interleaving = Interleaving(self.code, plan)
         self._sums = DepthwiseMicroKernel(self.code, plan, epilogue)
 

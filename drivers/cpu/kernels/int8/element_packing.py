@@ -138,20 +138,20 @@ def _row_packing(packing: ElementPacking) -> Subroutine:
     source, target, value, first, last, height, row, packed_row, before, count, *vectors = names
     code, size = Instructions(names), packing.scheme.target.vector_bytes
     v = Vector(code, packing.scheme.target, 1)
-    outside = code.load(f"load <{size} x i8>, ptr {value}, align {size}")
+    padding = code.load(f"load <{size} x i8>, ptr {value}, align {size}")
     with code.loop(first, last, may_be_empty=True) as loop:
         packed = address(
             code, target, v.two("mul", "i64", v.two("sub", "i64", loop.index, first), packed_row)
         )
         is_inside = v.compare("ult", "i64", loop.index, height)
         left = v.choose(is_inside, "i64", vectors[0], vectors[2])
-        _write_fill(code, packed, outside, size, left)
+        _write_fill(code, packed, padding, size, left)
         with code.when(is_inside):
             begin = address(code, source, v.two("mul", "i64", loop.index, row))
             inner = address(code, packed, before)
             _write_copy(code, packing, begin, inner, count)
             end = address(code, inner, multiple(code, count, packing.packed_bytes))
-            _write_fill(code, end, outside, size, vectors[1])
+            _write_fill(code, end, padding, size, vectors[1])
     return subroutine_of(code, _ROWS_PARAMETERS)
 
 

@@ -16,14 +16,14 @@ class InputPacker:
         layout: of packed inputs.
         source: name of the input's memory.
         zero: the input's zero point.
-        outside: address of a vector of padding elements.
+        padding: address of a vector of padding elements.
     """
 
     def __init__(
-        self, code: Instructions, layout: BlockLayout, *, source: str, zero: int, outside: str
+        self, code: Instructions, layout: BlockLayout, *, source: str, zero: int, padding: str
     ) -> None:
         self._code, self._layout, self._source = code, layout, source
-        self._outside, self._scheme = outside, layout.scheme
+        self._padding, self._scheme = padding, layout.scheme
         self._packing = ElementPacking(
             scheme=layout.scheme, type=layout.type, zero=zero, repeat=layout.repeat
         )
@@ -40,8 +40,8 @@ class InputPacker:
             image_bytes = layout.row_bytes * layout.rows.length
             row = multiple(code, begin, layout.rows.stride * layout.row_bytes)
             return address(code, self._source, multiple(code, image, image_bytes), row)
-        if layout.picked is not None:
-            self._pack_picked(layout.picked, begin, end)
+        if layout.gathered is not None:
+            self._pack_gathered(layout.gathered, begin, end)
         elif layout.is_dense and layout.rows.stride == layout.rows.taps == 1:
             self._pack_dense(image, begin, end)
         else:
@@ -69,7 +69,7 @@ class InputPacker:
                 offset = multiple(code, loop.index, row)
                 self._copy(v.two("add", "i64", source, offset), offset, row)
 
-    def _pack_picked(self, sides: tuple[WindowDimension, WindowDimension], begin: str, end: str) -> None:
+    def _pack_gathered(self, sides: tuple[WindowDimension, WindowDimension], begin: str, end: str) -> None:
         """Packs pixels that are some distance apart."""
         layout, code, v = self._layout, self._code, self._single
         rows, columns = sides
@@ -104,7 +104,7 @@ class InputPacker:
             before = left * self._scheme.element_bytes
             self._packing.pack_rows(
                 code,
-                (source, "%scratch", self._outside),
+                (source, "%scratch", self._padding),
                 (start, stop),
                 (side.length, row, layout.row_bytes, before, count, *vectors),
             )
@@ -142,10 +142,10 @@ class InputPacker:
         target = address(code, "%scratch", multiple(code, offset, scheme.element_bytes))
         vectors = self._vectors(count)
         if vectors > UNROLLED:
-            self._packing.fill_all(code, target, self._outside, vectors)
+            self._packing.fill_all(code, target, self._padding, vectors)
             return
         kind = f"<{size} x i8>"
-        value = code.load(f"load {kind}, ptr {self._outside}, align {size}")
+        value = code.load(f"load {kind}, ptr {self._padding}, align {size}")
         for each in range(vectors):
             code.effect(f"store {kind} {value}, ptr {address(code, target, str(each * size))}, align 1")
 

@@ -57,7 +57,7 @@ class ResultWriter:
         return Epilogue(self._epilogue.kernel, self._target, self._code, self._names)
 
     def write_kept(self, totals: str, rows: list[list[str]], position: str, channel: str) -> None:
-        """Writes the results of a tile with spilled sums; see `kept_sums`.
+        """Writes the results of a tile with spilled sums; see `accumulator_spill`.
 
         Args:
             totals: address of the sums; those of a position are contiguous.

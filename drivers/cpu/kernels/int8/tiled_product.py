@@ -50,7 +50,7 @@ class TiledProductWriter:
         self.code = Instructions(parameter_names(arguments))
         self._results = ResultWriter(self.code, plan, epilogue, self._names, head=weights)
         self._single = Vector(self.code, plan.scheme.target, 1)
-        self._blocks = InputPacker(self.code, plan.layout, source=source, zero=zero, outside=weights)
+        self._blocks = InputPacker(self.code, plan.layout, source=source, zero=zero, padding=weights)
         self._sums = QuantizedMicroKernel(plan, rows=epilogue.rows, has_sums=sums)
         self._panel_bytes = panel_bytes(plan, epilogue.rows)
         self._register = plan.scheme.target.vector_bytes
@@ -152,7 +152,7 @@ class TiledProductWriter:
         offset = multiple(code, inner, plan.width)
         before = multiple(code, v.two("sub", "i64", number, first), plan.row_tiles)
         if plan.rows > 1:
-            memory = start, panel, self._sums.ahead(code, panel, before)
+            memory = start, panel, self._sums.prefetch_address(code, panel, before)
             self._write_tile(memory, (position, channel), offset, group)
             return
         # The last tile overlaps the one before, so that all have the same length.
@@ -162,7 +162,11 @@ class TiledProductWriter:
                 column = v.call("llvm.smin", "i64", column, str(plan.width - plan.pixels))
             step = self._product.columns.stride * plan.layout.pixel_bytes
             window = address(code, start, multiple(code, column, step))
-            memory = window, panel, self._sums.ahead(code, panel, v.two("add", "i64", before, tile))
+            memory = (
+                window,
+                panel,
+                self._sums.prefetch_address(code, panel, v.two("add", "i64", before, tile)),
+            )
             at = v.two("add", "i64", position, column), channel
             inner = v.two("add", "i64", offset, column)
             self._write_tile(memory, at, inner, group)
@@ -185,9 +189,9 @@ class TiledProductWriter:
             group: of channels.
         """
         plan, code = self._plan, self.code
-        common = None
+        window_sums = None
         if self._has_sums:
-            common = address(
+            window_sums = address(
                 code,
                 "%scratch",
                 str(plan.layout.packed_bytes),
@@ -197,10 +201,10 @@ class TiledProductWriter:
         # A unit of several rows is as wide as the output, so its positions are contiguous.
         _, panel, _ = memory
         if plan.spills_accumulators:
-            self._sums.call(code, *memory, common, self._totals)
+            self._sums.call(code, *memory, window_sums, self._totals)
             self._results.write_kept(self._totals, self._rows_of(panel), *at)
         else:
-            totals = self._sums.write(code, *memory, common)
+            totals = self._sums.write(code, *memory, window_sums)
             self._results.write(totals, self._rows_of(panel), *at)
 
     def _rows_of(self, panel: str) -> list[list[str]]:
