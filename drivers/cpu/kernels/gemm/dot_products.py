@@ -249,7 +249,7 @@ def _sums(
         half = -(-len(sums) // 2)
         pairs = zip(sums, sums[half:], strict=False)
         merged = [
-            [v.two(addition, factors.element, one, other) for one, other in zip(a, b, strict=True)]
+            [v.binary(addition, factors.element, one, other) for one, other in zip(a, b, strict=True)]
             for a, b in pairs
         ]
         sums = merged + sums[len(merged) : half]

@@ -143,7 +143,7 @@ class FloatMicroKernel:
         sums = self._add_rows(shape, sums, source, weights, row)
         for copy in range(1, copies):
             for each in range(count):
-                sums[each] = self._vector.two("fadd", "float", sums[each], sums[copy * count + each])
+                sums[each] = self._vector.binary("fadd", "float", sums[each], sums[copy * count + each])
         return sums[:count]
 
     def _carried(self, sums: Sequence[str]) -> list[tuple[str, str]]:

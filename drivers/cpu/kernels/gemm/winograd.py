@@ -330,10 +330,10 @@ class _WinogradWriter:
         def transform(lines: Sequence[Sequence[str]]) -> list[list[str]]:
             a, b, c, d = lines
             return [
-                [v.two("fsub", "float", one, other) for one, other in zip(a, c, strict=True)],
-                [v.two("fadd", "float", one, other) for one, other in zip(b, c, strict=True)],
-                [v.two("fsub", "float", one, other) for one, other in zip(c, b, strict=True)],
-                [v.two("fsub", "float", one, other) for one, other in zip(b, d, strict=True)],
+                [v.binary("fsub", "float", one, other) for one, other in zip(a, c, strict=True)],
+                [v.binary("fadd", "float", one, other) for one, other in zip(b, c, strict=True)],
+                [v.binary("fsub", "float", one, other) for one, other in zip(c, b, strict=True)],
+                [v.binary("fsub", "float", one, other) for one, other in zip(b, d, strict=True)],
             ]
 
         with code.loop("0", str(plan.product.depth), step=plan.register_tile.lanes) as loop:
@@ -411,8 +411,8 @@ class _WinogradWriter:
         def transform(lines: Sequence[Sequence[str]]) -> list[list[str]]:
             results: list[list[str]] = [[], []]
             for a, b, c, d in zip(*lines, strict=True):
-                results[0].append(v.two("fadd", "float", v.two("fadd", "float", a, b), c))
-                results[1].append(v.two("fsub", "float", v.two("fsub", "float", b, c), d))
+                results[0].append(v.binary("fadd", "float", v.binary("fadd", "float", a, b), c))
+                results[1].append(v.binary("fsub", "float", v.binary("fsub", "float", b, c), d))
             return results
 
         with self._each_tile(first) as (number, (image, row, column)):
