@@ -51,7 +51,7 @@ class _PreparedCase:
     """A case that passed, with its prepared model and artifact."""
 
     case: Case
-    prepared: PreparedModel
+    model: PreparedModel
     artifact: Artifact | None
 
 
@@ -165,7 +165,7 @@ class OperationCheck:
     def _run_again(self, prepared: _PreparedCase, result: CheckResult, when: str) -> CheckResult:
         """Runs a prepared case again. Returns the result, or a failure if the outputs are wrong."""
         detail = self._caught(
-            lambda: self._execute(prepared.prepared, prepared.case, run_sync, Layout.PACKED, 6)
+            lambda: self._execute(prepared.model, prepared.case, run_sync, Layout.PACKED, 6)
         )
         if not detail:
             return result
@@ -240,7 +240,7 @@ class OperationCheck:
         error = self._execution_error(prepared, case)
         if not error:
             artifact = prepared.artifact() if device.cache_files_needed else None
-            passed.append(_PreparedCase(case=case, prepared=prepared, artifact=artifact))
+            passed.append(_PreparedCase(case=case, model=prepared, artifact=artifact))
         return error
 
     def _execution_error(self, prepared: PreparedModel, case: Case) -> str:
