@@ -38,7 +38,7 @@ class Coverage:
 
 
 def coverage(results: Iterable[CheckResult]) -> list[Coverage]:
-    """Groups the results of generated cases by operation, form and types, in the order of checks."""
+    """Groups the results of generated cases by operation, form and types, in their order."""
     found: dict[tuple[str, int, str], Coverage] = {}
     for result in results:
         if not result.operation:

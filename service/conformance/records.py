@@ -271,8 +271,8 @@ def mismatches(record: Record, results: Sequence[Array]) -> list[str]:
         if wrong.size:
             first = int(wrong[0])
             lines.append(
-                f"output {position} ({expected.type}): {wrong.size} of {want.size} elements differ, the first "
-                f"at {first}: {got.flat[first]!s}; expected {want.flat[first]!s}"
+                f"output {position} ({expected.type}): {wrong.size} of {want.size} elements differ, "
+                f"the first at {first}: {got.flat[first]!s}; expected {want.flat[first]!s}"
             )
     return lines
 

@@ -135,7 +135,7 @@ class Daemon:
             self._address = self._server.address
             self._set_health(health_pb2.HealthCheckResponse.SERVING)
             self._cleanup = cleanup.pop_all()
-        logger.info("serving %s at %s", device.name, self.address)
+        logger.info("%s listens at %s", device.name, self.address)
 
     def serve(self) -> None:
         """Waits until `stop` is called.

@@ -1,8 +1,8 @@
 """Generates a case: a model of a single operation, its inputs, and the expected outputs.
 
 The operation, form, row of types and seed determine a case. The checks of the operation decide
-whether a drawn call is valid; invalid calls are drawn again. The reference of the operation computes
-the expected outputs.
+whether a drawn call is valid; invalid calls are drawn again. The reference of the operation
+computes the expected outputs.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ from neurald.hal.operations.machinery.call import Array, Call, UnknownValue
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import Form, Parameter, Row
 from neurald.hal.validation.model_rules import validate_model
-from neurald.service.conformance.cases.argument import CONTROL_VALUES
+from neurald.service.conformance.cases.control_values import CONTROL_VALUES
 from neurald.service.conformance.cases.elements import elements
 from neurald.service.conformance.cases.guard_bytes import ConstantPool
 from neurald.service.conformance.recipes.draw import (
@@ -136,7 +136,7 @@ class Case:
         operands: Sequence[Operand] | None = None,
         model_inputs: Sequence[int] | None = None,
     ) -> "Case":
-        """Returns a case with other attributes, and with the expected outputs that follow from them.
+        """Returns a case with some attributes replaced, and with new expected outputs.
 
         Raises:
             BadData, OpFailed, UnknownValue: the changed call is not valid.

@@ -238,9 +238,11 @@ def supported_chains(device: Device) -> Iterator[OperationChain]:
 
 
 def heavy_models(device: Device) -> tuple[Callable[[int], Model], int] | None:
-    """Returns a function that builds different models with large constants, and their size in bytes.
+    """Returns a function that builds different models with large constants.
 
-    Returns None if the device supports no such model.
+    Returns:
+        The function, which gets the number of the model, and the size of the constants in bytes;
+        None if the device supports no such model.
     """
     best = max(supported_chains(device), key=lambda chain: chain.weight_bytes, default=None)
     if best is None or not best.weight_bytes > 1 << 16:

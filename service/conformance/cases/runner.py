@@ -47,7 +47,7 @@ def run_sync(prepared: PreparedModel, request: Request, options: ExecuteOptions)
 
 
 def run_in_burst(prepared: PreparedModel, request: Request, options: ExecuteOptions) -> ExecutionResult:
-    """Executes a request twice in a burst, because cached state must not change the second result."""
+    """Executes a request twice in a burst, since the second execution may use cached state."""
     burst = prepared.create_burst()
     try:
         burst.execute(request, options)

@@ -21,8 +21,8 @@ from neurald.hal.model.types import FusedActivation, Operand, OperandType, Paddi
 from neurald.hal.operations.machinery.call import Array, Shape, UnknownValue
 from neurald.service.conformance.cases.case import Case, CaseSignature, generate_pinned
 from neurald.service.conformance.cases.comparison import describe_difference
-from neurald.service.conformance.cases.depth import ALL_CASES, Depth
 from neurald.service.conformance.cases.elements import elements
+from neurald.service.conformance.cases.selection import ALL_CASES, CaseSelection
 from neurald.service.conformance.recipes.draw import (
     BROADCAST,
     BROADCASTS,
@@ -63,10 +63,10 @@ _SWAPPED = (
 _PER_CHANNEL = OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL
 
 
-def structural_cases(signature: CaseSignature, depth: Depth = ALL_CASES) -> Iterator[Case]:
+def structural_cases(signature: CaseSignature, selection: CaseSelection = ALL_CASES) -> Iterator[Case]:
     """Yields the selected structural cases of a signature."""
     seen = set()
-    for label, pinned in depth.select(_choices(signature)):
+    for label, pinned in selection.apply(_choices(signature)):
         seed = int(pinned.get("#group", 0))
         case = generate_pinned(signature, seed, {EMPTY: False} | dict(pinned), label, _MAX_ATTEMPTS)
         if case is not None and label not in seen:
@@ -200,17 +200,17 @@ def reseeded(case: Case, seed: int, spread: float = 2.0) -> Case | None:
     return replace(found, model=case.model)
 
 
-def neighbours(case: Case, depth: Depth = ALL_CASES) -> Iterator[Case]:
+def neighbours(case: Case, selection: CaseSelection = ALL_CASES) -> Iterator[Case]:
     """Yields the selected neighbours of a base case."""
     seen = set()
-    for neighbour in depth.select(filter(None, _changes(case))):
+    for neighbour in selection.apply(filter(None, _changes(case))):
         if neighbour.label in seen:
             continue
         found = _distinguishable(case, neighbour)
         if found is not None:
             seen.add(neighbour.label)
             yield found
-    yield from depth.select(_constant_variants(case))
+    yield from selection.apply(_constant_variants(case))
 
 
 def _distinguishable(case: Case, neighbour: Case) -> Case | None:
@@ -286,8 +286,9 @@ def _changes(case: Case) -> Iterator[Case | None]:
         if first in positions and second in positions:
             values = list(case.values)
             (one,), (other,) = positions[first], positions[second]
-            if values[one] is not None and np.array_equal(values[one], values[other]):  # type: ignore[arg-type]
-                values[one] = np.asarray(values[one] + 1, values[one].dtype)  # type: ignore[operator, union-attr]
+            value, swapped = values[one], values[other]
+            if value is not None and swapped is not None and np.array_equal(value, swapped):
+                values[one] = np.asarray(value + 1, value.dtype)
                 yield _changed_or_none(case, label=f"{first}+1", values=values)
             values[one], values[other] = values[other], values[one]
             yield _changed_or_none(case, label=f"{first} and {second} swapped", values=values)
@@ -310,12 +311,11 @@ def _other_values(name: str, value: Array, case: Case) -> Iterator[tuple[str, Ar
     elif name in ("activation", "cell_activation"):
         candidates = _ACTIVATIONS
     elif name == "axis":
-        rank = max((case.values[p].ndim for p in case.free if case.values[p] is not None), default=0)  # type: ignore[union-attr]
+        ranks = [given.ndim for index in case.free if (given := case.values[index]) is not None]
+        rank = max(ranks, default=0)
         candidates = range(-rank, rank)
     elif name.startswith(("stride_", "dilation_")):
         candidates = (1, 2, 3)
-    elif name.startswith(("padding_", "filter_")):
-        candidates = (number + 1, number - 1)
     else:
         candidates = (number + 1, number - 1)
     for candidate in candidates:

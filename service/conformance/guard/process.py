@@ -135,7 +135,7 @@ class GuardProcess:
         assert answers is not None  # noqa: S101 - requested above
         poll = select.poll()
         poll.register(answers, select.POLLIN)
-        # A child process of the driver may keep the pipe open, so the end of the process is polled too.
+        # A child process of the driver may keep the pipe open after the process has ended.
         poll.register(self._ended, select.POLLIN)
         found = bytearray()
         while len(found) < size:

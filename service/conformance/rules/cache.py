@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from neurald.hal.device import Artifact, PrepareOptions
 from neurald.hal.errors import Error
@@ -58,7 +59,7 @@ def _require_reproducible_data(subject: Subject, artifact: Artifact, options: Pr
 
 
 def damaged_cache_files(subject: Subject) -> None:
-    """Requires that damaged artifacts do not crash the device and have no effect on other models."""
+    """Requires that damaged artifacts do not crash the device or affect other models."""
     device = subject.device
     options = replace(prepare_options(), cache_key=bytes(range(32)))
     prepared = prepare_case(subject)
@@ -72,10 +73,10 @@ def damaged_cache_files(subject: Subject) -> None:
             device.prepare_model_from_cache(damaged, options)
         except Error:
             continue
-        # The cache checks a digest before it calls a device in this process. A daemon checks its own.
+        # For a device in this process, the cache checks a digest. A daemon checks its own.
         require(not subject.is_remote, f"{what}: it was accepted; expected an error")
     for what, foreign in _foreign(artifact):
-        require_error(lambda foreign=foreign: device.prepare_model_from_cache(foreign, options), what)  # type: ignore[misc]
+        require_error(partial(device.prepare_model_from_cache, foreign, options), what)
     require_correct(subject, bind(subject.case), prepared, "after damaged cache files")
     require_correct(subject, bind(subject.case), prepare_case(subject), "prepared after damaged cache files")
 

@@ -1,7 +1,7 @@
 """The rules of the HAL's contract for drivers, checked with supported models.
 
-Each rule is a function. It raises `RuleViolation` if the device violates the rule, and `Declined` if
-the rule does not apply or the device may refuse. Any other `Error` is a violation as well.
+Each rule is a function. It raises `RuleViolation` if the device violates the rule, and `Declined`
+if the rule does not apply or the device may refuse. Any other `Error` is a violation as well.
 """
 
 import math
@@ -38,10 +38,10 @@ from neurald.service.conformance.cases.runner import (
     with_open_outputs,
 )
 from neurald.service.conformance.rules.cache import cache, damaged_cache_files
-from neurald.service.conformance.rules.load import at_the_same_time, many_models
+from neurald.service.conformance.rules.load import concurrent_executions, concurrent_models
 from neurald.service.conformance.rules.memory import (
-    dropped_models,
-    memory_of_the_device,
+    device_memory,
+    release_of_models,
     verdicts_are_cheap,
 )
 from neurald.service.conformance.rules.rule import (
@@ -222,7 +222,7 @@ def timing(subject: Subject) -> None:
 
 
 def profile(subject: Subject) -> None:
-    """Requires that a profile refers to existing operations, and that profiling changes no output."""
+    """Requires that a profile refers to existing operations and has no effect on outputs."""
     prepared = prepare_case(subject)
     require_correct(subject, bind(subject.case), prepared, "before a profile")
     kernels = prepared.profile()
@@ -274,10 +274,10 @@ RULES: Mapping[str, Callable[[Subject], None]] = {
     "verdicts": verdicts,
     "verdicts are cheap": verdicts_are_cheap,
     "past deadlines": past_deadlines,
-    "sync, burst and fenced agree": execution_modes_agree,
-    "fences are waited for": fences,
-    "executions at the same time": at_the_same_time,
-    "models at the same time": many_models,
+    "execution modes agree": execution_modes_agree,
+    "dependencies of fenced executions": fences,
+    "concurrent executions": concurrent_executions,
+    "concurrent models": concurrent_models,
     "open outputs, small buffers": open_outputs,
     "control flow": control_flow,
     "timing": timing,
@@ -286,8 +286,8 @@ RULES: Mapping[str, Callable[[Subject], None]] = {
     "invalid requests": invalid_requests,
     "cache": cache,
     "damaged cache files": damaged_cache_files,
-    "memory of the device": memory_of_the_device,
-    "dropped models": dropped_models,
-    "deadline of a run": deadline_during_execution,
+    "device memory": device_memory,
+    "release of models": release_of_models,
+    "deadline during an execution": deadline_during_execution,
     "cancellation": cancellation,
 }

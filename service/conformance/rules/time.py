@@ -201,7 +201,7 @@ def _deadline_during_execution(subject: Subject) -> None:
 
 
 def cancellation(subject: Subject) -> None:
-    """Requires that an execution that is cancelled, before or while it runs, ends with Cancelled."""
+    """Requires that a cancelled execution ends with Cancelled, whether it runs already or not."""
     _repeat_if_inconclusive(lambda: _cancellation(subject))
 
 

@@ -105,7 +105,7 @@ def test_verbose_logs_to_stderr(tmp_path: Path) -> None:
         (["tpu"], ["'tpu'", "cpu"]),
         (["no_such_module:create"], ["no_such_module"]),
         (["json:no_such_factory"], ["no_such_factory"]),
-        (["json:JSONDecoder"], ["no device"]),
+        (["json:JSONDecoder"], ["a device is expected"]),
         (["cpu", "--listen", "nowhere"], ["'nowhere'"]),
         (["cpu", "--listen", "unix:///" + 200 * "x"], ["201 bytes"]),
         (["cpu", "--listen", "localhost:99999"], ["99999"]),

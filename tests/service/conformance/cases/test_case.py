@@ -14,7 +14,7 @@ from neurald.service.conformance.cases.runner import bind
 from neurald.service.conformance.recipes.draw import Draw
 
 #: Operations without random cases, which Android's records cover. Control flow and hash tables take
-#: graphs and strings. The scales of a fully quantised LSTM depend on each other too much to be drawn.
+#: graphs and strings. The scales of a fully quantised LSTM depend on each other too much.
 NOT_DRAWN = {"IF", "WHILE", "QUANTIZED_LSTM"}
 
 
