@@ -318,7 +318,9 @@ def _with_outputs_last(
 def phase_of(source: Source, call: Call, status: int) -> Phase:
     """Describes a call as a phase of a persistent kernel.
 
-    `status` is the index of its status word.
+    Args:
+        source, call: the source, and its call as a separate kernel.
+        status: the offset of its status word in the arena.
     """
     pointers, regions = [], []
     for position, (value, where) in enumerate(zip(source.arguments, call.places, strict=True)):

@@ -83,7 +83,7 @@ _MAX_ELEMENTS = 2**31 - 1
 class OpenClDevice:
     """Implements `neurald.hal.device.Device`.
 
-    It opens the device when it prepares the first model.
+    The OpenCL device is opened when the first model is prepared.
 
     Args:
         facts: the device.
@@ -122,7 +122,7 @@ class OpenClDevice:
     def version(self) -> str:
         """See `Device.version`.
 
-        Covers everything that affects compilation except the model and the options.
+        The version covers everything that affects compilation except the model and the options.
         """
         parts = [
             f"neurald opencl {__version__}",
@@ -162,7 +162,7 @@ class OpenClDevice:
     def supported_operations(self, model: Model) -> Sequence[Verdict]:
         """See `Device.supported_operations`.
 
-        Operations that have a lowering, with types and sizes that the device supports.
+        An operation is supported if it has a lowering, and the device supports its types and sizes.
         """
         return supported_operations(model, self._unsupported_reason)
 

@@ -26,6 +26,10 @@ from neurald.service.conformance.rules.rule import Declined, RuleViolation, Subj
 _MAX_MUTATED_OPERATIONS = 12
 #: Number of models that are prepared in addition to the one that rules are checked with.
 _OTHER_MODELS = 7
+#: A device is lost after this many consecutive DEAD_OBJECT errors.
+_MAX_DEAD_RESULTS = 3
+#: Cases with more output elements are not preferred for checking rules.
+_LARGE_CASE_ELEMENTS = 1000
 
 #: Called with the completed fraction of the work, from 0 to 1.
 ReportProgress = Callable[[float], None]
@@ -57,7 +61,7 @@ class Plan:
 
 
 def run(
-    device: Device, plan: Plan, report_progress: ReportProgress = lambda share: None
+    device: Device, plan: Plan, report_progress: ReportProgress = lambda fraction: None
 ) -> Generator[CheckResult, None, None]:
     """Checks a device and yields a result for each check.
 
@@ -78,11 +82,12 @@ def run(
     with closing(guard_runner_for(device, plan.driver)) as guard_runner:
         _, _, label = plan.case.partition(":")[2].partition(":")[2].partition(":")
         check = OperationCheck(device, guard_runner, label, is_thorough=plan.is_thorough)
-        failures = 0
+        dead_count = 0
         for result in _operations(check, plan, report_progress):
             yield result
-            failures = failures + 1 if result.detail.startswith(ResultCode.DEAD_OBJECT.name) else 0
-            if failures >= 3:
+            is_dead = result.detail.startswith(ResultCode.DEAD_OBJECT.name)
+            dead_count = dead_count + 1 if is_dead else 0
+            if dead_count == _MAX_DEAD_RESULTS:
                 return
     if plan.case:
         return
@@ -115,7 +120,7 @@ def _others(cases: Sequence[Case]) -> tuple[Case, ...]:
 
 
 def _size(case: Case) -> int:
-    return min(sum(value.size for value in case.expected), 1000)
+    return min(sum(value.size for value in case.expected), _LARGE_CASE_ELEMENTS)
 
 
 def _operations(check: OperationCheck, plan: Plan, report_progress: ReportProgress) -> Iterator[CheckResult]:

@@ -1,7 +1,4 @@
-"""Arguments of a kernel's function.
-
-Pointers, or images of values that it reads four elements at a time.
-"""
+"""Arguments of a kernel's function: pointers, and images of values that it reads as vectors."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -44,7 +41,7 @@ class KernelArgument:
 
     @property
     def call_arguments(self) -> str:
-        """Arguments of a call that pass it on."""
+        """Arguments that pass it to a called function."""
         return f"{self.name}, {self.first}" if self.first else self.name
 
     def load(self, place: str) -> str:
@@ -57,7 +54,7 @@ class KernelArgument:
     def load4(self, place: str) -> str:
         """Returns the text that loads four elements from an aligned index.
 
-        As `float4`, or as stored integers.
+        The result is a `float4`, or a vector of the stored integers.
         """
         if not self.first:
             return load4_text(self.name, place, self.type, self.space)
@@ -81,7 +78,7 @@ class KernelArguments:
     def __getitem__(self, position: int) -> KernelArgument:
         """Returns the argument at a position.
 
-        `a0` and so on, or `n0` and so on if it is in local memory.
+        Its name is `a` and the position, or `n` and the position if it is in local memory.
         """
         value = self.values[position]
         if value in self.near:

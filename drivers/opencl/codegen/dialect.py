@@ -29,7 +29,7 @@ _COMPUTED = {**_STORED, Scalar.BOOL: "int", Scalar.FLOAT16: "float", Scalar.INDE
 def multiply_add(kind: str, total: str, left: str, right: str) -> str:
     """Returns the statement that adds a product to an accumulator.
 
-    Floats are rounded once where that is faster.
+    Devices may fuse the multiplication and addition of floats, which rounds only once.
 
     Args:
         kind: `float` or `int`, whatever the width.
@@ -119,7 +119,7 @@ def load_text(pointer: str, place: str, kind: Scalar) -> str:
 def load4_text(pointer: str, place: str, kind: Scalar, space: str = "__global") -> str:
     """Returns the text that loads four elements from an aligned index.
 
-    FLOAT16 as `float4`, others as stored.
+    FLOAT16 becomes `float4`; other types keep their stored form.
     """
     if kind is Scalar.FLOAT16:
         return f"vloada_half4({place} >> 2, {pointer})"
@@ -270,7 +270,7 @@ def _applied(expression: Apply, arguments: list[str]) -> str:
 def _extreme(kind: Scalar, first: str, second: str, *, is_minimum: bool) -> str:
     """Returns the text of a minimum or maximum.
 
-    Operands appear once each, because they may be long.
+    Each operand appears only once, because its text may be long.
     """
     name = "min" if is_minimum else "max"
     if kind.is_float:
@@ -293,9 +293,9 @@ def _floor(expression: Apply, first: str, second: str) -> str:
 
 
 def _reinterpreted(text: str, source: Scalar, kind: Scalar) -> str:
-    """Reinterprets bits.
+    """Returns the text that reinterprets the bits of a number.
 
-    FLOAT16 values are floats in registers, so their bits go through memory.
+    FLOAT16 values are floats in registers, so their bits are converted through memory.
     """
     if source is Scalar.FLOAT16:
         text = f"neurald_half_bits({text})"
@@ -307,7 +307,7 @@ def _reinterpreted(text: str, source: Scalar, kind: Scalar) -> str:
 def _is_nan_lost(source: Scalar, kind: Scalar) -> bool:
     """Returns True if NVIDIA's saturating conversion does not convert NaN to 0.
 
-    If either side has 64 bits.
+    That is the case if either type has 64 bits.
     """
     return source is Scalar.FLOAT64 or computed(kind) in ("long", "ulong")
 

@@ -1,6 +1,6 @@
-"""Renders kernels as OpenCL C.
+"""Renders any kernel as OpenCL C, from the expressions of its elements.
 
-The text depends on the kernel only. Fast kernels for contractions are in `kernels`.
+The text depends on the kernel only. `kernels` has faster ones, mainly for contractions.
 """
 
 import math
@@ -21,11 +21,11 @@ from neurald.drivers.opencl.codegen.statements import Statements
 LOCAL_SIZE = 64
 #: Work-items of a group that reduces to one element.
 _REDUCTION_SIZE = 256
-#: Minimum length of a reduction that gets its own group ...
+#: Minimum length of a reduction that is distributed over a work-group ...
 _MIN_LONG_REDUCTION = 128
-#: ... if there are at most this many results, which would not keep a device busy otherwise.
+#: ... and the maximum number of results for that: with more, a work-item per result suffices.
 _MAX_RESULTS = 4096
-#: With at least this many rows of at most this length, each work-item computes a row.
+#: Each work-item computes a whole row if there are at least this many rows of at most this length.
 _MIN_ROWS = 2048
 _MAX_ROW_LENGTH = 128
 
@@ -117,7 +117,7 @@ def _long_reduction(kernel: Kernel, total: int) -> Reduce | None:
 def _by_group(kernel: Kernel, reduction: Reduce, total: int) -> Source:
     """Uses one work-group per element.
 
-    Each work-item reduces a part, followed by a tree reduction.
+    Each work-item reduces a part of the elements, and a tree reduction combines the results.
     """
     values = KernelArguments(arguments_of(kernel))
     place = axis(total, "at")
@@ -195,7 +195,7 @@ def _group_reduction(
 def _rows(kernel: Kernel, count: int) -> Source:
     """Uses one group per row, or one work-item if rows are many and short.
 
-    Computes its reductions, then its elements.
+    The group computes the reductions of the row first, then its elements.
     """
     values = KernelArguments(arguments_of(kernel))
     rows, length = math.prod(kernel.shape[:count]), math.prod(kernel.shape[count:])

@@ -1,6 +1,6 @@
 """Renders expressions as statements of OpenCL C.
 
-Each is computed once, outside as many loops as possible.
+Each expression is computed only once, outside as many loops as possible.
 """
 
 import hashlib
@@ -47,7 +47,7 @@ class _Scope:
 
 
 class Statements:
-    """Makes statements for one function, in the order in which they are asked for.
+    """Renders the statements of one function, in the order in which their values are requested.
 
     Args:
         pointers: the argument for each value.
@@ -83,9 +83,9 @@ class Statements:
         return self._scopes[0].lines
 
     def value(self, expression: Expression) -> str:
-        """Returns the text of an expression, a name or in parentheses.
+        """Returns the text of an expression, which is a name or in parentheses.
 
-        Adds the statements that it needs.
+        Adds the statements that the value needs.
         """
         for each in walk(expression):
             for operand in each.operands:
@@ -119,9 +119,9 @@ class Statements:
         return self._texts[expression]
 
     def _parts(self, expression: Expression) -> list[Expression]:
-        """Returns the parts of an expression to be rendered before it.
+        """Returns the parts of an expression that are rendered before it.
 
-        The body of a reduction belongs into its loop.
+        The body of a reduction is not one of them: it is rendered inside the loop.
         """
         if isinstance(expression, Reduce):
             return []
@@ -172,7 +172,7 @@ class Statements:
     def _is_short(self, expression: Expression) -> bool:
         """Returns True if the expression is written where it is used.
 
-        Anything used once except loads.
+        This applies to every expression that is used only once, except loads.
         """
         return self._uses.get(expression, 0) <= 1 and not isinstance(expression, Load)
 
@@ -225,9 +225,9 @@ class Statements:
         return text
 
     def _loops(self, expression: Reduce) -> str:
-        """Renders a loop for each axis.
+        """Renders the loops of a reduction, one for each axis.
 
-        Expressions that do not depend on the axes are computed before.
+        Expressions that do not depend on the axes are computed before the loops.
         """
         outer = self._scopes[-1].depth
         total = f"{self._prefix}{self._count}"

@@ -24,7 +24,7 @@ _MIN_ITEMS_PER_UNIT = 96
 
 @dataclass(frozen=True, slots=True)
 class _WorkItemTile:
-    """Channels and positions of a work-item."""
+    """Output elements that a work-item computes: some channels of adjacent positions of a row."""
 
     contraction: DepthwiseConvolution
     channels: int
@@ -59,7 +59,7 @@ class _WorkItemTile:
 def candidates(kernel: Kernel, contraction: DepthwiseConvolution, facts: DeviceFacts) -> list[Source]:
     """Returns one source per number of positions of a work-item.
 
-    Two come first if there is enough parallelism, because that reads less.
+    The source with two positions comes first if there is enough parallelism, because it reads less.
     """
     if not is_supported(contraction.input, contraction.weights, contraction.output):
         return []

@@ -1,6 +1,6 @@
 """Elementwise kernels with four elements per work-item, read together as texels of images.
 
-The four elements are computed one by one, as elsewhere; only adjacent reads are combined.
+Only the reads are vectors: the four elements are computed one by one, as in other kernels.
 """
 
 import math
@@ -24,9 +24,12 @@ from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
 @dataclass(frozen=True, slots=True)
 class _VectorPlan:
-    """Element at a row and a column.
+    """Kernel whose output is viewed as a matrix.
 
-    body: the expression of the element.
+    Attributes:
+        body: the expression of the element at a row and a column.
+        row, column: the axes that `body` depends on.
+        loads: the loads that read four adjacent elements for four adjacent columns.
     """
 
     body: Expression
@@ -47,8 +50,8 @@ def candidates(kernel: Kernel, facts: DeviceFacts) -> tuple[Source, ...]:
     if facts.images is None or kernel.has_reduction or kernel.requirements or not kernel.inputs:
         return ()
     images = as_images(kernel.inputs, facts.images)
-    # As one row, a value of the output's shape can be read in fours even if its rows end in
-    # between.
+    # With all dimensions as one row, vectors of a value of the output's shape may span several
+    # rows.
     plans = [_plan(kernel, count, images) for count in (0, len(kernel.shape) - 1)]
     best = max(plans, key=lambda plan: len(plan.loads))
     return (_source(kernel, best), render(kernel)) if best.loads else ()

@@ -261,8 +261,8 @@ def _max_image_texels(device: cl.Device) -> int:
 def flush_every(name: str, vendor: str) -> int:
     """Returns the number of kernels between two flushes of the queue (`DeviceFacts.flush_every`).
 
-    The numbers are those of TFLite's GPU delegate: Mali 24, PowerVR 16 (4 up to Rogue GM9xxx),
-    Adreno up to 630 16.
+    The numbers are those of TFLite's GPU delegate: 24 for Mali, 16 for PowerVR (4 up to Rogue
+    GM9xxx), and 16 for Adreno up to 630.
     """
     text = f"{name} {vendor}".lower()
     if "mali" in text:

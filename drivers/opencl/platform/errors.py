@@ -1,6 +1,4 @@
-"""OpenCL's error codes.
-
-Their names, the corresponding errors of `neurald.hal.errors`, and lost devices.
+"""Converts OpenCL's error codes to errors of `neurald.hal.errors`, and tracks lost devices.
 
 A device is lost when its context can no longer be used: the device was unplugged or reset, or a
 kernel on an NVIDIA device failed. OpenCL then refuses every call with varying codes. `DeviceState`
@@ -210,7 +208,7 @@ class DeviceState:
 def _shortened(log: str) -> str:
     """Returns the most useful lines of a build log.
 
-    From its first error on, or else its first lines.
+    These start with the first error, or with the first line if there is no error.
     """
     lines = [line.rstrip() for line in log.splitlines() if line.strip()]
     first = next((index for index, line in enumerate(lines) if "error:" in line.lower()), 0)

@@ -30,7 +30,7 @@ _CHANNELS = {
 def images_of(context: cl.Context, facts: DeviceFacts) -> ImageSupport | None:
     """Returns the images that kernels of a device may read.
 
-    None, with a log entry, if there are none.
+    Returns None and logs the reason if there are none.
     """
     import pyopencl as cl
 
@@ -103,7 +103,7 @@ def _types(context: cl.Context) -> frozenset[Scalar]:
 def _is_divided(context: cl.Context, facts: DeviceFacts, kind: Scalar) -> bool:
     """Returns True if images of parts of a buffer can be created.
 
-    The standard leaves this optional, and staying within the limits on sizes needs it.
+    The OpenCL standard leaves this optional. It keeps images within their limit on texels.
     """
     import pyopencl as cl
 

@@ -329,7 +329,12 @@ def bound_launch(
 ) -> Launch:
     """Creates a kernel with bound arguments, in the order that `program_text.kernel_text` defines.
 
-    `status` is the offset of its status word in the arena.
+    Args:
+        device: the device to run on.
+        program: the program with the kernel.
+        call: the call whose arguments are bound.
+        buffers: the arena and the constants.
+        status: the offset of the call's status word in the arena.
     """
     kernel = program.new_kernel(call.kernel)
     images = {use.argument: use for use in call.images}

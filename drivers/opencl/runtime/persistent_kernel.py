@@ -33,23 +33,23 @@ from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 _TEMPLATES = templates(__name__, "grid_barrier.cl")
 #: Work-items of a work-group, unless a source with barriers asks for another number.
 ITEMS: Final = 256
-#: Layout of the synchronisation memory, in `uint`s. The barrier counter is at 0 or at
-#: `_COUNTER_PITCH`. `_SELECTOR` selects the one that a launch uses, which starts at zero; the launch
-#: clears the other one for the next launch.
+#: Layout of the synchronisation memory, in `uint`s. There are two barrier counters, at 0 and at
+#: `_COUNTER_PITCH`. The word at `_SELECTOR` selects the one that a launch uses, which starts at
+#: zero; the launch clears the other one for the next launch.
 _COUNTER_PITCH, _SELECTOR = 8, 16
-#: Counters that number the work-groups: the first one on each compute unit, the others, and all
-#: work-groups per compute unit.
+#: Counters that number the work-groups: one for the first work-group on each compute unit, one for
+#: the others, and a table with the number of work-groups on each compute unit.
 _FIRST_GROUPS, _OTHER_GROUPS, _UNITS, _UNIT_COUNT = 32, 48, 64, 256
 #: Index of the abort flag, in `uint`s. The host clears the whole memory after an abort.
 ABORTED: Final = _UNITS + _UNIT_COUNT
 #: Size of the synchronisation memory, which is zero before the first launch; the host clears it
 #: after a failure.
 SYNC_BYTES: Final = 4 * ABORTED + 128
-#: Spin limits: about two seconds, and some milliseconds for a trial launch of the barrier alone.
+#: Spin limits: about two seconds, or some milliseconds for a trial launch that only runs the barrier.
 _MAX_SPINS, _MAX_TRIAL_SPINS = 1 << 22, 1 << 15
-#: Value of the barrier counter after an abort: larger than any number that is waited for.
+#: Value of the barrier counter after an abort, which is larger than any number of arrivals.
 _RELEASE_ALL = 1 << 31
-#: Some runtimes cannot call functions that contain barriers; there they are inlined.
+#: Prevents inlining on NVIDIA devices. Some runtimes cannot call functions that contain barriers.
 _CALLED = "__attribute__((noinline))"
 #: Maximum number of work-groups per compute unit.
 _MAX_PER_UNIT = 4
@@ -116,7 +116,7 @@ def is_supported(facts: DeviceFacts) -> bool:
 def local_size(sources: Sequence[Source]) -> int | None:
     """Returns the work-group size of the persistent kernel.
 
-    None if the sources require different ones.
+    Returns None if the sources require different sizes.
     """
     sizes = {source.local_size for source in sources if source.has_barriers}
     if len(sizes) > 1:

@@ -29,8 +29,8 @@ _CHECKSUM_BYTES: Final = 32
 class BuiltProgram:
     """Built program and its kernels.
 
-    Sources that were built before for the same device are not built again: programs as a whole,
-    steps kernel by kernel. A kernel has one set of arguments, so callers that need different ones
+    Text that was built before for the same device is not built again: `from_source` reuses whole
+    programs, and `of_kernels` single kernels. A kernel has one set of arguments, so callers that need different ones
     use `new_kernel`.
     """
 
@@ -129,7 +129,7 @@ class BuiltProgram:
     def binary(self) -> bytes:
         """The built program in a form for `from_binary`.
 
-        Complete only after every kernel was launched.
+        It is complete only after every kernel was launched.
 
         Raises:
             OpFailed: the runtime provides none.

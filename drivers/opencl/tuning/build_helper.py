@@ -1,4 +1,4 @@
-"""BuildHelper processes that build programs and measure their kernels in parallel.
+"""Helper processes that build programs and measure their kernels in parallel.
 
 Compilers hold a lock, so threads of one process would wait for each other. Some runtimes return
 binaries that are text for another compiler (NVIDIA's are PTX), which would then run here, program

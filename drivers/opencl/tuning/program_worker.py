@@ -1,8 +1,6 @@
 """Builds programs for another process and measures their kernels.
 
-Requests come on standard input, and answers go to standard output.
-
-It runs as a script in a Python that finds its packages on the other process's path. Its own context
+It reads requests from standard input, and writes answers to standard output. It runs as a script in a Python that finds its packages on the other process's path. Its own context
 protects the other process from faults of kernels and compilers.
 """
 

@@ -24,7 +24,7 @@ class _Shard:
 def work_bytes(texts: Iterable[str]) -> int:
     """Returns how many bytes of these texts a compiler processes in one program.
 
-    Shared functions count once.
+    Functions that texts share occur only once in a program.
     """
     shared: dict[str, int] = {}
     own = 0
@@ -41,15 +41,13 @@ def work_bytes(texts: Iterable[str]) -> int:
 def functions_of(source: Source) -> tuple[str, ...]:
     """Returns the functions that dominate the build time of a source.
 
-    Those it shares with others, or else its own.
+    These are the functions that it shares with other sources, or its own one if there are none.
     """
     return tuple(found[1] for found in _SHARED.finditer(source.text)) or (source.name,)
 
 
 def shards_of(sources: Sequence[Source], min_bytes: int) -> list[tuple[Source, ...]]:
-    """Groups the sources such that groups take about equally long to build.
-
-    The longest come first.
+    """Groups the sources such that groups take about equally long to build, the longest first.
 
     Args:
         sources: with pairwise different texts.

@@ -155,8 +155,8 @@ class Bench:
     def _clear(self, arena: "cl.Buffer") -> None:
         """Clears all memory.
 
-        Output of another source may lie where this one has its counters or a table of indices: a
-        kernel that reads at meaningless indices loses the device.
+        The output of another source may lie where this one has counters or a table of indices, and
+        reading at invalid indices would lose the device.
         """
         clear(self._device, self._queue, arena, 0, self._arena_bytes)
 

@@ -52,8 +52,8 @@ class Tuning(Enum):
     def of(preference: Preference, facts: DeviceFacts, settings: Settings) -> "Tuning":
         """Maps a preference to the extent for a device; NEURALD_OPENCL_TUNING overrides it.
 
-        Runtimes on CPUs would compile the candidates for seconds, and are not used where speed
-        matters.
+        On CPUs nothing is measured: their compilers would need seconds for the candidates, and
+        OpenCL on a CPU is not used where speed matters.
 
         Raises:
             BadData: the value of the variable is invalid.
@@ -76,10 +76,10 @@ _MAX_USES = {Tuning.FAST: 1, Tuning.BRIEF: 2, Tuning.EXHAUSTIVE: 1}
 
 
 class Tuner:
-    """Selects sources.
+    """Selects one of the sources of each kernel.
 
-    Kernels with the same candidates are measured once, even if they differ in numbers: similar
-    layers share functions.
+    Kernels with the same candidates are measured once, even if their constants differ, because
+    similar layers share functions.
 
     Args:
         device: the device to measure on.
@@ -142,7 +142,8 @@ class Tuner:
     def _to_try(self, sources: Sequence[Source]) -> tuple[Source, ...]:
         """Returns the candidates to try.
 
-        For a persistent kernel only those that can be a phase, if there are any.
+        If the device supports persistent kernels, these are the candidates that can be a phase,
+        unless there are none.
         """
         self._require_wanted("before candidates for a kernel were made")
         found: list[Source] = []
@@ -164,7 +165,7 @@ class Tuner:
 def _work_of(source: Source) -> Hashable:
     """Returns a key that determines the time of a source.
 
-    Zero points and multipliers do not matter.
+    Zero points and multipliers do not affect it.
     """
     values = tuple((value.shape, value.type) for value in source.arguments)
     return functions_of(source), source.groups, source.local_size, values

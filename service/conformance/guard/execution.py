@@ -66,18 +66,18 @@ def _text(error: Exception) -> str:
 def _run(device: Device, case: GuardedCase, answers: IO[bytes]) -> Ran:
     """Runs a case once for each placement. A model without constants is prepared only once."""
     found = []
-    prepared: _PreparedCase | None = None
+    prepared: _GuardedModel | None = None
     for placement in GuardPlacement:
         try:
             if prepared is None or case.constants:
-                prepared = _PreparedCase(device, case, placement, answers)
+                prepared = _GuardedModel(device, case, placement, answers)
             found.append(prepared.execute(placement))
         except Exception as error:
             return Ran(placement=placement.value, error=_text(error))
     return Ran(outputs=tuple(found))
 
 
-class _PreparedCase:
+class _GuardedModel:
     """A prepared model whose constants lie between guard pages.
 
     Args:

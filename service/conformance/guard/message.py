@@ -6,7 +6,7 @@ Each message is preceded by its length in eight little-endian bytes:
     suite -> process:    a `GuardedCase`
     process -> suite:    a `Stage` before each call of the device, and a `Ran` at the end
 
-If the process dies, its last `Stage` tells the call and the addresses of all buffers.
+If the process dies, its last `Stage` contains the call and the addresses of all buffers.
 """
 
 import msgspec

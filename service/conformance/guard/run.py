@@ -122,7 +122,7 @@ def guard_runner_for(device: Device, driver: str) -> GuardRunner:
         device: the device to check.
         driver: the driver that opens the device in another process; "" if none is known.
     """
-    if getattr(device, "address", None) is not None:
+    if device.is_remote:
         return DisabledGuardRunner(
             "not used: the device is in another process, whose memory is not the suite's"
         )

@@ -38,10 +38,10 @@ from neurald.service.conformance.cases.runner import (
     with_open_outputs,
 )
 from neurald.service.conformance.rules.cache import cache, damaged_cache_files
-from neurald.service.conformance.rules.load import at_the_same_time, many_models
+from neurald.service.conformance.rules.load import concurrent_executions, concurrent_models
 from neurald.service.conformance.rules.memory import (
-    dropped_models,
-    memory_of_the_device,
+    device_memory,
+    release_of_models,
     verdicts_are_cheap,
 )
 from neurald.service.conformance.rules.rule import (
@@ -274,10 +274,10 @@ RULES: Mapping[str, Callable[[Subject], None]] = {
     "verdicts": verdicts,
     "verdicts are cheap": verdicts_are_cheap,
     "past deadlines": past_deadlines,
-    "sync, burst and fenced agree": execution_modes_agree,
-    "fences are waited for": fences,
-    "executions at the same time": at_the_same_time,
-    "models at the same time": many_models,
+    "execution modes agree": execution_modes_agree,
+    "dependencies of fenced executions": fences,
+    "concurrent executions": concurrent_executions,
+    "concurrent models": concurrent_models,
     "open outputs, small buffers": open_outputs,
     "control flow": control_flow,
     "timing": timing,
@@ -286,8 +286,8 @@ RULES: Mapping[str, Callable[[Subject], None]] = {
     "invalid requests": invalid_requests,
     "cache": cache,
     "damaged cache files": damaged_cache_files,
-    "memory of the device": memory_of_the_device,
-    "dropped models": dropped_models,
-    "deadline of a run": deadline_during_execution,
+    "device memory": device_memory,
+    "release of models": release_of_models,
+    "deadline during an execution": deadline_during_execution,
     "cancellation": cancellation,
 }

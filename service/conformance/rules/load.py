@@ -22,7 +22,7 @@ _RUNS = 12
 _PREPARATIONS = 4
 
 
-def at_the_same_time(subject: Subject) -> None:
+def concurrent_executions(subject: Subject) -> None:
     """Requires that concurrent executions of one prepared model have the right outputs."""
     prepared = prepare_case(subject)
     cases = [reseeded(subject.case, seed) or subject.case for seed in range(_THREADS)]
@@ -36,7 +36,7 @@ def at_the_same_time(subject: Subject) -> None:
     _run_all(work, _THREADS)
 
 
-def many_models(subject: Subject) -> None:
+def concurrent_models(subject: Subject) -> None:
     """Requires that several prepared models run concurrently while others are prepared."""
     cases = (subject.case, *subject.others)[:_THREADS]
     prepared = [subject.device.prepare_model(case.model, prepare_options()) for case in cases]

@@ -36,7 +36,7 @@ _MAX_VERDICT_BYTES = 128 * _MEBIBYTE
 _STATUS = Path("/proc/self/status")
 
 
-def memory_of_the_device(subject: Subject) -> None:
+def device_memory(subject: Subject) -> None:
     """Requires that device memory can hold an output, and can then be an input."""
     prepared = prepare_case(subject)
     case = subject.case
@@ -112,7 +112,7 @@ def _read(memory: Memory, size: int) -> bytes:
     return bytes(target.view())
 
 
-def dropped_models(subject: Subject) -> None:
+def release_of_models(subject: Subject) -> None:
     """Requires that the memory of a prepared model is released with its last reference."""
     if subject.is_remote:
         # These are more than a session may hold at a time.

@@ -1,4 +1,6 @@
-"""Memory that devices allocate for declared roles: description, allocation and its fallback, use, copies."""
+"""Memory that devices allocate for declared roles: description, allocation, fallback, use and
+copies.
+"""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -37,7 +39,7 @@ def cpu() -> nd.Device:
 
 
 def run(compilation: nd.Compilation, first: Any, second: Any, output: Any, dimensions: Any = None) -> None:
-    """Computes an addition; arguments are arrays or device memories."""
+    """Computes an addition whose arguments are arrays or device memories."""
     execution = nd.Execution(compilation)
     for index, value in enumerate((first, second)):
         if isinstance(value, Memory):

@@ -1,4 +1,4 @@
-"""Devices by name: only the one that is named is asked, since others may not answer."""
+"""Devices by name: only the named device is asked, since others may not answer."""
 
 import tempfile
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from neurald.service.console.device_choice import find_devices
 
 @pytest.fixture
 def directory(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A runtime directory in which `asked` is served, and the look at all devices is forbidden."""
+    """Returns a runtime directory in which `asked` is served; listing all devices fails."""
 
     def look() -> None:
         raise AssertionError("every daemon was asked")

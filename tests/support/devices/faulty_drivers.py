@@ -569,7 +569,9 @@ FAULTS: Mapping[str, Fault] = {
     ),
     "no shapes when short": _executing(no_shape_when_short, "the reported shapes are"),
     "ignores cancel": _executing(ignores_cancel, "cancellation"),
-    "ignores the deadline of a run": _executing(ignores_deadline_while_running, "deadline of a run"),
+    "ignores the deadline of a run": _executing(
+        ignores_deadline_while_running, "deadline during an execution"
+    ),
     "ignores deadlines": _executing(ignores_deadline, "past deadlines"),
     "calls lateness a failure": _executing(late_as_failure, "OP_FAILED"),
     "times that do not add up": _executing(negative_time, "ns on the device"),
@@ -611,7 +613,7 @@ FAULTS: Mapping[str, Fault] = {
     "verdicts that allocate": _of(Allocating, "verdicts are cheap"),
     "refuses without a reason": _of(Silent, "without a reason"),
     "needs no time": _of(Boasting, "capabilities"),
-    "keeps prepared models": _of(Keeping, "dropped models"),
+    "keeps prepared models": _of(Keeping, "release of models"),
     "keeps constants": _of(Leaking, "MiB are still in use"),
     "no empty tensors": _of(NoEmpty, "ZeroDivisionError"),
     "does not wait for fences": _of(Impatient, "signalled before"),

@@ -1,7 +1,4 @@
-"""Renders epilogues.
-
-Functions that compute elements from accumulators, and store one or four of them.
-"""
+"""Renders epilogues: functions that compute elements from accumulators, and store one or four."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -159,7 +156,7 @@ def _writer(kernel: Kernel, arguments: KernelArguments) -> "_EpilogueWriter":
 def value4_function(kernel: Kernel, arguments: KernelArguments) -> "Vector4Function | None":
     """Returns a function `KERNEL_NAME_value4` from four accumulators to four elements.
 
-    None if not possible.
+    Returns None if not possible.
 
     Floats are not yet rounded to the stored type; integers have the stored type. The text also
     refers to the row length as a size.
@@ -281,7 +278,7 @@ class _EpilogueWriter:
     def _computed(self, length: int) -> tuple[str, FloatVector | IntegerVector] | None:
         """Returns the text of four elements in stored form, and their statements.
 
-        None if not possible.
+        Returns None if not possible.
         """
         loads = Vector4Loads(self.arguments.by_value, self._names, self.row, self.column, length)
         if self.kind == "float":
@@ -295,9 +292,9 @@ class _EpilogueWriter:
         return None
 
     def vector4_reads(self, length: int) -> tuple[Value, ...]:
-        """Values of which `vector` loads four elements at a time.
+        """Returns the values of which `vector` loads four elements at a time.
 
-        Nothing if the body cannot be vectorized.
+        The result is empty if the body cannot be vectorized.
         """
         found = self._computed(length)
         return () if found is None else tuple(dict.fromkeys(found[1].loads.vector4_values))

@@ -41,7 +41,7 @@ class FloatVector:
     def value(self, root: Expression) -> str | None:
         """Returns the text of a vector, or of a scalar for all four columns.
 
-        None if not possible.
+        Returns None if not possible.
         """
         text = self._texts.get(root)
         if root not in self._texts:
@@ -94,7 +94,7 @@ class FloatVector:
 def _extreme(op: Op, operands: Sequence[Expression], texts: Sequence[str]) -> str:
     """Returns a minimum or maximum that propagates NaN.
 
-    An operand known not to be NaN saves a comparison.
+    A comparison is saved if one operand is known not to be NaN.
     """
     sign = "<" if op is Op.MINIMUM else ">"
     first, second = texts

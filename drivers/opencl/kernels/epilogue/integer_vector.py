@@ -1,6 +1,6 @@
 """Integers at four columns, as `int4`, if they are proven to fit in 32 bits.
 
-Numbers of the model become sizes, so that layers that differ in nothing else have the same text.
+Constants of the model become sizes, so that layers that differ only in these have the same text.
 """
 
 from neurald.drivers.compiler.analysis.integer_ranges import IntegerRange, RangeAnalysis
@@ -157,7 +157,7 @@ class IntegerVector:
 def _parts(expression: Expression) -> list[Expression]:
     """Returns the operands that an expression is computed from, except constants.
 
-    Their names differ at each use.
+    Constants are left out because each use of them has its own name.
     """
     return [each for each in expression.operands if each.operands] if isinstance(expression, Apply) else []
 

@@ -58,7 +58,7 @@ class Vector4Loads:
     def load(self, expression: Load) -> Vector4 | None:
         """Returns the elements for the columns.
 
-        None if they are neither adjacent nor all the same.
+        Returns None if they are neither adjacent nor all the same.
         """
         if expression.guard is not None:
             return None

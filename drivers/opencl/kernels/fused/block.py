@@ -1,6 +1,6 @@
-"""Recognizes consecutive layers that may become one kernel.
+"""Recognizes blocks of layers that may become one kernel.
 
-A depthwise and one or two pointwise convolutions.
+A block consists of a depthwise convolution and one or two pointwise ones.
 """
 
 import re
@@ -53,10 +53,8 @@ class Block:
 def block_of(expand: Kernel | None, depthwise: Kernel, project: Kernel) -> Block | None:
     """Returns kernels as a block; None if they do not form one.
 
-    Products must come from convolutions with 1 × 1 windows and constant weights.
-
-    The intermediate values are computed four channels at a time, and among these kernels only the
-    next one reads them.
+    The pointwise convolutions must have constant weights. The intermediate values must be
+    computable four channels at a time, and each may be read by the next kernel only.
     """
     convolution = depthwise.contraction
     if not isinstance(convolution, DepthwiseConvolution) or convolution.multiplier != 1:

@@ -89,7 +89,7 @@ class _BottleneckTiling:
     def narrow_weights_offset(self) -> int:
         """Offset of the projection's weights in floats.
 
-        Behind partial sums and the depthwise output.
+        They lie behind the partial sums and the depthwise output.
         """
         parts = self.slices * self.patch.positions if self.slices > 1 else 0
         return max(parts, self.patch.rows) * self.channels

@@ -1,6 +1,7 @@
-"""Finds kernels of a step that can be fused.
+"""Finds chains of kernels that one kernel may replace.
 
-A depthwise convolution with its only producer and consumer.
+A chain is a depthwise convolution with the kernel that is the only reader of its output, and
+optionally the kernel that computes its input.
 """
 
 from collections.abc import Sequence
@@ -14,16 +15,21 @@ from neurald.drivers.opencl.codegen.lazy_sources import LazySources
 from neurald.drivers.opencl.kernels.fused import bottleneck, pair, tensor_bottleneck
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
-#: Without measurements, pairs are fused up to this many columns: the recomputation for each tile of
-#: them costs little.
+#: Without measurements, pairs are fused up to this number of columns: then few tiles recompute the
+#: depthwise convolution.
 _MAX_COLUMNS = 64
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KernelChain:
-    """Consecutive kernels that one kernel may replace, in the place of the last; by positions.
+    """Kernels that one kernel may replace, which then takes the place of the last one.
 
-    Each member is the only reader of the one before.
+    Each member is the only reader of the output of the previous one.
+
+    Attributes:
+        members: the positions of the kernels.
+        sources: the candidates for the kernel that replaces them.
+        is_likely: whether the replacement is used without measurements.
     """
 
     members: tuple[int, ...]

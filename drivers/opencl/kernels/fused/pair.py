@@ -1,6 +1,6 @@
 """Fuses a depthwise convolution into the pointwise convolution that reads it.
 
-This avoids an intermediate value, and a kernel on devices where launching costs more than running.
+This avoids an intermediate value, and the launch of a kernel, which may take longer than its run.
 Every tile of columns recomputes the depthwise outputs it needs, which is cheap if its result has
 few channels.
 """
@@ -31,9 +31,7 @@ def candidates(
 ) -> Sequence[Source]:
     """Returns every way to compute `second` without storing the output of `first`.
 
-    The best comes first.
-
-    The caller ensures that no other kernel reads that value. Only a depthwise convolution of floats
+    The best one comes first. The caller ensures that no other kernel reads that value. Only a depthwise convolution of floats
     followed by a convolution with a 1 × 1 window is supported; otherwise the result is empty.
     """
     depthwise, pointwise = first.contraction, second.contraction

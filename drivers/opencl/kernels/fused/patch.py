@@ -1,6 +1,6 @@
-"""Patches.
+"""Divides images into patches.
 
-The part of a depthwise convolution's output for one work-group, and the input it needs.
+A patch is the part of a depthwise convolution's output that one work-group computes.
 """
 
 import math
@@ -90,7 +90,7 @@ class Patch:
     def inside(self, line: str, position: str) -> str:
         """Returns the condition that a position of the patch lies in the output.
 
-        "1" if it always does.
+        The condition is "1" if it always does.
         """
         _, height, width, _ = self.convolution.output.shape
         conditions = [
@@ -114,7 +114,7 @@ class Patch:
 def patches(convolution: DepthwiseConvolution, *, max_rows: int, most: int) -> Iterator[Patch]:
     """Yields patches that divide an image evenly.
 
-    None are much higher than wide, which has no benefit.
+    Patches that are much higher than wide are left out, because they have no benefit.
 
     Args:
         convolution: the convolution whose output they divide.

@@ -63,7 +63,7 @@ def candidates(
 ) -> Sequence[Source]:
     """Returns every way to compute `project` from the inputs of `expand` (or else `depthwise`).
 
-    The best comes first. Intermediate values are not stored.
+    The best one comes first. Intermediate values stay in local memory.
 
     The caller ensures that no other kernel reads these. All candidates give the same integers.
     There are none if the operands are not supported by tensor cores.

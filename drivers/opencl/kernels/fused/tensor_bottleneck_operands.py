@@ -48,7 +48,7 @@ class PackedOperands:
 def operands_of(block: Block, facts: DeviceFacts) -> PackedOperands | None:
     """Returns the operands of a block.
 
-    None if its types are unsupported, or weights are not constant.
+    Returns None if its types are unsupported, or weights are not constant.
     """
     convolution = block.convolution
     if block.types not in ({Scalar.INT8}, {Scalar.UINT8}, {Scalar.FLOAT16}, {Scalar.FLOAT32}):
@@ -107,9 +107,9 @@ def _float_taps(convolution: DepthwiseConvolution) -> Value | None:
 
 
 def _int8_taps(convolution: DepthwiseConvolution) -> Value | None:
-    """Packs four taps per word, with a row for each four of them.
+    """Packs four taps of a channel into each word, in rows of words for all channels.
 
-    The last row has each channel's initial sum.
+    An additional last row holds the initial accumulator of each channel.
     """
     weights, zero = convolution.weights, convolution.weights_zero
     if weights.constant is None or weights.type not in (Scalar.INT8, Scalar.UINT8):
@@ -129,9 +129,9 @@ def _int8_taps(convolution: DepthwiseConvolution) -> Value | None:
 
 
 def weight_fragments(right: Value, columns: int, steps: int) -> Value:
-    """Packs a matrix in tensor core order.
+    """Packs a matrix in the order in which tensor cores read it.
 
-    For each 16 columns and 32 bytes of the depth, 16 bytes per work-item.
+    For each 16 columns and 32 bytes of the depth, each work-item of a warp has 16 contiguous bytes.
 
     Two multiplications take eight columns each. The accumulators of columns 4 t and 4 t + 1 belong
     to the first one, those of the other two to the second one, and the same work-item gets all
@@ -149,8 +149,8 @@ def weight_fragments(right: Value, columns: int, steps: int) -> Value:
         _, given, depth = array.shape
         depth = min(depth, whole.shape[1])
         whole[:given, :depth] = array[0, :, :depth]
-        # Columns: 16, four, two multiplications, two. The depth: 32 bytes, halves of them, four
-        # bytes.
+        # The columns are divided into blocks of 16, groups of four, two multiplications and pairs;
+        # the depth into steps of 32 bytes, halves of these, and words of four bytes.
         cut = whole.reshape(columns // 16, 4, 2, 2, steps, 2, 4, 4 // size)
         return cut.transpose(0, 4, 1, 3, 6, 2, 5, 7).reshape(columns // 16, steps, -1)
 

@@ -31,7 +31,9 @@ _POWERS = (1, 2, 4, 8)
 class WarpLayout:
     """Division of a matrix product among the warps of a group.
 
-    Along columns, rows, and the depth.
+    Attributes:
+        across, down: warps along the columns and the rows.
+        slices: warps that split the depth.
     """
 
     across: int
@@ -41,11 +43,12 @@ class WarpLayout:
 
 @dataclass(frozen=True, kw_only=True)
 class FusedBlockTiling:
-    """Work of a group.
+    """Tiling of a block.
 
-    A part of an image, and of the columns, from a share of the wide channels.
+    A group computes a patch of an image for some of the columns, from a share of the wide channels.
 
     Attributes:
+        shares: the number of groups that share the wide channels.
         column_blocks: the number of blocks of 16 columns.
     """
 
@@ -198,7 +201,7 @@ class FusedBlockTiling:
     def middle_offset(self) -> int:
         """Offset of the depthwise output.
 
-        In place of the input, behind the slices' accumulators.
+        It replaces the input, but lies behind the accumulators of the slices.
         """
         slices = self.narrow_warps.slices
         sums = (
@@ -256,7 +259,7 @@ class FusedBlockTiling:
 def _unit(block: Block) -> int:
     """Returns the granularity of shares of the wide channels.
 
-    A block of columns, or a step of the depth.
+    It is a block of columns or a step of the depth, whichever is larger.
     """
     return max(COLUMNS, PART_BYTES // block.convolution.input.type.size_bytes)
 

@@ -1,6 +1,6 @@
 """Adds up a work-group's accumulators, across groups if the depth is split, and stores the results.
 
-The preceding text leaves each work-item with vectors of four accumulators along the columns.
+The code before it leaves each work-item with vectors of four accumulators along the columns.
 """
 
 from dataclasses import dataclass
@@ -147,9 +147,7 @@ def store_text(product: GemmView, after: Epilogue) -> str:
 
 
 def split_cycles(elements: int, split: int) -> float:
-    """Estimates the cycles that a split of the depth costs.
-
-    The last group reads all accumulators.
+    """Estimates the cycles that a split of the depth costs: the last group reads all accumulators.
 
     Args:
         elements: of a tile.

@@ -1,6 +1,4 @@
-"""Views convolutions and matrix products uniformly.
-
-Per batch, rows of one matrix times columns of another.
+"""Views convolutions and matrix products as batches of matrix products.
 
 The batches of a convolution are its groups, its rows the positions of all images, and its depth
 runs over the window: height first, then width, then channels. C functions compute the index of an
@@ -124,7 +122,7 @@ def gemm_view(kernel: Kernel) -> GemmView | None:
 def is_supported(left: Value, right: Value, sums: Value) -> bool:
     """Returns True for supported operand types.
 
-    Floats with float sums, or 8 bits with 32-bit sums.
+    These are floats with float accumulators, and 8-bit integers with INT32 accumulators.
     """
     types = {left.type, right.type}
     if sums.type is Scalar.FLOAT32:
@@ -304,9 +302,9 @@ def readers(product: GemmView, images: frozenset[Value] = frozenset(), left4: st
 
 
 def reader(value: Value, images: frozenset[Value]) -> KernelArgument:
-    """Returns the name of a value in its read functions.
+    """Returns a value as an argument of its read functions.
 
-    The pointer p, or the image p with the texel s.
+    The argument is the pointer `p`, or the image `p` with the index `s` of its first texel.
     """
     return KernelArgument("p", value.type, "s" if value in images else "")
 

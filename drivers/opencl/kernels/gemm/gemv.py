@@ -1,8 +1,7 @@
-"""Products with few rows, limited by reading the right matrix.
+"""Products with few rows, whose speed is limited by reading the right matrix.
 
-It is read once, in order, by the whole device.
-
-The work-items of a group split the depth and combine their sums in a tree.
+The device reads that matrix once, in order. The work-items of a group split the depth and combine
+their accumulators in a tree reduction.
 """
 
 from neurald.drivers.compiler.ir.kernel import Kernel

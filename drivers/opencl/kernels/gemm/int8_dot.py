@@ -1,8 +1,6 @@
 """8-bit matrix products with four-byte dot products, on GPUs that have them.
 
-OpenCL's functions or PTX.
-
-Both matrices are read as words of four bytes along the depth. As in `tile`, a group iterates over
+The dot products are functions of OpenCL, or the PTX instruction dp4a. Both matrices are read as words of four bytes along the depth. As in `tile`, a group iterates over
 the depth in steps, whose words lie in local memory while those of the next step are loaded into
 registers; work-items accumulate 4 × 4 elements each, and split the depth of a step if a tile has
 fewer.
@@ -66,7 +64,7 @@ class DotInstruction(Enum):
 def instruction_of(facts: DeviceFacts) -> DotInstruction | None:
     """Returns the instruction of a device.
 
-    None if it has none, or is a CPU, for which other kernels exist.
+    Returns None if it has none, or is a CPU, for which other kernels exist.
     """
     if facts.is_cpu:
         return None
@@ -134,7 +132,7 @@ class _RightMatrix:
 def candidates(kernel: Kernel, product: GemmView, facts: DeviceFacts) -> list[Source]:
     """Returns every suitable tiling, the best first.
 
-    None if the device or the operands lack dot products.
+    The result is empty if the device or the operands do not support dot products.
     """
     instruction = instruction_of(facts)
     if instruction is None or not product.is_integer or not product.is_left_by_row:
@@ -172,7 +170,7 @@ def _is_wasteful(tiling: _DotTiling, product: GemmView) -> bool:
 def _cost(tiling: _DotTiling, product: GemmView, facts: DeviceFacts) -> float:
     """Estimates the time in cycles of a compute unit.
 
-    Steps limited by arithmetic or memory, and the end.
+    Each step is limited by arithmetic or by memory; the end of the function adds a constant.
     """
     waves = -(-tiling.tiles(product) * product.batches // facts.compute_units)
     arithmetic = tiling.rows * tiling.columns * tiling.words / 64

@@ -1,6 +1,6 @@
 """Matrix products on the tensor cores of NVIDIA GPUs, in PTX.
 
-FLOAT16, FLOAT32 rounded to TF32, and 8 bits.
+The operands are FLOAT16, FLOAT32 that is rounded to TF32 or split, or 8-bit integers.
 
 Rows of both matrices are copied to local memory 16 bytes at a time (`cp.async`), several steps
 ahead. The chunks of a row are swizzled by its index, so that `ldmatrix` reads eight rows from
@@ -68,7 +68,12 @@ MULTIPLY = {
 class _WarpTiling:
     """Tiling of a product.
 
-    Tiles of groups and warps, bytes of a step's row, stages, split of depth.
+    Attributes:
+        rows, columns: of the tile of a group.
+        warp_rows, warp_columns: of the tile of a warp.
+        bytes: of each row in a step.
+        stages: the number of steps in local memory.
+        split: the number of groups that split the depth.
     """
 
     rows: int
@@ -115,7 +120,7 @@ def candidates(
 ) -> Iterator[Source]:
     """Yields every suitable tiling, the best first.
 
-    None if there are no tensor cores for the operands.
+    There are none if the device has no tensor cores for the operands.
     """
     if not facts.is_nvidia_from((8, 0)):
         return
@@ -136,7 +141,7 @@ def candidates(
 def by_column(product: GemmView) -> Value | None:
     """Returns the right matrix with contiguous columns, in the type that is multiplied.
 
-    None if not possible.
+    Returns None if it cannot be converted to that.
     """
     kind = product.left.type
     if product.is_integer:
@@ -276,8 +281,8 @@ def _source(
         "split": tiling.split,
         "steps": steps,
         "each": -(-steps // tiling.split),
-        # Vector4Function equal bytes: a size, since thousands of work-items would wait for a load of the same
-        # address.
+        # Four equal bytes. They are a size and no constant in memory, because thousands of
+        # work-items would wait for a load of the same address.
         "zeros": int.from_bytes(bytes((zero & 255,)) * 4, "little", signed=True),
     }
     sums = gathered_layout(kind, tiling.rows, tiling.columns, _ITEMS)
@@ -310,7 +315,7 @@ def _source(
 
 
 def _copies(product: GemmView) -> dict[str, str]:
-    """Returns the fragments that copy steps to local memory, by placeholder."""
+    """Returns the templates that copy steps to local memory, by placeholder."""
     is_gathered = product.run % (16 // product.left.type.size_bytes) != 0
     copied = "copy_left_or_zero" if product.left_zero else "copy_left"
     return {
@@ -322,7 +327,10 @@ def _copies(product: GemmView) -> dict[str, str]:
 
 
 def _rest(*, is_split_tf32: bool) -> dict[str, str]:
-    """Returns the fragments for FLOAT32 as sums of two TF32, by placeholder; empty for other types."""
+    """Returns the templates for FLOAT32 as a sum of two TF32, by placeholder.
+
+    They are empty for other types.
+    """
     names = [name for name in _TEMPLATES if name == "splitting" or name.startswith("rest_")]
     return {
         "SUMS": "step_sums" if is_split_tf32 else "sums",

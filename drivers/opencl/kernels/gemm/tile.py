@@ -95,7 +95,7 @@ class Tiling:
 def _tilings(items: int, *, is_computed: bool) -> Iterator[Tiling]:
     """Yields the tilings for this group size.
 
-    There are more if left elements are computed, as steps cost more then.
+    More of them are useful if left elements are computed, because steps then cost more.
     """
     if items >= 256:
         yield Tiling(rows=128, columns=128, depth=8, item_rows=8, item_columns=8)
@@ -227,7 +227,7 @@ def _splits(tiling: Tiling, product: GemmView, facts: DeviceFacts) -> list[int]:
 def _shares(tiling: Tiling, product: GemmView, facts: DeviceFacts) -> Iterator[int]:
     """Yields the numbers of groups that may split the depth and add to the output.
 
-    None of them is idle.
+    Numbers that would leave a group idle are left out.
     """
     steps, tiles = tiling.steps(product), tiling.tiles(product)
     for shares in range(2, min(steps, _MAX_SHARES) + 1):

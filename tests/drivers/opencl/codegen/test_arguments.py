@@ -1,4 +1,4 @@
-"""Arguments as text: how they are declared, handed on and read."""
+"""Arguments as text: their declarations, and the accesses to them."""
 
 from support.sweeps import sweep
 
@@ -50,7 +50,7 @@ def test_one_element() -> None:
     assert KernelArgument("p", Scalar.INT8, "s").load("at") == expected
 
 
-def test_only_what_the_device_has_images_of_is_one() -> None:
+def test_only_supported_types_are_images() -> None:
     others = [Value((8,), Scalar.FLOAT32) for _ in range(3)]
     allowed = ImageSupport(
         types=frozenset((Scalar.FLOAT32,)),

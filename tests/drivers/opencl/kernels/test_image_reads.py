@@ -1,6 +1,6 @@
-"""Kernels that read images compute bit for bit what they do when all of it are buffers.
+"""Kernels that read images equal those that read only buffers exactly.
 
-NEURALD_UPDATE_GOLDEN=1 writes what is rendered to `golden/images` instead of comparing it.
+NEURALD_UPDATE_GOLDEN=1 rewrites the files in `golden/images` instead of comparing with them.
 """
 
 import os
@@ -50,7 +50,7 @@ MAKE: dict[str, Callable[[Cases, Scalar], Case]] = {
 
 
 def residual() -> Graph:
-    """An element-wise kernel with rows of texels."""
+    """Returns an elementwise kernel with rows of whole texels."""
     builder = GraphBuilder()
     first, second, bias = builder.input(3, 8), builder.input(3, 8, type=Scalar.FLOAT16), builder.input(8)
     return builder.finish(
@@ -70,7 +70,7 @@ GOLDEN_GRAPHS: dict[str, Callable[[], Graph]] = {
 
 
 def gpu(images: ImageSupport, *, has_dot_product: bool = False) -> DeviceFacts:
-    """A GPU whose kernels processors run too."""
+    """Returns a GPU whose kernels also run on CPUs."""
     assert FACTS is not None
     return replace(
         FACTS,
@@ -91,7 +91,7 @@ def bench() -> Bench:
 
 
 @sweep("name", GOLDEN_GRAPHS)
-def test_the_text_is_what_it_was(name: str) -> None:
+def test_golden_texts(name: str) -> None:
     facts = gpu(IMAGES, has_dot_product=name == "quantised_product")
     sources = [candidates(each, facts, relaxed=False)[0] for each in kernels(GOLDEN_GRAPHS[name]())]
     assert all(source.images for source in sources)
@@ -102,14 +102,14 @@ def test_the_text_is_what_it_was(name: str) -> None:
     assert text == path.read_text(), f"{UPDATE_VARIABLE}=1 accepts the change"
 
 
-def test_every_golden_text_has_a_graph() -> None:
+def test_every_golden_file_has_a_graph() -> None:
     assert {path.stem for path in GOLDEN.glob("*.cl")} == set(GOLDEN_GRAPHS)
 
 
 @pytest.mark.parametrize("is_integer", [False, True])
 @pytest.mark.parametrize("form", MAKE)
 def test_images_and_buffers_give_the_same_bits(form: str, is_integer: bool, bench: Bench) -> None:
-    """Each form with a type of floats and one of integers."""
+    """For each form, with one float and one integer type."""
     number = 2 * list(MAKE).index(form) + is_integer
     kind = TYPES[2 * is_integer + number // 2 % 2]
     # The first one of random shapes of which anything is read four elements at a time.
@@ -132,7 +132,7 @@ def test_images_and_buffers_give_the_same_bits(form: str, is_integer: bool, benc
     case.assert_equal(found, source.label)
 
 
-def test_depthwise_and_products_as_one(bench: Bench) -> None:
+def test_fused_depthwise_convolutions(bench: Bench) -> None:
     case = Cases(1).separable(Scalar.FLOAT16)
     first, second = case.kernels
     source, other = (pair.candidates(first, second, gpu(each))[0] for each in (IMAGES, NO_IMAGES))
@@ -158,7 +158,7 @@ def test_a_value_that_is_both_matrices(bench: Bench) -> None:
             np.testing.assert_array_equal(result, (wide @ wide.T) >> 3, err_msg=each.label)
 
 
-def test_limits_decide_for_each_argument_by_itself() -> None:
+def test_limits_apply_to_each_argument() -> None:
     case = next(
         case
         for case in (Cases(seed).depthwise(Scalar.FLOAT32) for seed in range(100))

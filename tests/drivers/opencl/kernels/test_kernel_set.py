@@ -1,4 +1,4 @@
-"""The switch between sets of kernels: what each may use, that it is part of what is cached, and that results agree."""
+"""Sets of kernels: what each permits, that it is part of the version, and that results agree."""
 
 from collections.abc import Sequence
 
@@ -22,7 +22,9 @@ from neurald.hal.errors import BadData
 
 
 def offered(opencl: DeviceContext, kernel_set: KernelSet) -> tuple[int, list[int]]:
-    """For a block of three layers on a GPU: how many chains there are, and how many sources each kernel has."""
+    """Returns the number of chains, and of sources for each kernel, of a block of three layers on a
+    GPU.
+    """
     found: list[tuple[int, list[int]]] = []
 
     def choose(kernels: Sequence[Sequence[Source]], chains: Sequence[KernelChain]) -> list[Source | None]:
@@ -41,7 +43,7 @@ def offered(opencl: DeviceContext, kernel_set: KernelSet) -> tuple[int, list[int
     return chains, sources
 
 
-def test_what_each_set_may_use(opencl: DeviceContext) -> None:
+def test_sources_of_each_set(opencl: DeviceContext) -> None:
     chains, sources = offered(opencl, KernelSet.ALL)
     assert chains > 0
     assert max(sources) > 1
@@ -61,7 +63,7 @@ def test_results_agree(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch, n
     expect_close([np.asarray(each) for each in results], expected)
 
 
-def test_another_set_is_another_version(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_set_is_part_of_the_version(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(KERNELS_VARIABLE, raising=False)
     plain = create().version
     monkeypatch.setenv(KERNELS_VARIABLE, "generic")

@@ -1,4 +1,6 @@
-"""Images over buffers of a real device: what it has, and that they have what kernels before them wrote."""
+"""Images over buffers of a real device: which are supported, and that they show what earlier
+kernels wrote.
+"""
 
 from dataclasses import replace
 
@@ -44,9 +46,7 @@ def test_a_device_has_images_of_all_types(images: ImageSupport, opencl: DeviceCo
     assert images.alignment_bytes == opencl.facts.alignment_bytes
 
 
-def test_an_open_device_knows_its_images_where_it_reads_them(
-    opencl: DeviceContext, images: ImageSupport
-) -> None:
+def test_images_of_open_devices(opencl: DeviceContext, images: ImageSupport) -> None:
     assert DeviceContext(replace(opencl.facts, storage=Storage.IMAGE)).facts.images == images
     assert DeviceContext(replace(opencl.facts, storage=Storage.BUFFER)).facts.images is None
 
@@ -58,7 +58,7 @@ def test_an_open_device_knows_its_images_where_it_reads_them(
         ({"max_image_texels": 0}, "it does not support images over buffers"),
     ],
 )
-def test_why_a_device_reads_buffers_is_logged(
+def test_the_reason_for_buffers_is_logged(
     changes: dict[str, int], reason: str, opencl: DeviceContext, caplog: pytest.LogCaptureFixture
 ) -> None:
     facts = replace(opencl.facts, storage=Storage.IMAGE, **changes)  # type: ignore[arg-type]
@@ -67,7 +67,7 @@ def test_why_a_device_reads_buffers_is_logged(
     assert caplog.messages == [f"{facts.name}: kernels read buffers instead of images: {reason}"]
 
 
-def test_no_type_is_no_reason_to_fail(
+def test_devices_without_image_types(
     opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(cl, "get_supported_image_formats", lambda *_: [])
@@ -77,10 +77,10 @@ def test_no_type_is_no_reason_to_fail(
 
 
 @pytest.mark.parametrize("kind", sorted(TYPES, key=str), ids=lambda kind: kind.name)
-def test_an_image_has_what_an_earlier_kernel_wrote(
+def test_images_show_what_an_earlier_kernel_wrote(
     kind: Scalar, images: ImageSupport, opencl: DeviceContext
 ) -> None:
-    """All of it, also infinities and what is no number; FLOAT32 near zero a device may take for zero."""
+    """All values, including infinities and NaN; devices may flush subnormal FLOAT32 to zero."""
     vector = texel_vector(kind)
     element = vector.removesuffix("4")
     text = f"""

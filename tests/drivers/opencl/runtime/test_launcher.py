@@ -1,4 +1,4 @@
-"""Commands run in order from native code, from several threads, and a failure names its kernel."""
+"""Native code runs commands in order, for several threads; errors name the kernel."""
 
 import dataclasses
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +21,7 @@ COUNT = 64
 
 
 class Fixture:
-    """A buffer with integers, kernels that work on it, and transfers of all of it."""
+    """Buffer of integers, kernels that work on it, and transfers of all of it."""
 
     def __init__(self, opencl: DeviceContext, program: BuiltProgram | None = None) -> None:
         import pyopencl as cl
@@ -59,7 +59,7 @@ def test_commands_run_in_order(opencl: DeviceContext) -> None:
     np.testing.assert_array_equal(this.values, (expected + 4) * 2 + 8)
 
 
-def test_the_end_can_be_waited_for_later(opencl: DeviceContext) -> None:
+def test_waiting_later(opencl: DeviceContext) -> None:
     this = Fixture(opencl)
     CommandList(opencl, [this.write, this.launch("twice"), this.read]).run(this.queue, finish=False)
     CommandList(opencl, []).run(this.queue)
@@ -84,7 +84,7 @@ def test_a_range_of_a_buffer(opencl: DeviceContext) -> None:
     np.testing.assert_array_equal(part, [2, 3, 4])
 
 
-def test_nothing_to_do(opencl: DeviceContext) -> None:
+def test_empty_lists(opencl: DeviceContext) -> None:
     this = Fixture(opencl)
     empty = HostTransfer(this.buffer, 0, to_device=True)
     for finish in (True, False):
@@ -132,7 +132,7 @@ def test_a_transfer_without_host_memory_fails(opencl: DeviceContext) -> None:
         CommandList(opencl, [this.write, this.read]).run(this.queue)
 
 
-def test_each_kernel_has_its_time(opencl: DeviceContext) -> None:
+def test_times_of_kernels(opencl: DeviceContext) -> None:
     this = Fixture(opencl)
     run = CommandList(opencl, [this.write, this.launch("twice"), this.launch("add"), this.read])
     times = run.profile(opencl.queue(profiling=True))

@@ -1,4 +1,4 @@
-"""Programs are built, saved and loaded, and damage is noticed before a runtime sees it."""
+"""Programs are built, saved and loaded, and damage is detected before a runtime sees it."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ kernel void add(global float* a) { a[get_global_id(0)] += AMOUNT; }
 
 
 def results(opencl: DeviceContext, program: BuiltProgram) -> list[float]:
-    """What both kernels make of 0, 1, 2 and 3."""
+    """Returns the results of both kernels for 0, 1, 2 and 3."""
     import pyopencl as cl
 
     values = np.arange(4, dtype=np.float32)
@@ -52,7 +52,7 @@ def test_a_program_is_built_saved_and_loaded(opencl: DeviceContext) -> None:
     assert results(opencl, BuiltProgram.from_binary(opencl, program.binary)) == [3, 5, 7, 9]
 
 
-def test_a_kernel_is_made_once(opencl: DeviceContext) -> None:
+def test_kernels_are_created_once(opencl: DeviceContext) -> None:
     program = BuiltProgram.from_source(opencl, SOURCE, ["-DAMOUNT=3"])
     kernel = program.kernel("twice")
     assert program.kernel("twice") is kernel
@@ -62,7 +62,7 @@ def test_a_kernel_is_made_once(opencl: DeviceContext) -> None:
         program.kernel("thrice")
 
 
-def test_what_does_not_compile_is_told(opencl: DeviceContext) -> None:
+def test_build_errors(opencl: DeviceContext) -> None:
     with pytest.raises(OpFailed, match=r"CL_BUILD_PROGRAM_FAILURE(.|\n)*AMOUNT"):
         BuiltProgram.from_source(opencl, SOURCE)
 
@@ -103,7 +103,7 @@ def test_a_lost_device_builds_nothing(opencl: DeviceContext, monkeypatch: pytest
 
 @pytest.fixture
 def builds(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The sources that OpenCL has built."""
+    """Returns the sources that OpenCL has built."""
     import pyopencl as cl
 
     from neurald.drivers.opencl.runtime import program as module
@@ -135,7 +135,7 @@ def test_a_source_is_built_once_for_each_set_of_options(opencl: DeviceContext, b
 
 
 def chain(*kinds: OperationType) -> nd.Model:
-    """Operations on a row of numbers, one after another."""
+    """Returns a model of operations on a row of numbers, in sequence."""
     builder = nd.ModelBuilder()
     value = source = builder.add_operand(FLOAT, (1, 24))
     for kind in kinds:

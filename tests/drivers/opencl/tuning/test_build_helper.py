@@ -1,4 +1,4 @@
-"""How many processes help to build, and a program that one of them builds meanwhile."""
+"""Helper processes: their number, and a program that one of them builds."""
 
 import os
 from dataclasses import replace
@@ -20,7 +20,7 @@ BROKEN = "kernel void twice(global float* a) {\n"
 
 @pytest.fixture
 def processes(monkeypatch: pytest.MonkeyPatch) -> list[WorkerProcess]:
-    """Those that have been started, for however little; there are cores for two."""
+    """Records the processes that are started, even for little work, on two cores."""
     found: list[WorkerProcess] = []
 
     def start(script: Path, about: dict[str, object]) -> WorkerProcess:
@@ -33,9 +33,7 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> list[WorkerProcess]:
     return found
 
 
-def test_as_many_processes_help_as_there_are_cores_and_memory_for(
-    opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_process_count(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch) -> None:
     def count(facts: DeviceFacts, cores: int) -> int:
         monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(cores)))
         return process_count(facts)
@@ -47,7 +45,7 @@ def test_as_many_processes_help_as_there_are_cores_and_memory_for(
     assert count(replace(facts, kind=DeviceKind.CPU), 16) == 1
 
 
-def test_another_process_builds(
+def test_a_helper_builds(
     opencl: DeviceContext, processes: list[WorkerProcess], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     device = as_gpu(opencl)
@@ -60,7 +58,7 @@ def test_another_process_builds(
 
 
 @pytest.mark.parametrize("failure", ["does not build", "ends", "says nonsense", "gives damaged bytes"])
-def test_what_another_process_fails_at_is_built_here(
+def test_failures_of_a_helper(
     opencl: DeviceContext,
     processes: list[WorkerProcess],
     monkeypatch: pytest.MonkeyPatch,
@@ -89,15 +87,15 @@ def test_what_another_process_fails_at_is_built_here(
     assert processes[0].has_ended
 
 
-def test_a_process_that_nobody_waits_for_is_ended(
-    opencl: DeviceContext, processes: list[WorkerProcess]
-) -> None:
+def test_an_abandoned_helper_ends(opencl: DeviceContext, processes: list[WorkerProcess]) -> None:
     with pytest.raises(KeyboardInterrupt), build_in_helper(as_gpu(opencl), GOOD):
         raise KeyboardInterrupt
     assert processes[0].has_ended
 
 
-def test_little_is_built_here(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_programs_are_built_in_this_process(
+    opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(build_helper, "WorkerProcess", None)
     with build_in_helper(as_gpu(opencl), GOOD) as finish:
         assert finish().kernel("twice").function_name == "twice"

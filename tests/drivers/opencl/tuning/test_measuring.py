@@ -1,4 +1,4 @@
-"""Many kernels are measured with other processes' help, and whatever becomes of those: the times are the same, and none is left."""
+"""Kernels are measured with the help of other processes, whose failures do not change the times."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -38,7 +38,9 @@ answer("", [-1.0] * 1000)
 
 @pytest.fixture
 def helpers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[BuildHelper]]:
-    """What has helped; nothing is left of it after a test. A single source is worth a program, and a program a process."""
+    """Records the helpers; each ends with the test. A single source suffices for a program, and a
+    program for a process.
+    """
     started: list[BuildHelper] = []
 
     def start(work: ShardQueue, device: DeviceContext, *, is_resident: bool) -> BuildHelper:
@@ -61,7 +63,7 @@ def helpers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[BuildHelper]]:
 
 @pytest.fixture
 def only_helpers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """This process waits until others have done everything, or given something back."""
+    """Makes this process wait until helpers have done everything, or returned something."""
     original = ShardQueue.next
     waited: list[ShardQueue] = []
 
@@ -83,7 +85,7 @@ def names(sources: list[Source]) -> set[str]:
     return {source.name for source in sources}
 
 
-def test_others_build_and_measure(
+def test_helpers_build_and_measure(
     opencl: DeviceContext, helpers: list[BuildHelper], only_helpers: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sources = some()
@@ -93,14 +95,14 @@ def test_others_build_and_measure(
     assert times[sources[0].name] > times[sources[1].name]
 
 
-def test_all_is_measured_once(opencl: DeviceContext, helpers: list[BuildHelper]) -> None:
+def test_each_source_is_measured_once(opencl: DeviceContext, helpers: list[BuildHelper]) -> None:
     sources = [slowed(number) for number in range(4)]
     assert set(times_ns(as_gpu(opencl), sources, is_resident=False)) == names(sources)
 
 
 @pytest.mark.parametrize("failure", FAILURES)
 @pytest.mark.usefixtures("only_helpers")
-def test_what_others_fail_at_is_done_here(
+def test_failures_of_helpers(
     opencl: DeviceContext,
     helpers: list[BuildHelper],
     monkeypatch: pytest.MonkeyPatch,
@@ -119,7 +121,7 @@ def test_what_others_fail_at_is_done_here(
 
 
 @pytest.mark.usefixtures("only_helpers")
-def test_another_device_does_not_help(
+def test_helpers_with_another_device(
     opencl: DeviceContext, helpers: list[BuildHelper], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Elsewhere:
@@ -131,7 +133,7 @@ def test_another_device_does_not_help(
     assert set(times_ns(as_gpu(opencl), sources, is_resident=False)) == names(sources)
 
 
-def test_an_interruption_leaves_nothing(
+def test_an_interruption_ends_all_helpers(
     opencl: DeviceContext, helpers: list[BuildHelper], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt(*_: object, **__: object) -> None:
@@ -142,7 +144,7 @@ def test_an_interruption_leaves_nothing(
         times_ns(as_gpu(opencl), some(), is_resident=False)
 
 
-def test_little_is_built_here(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_sources_need_no_helper(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measuring, "BuildHelper", None)
     sources = some()
     assert set(times_ns(as_gpu(opencl), sources, is_resident=False)) == names(
@@ -155,7 +157,7 @@ def drained(work: ShardQueue, measure: Callable[[Shard], None]) -> None:
         measure(shard)
 
 
-def test_a_shard_that_does_not_build_is_halved() -> None:
+def test_a_shard_that_does_not_build_is_split() -> None:
     sources = tuple(slowed(number) for number in range(7))
     work = ShardQueue([sources])
     sizes = []
@@ -172,7 +174,7 @@ def test_a_shard_that_does_not_build_is_halved() -> None:
     assert work.times_ns == {source.name: None if source is sources[4] else 1.0 for source in sources}
 
 
-def test_what_loses_the_device_is_left_out_and_the_rest_is_not() -> None:
+def test_sources_that_lose_the_device_are_dropped() -> None:
     sources = tuple(slowed(number) for number in range(4))
     work = ShardQueue([sources])
     shard = work.next()
@@ -185,7 +187,7 @@ def test_what_loses_the_device_is_left_out_and_the_rest_is_not() -> None:
     assert [work.times_ns[source.name] for source in sources] == [5.0, None, 6.0, None]
 
 
-def test_what_is_given_back_is_for_this_process() -> None:
+def test_returned_shards_are_for_this_process() -> None:
     first, second = (slowed(1),), (slowed(2),)
     work = ShardQueue([first, second])
     assert work.next() == first
@@ -198,7 +200,7 @@ def test_what_is_given_back_is_for_this_process() -> None:
     assert work.next(is_local=True) is None
 
 
-def test_who_waits_gets_what_comes_back() -> None:
+def test_waiting_threads_get_returned_shards() -> None:
     sources = (slowed(1), slowed(2))
     work = ShardQueue([sources])
     assert work.next() == sources
@@ -210,7 +212,7 @@ def test_who_waits_gets_what_comes_back() -> None:
     assert found == [sources[:1], sources[1:]]
 
 
-def test_nobody_waits_after_the_end() -> None:
+def test_no_thread_waits_after_the_end() -> None:
     work = ShardQueue([(slowed(1),)])
     assert work.next() is not None
     found: list[Shard | None] = []
@@ -221,7 +223,7 @@ def test_nobody_waits_after_the_end() -> None:
     assert found == [None]
 
 
-def test_progress_is_told(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_progress_is_logged(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setattr("neurald.drivers.opencl.tuning.shard_queue._PROGRESS_INTERVAL_S", 0.0)
     caplog.set_level("INFO", "neurald.drivers.opencl.tuning")
     shards = [(slowed(1), slowed(2)), (slowed(3),)]

@@ -1,4 +1,6 @@
-"""The process that builds for another one: on its own, and when that one has no terminal, is interrupted, or is gone."""
+"""The process that builds for another one, also if that one has no terminal, is interrupted, or has
+ended.
+"""
 
 import json
 import os
@@ -37,7 +39,7 @@ def framed(request: Build | Measure) -> bytes:
 
 
 def answers(told: dict[str, Any], requests: bytes) -> list[Answer]:
-    """What the worker says to requests, until it ends."""
+    """Returns the worker's answers to requests until it ends."""
     command = [sys.executable, "-I", str(_WORKER), json.dumps(told)]
     output = subprocess.run(command, input=requests, capture_output=True, timeout=120, check=False).stdout
     found = []
@@ -102,7 +104,7 @@ tell(str(len(times)))
 """
 
 
-def test_a_daemon_has_help(opencl: DeviceContext, tmp_path: Path) -> None:
+def test_helpers_of_a_daemon(opencl: DeviceContext, tmp_path: Path) -> None:
     result = tmp_path / "result"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     done = subprocess.run(
@@ -135,7 +137,7 @@ def is_there(process: int) -> bool:
 
 
 @sweep("how", ["interrupted", "gone"])
-def test_it_ends_with_the_process_that_asks_and_not_before(opencl: DeviceContext, how: str) -> None:
+def test_the_worker_ends_with_its_parent(opencl: DeviceContext, how: str) -> None:
     request = framed(Build(text="kernel void k(global int* a) { *a = 1; }")).hex()
     command = [sys.executable, "-c", PARENT, str(_WORKER), json.dumps(about(opencl.facts)), request]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:

@@ -77,7 +77,7 @@ def test_a_truncated_file() -> None:
     assert Fault.read(record).address is not None
 
 
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="other processors tell every address")
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="other processors report every address")
 def test_an_address_that_the_processor_does_not_report() -> None:
     _, record, _ = faulted("ctypes.string_at(0x8000_0000_0000_0000, 1)")
     assert Fault.read(record).address is None

@@ -81,9 +81,9 @@ def test_every_constant_has_its_own_pool() -> None:
     model = case.model
     found = encode_case(case, 1.0)
     expected = [
-        bytes(model.pools[place.pool].view(place.offset, place.length))
+        bytes(model.pools[location.pool].view(location.offset, location.length))
         for operand in model.main.operands
-        if (place := operand.location) is not None
+        if (location := operand.location) is not None
     ]
     assert len(model.pools) == 1
     assert len(expected) == 2

@@ -1,4 +1,4 @@
-"""Sums of what is stored, corrected, are those of numbers less their zero point."""
+"""Corrected sums of stored values equal sums of values minus their zero point."""
 
 import numpy as np
 from support.compiler.graphs import GraphBuilder
@@ -17,8 +17,8 @@ from neurald.drivers.opencl.kernels.gemm.gemm_view import gemm_view
 
 @sweep("form", ["plain", "groups", "batches", "matrix"])
 @sweep("has_bias", [False, True])
-def test_zero_points_are_taken_off_sums(form: str, has_bias: bool) -> None:
-    """A bias that is known takes up what is too much."""
+def test_zero_points_are_subtracted_from_sums(form: str, has_bias: bool) -> None:
+    """A constant bias absorbs the correction."""
     builder = GraphBuilder()
     zero = -7
     if form in ("plain", "groups"):

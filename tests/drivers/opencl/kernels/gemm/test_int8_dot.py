@@ -1,7 +1,7 @@
-"""Dot products of four bytes: the same integers as without them, and chosen where the device has them only.
+"""Four-byte dot products give the same integers, and are used only on devices that have them.
 
-Functions and instructions that the device of the tests may lack are defined by the tests, in OpenCL C.
-NEURALD_UPDATE_GOLDEN=1 writes the texts to `golden` instead of comparing them.
+The tests define functions and instructions that the device may lack in OpenCL C.
+NEURALD_UPDATE_GOLDEN=1 rewrites the golden files instead of comparing with them.
 """
 
 import os
@@ -64,7 +64,7 @@ def bench() -> Bench:
 
 
 def gpu(instruction: DotInstruction | None) -> DeviceFacts:
-    """A device with that instruction and nothing else that could be chosen for 8 bits."""
+    """Returns a device with this instruction and no other special support for 8 bits."""
     assert FACTS is not None
     facts = replace(FACTS, kind=DeviceKind.GPU, compute_units=16, is_nvidia=False, compute_capability=None)
     if instruction is DotInstruction.PTX:
@@ -79,11 +79,11 @@ def sources_of(case: Case, instruction: DotInstruction) -> list[Source]:
 
 
 def emulated(source: Source, definitions: str = "") -> Source:
-    """The source for a device that has none of it.
+    """Returns the source for a device without the instruction.
 
     Args:
-        source: what to run.
-        definitions: other ones than all that there are.
+        source: the source to run.
+        definitions: replaces the default definitions.
     """
     text = re.sub(
         r'asm\("dp4a\.([su])32\.([su])32 [^;]*;" [^;]*;',
@@ -91,7 +91,8 @@ def emulated(source: Source, definitions: str = "") -> Source:
         source.text,
     )
     assert "asm" not in text
-    # Not every runtime can call a function with barriers, and PoCL's compiler (LLVM 15) crashes on some loops when unrolled.
+    # Not every runtime can call a function with barriers, and PoCL's compiler (LLVM 15) crashes on
+    # some loops when unrolled.
     for hint in ("__attribute__((noinline))", "#pragma unroll\n", '_Pragma("unroll")'):
         text = text.replace(hint, "")
     return replace(source, text=(definitions or _EMULATED) + text)
@@ -115,7 +116,7 @@ def test_every_form_gives_the_same_integers(form: str, kind: Scalar, seed: int, 
 
 
 @sweep("kind", [Scalar.INT8, Scalar.UINT8], ids=lambda kind: kind.name)
-def test_compilers_that_hide_the_functions_give_the_same_integers(kind: Scalar, bench: Bench) -> None:
+def test_compilers_without_the_functions_give_the_same_integers(kind: Scalar, bench: Bench) -> None:
     case = Cases(1).convolution(kind)
     source = sources_of(case, DotInstruction.FUNCTION)[0]
     hidden = "#undef __opencl_c_integer_dot_product_input_4x8bit_packed\n"
@@ -141,8 +142,8 @@ def _contraction(case: Case) -> Contraction:
 
 
 @pytest.mark.parametrize("is_constant", [True, False])
-def test_zero_points_that_leave_no_room(is_constant: bool, bench: Bench) -> None:
-    """Weights from 0 to 255 with a zero point of 100 are no 8 bits without it, so that rows are summed too."""
+def test_weights_that_do_not_fit_without_their_zero_point(is_constant: bool, bench: Bench) -> None:
+    """Weights from 0 to 255 minus a zero point of 100 exceed 8 bits, so that rows are summed too."""
     seed = 0
     while True:
         case = Cases(seed).matrix_product(Scalar.UINT8)
@@ -161,7 +162,7 @@ def test_zero_points_that_leave_no_room(is_constant: bool, bench: Bench) -> None
 
 
 def test_sums_wrap_around(bench: Bench) -> None:
-    """As they do without dot products; the functions that saturate would not."""
+    """As without dot products; the saturating functions would not."""
     builder, depth = GraphBuilder(), 1 << 17
     left = builder.input(9, depth, type=Scalar.INT8)
     right = builder.constant(np.full((4, depth), -128, np.int8))
@@ -173,7 +174,7 @@ def test_sums_wrap_around(bench: Bench) -> None:
     np.testing.assert_array_equal(result, np.full((9, 4), -(2**31), np.int32))
 
 
-def test_what_devices_have() -> None:
+def test_instructions_of_devices() -> None:
     for instruction in (*DotInstruction, None):
         assert instruction_of(gpu(instruction)) is instruction
     both = replace(gpu(DotInstruction.PTX), has_dot_product=True)
@@ -183,7 +184,7 @@ def test_what_devices_have() -> None:
     assert instruction_of(replace(gpu(DotInstruction.FUNCTION), kind=DeviceKind.CPU)) is None
 
 
-def test_they_go_before_other_tiles_and_only_where_they_can_be_used() -> None:
+def test_dot_products_precede_other_tiles() -> None:
     def labels(case: Case, instruction: DotInstruction | None) -> list[str]:
         sources = candidates(case.kernel, gpu(instruction), relaxed=False)
         return [source.label.split(",")[0].split(" ")[0] for source in sources]
@@ -198,7 +199,7 @@ def test_they_go_before_other_tiles_and_only_where_they_can_be_used() -> None:
 
 
 @sweep("instruction", DotInstruction)
-def test_the_text_is_what_it_was(instruction: DotInstruction) -> None:
+def test_golden_texts(instruction: DotInstruction) -> None:
     (kernel,) = kernels(GRAPHS["quantised_product"]())
     found = gemm_view(kernel)
     assert found is not None
