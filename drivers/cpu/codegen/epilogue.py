@@ -53,7 +53,7 @@ class Epilogue:
 
     Args:
         kernel: the kernel, which has a contraction.
-        target: of the code.
+        target: the target of the code.
         code: receives the instructions. `%status` must be visible.
         pointers: names of the values' memory, if they differ from
         `pointer_names(arguments_of(kernel))`.
@@ -124,7 +124,7 @@ def finish(statements: Statements, kernel: Kernel, pointer: str, offset: Express
     """Checks requirements and stores a kernel's element at the index of `statements`.
 
     Args:
-        statements: with the names of the axes.
+        statements: statements that know the names of the axes.
         kernel: the kernel.
         pointer: the output.
         offset: offset of the element in it.

@@ -95,7 +95,7 @@ class Statements:
 
     Args:
         code: receives the instructions.
-        target: of the code.
+        target: the target of the code.
         pointers: names of the values' memory.
         names: names of axes (i64); for the lanes' axis, that of the first lane. Also the name of
         `AccumulatorRef`, a vector.

@@ -70,7 +70,7 @@ class Instructions:
         outside: names visible in the whole function, such as its parameters.
 
     Attributes:
-        declarations: of called intrinsics, see `Routine.declarations`.
+        declarations: declarations of called intrinsics; see `Routine.declarations`.
         globals: definitions before the function, one line each.
         subroutines: called functions.
     """

@@ -81,7 +81,7 @@ class LoadedImage:
         names: functions that will be called.
 
     Attributes:
-        addresses: of these functions.
+        addresses: the addresses of these functions.
 
     Raises:
         BadData: a function is missing, or the process lacks an imported function.

@@ -251,12 +251,12 @@ class _BoundStep:
     """A step prepared for a binding.
 
     Attributes:
-        address: of `step`.
-        step: with the addresses of the binding, or the arena's.
+        address: the address of `step`.
+        step: the step, with the addresses of the binding or of the arena.
         copied_in: unaligned inputs: address in the arena, source address, and size.
         copied_out: outputs that cannot be written in place: target address, address in the arena,
         and size.
-        cancellation, deadline_ns: as currently set in the step.
+        cancellation, deadline_ns: the limits that are currently set in the step.
     """
 
     address: int

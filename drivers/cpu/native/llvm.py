@@ -141,7 +141,7 @@ class _Library:
     """Objects linked by LLVM, for everything that `elf_linker` does not support.
 
     Args:
-        codes, names: as for `LoadedCode`.
+        codes, names: see `LoadedCode`.
 
     Raises:
         CompilationFailed: a function is missing or undefined.

@@ -15,9 +15,9 @@ class Call(msgspec.Struct, frozen=True, array_like=True):
 
     Attributes:
         function: its name in the object code.
-        locations: of its arguments; the output first.
-        work items, cost_ns: see `neurald.drivers.cpu.target.routine.Routine`.
-        messages: of failed requirements, which are numbered from 1.
+        locations: locations of its arguments; the output first.
+        work_items, cost_ns: see `neurald.drivers.cpu.target.routine.Routine`.
+        messages: messages of failed requirements, which are numbered from 1.
         label: describes the algorithm, for profiles.
         operations: positions in the model of the operations that it implements.
     """

@@ -20,7 +20,7 @@ class Subroutine:
     Attributes:
         text: the IR of the function `KERNEL_NAME`, which returns nothing.
         parameters: their LLVM types.
-        declarations: as for `Routine`.
+        declarations: see `Routine`.
     """
 
     text: str

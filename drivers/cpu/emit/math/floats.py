@@ -15,7 +15,7 @@ class Format:
     Attributes:
         integer: the integer type of the same size.
         fraction_bits: stored bits of the significand.
-        bias: of the exponent.
+        bias: the bias of the exponent.
         ln2_high, ln2_low: their sum is ln 2; the first has trailing zeros, so that products with
         small integers are exact.
         smallest_exp, largest_exp: e^x is 0 below, and infinite above.

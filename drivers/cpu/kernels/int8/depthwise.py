@@ -27,8 +27,8 @@ class DepthwiseWriter:
     """Writes the function of a kernel.
 
     Args:
-        plan: of its contraction.
-        epilogue: of the kernel.
+        plan: the plan of its contraction.
+        epilogue: the epilogue of the kernel.
         arguments: output, input, packed weights, and values that the body reads.
         zero: the input's zero point.
     """

@@ -18,8 +18,8 @@ class DepthwiseMicroKernel:
 
     Args:
         code: receives the instructions.
-        plan: of the kernel.
-        epilogue: of the kernel.
+        plan: the plan of the kernel.
+        epilogue: the epilogue of the kernel.
     """
 
     def __init__(self, code: Instructions, plan: DepthwisePlan, epilogue: QuantizedEpilogue) -> None:

@@ -33,7 +33,7 @@ class ElementPacking:
 
     Attributes:
         scheme: multiplication scheme.
-        type: of stored elements.
+        type: the type of stored elements.
         zero: their zero point.
         repeat: how often each element is repeated when packed.
     """

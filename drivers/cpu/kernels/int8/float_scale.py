@@ -120,7 +120,7 @@ class RescalingRule:
         factors, additions: (channels,), s and c, as doubles; s is not negative.
         below: (channels,), b; 0 if negative values round like others.
         reach: (channels,), bound on the magnitude of v.
-        zero_point, low, high: of results.
+        zero_point, low, high: zero point and limits of results.
         is_signed: True if any b matters.
     """
 

@@ -13,7 +13,7 @@ class InputPacker:
 
     Args:
         code: receives the instructions.
-        layout: of packed inputs.
+        layout: the layout of packed inputs.
         source: name of the input's memory.
         zero: the input's zero point.
         padding: address of a vector of padding elements.

@@ -15,7 +15,7 @@ class BlockLayout:
 
     Attributes:
         scheme: multiplication scheme.
-        type: of the input's elements.
+        type: the type of the input's elements.
         rows, columns: movement of windows over an image.
         channels: elements per input pixel.
         repeat: how often each element is repeated when packed.
