@@ -56,7 +56,7 @@ class Epilogue:
         target: the target of the code.
         code: receives the instructions. `%status` must be visible.
         pointers: names of the values' memory, if they differ from
-        `pointer_names(arguments_of(kernel))`.
+            `pointer_names(arguments_of(kernel))`.
     """
 
     def __init__(
@@ -82,12 +82,12 @@ class Epilogue:
 
         Args:
             total: name of the sums, of type <lanes x float> or <lanes x i32> (for INT32 and INT64);
-            a scalar if `lanes` is 1.
+                a scalar if `lanes` is 1.
             axes: index of the first element: a name or number (i64) for each axis of `kernel.axes`.
-            Further elements follow along the last axis.
+                Further elements follow along the last axis.
             lanes: number of elements, a power of two.
             mask: name or literal of a <lanes x i1>, true for elements that exist; None if all do.
-            Other lanes read and write nothing.
+                Other lanes read and write nothing.
         """
         if self._is_wide:
             total = Vector(self._code, self._target, lanes).cast("sext", "i32", total, "i64")

@@ -89,7 +89,7 @@ class LoadedCode:
 
     Args:
         codes: objects, which may call functions of each other and of the process; or one image
-        linked from them.
+            linked from them.
         names: functions that will be called.
 
     Raises:

@@ -55,7 +55,7 @@ class LoopSchedule:
         order: the axes, outermost loop first.
         outer: number of loops that units iterate over.
         blocks: number of parts of the last loop of `order`; more than one only if `outer` covers
-        all other loops.
+            all other loops.
         units_per_work_item: number of units in a work item.
         cost_ns: estimated time for all elements.
     """

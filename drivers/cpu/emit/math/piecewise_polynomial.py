@@ -24,7 +24,7 @@ class PiecewisePolynomial:
         centres: close to the middles of parts, where the function is almost a float.
         starts: that float.
         slopes: an integer in the first part, 0 elsewhere; it leaves little to the polynomial where
-        the function is small.
+            the function is small.
         coefficients: the coefficients of each power of r, the lowest first.
     """
 

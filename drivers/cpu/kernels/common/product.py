@@ -14,7 +14,7 @@ class BatchDimension:
     Attributes:
         extent: number of products.
         source_bytes, weights: distance of their inputs (in bytes) and weights (in sets of weights);
-        0 if shared.
+            0 if shared.
         positions, channels: distance of their results.
     """
 

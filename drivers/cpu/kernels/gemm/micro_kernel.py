@@ -89,9 +89,9 @@ class FloatMicroKernel:
         tile: size of tiles.
         weights: how they are read.
         tiles: number of consecutive tiles with the same panel, each of which prefetches a part of
-        the next one; 0 disables this.
+            the next one; 0 disables this.
         prefetches_inputs: True if the next tile follows in memory, so that its inputs can be
-        prefetched.
+            prefetched.
     """
 
     def __init__(

@@ -106,7 +106,7 @@ class DepthwisePlan:
         return self.images * self.units * self.rows * self.width * channel_blocks
 
     def _position_cycles(self, channel_block: ChannelBlock) -> float:
-        """Estimated cycles of a position and a channel_block: steps, interleaving and epilogue."""
+        """Estimated cycles of a position and a channel block: steps, interleaving and epilogue."""
         steps = self.steps(channel_block.vectors) / self.rows * self.scheme.cycles
         columns = self.words * self.layout.columns.stride * _INTERLEAVING_CYCLES / self.rows
         return steps + columns + channel_block.vectors * _STORE_CYCLES

@@ -11,7 +11,7 @@ from neurald.drivers.cpu.kernels.int8.scheme import Scheme
 class BlockLayout:
     """Input rows in a scheme's form, as many as some output rows need.
 
-    If windows are single pixels some distance apart, these are gathered and seen as rows.
+    If windows are single pixels some distance apart, these are gathered and treated as rows.
 
     Attributes:
         scheme: multiplication scheme.

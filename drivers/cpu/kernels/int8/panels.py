@@ -107,7 +107,7 @@ def packed(
         name: name of the value, for diagnostics.
         residual: words for all channels, see `Residual.words`.
         in_pairs: True if pairs of vectors alternate every four channels, as instructions that
-        narrow them expect.
+            narrow them expect.
     """
     groups, channels, _ = weights.factors.shape
     scheme, product = plan.scheme, plan.product
@@ -139,7 +139,7 @@ def head_of(padding: int, factor: int, residual: Sequence[int] = ()) -> Array:
 
     Args:
         padding: the padding element. A zero point outside its type's range, as in a matrix product,
-        keeps its low byte, since a matrix has no padding.
+            keeps its low byte, since a matrix has no padding.
         factor: factor for the sums of inputs.
         residual: see `packed`.
     """

@@ -43,14 +43,15 @@ class ProductPlan:
     of its only row, or all of it at once. There are no partial units, tiles or panels: the last one
     starts earlier to have full size.
 
-    If windows are single pixels, every position is seen as a row of a single image: positions are
+    If windows are single pixels, every position is treated as a row of a single image: positions are
     contiguous, or gathered when packed.
 
     Attributes:
         product: the product.
         scheme: multiplication scheme.
         images, height, width: number of images, height and width of the output.
-        vectors: number of vectors per panel; if channels do not fill them, vectors or panels overlap.
+        vectors: number of vectors per panel; if channels do not fill them, vectors or panels
+            overlap.
         panels: number of panels per group.
         rows: number of rows per unit.
         block: units computed at a time.

@@ -63,7 +63,7 @@ class _RowWiseKernel:
         kernel: its last axis is along the row.
         reductions: reductions of the row, each along one axis, in dependency order.
         kept: the reduction whose elements are kept; `kernel.body` has `AccumulatorRef` in their
-        place. None if there is none.
+            place. None if there is none.
     """
 
     kernel: Kernel
