@@ -1,4 +1,4 @@
-"""Axes so long that a position does not fit in the type of the result. Nothing of that size is allocated."""
+"""Axes too long for the index type of the result. Nothing of that size is allocated."""
 
 from collections.abc import Sequence
 
@@ -22,7 +22,7 @@ _INT16, _INT32, _INT64 = (
 
 
 def _large(*shape: int) -> Given:
-    """An input of so many stored values, all of which are the same byte of memory."""
+    """Returns an input with that many quantised values, all in the same byte of memory."""
     kind = OperandType.TENSOR_QUANT8_ASYMM
     operand = Operand(type=kind, dimensions=shape, scale=1.0, lifetime=Lifetime.SUBGRAPH_INPUT)
     return Given(operand=operand, value=np.broadcast_to(np.uint8(0), shape))

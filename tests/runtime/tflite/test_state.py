@@ -1,4 +1,4 @@
-"""Variables of `.tflite` files: resources with handles, and tensors that keep their values."""
+"""Variables of `.tflite` files: resources with handles, and variable tensors."""
 
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ def compiled(file: TfliteModel, path: Path) -> Compilation:
 
 
 def accumulator(initial: Any = (5, 7)) -> TfliteModel:
-    """`y = total; total += x`, and a variable that nothing assigns."""
+    """Builds `y = total; total += x`, and a variable that is never assigned."""
     file = TfliteModel()
     main = file.subgraph()
     initialise(file, main, total=initial, factor=[1, 10])
@@ -214,7 +214,7 @@ def test_an_initializing_subgraph_that_fails(path: Path) -> None:
 
 
 def svdf(**state: Any) -> TfliteModel:
-    """One unit that adds up the newest three inputs."""
+    """Builds an SVDF of one unit that sums the newest three inputs."""
     file = TfliteModel()
     main = file.subgraph()
     x, y = main.tensor((1, 1)), main.tensor((1, 1))

@@ -1,4 +1,4 @@
-"""Constants of 4 bits and sparse ones."""
+"""4-bit and sparse constants."""
 
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ DENSE, SPARSE = 0, 1
 
 
 def packed(values: Array) -> bytes:
-    """Two numbers to a byte, the first in its lower half."""
+    """Packs two numbers into a byte, the first into its lower half."""
     flat = np.append(values.reshape(-1), [0] * (values.size % 2)).astype(np.uint8) & 0xF
     return bytes(flat[::2] | flat[1::2] << 4)
 
@@ -29,7 +29,7 @@ def int4(values: Array, **fields: Any) -> dict[str, Any]:
 
 
 def rows_of(matrix: Array, dtype: str = "int32") -> tuple[Array, Sparsity]:
-    """A matrix whose rows list their elements."""
+    """Returns the elements and the sparse format of a matrix with sparse rows."""
     places = [np.flatnonzero(row) for row in matrix]
     segments = np.cumsum([0, *map(len, places)]).astype(dtype)
     indices = np.concatenate(places).astype(dtype)
@@ -38,7 +38,7 @@ def rows_of(matrix: Array, dtype: str = "int32") -> tuple[Array, Sparsity]:
 
 
 def blocks_of(matrix: Array) -> tuple[Array, Sparsity]:
-    """A matrix of 4 columns, in blocks of 2 by 2; a row of blocks lists those that are not empty."""
+    """Returns a matrix of 4 columns as sparse blocks of 2 by 2."""
     blocks = matrix.reshape(-1, 2, 2, 2).swapaxes(1, 2)
     places = [np.flatnonzero(row.any(axis=(1, 2))) for row in blocks]
     segments = np.cumsum([0, *map(len, places)]).astype(np.int32)
@@ -190,7 +190,7 @@ def test_densify_of_a_dense_constant(load: Load) -> None:
 @pytest.mark.parametrize("type_", ["INT8", "INT4"])
 @pytest.mark.parametrize("dimension", [0, 1])
 def test_channel_zero_points(load: Load, type_: str, dimension: int) -> None:
-    """No operand has that, so real numbers stand for the constant."""
+    """Operands do not support channel zero points, so the constant becomes real numbers."""
     values = np.random.default_rng(4).integers(-8, 8, (3, 2))
     count = values.shape[dimension]
     scales, zero_points = np.array([0.5, 0.25, 2.0][:count]), np.array([3, 0, -128][:count])

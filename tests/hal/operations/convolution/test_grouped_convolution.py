@@ -44,7 +44,7 @@ def value_of(source: Given) -> Array:
 
 
 def part(source: Given, index: slice, scales: tuple[float, ...] = ()) -> Given:
-    """Some rows along the first dimension, of a filter per channel with their scales."""
+    """Returns some rows along the first dimension; a per-channel filter keeps their scales."""
     operand = source.operand
     per_channel = operand.type is PER_CHANNEL
     quant = ChannelQuant(dimension=0, scales=scales[index]) if per_channel else None
@@ -54,7 +54,7 @@ def part(source: Given, index: slice, scales: tuple[float, ...] = ()) -> Given:
 
 
 class Grouped:
-    """A grouped convolution, and the plain ones that its groups are."""
+    """A grouped convolution, and an ordinary convolution for each of its groups."""
 
     def __init__(
         self, generator: np.random.Generator, types: tuple[OperandType, OperandType], shape: Any

@@ -36,7 +36,7 @@ SIZES = [
 
 
 def product(first: Array, second: Array) -> Array:
-    """One sum after the other, in Python's numbers."""
+    """Computes one sum after the other with Python's numbers."""
     shape = (*first.shape[:-1], second.shape[-1])
     result = np.zeros(shape, object)
     for index in np.ndindex(shape):

@@ -46,7 +46,7 @@ GEOMETRIES: list[Geometry] = [
 
 
 def seen(values: Array, geometry: Geometry) -> list[list[float]]:
-    """For each output element, in order, the elements that its window sees."""
+    """Returns the elements in the window of each output element, in order."""
     _, (left, right, top, bottom), stride, size = geometry
     batches, height, width, channels = values.shape
     rows = (height + top + bottom - size[1]) // stride[1] + 1

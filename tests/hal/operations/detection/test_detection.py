@@ -85,7 +85,7 @@ def suppressed(boxes: list[list[float]], ranked: list[int], limit: int) -> list[
 
 
 def per_class(scores: Array, boxes: list[list[float]], detections: int, most: int) -> list[tuple[int, int]]:
-    """(anchor, class) of what is detected."""
+    """Returns the (anchor, class) of each detection."""
     found = []
     for index in range(1, scores.shape[1]):
         ranked = sorted(

@@ -84,7 +84,7 @@ def proposal_outputs(scores: Given) -> tuple[Operand, ...]:
 def proposed(
     scores: Array, deltas: Array, size: Array, limits: tuple[int, int]
 ) -> list[tuple[float, list[float]]]:
-    """Score and box of the proposals of one image."""
+    """Returns score and box of each proposal of one image."""
     height, width = size
     every = []
     for y, x, a in np.ndindex(scores.shape):
@@ -198,7 +198,7 @@ def test_levels() -> None:
 
 
 def keypoint_of(heatmap: Array, box: Array, tolerance: float) -> tuple[float, list[float]]:
-    """Score and place of the highest point of one map."""
+    """Returns score and coordinates of the highest point of one map."""
     size = len(heatmap)
     row, column = np.unravel_index(np.argmax(heatmap), heatmap.shape)
     padded = np.pad(heatmap, 1, mode="reflect")
@@ -237,7 +237,7 @@ def test_keypoints(operand_type: OperandType, shape: tuple[int, int, int, int], 
     for box, keypoint in itertools.product(range(shape[0]), range(shape[3])):
         score, place = keypoint_of(real(heatmap)[box, :, :, keypoint], real(boxes)[box], tolerance)
         if scale:
-            # 8 bits hold less than the maximum of some quadratics.
+            # The maximum of some quadratics exceeds the 8-bit range.
             low, high = np.iinfo(operand_type.dtype.name).min, np.iinfo(operand_type.dtype.name).max
             score = float(np.clip(score, (low - zero_point) * scale, (high - zero_point) * scale))
         got = (float(results[0][box, keypoint]) - zero_point) * (scale or 1)

@@ -148,7 +148,7 @@ def test_hashtable_lookup_refuses() -> None:
 
 
 def bit(seed: np.float32, rows: list[bytes], weights: list[float]) -> int:
-    """One sum, row by row."""
+    """Computes one bit with a sum row by row."""
     score = 0.0
     for row, weight in zip(rows, weights, strict=True):
         key = np.frombuffer(seed.tobytes() + row, np.uint8)[np.newaxis]

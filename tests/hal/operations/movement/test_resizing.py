@@ -35,7 +35,7 @@ SIZES = [
 
 
 def place(index: int, length: int, result: int, flags: tuple[bool, bool]) -> float:
-    """Where an output element lies on the input."""
+    """Returns the coordinate of an output element on the input."""
     align_corners, half_pixel_centers = flags
     if align_corners and result > 1:
         return index * (length - 1) / (result - 1)
@@ -45,7 +45,7 @@ def place(index: int, length: int, result: int, flags: tuple[bool, bool]) -> flo
 
 
 def neighbours(at: float, length: int) -> list[tuple[int, float]]:
-    """The two elements beside a place, and how much each counts."""
+    """Returns the two elements around a coordinate, and their weights."""
     at = min(max(at, 0.0), length - 1.0)
     lower = math.floor(at)
     upper = min(lower + 1, length - 1)
@@ -95,7 +95,7 @@ def test_nearest(
         picked = []
         for index, length, extent in ((y, shape[1], height), (x, shape[2], width)):
             at = place(index, length, extent, flags)
-            # Aligned corners take the nearest element; otherwise it is the one whose area holds the centre.
+            # With aligned corners it is the nearest element, otherwise the one around the centre.
             at = math.floor(at + 0.5) if flags[0] or flags[1] else math.floor(at)
             picked.append(min(at, length - 1))
         assert result[b, y, x, c] == values[b, picked[0], picked[1], c]

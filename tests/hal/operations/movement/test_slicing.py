@@ -75,7 +75,7 @@ def test_slice_refuses(begin: tuple[int, ...], size: tuple[int, ...], message: s
 
 
 def walk(length: int, begin: int | None, end: int | None, stride: int) -> list[int]:
-    """The places along one axis, one step after the other."""
+    """Returns the indexes along one axis, one step after the other."""
     lowest, highest = (0, length) if stride > 0 else (-1, length - 1)
 
     def cut(place: int) -> int:
@@ -110,7 +110,7 @@ def test_strided_slice(operand_type: OperandType) -> None:
         shape = tuple(int(n) for n in generator.integers(1, 5, rank))
         begin, end = (generator.integers(-6, 7, rank).tolist() for _ in range(2))
         strides = generator.choice([-3, -2, -1, 1, 2, 3], rank).tolist()
-        # Bits beyond the rank mean nothing, and a mask may be negative.
+        # Bits beyond the rank are ignored, and a mask may be negative.
         begin_mask, end_mask = (int(mask) for mask in generator.integers(-32, 32, 2))
         data = tensor(operand_type, *shape)
         arguments = [ints(*begin), ints(*end), ints(*strides), *scalars(begin_mask, end_mask, 0)]

@@ -32,7 +32,7 @@ DEPTH_TO_SPACE, SPACE_TO_DEPTH, BATCH_TO_SPACE_ND, SPACE_TO_BATCH_ND = (
 )
 FLOAT32, FLOAT16, QUANT8 = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16, PLAIN_TYPES[2]
 
-#: Gives the place in the input of an element of the output, both NHWC; None where nothing is.
+#: Maps an output index to the input index, both NHWC; None for padding.
 Source = Callable[[tuple[int, ...]], tuple[int, ...] | None]
 
 
@@ -41,7 +41,7 @@ def pairs(*numbers: tuple[int, int]) -> Given:
 
 
 def rearranged(values: Array, shape: tuple[int, ...], source: Source, filling: int = 0) -> Array:
-    """Element by element."""
+    """Rearranges element by element."""
     result = np.full(shape, filling, values.dtype)
     for index in np.ndindex(shape):
         place = source(index)
@@ -58,7 +58,7 @@ def check(
     result_shape: tuple[int, ...],
     source: Source,
 ) -> None:
-    """In both layouts, and without the flag."""
+    """Checks both layouts, and the default without the flag."""
     data = tensor(operand_type, *shape)
     filling = ZERO_POINT if operand_type in QUANT8_TYPES else 0
     expected = rearranged(value(data), result_shape, source, filling)

@@ -30,7 +30,7 @@ SHAPES = [(1,), (7,), (3, 4), (2, 1, 5), (2, 3, 1, 2, 3), (0, 3)]
 
 
 def few_values(operand_type: OperandType, shape: tuple[int, ...]) -> Given:
-    """So few that many are equal."""
+    """Returns few different values, so that many elements are equal."""
     return as_given(operand_type, np.random.default_rng(5).integers(0, 3, shape))
 
 

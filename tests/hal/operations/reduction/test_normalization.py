@@ -47,7 +47,7 @@ def real_scalars(operand_type: OperandType, *values: float) -> tuple[Given, ...]
 
 
 def along(values: Array, axis: int, function: Any) -> Array:
-    """A function of lists of Python numbers on each line along an axis."""
+    """Applies a function of lists of Python numbers to each line along an axis."""
     result = np.empty(values.shape)
     lines, results = np.moveaxis(values, axis, -1), np.moveaxis(result, axis, -1)
     for index in np.ndindex(lines.shape[:-1] if values.size else (0,)):

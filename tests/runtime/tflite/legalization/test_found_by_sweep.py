@@ -1,4 +1,4 @@
-"""Forms that LiteRT runs and that once were refused or wrong here; `tests/sweep` found them."""
+"""Regression tests for forms of operators that `tests/sweep` compares with LiteRT."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from neurald.hal.operations.machinery.call import Array
 
 
 def computed(model: Model, *inputs: Array) -> Array:
-    """The only output, which references and kernels compute alike."""
+    """Returns the only output, after checking that references and kernels agree."""
     (reference,) = run_references(model, *inputs)
     (compiled,) = nd.CompilationBuilder(model, [CpuDevice()]).finish().run(*inputs)
     np.testing.assert_allclose(compiled, reference, rtol=1e-5)

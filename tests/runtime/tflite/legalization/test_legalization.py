@@ -92,7 +92,7 @@ def test_activations(load: Load, code: str, shape: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize(("code", "limit"), [("RELU", 127), ("RELU6", 52), ("RELU_N1_TO_1", 2)])
 def test_a_clamp_with_another_output_scale(load: Load, code: str, limit: int) -> None:
-    """TFLite changes the scale first and cuts off in the new one: 6 / 0.1 - 8 = 52."""
+    """TFLite changes the scale first and clamps in the new one: 6 / 0.1 - 8 = 52."""
     source = shaped(256, type_="INT8", scale=0.25, zero_point=3)
     model = load(code, (source,), shaped(256, type_="INT8", scale=0.1, zero_point=-8))
     assert types(model) == [OperationType["TFLITE_" + code]]
@@ -261,7 +261,7 @@ def test_reshape(load: Load, new_shape: list[int], expected: tuple[int, ...], gi
     ],
 )
 def test_reshape_to_a_scalar(tmp_path: Path, tail: Sequence[dict[str, Any]], values: dict[str, Any]) -> None:
-    """A list of no lengths has no bytes, so the file cannot tell it from a tensor that is not written."""
+    """An empty list has no bytes, so it looks like a tensor without a value."""
     file = TfliteModel()
     graph = file.subgraph()
     x, y = graph.tensor((1, 1)), graph.tensor(())

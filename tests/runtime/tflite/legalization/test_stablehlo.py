@@ -16,7 +16,7 @@ from neurald.runtime.tflite import load_tflite
 
 
 def long(*values: int) -> Any:
-    """A list of int64, as these operators have them in their options."""
+    """Returns a list of int64, the type of lists in the options of StableHLO operators."""
     return np.array(values, np.int64)
 
 
@@ -32,7 +32,7 @@ def with_body(
     inner_options: tuple[str | None, dict[str, Any]] = (None, {}),
     **values: Any,
 ) -> Model:
-    """A model of one operator that refers to a subgraph of two scalars, whose operators all have the same options."""
+    """Builds a model of an operator with a body: a subgraph of two scalars with these operators."""
     file = TfliteModel()
     graph, inner = file.subgraph(), file.subgraph()
     graph.inputs = [
@@ -136,7 +136,7 @@ TRUTHS = {
 
 @sweep("body", [*REDUCTIONS, *TRUTHS])
 def test_bodies_of_either_dialect(tmp_path: Path, body: str) -> None:
-    """Converters write the body's operator as one of StableHLO or as one of TFLite."""
+    """Converters write the body's operator as StableHLO's or TFLite's."""
     kind = "BOOL" if body in TRUTHS else "FLOAT32"
     model = with_body(
         tmp_path,

@@ -1,4 +1,4 @@
-"""Strings and hash tables of `.tflite` files; what is expected is what LiteRT's kernels give."""
+"""Strings and hash tables of `.tflite` files, against LiteRT's results."""
 
 from pathlib import Path
 from typing import Any
@@ -122,7 +122,7 @@ def test_a_damaged_constant_is_refused(load: Load, content: bytes) -> None:
 
 
 def table(graph: TfliteGraph, number: int = 7, key: int = 4, value: int = 5) -> int:
-    """The handle of a table; types are numbers of `TensorType`: 4 INT64, 5 STRING."""
+    """Adds a handle of a table; types are numbers of `TensorType`: 4 INT64, 5 STRING."""
     handle = graph.tensor((1,), "RESOURCE")
     graph.operator(
         "HASHTABLE", (), (handle,), "HashtableOptions", TableId=number, KeyDtype=key, ValueDtype=value
@@ -149,7 +149,7 @@ def size(graph: TfliteGraph, handle: int) -> int:
 
 
 def vocabulary(*, backwards: bool = False, queries: tuple[int, ...] = (4,)) -> TfliteModel:
-    """A table that CALL_ONCE fills, twice with the same key, and once more in vain."""
+    """Builds a table that CALL_ONCE fills, with a duplicate key and a second import."""
     file = TfliteModel()
     main, inner = file.subgraph(), file.subgraph()
     main.operator("CALL_ONCE", (), (), "CallOnceOptions", InitSubgraphIndex=1)
@@ -182,7 +182,7 @@ def test_strings_to_numbers_in_rows(path: Path) -> None:
 
 
 def importing(type_: str = "STRING") -> TfliteModel:
-    """A model that fills its table with what it is given, and then looks up."""
+    """Builds a model that fills its table with its inputs, and then looks up keys."""
     file = TfliteModel()
     graph = file.subgraph()
     handle = table(graph)

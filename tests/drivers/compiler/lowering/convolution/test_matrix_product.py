@@ -13,7 +13,7 @@ ANDROID, TFLITE = OperationType.BATCH_MATMUL, OperationType.TFLITE_BATCH_MATMUL
 BYTE, SHORT = OperandType.TENSOR_QUANT8_ASYMM_SIGNED, OperandType.TENSOR_QUANT16_SYMM
 FLOAT, INT32 = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_INT32
 TURNS = tuple(product((False, True), repeat=2))
-#: Shapes of the factors, before they are turned.
+#: Shapes of the factors, before they are transposed.
 SHAPES = (((3, 4), (4, 5)), ((2, 3, 4), (2, 4, 1)), ((0, 3), (3, 2)), ((2, 1, 3, 7), (2, 1, 7, 2)))
 BROADCAST = (((3, 4), (2, 4, 5)), ((2, 1, 3, 4), (5, 4, 2)))
 generator = np.random.default_rng(8)
@@ -70,7 +70,7 @@ def test_floats_with_quantized_weights(
 ) -> None:
     floats = given(FLOAT, _adjoint_shape(generator.normal(0, 1, shapes[0]), turns[0]))
     inputs = [floats, _stored(BYTE, shapes[1], turns[1], 0.1, 0), *scalars(*turns, asymmetric)]
-    # A float on the edge between two stored values may become either.
+    # A float on the boundary between two quantised values may become either.
     expect_same(TFLITE, inputs, wanted(FLOAT), data=(0, 1), compare=_near)
 
 

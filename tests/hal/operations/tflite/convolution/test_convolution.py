@@ -33,7 +33,7 @@ SCALES: Array = np.array([0.02, 0.1, 0.004, 0.05, 0.05, 0.3], np.float32)
 
 
 def byte_weights(shape: tuple[int, ...], dimension: int, scales: Array, *, seed: int = 0) -> Given:
-    """Weights with a scale for each channel, or with one if there is only one."""
+    """Returns weights with the given scales: one for each channel, or a single one."""
     values = np.random.default_rng(seed).integers(-127, 128, shape)
     if len(scales) == 1:
         return given(SIGNED, values, float(scales[0]))
@@ -47,7 +47,7 @@ def value(source: Given) -> Array:
 
 
 def tail(place: tuple[int, tuple[int, int], tuple[int, int]], *extra: int) -> tuple[Given, ...]:
-    """Padding, strides, what is special, no activation, NHWC, dilations."""
+    """Returns padding, strides, extra arguments, no activation, NHWC and dilations."""
     scheme, stride, dilation = place
     return scalars(scheme, *stride[::-1], *extra, 0, False, *dilation[::-1])
 
@@ -55,7 +55,7 @@ def tail(place: tuple[int, tuple[int, int], tuple[int, int]], *extra: int) -> tu
 def sums_of(
     x: Array, filter_: Array, groups: int, place: tuple[int, tuple[int, int], tuple[int, int]]
 ) -> Array:
-    """Of a convolution whose filter is (channels, height, width, depth of a group)."""
+    """Returns the sums of a convolution; the filter is (channels, height, width, group depth)."""
     parts = zip(np.split(x, groups, axis=3), np.split(filter_, groups), strict=True)
     scheme, stride, dilation = place
     return np.concatenate(
@@ -68,7 +68,7 @@ def sums_of(
 
 
 def images_as_stored(x: Array, *, asymmetric: bool) -> tuple[Array, Array]:
-    """Images as they are quantised, less their zero points, and their scales."""
+    """Returns quantised images without their zero points, and their scales."""
     stored, scales, zero_points = quantize_rows(x.reshape(len(x), -1), asymmetric=asymmetric)
     centred = stored.astype(np.int64) - zero_points[:, None]
     return centred.reshape(x.shape), scales.reshape(-1, 1, 1, 1).astype(float)
@@ -85,7 +85,7 @@ def random_images(depth: int, seed: int = 1) -> Array:
 def test_floats_with_8_bit_weights(
     place: tuple[int, tuple[int, int], tuple[int, int]], groups: int, scales: Array, *, asymmetric: bool
 ) -> None:
-    """Each image has a scale of its own, and a zero point where the weights' scales differ."""
+    """Each image has its own scale, and a zero point if the scales of the weights differ."""
     x, filter_ = random_images(4), byte_weights((6, 2, 3, 4 // groups), 0, scales)
     bias = np.arange(6, dtype=np.float32)
     result = evaluate(
@@ -97,7 +97,7 @@ def test_floats_with_8_bit_weights(
 
 
 def short(total: int, real: float) -> int:
-    """A sum as an activation of 16 bits: the multiplier has 15 bits, and ties go up."""
+    """Rescales a sum to 16 bits, with a multiplier of 15 bits and ties upwards."""
     mantissa, exponent = multiplier(real)
     upper = min((mantissa + (1 << 15)) >> 16, 0x7FFF)
     shift = 15 - exponent

@@ -8,7 +8,7 @@ from neurald.hal.operations.machinery.call import Array
 
 
 def away(value: float) -> int:
-    """The nearest integer, ties away from zero."""
+    """Returns the nearest integer, ties away from zero."""
     return int(math.copysign(math.floor(abs(value) + 0.5), value))
 
 

@@ -63,7 +63,7 @@ def test_refuses_lookups(numbers: list[int], table: Given, target: object, messa
 def combined(
     numbers: Sequence[int], places: Array, shape: Sequence[int], weights: Sequence[float], combiner: int
 ) -> Array:
-    """Lookup by lookup, as TFLite does it."""
+    """Combines lookup by lookup, as TFLite does."""
     result = np.zeros((*shape[:-1], *TABLE.shape[1:]))
     last: tuple[int, ...] | None = None
     total = squares = 0.0

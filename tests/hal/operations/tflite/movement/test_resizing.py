@@ -25,7 +25,7 @@ def stored(kind: OperandType, *shape: int) -> Array:
 
 
 def place(index: int, length: int, result: int, *, align: bool, half: bool) -> float:
-    """Where an element of the result lies, in float32."""
+    """Returns the coordinate of a result element, in float32."""
     if align and result > 1:
         scale = np.float32(length - 1) / np.float32(result - 1)
     else:
@@ -34,7 +34,7 @@ def place(index: int, length: int, result: int, *, align: bool, half: bool) -> f
 
 
 def fixed_place(index: int, length: int, result: int, *, align: bool, half: bool) -> tuple[int, int, int]:
-    """Both neighbours and the distance from the first, in steps of 2^-10; divisions are C's."""
+    """Returns both neighbours and the distance from the first, in 2^-10; divides like C."""
     if align and result > 1:
         scale = (1024 * (length - 1) + (result - 1) // 2) // (result - 1)
     else:
@@ -87,7 +87,7 @@ def test_bilinear_of_floats_and_bytes(size: tuple[int, int], *, align: bool, hal
     floats = evaluate(BILINEAR, (given(FLOAT32, x), *inputs), wanted(FLOAT32, rank=4))
     np.testing.assert_allclose(floats, expected, rtol=1e-5, atol=1e-3)
     numbers = evaluate(BILINEAR, (given(QUANT8, x, 0.5, 3), *inputs), wanted(QUANT8, 0.5, 3, rank=4))
-    # In float32 a sum may come to lie on the other side of a half.
+    # Rounding in float32 may move a sum across a tie.
     assert np.abs(numbers - (expected + 0.5)).max() <= 1
     is_clear = np.abs(expected % 1 - 0.5) > 1e-3
     np.testing.assert_array_equal(numbers[is_clear], np.floor(expected + 0.5)[is_clear])

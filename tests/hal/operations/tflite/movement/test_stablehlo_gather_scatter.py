@@ -28,7 +28,7 @@ def array(source: Given) -> Array:
 @sweep("kind", ELEMENTS)
 @sweep("index", [INT32, INT64])
 def test_gathered_slices(kind: OperandType, index: OperandType) -> None:
-    """Slices of rows 0 to 1 of the two last axes; the indexes name the second axis first."""
+    """Gathers slices of two rows of the last two axes; indexes name the second axis first."""
     source = counted(kind, 3, 4, 2)
     numbers = ints(2, 3), ints(0), ints(1, 0), *scalars(2), ints(1, 2, 2)
     got = evaluate(
@@ -69,7 +69,7 @@ def test_refuses_dimension_numbers(numbers: tuple[Given, ...], message: str) -> 
 @sweep("kind", ORDERED)
 @sweep("update", range(5))
 def test_scattered_slices(kind: OperandType, update: int) -> None:
-    """What lies outside is left out, element by element."""
+    """Elements outside of the input are dropped, one by one."""
     source, updates = counted(kind, 3, 4, 2), counted(kind, 2, 3, 2, 2)
     numbers = ints(2, 3), ints(0), ints(1, 0), *scalars(2, update)
     inputs = source, given(INT64, STARTS), updates, *numbers

@@ -1,4 +1,4 @@
-"""LSTM of integers as an operation: shapes that are rare, and scales that it does not take."""
+"""Integer LSTM cells: unusual shapes, and scales that are refused."""
 
 import numpy as np
 import pytest

@@ -1,6 +1,7 @@
-"""Cells with weights of 8 bits, against Android's operations on the same weights as floats.
+"""Cells with 8-bit weights, against Android's operations on the same weights as floats.
 
-Rows that are whole numbers of steps of their own range survive their quantisation; states are zeros.
+The rows are multiples of the step of their range, so that their quantisation is exact. States are
+zeros.
 """
 
 import numpy as np
@@ -21,7 +22,7 @@ Pair = tuple[Given, Given]
 
 
 def exact_rows(*shape: int, seed: int = 0) -> Array:
-    """Rows whose largest element is 127 steps."""
+    """Returns rows whose largest element is 127 steps."""
     rng = np.random.default_rng(seed)
     steps = rng.integers(-127, 128, shape)
     steps[..., 0] = 127
@@ -30,7 +31,7 @@ def exact_rows(*shape: int, seed: int = 0) -> Array:
 
 
 def weights(*shape: int, seed: int = 0) -> Pair:
-    """The same weights stored and as floats."""
+    """Returns the same weights quantised and as floats."""
     values = np.random.default_rng(seed).integers(-127, 128, shape)
     return given(INT8, values, SCALE), given(FLOAT32, values.astype(np.float64) * np.float32(SCALE))
 
@@ -118,7 +119,7 @@ def test_quantized_products_are_close_to_the_real_ones(*, asymmetric: bool) -> N
     exact = rows @ (stored * np.float32(SCALE)).T
     assert result.dtype == np.float32
     assert not result[1].any()
-    # No element is off by more than half a step of its row.
+    # The error of an element is at most half a step of its row.
     step = np.ptp(np.append(rows, np.zeros((BATCH, 1), np.float32), axis=1), axis=1) / (
         255 if asymmetric else 127
     )

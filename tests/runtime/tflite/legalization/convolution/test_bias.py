@@ -1,4 +1,4 @@
-"""Biases of any rank: TFLite asks only how many elements they have."""
+"""Biases of any rank: only their number of elements matters to TFLite."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from neurald.runtime.tflite import load_tflite
 _CHANNELS = 3
 _STEPS = {"Padding": VALID, "StrideW": 1, "StrideH": 1}
 
-#: Shapes of input, weights and (for those that are given it) output; the kind of options, and the options.
+#: Shapes of input, weights and output (if it is an argument), the kind of options, and the options.
 OPERATORS: dict[str, tuple[Any, Any, Any, str, dict[str, Any]]] = {
     "CONV_2D": ((1, 4, 4, 2), (_CHANNELS, 2, 2, 2), None, "Conv2DOptions", _STEPS),
     "DEPTHWISE_CONV_2D": (
@@ -42,7 +42,7 @@ OPERATORS: dict[str, tuple[Any, Any, Any, str, dict[str, Any]]] = {
         {**_STEPS, "StrideD": 1},
     ),
 }
-#: Of input and output, weights, bias.
+#: Types of input and output, weights, bias.
 TYPES = {
     "floats": ("FLOAT32", "FLOAT32", "FLOAT32"),
     "float16 weights": ("FLOAT32", "FLOAT16", "FLOAT16"),
@@ -54,7 +54,7 @@ _SCALES = {"INT8": 0.5, "INT16": 0.25, "INT32": 0.25, "INT64": 0.125}
 
 
 def _run(folder: Path, code: str, kind: str, shape: tuple[int, ...], *, is_fed: bool) -> Array:
-    """The result with the same bias, in that shape."""
+    """Returns the result for the same bias in that shape."""
     of_input, of_weights, target, options, values = OPERATORS[code]
     data, weights, bias = TYPES[kind]
     numbers = np.random.default_rng(1)

@@ -1,4 +1,4 @@
-"""Weights and tables that are quantised block by block, as language models have them."""
+"""Weights and tables with blockwise quantisation, as in language models."""
 
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ def _numbers(type_: str | int) -> Array:
 
 
 def _packed(values: Array, bits: int) -> bytes:
-    """Numbers of so many bits, the first of each byte in its lowest bits."""
+    """Packs numbers of `bits` bits, the first of each byte in its lowest bits."""
     parts = (values.reshape(-1, 8 // bits) & ((1 << bits) - 1)) << np.arange(0, 8, bits)
     return bytes(parts.sum(axis=1).astype(np.uint8))
 
@@ -40,7 +40,7 @@ def _scales(block: int) -> Array:
 
 
 def _matrix(graph: TfliteGraph, stored: str | int, block: int, **fields: Any) -> int:
-    """The tensor of a matrix that is quantised by blocks; `fields` are of its scales."""
+    """Adds a matrix that is quantised by blocks; `fields` are those of its scales."""
     scales = {"shape": (_ROWS, _LENGTH // block), "type_": "FLOAT16", "data": _scales(block), **fields}
     place = graph.tensor(**scales)
     content = _packed(_numbers(stored), _BITS[stored])
@@ -171,7 +171,7 @@ def test_operators_without_blockwise_quantization(tmp_path: Path, code: str) -> 
 
 
 def test_inside_a_composite(tmp_path: Path) -> None:
-    """Its tensors become ones of the caller, where those of the scales have other indexes."""
+    """Its tensors are added to the caller, where the scales have other indexes."""
     file = TfliteModel()
     graph, inner = file.subgraph(), file.subgraph()
     graph.tensor((7,), "FLOAT16", data=np.ones(7))

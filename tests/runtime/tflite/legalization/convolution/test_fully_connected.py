@@ -1,4 +1,7 @@
-"""FULLY_CONNECTED with weights of several widths and layouts; the oracle is exact arithmetic, rounded as LiteRT rounds."""
+"""FULLY_CONNECTED with weights of several widths and layouts.
+
+Expected results are exact sums, rounded like LiteRT's.
+"""
 
 from typing import Any
 
@@ -57,7 +60,7 @@ def test_8_bit_inputs_with_16_bit_outputs(load: Load, bias: str | None) -> None:
         inputs.append(fixed([-3, 7], bias, scale=0.125))
     output = shaped(1, 2, type_="INT16", scale=0.25)
     model = load("FULLY_CONNECTED", inputs, output, "FullyConnectedOptions")
-    # Ties go upwards.
+    # Ties are rounded upwards.
     sums = np.array([-50, 248 * 50 + 50]) + (np.array([-3, 7]) if bias else 0)
     result = run(model, np.array([[150, 150]], np.uint8))
     assert result.tolist() == [np.floor(sums / 2 + 0.5).tolist()]
@@ -97,7 +100,7 @@ def test_2_bit_weights(load: Load, type_: str) -> None:
 def shuffled(
     weights: Array, batches: int, *, input_zero_point: int = 128, activation: int = 0
 ) -> TfliteModel:
-    """The weights, of type uint8, in blocks; the second output is where the kernel puts the input."""
+    """Builds a model with shuffled uint8 weights; the second output is the kernel's workspace."""
     units, depth = weights.shape
     blocks = weights.reshape(units // 4, 4, depth // 16, 16).swapaxes(1, 2).reshape(units, depth)
     file = TfliteModel()
@@ -121,7 +124,7 @@ def test_shuffled_weights(tmp_path: Any, batches: int, activation: int) -> None:
     path = shuffled(weights, batches, activation=activation).write(tmp_path / "model.tflite")
     x = generator.integers(0, 256, (batches, 32)).astype(np.uint8)
     sums = (x.astype(np.int64) - 128) @ (weights.astype(np.int64) - 128).T + np.arange(8)
-    # Rounded twice, ties upwards first, and then away from zero.
+    # Sums are rounded twice, ties first upwards, then away from zero.
     halves = (sums + 1) >> 1
     expected = np.sign(halves) * ((np.abs(halves) + 1) >> 1)
     expected = np.clip(expected, 0 if activation else -(2**15), 2**15 - 1)

@@ -1,4 +1,4 @@
-"""Weighted sums that Android has no operation for, and those of which it has one of another name."""
+"""Weighted sums without an operation of Android, or with one of another name."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Array
 
 SCALES = (0.5, 0.25, 1.0)
-#: How TFLite numbers paddings, and how Android does.
+#: TFLite's and Android's numbers of paddings.
 SCHEMES = {SAME: 1, VALID: 2}
 
 
@@ -23,7 +23,7 @@ def bytes_of(*shape: int) -> Array:
 
 
 def whole(*shape: int, seed: int = 0) -> Array:
-    """Floats that are stored exactly whether there is a zero point or not."""
+    """Returns floats whose quantisation is exact, with and without a zero point."""
     x = np.random.default_rng(seed).integers(-127, 128, shape).astype(np.float32)
     x.reshape(shape[0], -1)[:, 0] = 127
     return x
@@ -38,14 +38,14 @@ def test_floats_with_quantized_weights(load: Load, scales: Any) -> None:
     assert inputs_of(model)[2].type is OperandType.TENSOR_FLOAT32
     real = np.moveaxis(weights, 0, 3) * np.array(scales)
     expected = convolution_sums(x, real, 1, (1, 1), (1, 1))
-    # Inputs are stored in steps of a 127th or 255th of their range.
+    # Inputs are quantised in steps of 1/127 or 1/255 of their range.
     np.testing.assert_allclose(run_references(model, x)[0], expected, atol=0.01 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("dilation", [1, 2])
 @pytest.mark.parametrize(("type_", "scale"), [("FLOAT32", ()), ("INT8", 0.5), ("INT16", 0.5)])
 def test_groups(load: Load, type_: str, scale: Any, dilation: int) -> None:
-    """Android's operation of that name has no dilations, and takes no activations of 16 bits."""
+    """Android's GROUPED_CONV_2D has no dilations, and does not accept 16-bit activations."""
     weights, x = bytes_of(6, 2, 2, 2), np.random.default_rng(2).integers(-128, 128, (2, 5, 5, 4))
     is_float = type_ == "FLOAT32"
     kernel = fixed(weights) if is_float else fixed(weights, "INT8", scale=0.5)
@@ -229,7 +229,7 @@ def test_batch_matmul(load: Load, kind: str, *, adjoint: bool, asymmetric: bool)
 def test_a_matrix_with_several_scales(
     load: Load, shape: tuple[int, ...], back: int, *, adjoint: bool
 ) -> None:
-    """As LiteRT takes them, the scales are those of the columns, whatever dimension the file says they are along."""
+    """LiteRT reads the scales as those of the columns, for any dimension in the file."""
     matrix = bytes_of(*shape)
     stored = matrix.swapaxes(-1, -2) if adjoint else matrix
     axis = len(shape) - back

@@ -27,7 +27,7 @@ from neurald.runtime.tflite import load_tflite
 
 
 def convolved(x: Array, weights: Array, bias: Any, stride: int, dilation: int) -> Array:
-    """A convolution without padding."""
+    """Computes a convolution without padding."""
     _, kernel_height, kernel_width, _ = weights.shape
     height = (x.shape[1] - (kernel_height - 1) * dilation - 1) // stride + 1
     width = (x.shape[2] - (kernel_width - 1) * dilation - 1) // stride + 1

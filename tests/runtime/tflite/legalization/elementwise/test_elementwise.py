@@ -133,7 +133,7 @@ def test_operations_of_android_are_preferred(load: Load) -> None:
 
 @pytest.mark.parametrize("is_power_of_two", [False, True])
 def test_16_bit_sums(load: Load, *, is_power_of_two: bool) -> None:
-    """1.5 is 2 where it is rounded before it is added to -1, and 0.5 is 1 where it is rounded after it."""
+    """1.5 - 1 is 1 if 1.5 is rounded before the addition, and also if 0.5 is rounded after it."""
     x, y = shaped(1, type_="INT16", scale=1.0), shaped(1, type_="INT16", scale=0.5)
     model = load("ADD", (x, y), x, "AddOptions", PotScaleInt16=is_power_of_two)
     assert types(model) == [OperationType.TFLITE_ADD]

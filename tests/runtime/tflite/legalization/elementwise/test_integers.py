@@ -1,4 +1,4 @@
-"""Operators on stored numbers of several widths; the expected numbers are LiteRT's."""
+"""Operators on integers and quantised values of several widths, against LiteRT's results."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -116,7 +116,7 @@ def test_16_bit_integers_wrap_around(load: Load, code: str, expected: list[int])
         load(code, [plain, plain], plain, options, FusedActivationFunction=RELU)
 
 
-#: How the schema numbers types that its package does not know.
+#: The schema's numbers of types that the schema package lacks.
 INT2, UINT4 = 19, 20
 
 

@@ -1,4 +1,4 @@
-"""Scales and zero points as LiteRT takes and combines them; the expected numbers are its own."""
+"""Scales and zero points that LiteRT accepts, against LiteRT's results."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ OTHERS = np.array([[-450, 200, -4], [8, -1000, 1]], np.int16)
 
 
 def results(model: Model, *arrays: Array) -> list[Any]:
-    """The first output, on which kernels and references agree."""
+    """Returns the first output, after checking that kernels and references agree."""
     first, second = (
         CompilationBuilder(model, [CpuDevice(compiles=compiles)]).finish().run(*arrays)[0]
         for compiles in (False, True)
@@ -212,7 +212,7 @@ def test_scales_of_a_product_are_multiplied_in_float32(
     second: list[int],
     expected: list[int],
 ) -> None:
-    """In float64, all of these numbers differ by one."""
+    """In float64, all of these results would differ by one."""
     tensors = [shaped(4, type_="INT16", scale=scale) for scale in scales]
     model = load("MUL", tensors[:2], tensors[2], "MulOptions")
     assert results(model, np.array(first, np.int16), np.array(second, np.int16)) == expected
@@ -248,7 +248,7 @@ def test_scales_of_a_slope_are_multiplied_in_float32(
 
 
 def test_sums_are_rescaled_in_float32(load: Load) -> None:
-    """Fixed-point arithmetic rounds twice, and differs by one for all of these sums but the first."""
+    """In fixed point, which rounds twice, all sums except the first would differ by one."""
     values = np.zeros((5, 7), np.int8)
     values[:, 0] = [120, -39, -61, 115, 5]
     model = load(

@@ -38,7 +38,7 @@ def check(model: Any, expected: Array, *inputs: Any) -> None:
 @pytest.mark.parametrize("is_fed", [False, True])
 @pytest.mark.parametrize("kind", DTYPES)
 def test_operators_with_a_list(load: Load, kind: str, *, is_fed: bool) -> None:
-    """The list is a constant, or comes with each execution."""
+    """The list is a constant or an input."""
     x = counted(kind, 2, 3, 2)
     cases: list[tuple[str, Any, str, Array]] = [
         ("EXPAND_DIMS", [1], "INT64", x[:, np.newaxis]),
@@ -90,7 +90,7 @@ def test_operators_with_an_axis(load: Load, kind: str, axis: int) -> None:
 def several(
     path: Path, code: str, inputs: list[dict[str, Any]], count: int, *options: Any, **values: Any
 ) -> Any:
-    """A model of one operator with several outputs of the first input's type that is fed."""
+    """Builds a model of one operator with several outputs of the type of its first input."""
     file = TfliteModel()
     graph = file.subgraph()
     indexes = [graph.tensor(**fields) for fields in inputs]
@@ -190,7 +190,7 @@ def test_top_k_prefers_lower_indexes(tmp_path: Path) -> None:
 
 
 def chain(path: Path, signature: tuple[int, ...] | None) -> Any:
-    """SHAPE → STRIDED_SLICE → PACK → RESHAPE: rows are kept and the rest is joined."""
+    """Builds SHAPE → STRIDED_SLICE → PACK → RESHAPE, which flattens all axes except the first."""
     file = TfliteModel()
     graph = file.subgraph()
     x = graph.tensor((2, 3, 4), shape_signature=signature)

@@ -1,4 +1,4 @@
-"""Recurrent operators step by step, against cells that are written out."""
+"""Recurrent operators step by step, against cells in NumPy."""
 
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ def state(graph: TfliteGraph, units: int = UNITS) -> int:
 
 
 class Lstm:
-    """Weights of a full cell without options, and its steps."""
+    """A full LSTM cell without options."""
 
     def __init__(self, seed: int) -> None:
         self.inputs = random(GATES, UNITS, SIZE, seed=seed)
@@ -128,7 +128,7 @@ def test_the_full_cell(path: Path) -> None:
 
 @pytest.mark.parametrize("is_variable", [False, True])
 def test_the_basic_cell(path: Path, *, is_variable: bool) -> None:
-    """Its gates are the input gate, the candidate, the forget gate and the output gate."""
+    """The order of the gates is input gate, candidate, forget gate, output gate."""
     file, cell = TfliteModel(), Lstm(0)
     graph = file.subgraph()
     order = (0, 2, 1, 3)
@@ -198,7 +198,7 @@ def test_basic_cells(path: Path, code: str, *, time_major: bool) -> None:
 
 
 def test_svdf(path: Path) -> None:
-    """Every filter weighs the newest features of the last inputs; filters of a unit are added up."""
+    """Each filter weights the features of the last inputs; the filters of a unit are summed."""
     rank, length = 2, 3
     file, filters = TfliteModel(), UNITS * rank
     graph = file.subgraph()

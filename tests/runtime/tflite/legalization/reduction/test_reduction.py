@@ -1,4 +1,4 @@
-"""Reductions to a scalar where the shapes are not all known when the file is read."""
+"""Reductions to a scalar with shapes that are unknown when the file is loaded."""
 
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ DTYPES = {
 
 
 def _add_reduction(graph: TfliteGraph, code: str, type_: str, rank: int) -> None:
-    """Fills a subgraph: all axes of an input of open lengths are reduced, and none is kept."""
+    """Fills a subgraph with a reduction over all axes of an input of unknown lengths."""
     fields: dict[str, Any] = {"scale": 1.0} if type_ in ("INT8", "UINT8", "INT16") else {}
     source = graph.tensor((1,) * rank, type_, name="x", shape_signature=(-1,) * rank, **fields)
     axes = graph.tensor((rank,), "INT32", data=list(range(rank)))

@@ -1,4 +1,4 @@
-"""TFLite's forms of convolutions against the references."""
+"""Convolutions with TFLite's types against the references."""
 
 from collections.abc import Sequence
 

@@ -30,7 +30,7 @@ FLOATS = (OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16)
 @sweep(("operation", "types"), rows(FUNCTIONS), ids=label)
 def test_every_type(operation: OperationType, types: dict[str, OperandType], shape: tuple[int, ...]) -> None:
     kind = types["T"]
-    # Numbers of 16 bits have the range of those of 8.
+    # 16-bit numbers have the real range of 8-bit ones.
     scale = 0.05 / 256 if kind is INT16 else 0.05
     expect_same(operation, [numbers(kind, shape, scale=scale)], result(kind, 0.8 * scale), compare=same)
 

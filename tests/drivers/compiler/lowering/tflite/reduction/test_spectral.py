@@ -14,7 +14,7 @@ FLOAT32, INT32, COMPLEX64 = (
 )
 RFFT2D = OperationType.TFLITE_RFFT2D
 
-#: What real and imaginary parts may differ by, for each unit of the sum of all magnitudes.
+#: Allowed error of real and imaginary parts, relative to the sum of all magnitudes.
 ERROR = 2.0**-22
 
 
