@@ -15,11 +15,6 @@ from neurald.runtime.compilation import CompilationBuilder
 from neurald.runtime.tflite import load_tflite
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "model.tflite"
-
-
 def run(model: Model, *inputs: object) -> list[Array]:
     return CompilationBuilder(model).finish().run(*inputs)
 

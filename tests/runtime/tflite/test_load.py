@@ -35,11 +35,6 @@ def sums(
     return model
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "model.tflite"
-
-
 def test_a_whole_model(path: Path) -> None:
     model = load_tflite(sums(2, 3).write(path))
     assert model.input_names == ("x", "y")

@@ -24,11 +24,6 @@ from neurald.runtime.compilation import Compilation, CompilationBuilder
 from neurald.runtime.tflite import load_tflite
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "model.tflite"
-
-
 def compiled(file: TfliteModel, path: Path) -> Compilation:
     return CompilationBuilder(load_tflite(file.write(path))).finish()
 

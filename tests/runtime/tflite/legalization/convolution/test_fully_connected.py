@@ -7,9 +7,22 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.models.whole_model import run_references
 from support.sweeps import sweep
 from support.tflite.builder import TfliteModel
-from support.tflite.operator import RELU, Load, fixed, shaped, types
+from support.tflite.operator import (
+    ACTIVATIONS,
+    NONE,
+    RELU,
+    TANH,
+    Load,
+    fixed,
+    numbers,
+    random,
+    shaped,
+    types,
+)
+from support.tflite.weights import CHANNEL_SCALES, exact_floats, random_bytes
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
@@ -157,3 +170,111 @@ def test_refuses_shuffled_weights(load: Load, tmp_path: Any) -> None:
             "FullyConnectedOptions",
             WeightsFormat=2,
         )
+
+
+@pytest.mark.parametrize("asymmetric", [False, True])
+@pytest.mark.parametrize("keep", [False, True])
+def test_fully_connected_floats_with_quantized_weights(load: Load, *, asymmetric: bool, keep: bool) -> None:
+    weights, x = random_bytes(3, 4), exact_floats(2, 5, 4)
+    x[..., 0] = 127
+    model = load(
+        "FULLY_CONNECTED",
+        (shaped(2, 5, 4), fixed(weights, "INT8", scale=CHANNEL_SCALES)),
+        shaped(0),
+        "FullyConnectedOptions",
+        KeepNumDims=keep,
+        AsymmetricQuantizeInputs=asymmetric,
+    )
+    assert types(model) == [OperationType.TFLITE_FULLY_CONNECTED]
+    assert numbers(model, start=3) == [0, keep, asymmetric]
+    expected = x @ weights.T * np.array(CHANNEL_SCALES)
+    (result,) = run_references(model, x)
+    assert result.shape == ((2, 5, 3) if keep else (10, 3))
+    limit = 0.01 * np.abs(expected).max() if asymmetric else 1e-3
+    np.testing.assert_allclose(result.reshape(expected.shape), expected, atol=limit)
+
+
+@pytest.mark.parametrize(
+    ("type_", "name"), [("FLOAT32", "FULLY_CONNECTED"), ("INT8", "TFLITE_FULLY_CONNECTED")]
+)
+def test_weights_that_are_computed(load: Load, type_: str, name: str) -> None:
+    scale = () if type_ == "FLOAT32" else 1.0
+    fed = (shaped(2, 4, type_=type_, scale=scale), shaped(3, 4, type_=type_, scale=scale))
+    model = load("FULLY_CONNECTED", fed, shaped(2, 3, type_=type_, scale=scale), "FullyConnectedOptions")
+    assert types(model) == [OperationType[name]]
+    x, weights = np.arange(8).reshape(2, 4), np.arange(12).reshape(3, 4) % 5
+    np.testing.assert_array_equal(run_references(model, x, weights)[0], x @ weights.T)
+
+
+def test_weights_of_unknown_shape(load: Load) -> None:
+    fed = (shaped(2, 4), shaped(3, 4, shape_signature=(-1, -1)))
+    model = load("FULLY_CONNECTED", fed, shaped(2, 3), "FullyConnectedOptions")
+    assert types(model) == [OperationType.TFLITE_FULLY_CONNECTED]
+    x, weights = random(2, 4), random(5, 4)
+    np.testing.assert_allclose(run_references(model, x, weights)[0], x @ weights.T, rtol=1e-5)
+
+
+def test_keeping_several_unknown_dimensions(load: Load) -> None:
+    source = shaped(1, 1, 4, shape_signature=(-1, -1, 4))
+    model = load(
+        "FULLY_CONNECTED",
+        (source, fixed(np.eye(4))),
+        shaped(1, 1, 4),
+        "FullyConnectedOptions",
+        KeepNumDims=True,
+    )
+    x = random(2, 3, 4)
+    np.testing.assert_array_equal(run_references(model, x)[0], x)
+
+
+@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize("shape", [(4,), (5, 4), (2, 3, 4), (2, 1, 3, 4), (0, 4)])
+@pytest.mark.parametrize("activation", [NONE, TANH])
+def test_fully_connected(load: Load, shape: tuple[int, ...], activation: int, *, keep: bool) -> None:
+    weights, bias = random(3, 4), random(3, seed=1)
+    model = load(
+        "FULLY_CONNECTED",
+        (shaped(*shape, shape_signature=shape), fixed(weights), fixed(bias)),
+        shaped(1, 3),
+        "FullyConnectedOptions",
+        KeepNumDims=keep,
+        FusedActivationFunction=activation,
+    )
+    x = random(*shape, seed=2)
+    (result,) = run_references(model, x)
+    expected = ACTIVATIONS[activation](x @ weights.T + bias)
+    assert result.shape == ((*shape[:-1], 3) if keep else (x.size // 4, 3))
+    np.testing.assert_allclose(result, expected.reshape(result.shape), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_fully_connected_with_an_open_batch(load: Load, *, keep: bool) -> None:
+    weights = random(3, 4)
+    model = load(
+        "FULLY_CONNECTED",
+        (shaped(1, 2, 4, shape_signature=(-1, 2, 4)), fixed(weights), None),
+        shaped(1, 1, 3) if keep else shaped(1, 3),
+        "FullyConnectedOptions",
+        KeepNumDims=keep,
+    )
+    x = random(5, 2, 4)
+    (result,) = run_references(model, x)
+    np.testing.assert_allclose(
+        result, (x @ weights.T).reshape((5, 2, 3) if keep else (10, 3)), rtol=1e-5, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "weights", "values", "message"),
+    [
+        (shaped(1, 4), fixed(np.ones((3, 4))), {"WeightsFormat": 1}, "1 outputs, with weights format 1"),
+        (shaped(1, 4), fixed(np.ones((3, 1, 4))), {}, "filter .* has rank 3"),
+        (shaped(1, 4), fixed(np.ones(4)), {}, "filter .* has rank 1"),
+        (shaped(1, 3, 4), fixed(np.ones((3, 6))), {"KeepNumDims": True}, "must be 6"),
+    ],
+)
+def test_fully_connected_refuses(
+    load: Load, source: dict[str, Any], weights: dict[str, Any], values: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(BadData, match=message):
+        load("FULLY_CONNECTED", (source, weights), shaped(1, 3), "FullyConnectedOptions", **values)
