@@ -163,11 +163,11 @@ def _at(definition: Definition, index: int, inputs: int) -> list[Parameter]:
     found: list[Parameter] = []
     for form in definition.forms:
         parameters = form.inputs if index < inputs else form.outputs
-        place = index if index < inputs else index - inputs
+        parameter_index = index if index < inputs else index - inputs
         if any(p.variadic for p in parameters):
             found += parameters
-        elif place < len(parameters):
-            found.append(parameters[place])
+        elif parameter_index < len(parameters):
+            found.append(parameters[parameter_index])
     return found
 
 

@@ -80,8 +80,8 @@ def test_a_model_is_refused_when_it_is_built() -> None:
     count = builder.add_operand(OperandType.INT32)
     builder.set_operand_value(count, 3)
     largest = builder.add_operand(OperandType.TENSOR_QUANT8_ASYMM, (3,), scale=1.0)
-    places = builder.add_operand(_INT32, (3,))
-    builder.add_operation(_T.TOPK_V2, [value, count], [largest, places])
-    builder.identify_inputs_and_outputs([value], [largest, places])
+    positions = builder.add_operand(_INT32, (3,))
+    builder.add_operation(_T.TOPK_V2, [value, count], [largest, positions])
+    builder.identify_inputs_and_outputs([value], [largest, positions])
     with pytest.raises(BadData, match=r"operation 0 TOPK_V2.*holds numbers up to 2147483647"):
         builder.finish()

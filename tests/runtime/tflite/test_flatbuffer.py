@@ -86,7 +86,7 @@ def file_of(root: bytes, *, start: int = 8) -> bytes:
 def table_of(*fields: tuple[int, bytes]) -> bytes:
     """Builds a table with fields at the given offsets; its vtable precedes it."""
     size = 4 + sum(len(data) for _, data in fields)
-    vtable = struct.pack(f"<{2 + len(fields)}H", 4 + 2 * len(fields), size, *(place for place, _ in fields))
+    vtable = struct.pack(f"<{2 + len(fields)}H", 4 + 2 * len(fields), size, *(offset for offset, _ in fields))
     vtable += bytes(-len(vtable) % 4)
     body = b"".join(data for _, data in fields)
     return vtable + struct.pack("<i", len(vtable)) + body
@@ -140,9 +140,9 @@ def test_a_damaged_root(content: bytes, message: str) -> None:
         opened(content)
 
 
-@sweep("place", [1, 3, 5, 8, 65535])
-def test_a_field_must_lie_inside_its_table(place: int) -> None:
-    root = opened(struct.pack("<I", 16) + MAGIC + table_of((place, bytes(4))) + bytes(64))
+@sweep("offset", [1, 3, 5, 8, 65535])
+def test_a_field_must_lie_inside_its_table(offset: int) -> None:
+    root = opened(struct.pack("<I", 16) + MAGIC + table_of((offset, bytes(4))) + bytes(64))
     with pytest.raises(BadData, match="outside the table"):
         root.integer(0, INT32)
     with pytest.raises(BadData, match="outside the table"):

@@ -113,15 +113,15 @@ def set_byte(content: bytearray, chance: random.Random) -> None:
 
 
 def set_word(content: bytearray, chance: random.Random) -> None:
-    place = chance.randrange(0, len(content) - 4)
+    offset = chance.randrange(0, len(content) - 4)
     number = chance.choice((*INTEGERS, len(content), -len(content), chance.getrandbits(31)))
-    content[place : place + 4] = struct.pack("<i", number)
+    content[offset : offset + 4] = struct.pack("<i", number)
 
 
 def add_to_word(content: bytearray, chance: random.Random) -> None:
-    place = chance.randrange(0, len(content) // 4 - 1) * 4
-    (word,) = struct.unpack_from("<I", content, place)
-    content[place : place + 4] = struct.pack("<I", (word + chance.choice((-4, -1, 1, 4, 8))) % 2**32)
+    offset = chance.randrange(0, len(content) // 4 - 1) * 4
+    (word,) = struct.unpack_from("<I", content, offset)
+    content[offset : offset + 4] = struct.pack("<I", (word + chance.choice((-4, -1, 1, 4, 8))) % 2**32)
 
 
 def cut_off(content: bytearray, chance: random.Random) -> None:
@@ -372,8 +372,8 @@ def test_a_signature_must_match_its_subgraph(
 def test_data_after_the_flatbuffer_must_be_in_the_file(tmp_path: Path, offset: int, length: int) -> None:
     content = bytearray(spoiled(setting(3, is_external=True)).build())
     # The last 16 bytes are the data and its padding. The buffer's table has its offset and length.
-    place = content.index(struct.pack("<QQ", 8, len(content) - 8))
-    content[place : place + 16] = struct.pack("<QQ", length, offset)
+    offset = content.index(struct.pack("<QQ", 8, len(content) - 8))
+    content[offset : offset + 16] = struct.pack("<QQ", length, offset)
     path = tmp_path / "model.tflite"
     path.write_bytes(content)
     with pytest.raises(BadData, match=f"{length} bytes at offset {offset} do not lie inside"):

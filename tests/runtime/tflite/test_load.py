@@ -58,9 +58,9 @@ def test_constants_lie_in_the_mapped_file(path: Path) -> None:
     assert isinstance(pool.view().obj, mmap.mmap)
     constants = [o for o in model.main.operands if o.lifetime is Lifetime.CONSTANT_POOL]
     assert [operand.name for operand in constants] == ["c"]
-    place = constants[0].location
-    assert place is not None
-    content = path.read_bytes()[place.offset : place.offset + place.length]
+    location = constants[0].location
+    assert location is not None
+    content = path.read_bytes()[location.offset : location.offset + location.length]
     assert np.frombuffer(content, "<f4").tolist() == [3.0]
 
 

@@ -14,7 +14,7 @@ from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.operations.machinery.call import Array
 from neurald.runtime.tflite import load_tflite
 
-_TURNS = 2
+_ROUNDS = 2
 
 #: Adds an operator to a graph that reads a tensor; returns its result.
 Add = Callable[[TfliteGraph, int], int]
@@ -115,13 +115,17 @@ def _loop(change: Add, follower: Add, said: Sequence[int]) -> TfliteModel:
         "WHILE", (start, source), results, "WhileOptions", CondSubgraphIndex=1, BodySubgraphIndex=2
     )
     graph.inputs, graph.outputs = (source,), (follower(graph, results[1]),)
-    turn, value, truth = condition.tensor((), "INT32"), condition.tensor(said), condition.tensor((), "BOOL")
-    condition.operator("LESS", (turn, condition.tensor((), "INT32", data=_TURNS)), (truth,))
-    condition.inputs, condition.outputs = (turn, value), (truth,)
-    turn, value = body.tensor((), "INT32"), body.tensor(said)
+    counter, value, truth = (
+        condition.tensor((), "INT32"),
+        condition.tensor(said),
+        condition.tensor((), "BOOL"),
+    )
+    condition.operator("LESS", (counter, condition.tensor((), "INT32", data=_ROUNDS)), (truth,))
+    condition.inputs, condition.outputs = (counter, value), (truth,)
+    counter, value = body.tensor((), "INT32"), body.tensor(said)
     following = body.tensor((), "INT32")
-    body.operator("ADD", (turn, body.tensor((), "INT32", data=1)), (following,), "AddOptions")
-    body.inputs, body.outputs = (turn, value), (following, change(body, value))
+    body.operator("ADD", (counter, body.tensor((), "INT32", data=1)), (following,), "AddOptions")
+    body.inputs, body.outputs = (counter, value), (following, change(body, value))
     return file
 
 
@@ -159,7 +163,7 @@ def test_a_loop_that_changes_a_shape(tmp_path: Path, change: str, said: Sequence
     follow, last = FOLLOWERS[follower]
     x = random(1, 2, 1, 3)
     expected = x
-    for _ in range(_TURNS):
+    for _ in range(_ROUNDS):
         expected = function(expected)
     _expect(_loop(add, follow, said).write(tmp_path / "model.tflite"), (x,), np.asarray(last(expected)))
 
@@ -186,15 +190,15 @@ def test_a_value_of_unknown_rank_that_is_passed_on(tmp_path: Path) -> None:
         "WHILE", (start, *given), results, "WhileOptions", CondSubgraphIndex=1, BodySubgraphIndex=2
     )
     graph.inputs, graph.outputs = given, results[1:]
-    turn, *values = condition.tensor((), "INT32"), condition.tensor(()), condition.tensor(())
+    counter, *values = condition.tensor((), "INT32"), condition.tensor(()), condition.tensor(())
     truth = condition.tensor((), "BOOL")
-    condition.operator("LESS", (turn, condition.tensor((), "INT32", data=_TURNS)), (truth,))
-    condition.inputs, condition.outputs = (turn, *values), (truth,)
-    turn, *values = body.tensor((), "INT32"), body.tensor(()), body.tensor(())
+    condition.operator("LESS", (counter, condition.tensor((), "INT32", data=_ROUNDS)), (truth,))
+    condition.inputs, condition.outputs = (counter, *values), (truth,)
+    counter, *values = body.tensor((), "INT32"), body.tensor(()), body.tensor(())
     following = body.tensor((), "INT32")
-    body.operator("ADD", (turn, body.tensor((), "INT32", data=1)), (following,), "AddOptions")
+    body.operator("ADD", (counter, body.tensor((), "INT32", data=1)), (following,), "AddOptions")
     more = CHANGES["one more dimension"][0](body, values[1])
-    body.inputs, body.outputs = (turn, *values), (following, values[1], more)
+    body.inputs, body.outputs = (counter, *values), (following, values[1], more)
     model = load_tflite(file.write(tmp_path / "model.tflite"))
     a, b = random(1, 3), random(1, 3, seed=1)
     for device in _devices():

@@ -65,8 +65,8 @@ def expected(case: Case, stride: tuple[int, int], heads: tuple[int, int], size: 
         if output.scale:
             low, high = stored_bounds(output, case.activation)
             real = case.values.operand.scale * case.scales[index[3]] / output.scale
-            stored = multiplied(int(sums[index]), *multiplier(real)) + output.zero_point
-            result[index] = min(max(stored, low), high)
+            quantized = multiplied(int(sums[index]), *multiplier(real)) + output.zero_point
+            result[index] = min(max(quantized, low), high)
         else:
             floor, ceiling = _BOUNDS[case.activation]
             result[index] = min(max(float(sums[index]), floor), ceiling)

@@ -190,8 +190,8 @@ def test_select(operand_type: OperandType, kernel: int, limit: int) -> None:
         start += count
     rows = np.array([row for row, _, _ in expected], int)
     indexes = np.array([index for _, index, _ in expected], int)
-    stored = boxes.value.reshape(total, classes, 4)  # type: ignore[union-attr]
-    np.testing.assert_array_equal(results[1], stored[rows, indexes].reshape(-1, 4))
+    quantized = boxes.value.reshape(total, classes, 4)  # type: ignore[union-attr]
+    np.testing.assert_array_equal(results[1], quantized[rows, indexes].reshape(-1, 4))
     np.testing.assert_array_equal(results[2], indexes)
     np.testing.assert_array_equal(results[3], images[rows])
     got = (results[0].astype(np.float64) - form[1]) * (form[0] or 1)

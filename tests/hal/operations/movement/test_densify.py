@@ -77,10 +77,10 @@ def sparsified(dense: Array, blocks: list[int], order: list[int], formats: list[
     block_map = [dimension for dimension, length in enumerate(blocks) if length]
     rank = dense.ndim
     lengths = []
-    for place in order:
-        dimension = place if place < rank else block_map[place - rank]
+    for position in order:
+        dimension = position if position < rank else block_map[position - rank]
         outer = dense.shape[dimension] // (blocks[dimension] or 1)
-        lengths.append(outer if place < rank else blocks[dimension])
+        lengths.append(outer if position < rank else blocks[dimension])
     sparse = Sparse([], order, block_map, formats, lengths, [])
     for format_ in formats:
         sparse.lists += [[0], []] if format_ else [None, None]
@@ -89,11 +89,11 @@ def sparsified(dense: Array, blocks: list[int], order: list[int], formats: list[
         """Returns the part of the dense tensor below a node."""
         index: list[Any] = [np.arange(length) for length in dense.shape]
         for level, step in enumerate(path):
-            place = order[level]
-            dimension = place if place < rank else block_map[place - rank]
+            position = order[level]
+            dimension = position if position < rank else block_map[position - rank]
             block = blocks[dimension] or 1
             index[dimension] = [
-                i for i in index[dimension] if (i // block if place < rank else i % block) == step
+                i for i in index[dimension] if (i // block if position < rank else i % block) == step
             ]
         return dense[np.ix_(*index)]
 

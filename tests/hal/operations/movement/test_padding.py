@@ -102,8 +102,8 @@ def mirrored(values: Array, paddings: tuple[tuple[int, int], ...], mode: int) ->
     border = 0 if mode == REFLECT else 1
     for index in np.ndindex(shape):
         source = []
-        for place, length, (before, _) in zip(index, values.shape, paddings, strict=True):
-            inner = place - before
+        for position, length, (before, _) in zip(index, values.shape, paddings, strict=True):
+            inner = position - before
             if inner < 0:
                 inner = -inner - border
             elif inner >= length:

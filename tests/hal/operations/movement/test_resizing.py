@@ -34,7 +34,7 @@ SIZES = [
 ]
 
 
-def place(index: int, length: int, result: int, flags: tuple[bool, bool]) -> float:
+def position(index: int, length: int, result: int, flags: tuple[bool, bool]) -> float:
     """Returns the coordinate of an output element on the input."""
     align_corners, half_pixel_centers = flags
     if align_corners and result > 1:
@@ -74,8 +74,8 @@ def test_bilinear(
     for b, y, x, c in np.ndindex(result.shape):
         exact = sum(
             float(values[b, row, column, c]) * of_row * of_column
-            for row, of_row in neighbours(place(y, shape[1], height, flags), shape[1])
-            for column, of_column in neighbours(place(x, shape[2], width, flags), shape[2])
+            for row, of_row in neighbours(position(y, shape[1], height, flags), shape[1])
+            for column, of_column in neighbours(position(x, shape[2], width, flags), shape[2])
         )
         assert abs(result[b, y, x, c] - exact) <= tolerance
 
@@ -94,7 +94,7 @@ def test_nearest(
     for b, y, x, c in np.ndindex(result.shape):
         picked = []
         for index, length, extent in ((y, shape[1], height), (x, shape[2], width)):
-            at = place(index, length, extent, flags)
+            at = position(index, length, extent, flags)
             # With aligned corners it is the nearest element, otherwise the one around the centre.
             at = math.floor(at + 0.5) if flags[0] or flags[1] else math.floor(at)
             picked.append(min(at, length - 1))

@@ -44,9 +44,9 @@ def rearranged(values: Array, shape: tuple[int, ...], source: Source, filling: i
     """Rearranges element by element."""
     result = np.full(shape, filling, values.dtype)
     for index in np.ndindex(shape):
-        place = source(index)
-        if place is not None:
-            result[index] = values[place]
+        position = source(index)
+        if position is not None:
+            result[index] = values[position]
     return result
 
 
@@ -137,8 +137,8 @@ def test_space_to_batch(
 
     def source(index: tuple[int, ...]) -> tuple[int, ...] | None:
         n, y, x, c = index
-        place, batch = divmod(n, batches)
-        row, column = y * rows + place // columns - top, x * columns + place % columns - left
+        position, batch = divmod(n, batches)
+        row, column = y * rows + position // columns - top, x * columns + position % columns - left
         return (batch, row, column, c) if 0 <= row < height and 0 <= column < width else None
 
     result_shape = (

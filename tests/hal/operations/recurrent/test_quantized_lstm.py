@@ -177,11 +177,11 @@ def step(
     results = []
     for index in range(OUTPUTS):
         total = products(hidden, hidden_zero, projection, index) + (0 if bias is None else int(bias[index]))
-        stored = cut(times(total, *ratio(WEIGHT, hidden_scale, OUTPUT[0])) + OUTPUT[1], "int8")
+        quantized = cut(times(total, *ratio(WEIGHT, hidden_scale, OUTPUT[0])) + OUTPUT[1], "int8")
         if clips[1]:
             bound = int(np.float32(clips[1]) / np.float32(OUTPUT[0]))
-            stored = min(max(stored, OUTPUT[1] - bound), OUTPUT[1] + bound)
-        results.append(stored)
+            quantized = min(max(quantized, OUTPUT[1] - bound), OUTPUT[1] + bound)
+        results.append(quantized)
     return results, following
 
 
@@ -241,8 +241,8 @@ def test_is_close_to_the_float_cell(options: dict[str, Any]) -> None:
     np.testing.assert_allclose(cell_state * CELL, expected[2], atol=0.01)
     # Without a projection, the outputs are the raw hidden values.
     scale, zero_point = OUTPUT if options["projection"] else HIDDEN
-    stored = np.clip(expected[1] / scale + zero_point, -128, 127)
-    np.testing.assert_allclose(output, stored, atol=2.5)
+    quantized = np.clip(expected[1] / scale + zero_point, -128, 127)
+    np.testing.assert_allclose(output, quantized, atol=2.5)
 
 
 def test_no_batch() -> None:

@@ -75,10 +75,10 @@ def test_top(operand_type: OperandType, shape: tuple[int, ...]) -> None:
             found, indices = evaluate_all(TOPK_V2, [data, *scalars(k)], like(operand_type), wanted(INT32))
             rows = value(data).reshape(-1, shape[-1]).tolist()
             expected = [
-                sorted(((number, place) for place, number in enumerate(row)), reverse=True)[:k]
+                sorted(((number, position) for position, number in enumerate(row)), reverse=True)[:k]
                 for row in rows
             ]
-            assert indices.reshape(-1, k).tolist() == [[place for _, place in row] for row in expected]
+            assert indices.reshape(-1, k).tolist() == [[position for _, position in row] for row in expected]
             assert found.reshape(-1, k).tolist() == [[number for number, _ in row] for row in expected]
 
 

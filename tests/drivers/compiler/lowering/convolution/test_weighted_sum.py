@@ -41,12 +41,12 @@ def test_groups(types: tuple[OperandType, OperandType]) -> None:
     case = random_case(np.random.default_rng(1), types, shape=(2, 5, 4, 3))
     values, filter_, bias, *rest = case.inputs
     assert values.value is not None
-    operand, doubled = values.operand, np.concatenate([values.value] * 2, 1 if case.place.nchw else 3)
+    operand, doubled = values.operand, np.concatenate([values.value] * 2, 1 if case.placement.nchw else 3)
     assert bias.value is not None
     if len(bias.value) % 2:
         pytest.skip("an odd number of channels makes no two groups")
-    activation = 6 if case.place.scheme is None else 3
-    arguments = [*rest[:activation], *scalars(2), rest[activation], *scalars(bool(case.place.nchw))]
+    activation = 6 if case.placement.scheme is None else 3
+    arguments = [*rest[:activation], *scalars(2), rest[activation], *scalars(bool(case.placement.nchw))]
     source = given(operand.type, doubled, operand.scale, operand.zero_point)
     assert_same(OperationType.GROUPED_CONV_2D, [source, filter_, bias, *arguments], case.output, 0)
 

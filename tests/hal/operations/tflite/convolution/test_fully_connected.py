@@ -75,9 +75,9 @@ def test_floats_with_8_bit_weights(*, asymmetric: bool, per_channel: bool, has_b
     bias = given(FLOAT32, [1, 2, -3, 4]) if has_bias else omitted(FLOAT32)
     inputs = (given(FLOAT32, x), weights, bias, *scalars(1, False, asymmetric))
     result = evaluate(FULLY_CONNECTED, inputs, wanted(FLOAT32))
-    stored, scales, zero_points = quantize_rows(x, asymmetric=asymmetric)
+    quantized, scales, zero_points = quantize_rows(x, asymmetric=asymmetric)
     assert weights.value is not None
-    sums = (stored.astype(np.int64) - zero_points[:, None]) @ weights.value.T.astype(np.int64)
+    sums = (quantized.astype(np.int64) - zero_points[:, None]) @ weights.value.T.astype(np.int64)
     expected = sums * scales[:, None].astype(float) * (SCALES if per_channel else SCALES[0])
     if has_bias:
         expected += [1, 2, -3, 4]
@@ -152,8 +152,8 @@ def test_refuses_mixed_types(kinds: tuple[OperandType, ...], message: str) -> No
 def test_8_bit_weights_with_a_zero_point() -> None:
     """The zero point is used if all operands are quantised, and ignored for float inputs."""
     weights = given(SIGNED, [[1, 2], [3, 4]], 1.0, 10)
-    stored = (given(SIGNED, [[5, 6]], 1.0), weights, omitted(FLOAT32), *scalars(0))
-    assert evaluate(FULLY_CONNECTED, stored, wanted(SIGNED, 1.0)).tolist() == [[-93, -71]]
+    quantized = (given(SIGNED, [[5, 6]], 1.0), weights, omitted(FLOAT32), *scalars(0))
+    assert evaluate(FULLY_CONNECTED, quantized, wanted(SIGNED, 1.0)).tolist() == [[-93, -71]]
     floats = (given(FLOAT32, [[127, 127]]), weights, omitted(FLOAT32), *scalars(0))
     assert evaluate(FULLY_CONNECTED, floats, wanted(FLOAT32)).tolist() == [[381, 889]]
 
@@ -206,10 +206,10 @@ def test_a_scale_for_each_block(depth: int, blocks: int, *, asymmetric: bool, ha
     bias = given(FLOAT32, [1, 2, -3]) if has_bias else omitted(FLOAT32)
     inputs = (given(FLOAT32, x), weights, bias, *scalars(1, True, asymmetric, False), scales)
     result = evaluate(FULLY_CONNECTED, inputs, wanted(FLOAT32))
-    stored, row_scales, zero_points = quantize_rows(x.reshape(10, depth), asymmetric=asymmetric)
+    quantized, row_scales, zero_points = quantize_rows(x.reshape(10, depth), asymmetric=asymmetric)
     assert weights.value is not None
     assert scales.value is not None
-    real = (stored.astype(float) - zero_points[:, None]) * row_scales[:, None]
+    real = (quantized.astype(float) - zero_points[:, None]) * row_scales[:, None]
     matrix = weights.value * np.repeat(scales.value, depth // blocks, axis=1)
     expected = np.maximum(real @ matrix.T + ([1, 2, -3] if has_bias else 0), 0)
     assert result.shape == (2, 5, 3)

@@ -34,9 +34,9 @@ def test_gathered_slices(kind: OperandType, index: OperandType) -> None:
     got = evaluate(
         OperationType.TFLITE_STABLEHLO_GATHER, (source, given(index, STARTS), *numbers), wanted(kind)
     )
-    for place in product(range(2), range(3)):
-        second, first = np.clip(np.array(STARTS)[place], 0, [2, 2])
-        np.testing.assert_array_equal(got[place], array(source)[first, second : second + 2])
+    for position in product(range(2), range(3)):
+        second, first = np.clip(np.array(STARTS)[position], 0, [2, 2])
+        np.testing.assert_array_equal(got[position], array(source)[first, second : second + 2])
 
 
 def test_gathered_rows() -> None:
@@ -75,9 +75,9 @@ def test_scattered_slices(kind: OperandType, update: int) -> None:
     inputs = source, given(INT64, STARTS), updates, *numbers
     got = evaluate(OperationType.TFLITE_STABLEHLO_SCATTER, inputs, wanted(kind))
     expected, functions = array(source).copy(), (None, np.add, np.multiply, np.minimum, np.maximum)
-    for batch, place, row, column in product(range(2), range(3), range(2), range(2)):
-        second, first = STARTS[batch][place]
-        where, value = (first, second + row, column), array(updates)[batch, place, row, column]
+    for batch, position, row, column in product(range(2), range(3), range(2), range(2)):
+        second, first = STARTS[batch][position]
+        where, value = (first, second + row, column), array(updates)[batch, position, row, column]
         if 0 <= where[0] < 3 and 0 <= where[1] < 4:
             function = functions[update]
             with np.errstate(over="ignore"):

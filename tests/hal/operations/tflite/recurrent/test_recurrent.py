@@ -50,8 +50,8 @@ def zeros(*shape: int) -> Pair:
 
 def compare(operation_type: OperationType, arguments: list[Pair], outputs: int) -> None:
     hybrid = OperationType[f"TFLITE_{operation_type.name}"]
-    stored, real = ([pair[side] for pair in arguments] for side in (0, 1))
-    found = evaluate_all(hybrid, [*stored, *scalars(False)], *[wanted(FLOAT32)] * outputs)
+    weights, real = ([pair[side] for pair in arguments] for side in (0, 1))
+    found = evaluate_all(hybrid, [*weights, *scalars(False)], *[wanted(FLOAT32)] * outputs)
     expected = evaluate_all(operation_type, real, *[wanted(FLOAT32)] * outputs)
     for ours, theirs in zip(found, expected, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
@@ -112,18 +112,18 @@ def test_svdf() -> None:
 @sweep("asymmetric", [False, True])
 def test_quantized_products_are_close_to_the_real_ones(*, asymmetric: bool) -> None:
     rng = np.random.default_rng(0)
-    stored = rng.integers(-127, 128, (UNITS, SIZE)).astype(np.int8)
+    weights = rng.integers(-127, 128, (UNITS, SIZE)).astype(np.int8)
     rows = (rng.standard_normal((BATCH, SIZE)) + 3).astype(np.float32)
     rows[1] = 0
-    result = quantized(stored, SCALE, asymmetric=asymmetric)(rows)
-    exact = rows @ (stored * np.float32(SCALE)).T
+    result = quantized(weights, SCALE, asymmetric=asymmetric)(rows)
+    exact = rows @ (weights * np.float32(SCALE)).T
     assert result.dtype == np.float32
     assert not result[1].any()
     # The error of an element is at most half a step of its row.
     step = np.ptp(np.append(rows, np.zeros((BATCH, 1), np.float32), axis=1), axis=1) / (
         255 if asymmetric else 127
     )
-    bound = step[:, np.newaxis] * (0.5 * np.abs(stored).sum(axis=1) * SCALE + 0.01)
+    bound = step[:, np.newaxis] * (0.5 * np.abs(weights).sum(axis=1) * SCALE + 0.01)
     assert (np.abs(result - exact) <= bound + 1e-5).all()
 
 

@@ -43,11 +43,11 @@ def run(model: Model, *arrays: Array) -> Array:
 @pytest.mark.parametrize("keeps", [False, True])
 def test_unsigned_bytes_with_floats_are_read_as_signed(load: Load, *, asymmetric: bool, keeps: bool) -> None:
     generator = np.random.default_rng(0)
-    stored = generator.integers(0, 256, (3, 8)).astype(np.uint8)
+    quantized = generator.integers(0, 256, (3, 8)).astype(np.uint8)
     options = {"AsymmetricQuantizeInputs": asymmetric, "KeepNumDims": keeps}
     x = generator.uniform(-2, 2, (2, 8)).astype(np.float32)
     results = []
-    for type_, values in (("UINT8", stored), ("INT8", stored.view(np.int8))):
+    for type_, values in (("UINT8", quantized), ("INT8", quantized.view(np.int8))):
         weights = fixed(values, type_, scale=0.05, zero_point=128 if type_ == "UINT8" else 0)
         model = load(
             "FULLY_CONNECTED", (shaped(2, 8), weights), shaped(2, 3), "FullyConnectedOptions", **options
@@ -82,22 +82,22 @@ def test_8_bit_inputs_with_16_bit_outputs(load: Load, bias: str | None) -> None:
 @pytest.mark.parametrize("bias", [None, "INT32", "INT64"])
 def test_16_bit_weights(load: Load, bias: str | None) -> None:
     generator = np.random.default_rng(1)
-    stored = generator.integers(-(2**15), 2**15, (3, 8))
-    inputs = [shaped(4, 8, type_="INT16", scale=0.5), fixed(stored, "INT16", scale=2.0**-15)]
+    quantized = generator.integers(-(2**15), 2**15, (3, 8))
+    inputs = [shaped(4, 8, type_="INT16", scale=0.5), fixed(quantized, "INT16", scale=2.0**-15)]
     added = np.array([2**20, -(2**20), 5])
     if bias:
         inputs.append(fixed(added, bias, scale=2.0**-16))
     output = shaped(4, 3, type_="INT16", scale=2.0)
     model = load("FULLY_CONNECTED", inputs, output, "FullyConnectedOptions")
     x = generator.integers(-(2**15), 2**15, (4, 8)).astype(np.int16)
-    sums = x.astype(np.int64) @ stored.T + (added if bias else 0)
+    sums = x.astype(np.int64) @ quantized.T + (added if bias else 0)
     expected = np.clip((sums + 2**16) >> 17, -(2**15), 2**15 - 1)
     np.testing.assert_array_equal(run(model, x), expected)
 
 
 @pytest.mark.parametrize("type_", ["FLOAT32", "INT8", "INT16"])
 def test_2_bit_weights(load: Load, type_: str) -> None:
-    stored = np.tile(np.array([-2, -1, 0, 1]), (3, 1))
+    quantized = np.tile(np.array([-2, -1, 0, 1]), (3, 1))
     scale = {} if type_ == "FLOAT32" else {"scale": 1.0}
     weights = {"shape": (3, 4), "type_": INT2, "data": bytes([0b01001110] * 3), "scale": 1.0}
     model = load(
@@ -107,7 +107,9 @@ def test_2_bit_weights(load: Load, type_: str) -> None:
         "FullyConnectedOptions",
     )
     x = np.array([[3, -5, 100, 127]], type_.lower())
-    np.testing.assert_allclose(run(model, x), np.clip(x @ stored.T, -128, 127) if scale else x @ stored.T)
+    np.testing.assert_allclose(
+        run(model, x), np.clip(x @ quantized.T, -128, 127) if scale else x @ quantized.T
+    )
 
 
 def shuffled(
@@ -119,12 +121,12 @@ def shuffled(
     file = TfliteModel()
     graph = file.subgraph()
     x = graph.tensor((batches, depth), "UINT8", scale=0.5, zero_point=input_zero_point)
-    stored = graph.tensor((units, depth), "UINT8", data=blocks ^ 0x80, scale=0.5, zero_point=128)
+    quantized = graph.tensor((units, depth), "UINT8", data=blocks ^ 0x80, scale=0.5, zero_point=128)
     bias = graph.tensor((units,), "INT32", data=np.arange(units), scale=0.25)
     y = graph.tensor((batches, units), "INT16", scale=1.0)
     work = graph.tensor((batches, depth), "UINT8")
     values: dict[str, Any] = {"WeightsFormat": 1, "FusedActivationFunction": activation}
-    graph.operator("FULLY_CONNECTED", (x, stored, bias), (y, work), "FullyConnectedOptions", **values)
+    graph.operator("FULLY_CONNECTED", (x, quantized, bias), (y, work), "FullyConnectedOptions", **values)
     graph.inputs, graph.outputs = (x,), (y,)
     return file
 
@@ -138,8 +140,8 @@ def test_shuffled_weights(tmp_path: Any, batches: int, activation: int) -> None:
     x = generator.integers(0, 256, (batches, 32)).astype(np.uint8)
     sums = (x.astype(np.int64) - 128) @ (weights.astype(np.int64) - 128).T + np.arange(8)
     # Sums are rounded twice, ties first upwards, then away from zero.
-    halves = (sums + 1) >> 1
-    expected = np.sign(halves) * ((np.abs(halves) + 1) >> 1)
+    shifted = (sums + 1) >> 1
+    expected = np.sign(shifted) * ((np.abs(shifted) + 1) >> 1)
     expected = np.clip(expected, 0 if activation else -(2**15), 2**15 - 1)
     np.testing.assert_array_equal(run(load_tflite(path), x), expected)
 

@@ -98,5 +98,5 @@ def test_a_clamp_with_another_output_scale(load: Load, code: str, limit: int) ->
 
 
 def test_a_clamp_that_keeps_the_scale(load: Load) -> None:
-    stored = shaped(2, type_="INT8", scale=0.25, zero_point=3)
-    assert types(load("RELU", (stored,), stored)) == [OperationType.RELU]
+    quantized = shaped(2, type_="INT8", scale=0.25, zero_point=3)
+    assert types(load("RELU", (quantized,), quantized)) == [OperationType.RELU]

@@ -162,14 +162,16 @@ def test_arithmetic_without_options(load: Load) -> None:
 
 
 def test_fused_tanh_of_quantized_values_is_refused(load: Load) -> None:
-    stored = shaped(2, type_="UINT8", scale=0.5)
+    quantized = shaped(2, type_="UINT8", scale=0.5)
     with pytest.raises(BadData, match="TANH of a quantised operator"):
-        load("ADD", (stored, stored), stored, "AddOptions", FusedActivationFunction=TANH)
+        load("ADD", (quantized, quantized), quantized, "AddOptions", FusedActivationFunction=TANH)
 
 
 def test_a_sum_has_the_type_of_its_inputs(load: Load) -> None:
-    stored = shaped(2, type_="UINT8", scale=0.5, zero_point=1)
-    model = load("ADD", (stored, stored), shaped(2, type_="FLOAT32", scale=0.5, zero_point=1), "AddOptions")
+    quantized = shaped(2, type_="UINT8", scale=0.5, zero_point=1)
+    model = load(
+        "ADD", (quantized, quantized), shaped(2, type_="FLOAT32", scale=0.5, zero_point=1), "AddOptions"
+    )
     (result,) = run_references(model, [3, 4], [5, 1])
     assert result.dtype == np.uint8
     assert result.tolist() == [7, 4]

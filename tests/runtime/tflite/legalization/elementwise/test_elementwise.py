@@ -75,11 +75,11 @@ def test_operations_of_android_are_preferred(load: Load) -> None:
     whole = shaped(2, type_="INT32")
     assert types(load("DIV", (whole, whole), whole, "DivOptions")) == [OperationType.TFLITE_DIV]
     assert types(load("MAXIMUM", (plain, plain), plain)) == [OperationType.MAXIMUM]
-    stored = shaped(2, type_="INT8", scale=0.5)
+    quantized = shaped(2, type_="INT8", scale=0.5)
     other = shaped(2, type_="INT8", scale=0.25)
-    assert types(load("MAXIMUM", (stored, stored), stored)) == [OperationType.MAXIMUM]
-    assert types(load("MAXIMUM", (stored, other), stored)) == [OperationType.TFLITE_MAXIMUM]
+    assert types(load("MAXIMUM", (quantized, quantized), quantized)) == [OperationType.MAXIMUM]
+    assert types(load("MAXIMUM", (quantized, other), quantized)) == [OperationType.TFLITE_MAXIMUM]
     truth = shaped(2, type_="BOOL")
-    assert types(load("LESS", (stored, other), truth)) == [OperationType.TFLITE_LESS]
+    assert types(load("LESS", (quantized, other), truth)) == [OperationType.TFLITE_LESS]
     assert types(load("SELECT_V2", (truth, whole, whole), whole)) == [OperationType.SELECT]
-    assert types(load("RSQRT", (stored,), stored)) == [OperationType.TFLITE_RSQRT]
+    assert types(load("RSQRT", (quantized,), quantized)) == [OperationType.TFLITE_RSQRT]

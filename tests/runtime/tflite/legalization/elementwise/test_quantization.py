@@ -96,12 +96,12 @@ def test_quantizes_to_int16(load: Load) -> None:
 
 
 def test_quantize(load: Load) -> None:
-    real, stored = shaped(3), shaped(3, type_="UINT8", scale=0.5, zero_point=10)
-    model = load("QUANTIZE", (real,), stored, "QuantizeOptions")
+    real, quantized = shaped(3), shaped(3, type_="UINT8", scale=0.5, zero_point=10)
+    model = load("QUANTIZE", (real,), quantized, "QuantizeOptions")
     assert types(model) == [OperationType.QUANTIZE]
     assert run_references(model, [-100, 0.5, 3])[0].tolist() == [0, 11, 16]
     other = shaped(3, type_="INT8", scale=1.0, zero_point=0)
-    model = load("QUANTIZE", (stored,), other)
+    model = load("QUANTIZE", (quantized,), other)
     assert types(model) == [OperationType.TFLITE_QUANTIZE]
     assert run_references(model, [10, 12, 255])[0].tolist() == [0, 1, 123]
 

@@ -34,7 +34,7 @@ def test_an_unknown_projection_is_refused(load: Load) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "stored", "expected"),
+    ("kind", "quantized", "expected"),
     [
         ("INT4", [0x18, 0xF7, 0x0A], [[-8, 1, 7], [-1, -6, 0]]),
         (UINT4, [0x18, 0xF7, 0x0A], [[8, 1, 7], [15, 10, 0]]),
@@ -42,9 +42,9 @@ def test_an_unknown_projection_is_refused(load: Load) -> None:
     ],
 )
 def test_narrow_types_are_moved(
-    load: Load, kind: str | int, stored: list[int], expected: list[list[int]]
+    load: Load, kind: str | int, quantized: list[int], expected: list[list[int]]
 ) -> None:
-    table = {"shape": (2, 3), "data": bytes(stored), "type_": kind, "scale": 0.5}
+    table = {"shape": (2, 3), "data": bytes(quantized), "type_": kind, "scale": 0.5}
     rows = np.array([1, 0], np.int32)
     gathered = run_operator(
         load,

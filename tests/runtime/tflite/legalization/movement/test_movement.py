@@ -51,7 +51,7 @@ def test_operators_with_an_axis(load: Load, kind: str, axis: int) -> None:
     )
     check(model, np.take(x, [1, 0], axis), x, [1, 0])
     one_hot = fixed(3, "INT32"), fixed(1, kind), fixed(0, kind)
-    places = np.array([[0, 2], [5, 1]])
+    positions = np.array([[0, 2], [5, 1]])
     model = load(
         "ONE_HOT",
         (shaped(2, 2, type_="INT64"), *one_hot),
@@ -59,8 +59,8 @@ def test_operators_with_an_axis(load: Load, kind: str, axis: int) -> None:
         "OneHotOptions",
         Axis=axis,
     )
-    expected = np.moveaxis(places[..., None] == np.arange(3), -1, axis).astype(DTYPES[kind])
-    check(model, expected, places)
+    expected = np.moveaxis(positions[..., None] == np.arange(3), -1, axis).astype(DTYPES[kind])
+    check(model, expected, positions)
 
 
 @sweep("code", ["SLICE", "GATHER_ND", "TILE"])

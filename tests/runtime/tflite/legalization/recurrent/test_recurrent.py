@@ -178,9 +178,9 @@ def test_basic_cells(path: Path, code: str, *, time_major: bool) -> None:
         value = random(TIME, BATCH, SIZE, seed=run)[: 1 if code == "RNN" else TIME]
         expected = [np.stack([cells[0].step(step) for step in value])]
         expected.append(np.stack([cells[1].step(step) for step in value[::-1]])[::-1])
-        turned = value if time_major else value.swapaxes(0, 1)
+        fed_sequence = value if time_major else value.swapaxes(0, 1)
         for result, wanted in zip(
-            compilation.run(value[0] if code == "RNN" else turned), expected, strict=False
+            compilation.run(value[0] if code == "RNN" else fed_sequence), expected, strict=False
         ):
             if code == "RNN":
                 np.testing.assert_allclose(result, wanted[0], atol=1e-5)

@@ -15,9 +15,9 @@ def test_top_k_prefers_lower_indexes(tmp_path: Path) -> None:
     source, k = graph.tensor((4,)), graph.tensor((), "INT32", data=np.array(3))
     graph.inputs, graph.outputs = (source,), (graph.tensor((3,)), graph.tensor((3,), "INT32"))
     graph.operator("TOPK_V2", (source, k), graph.outputs)
-    values, places = run_references(load_tflite(file.write(tmp_path / "top.tflite")), [3, 7, 1, 7])
+    values, positions = run_references(load_tflite(file.write(tmp_path / "top.tflite")), [3, 7, 1, 7])
     assert values.tolist() == [7, 7, 3]
-    assert places.tolist() == [1, 3, 0]
+    assert positions.tolist() == [1, 3, 0]
 
 
 def test_arg_max_of_equal_values(load: Load) -> None:

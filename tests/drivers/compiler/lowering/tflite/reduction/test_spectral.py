@@ -53,5 +53,5 @@ def test_matrices(shape: tuple[int, ...], lengths: tuple[int, int]) -> None:
 
 
 def test_single_frequencies() -> None:
-    place = np.arange(1024)
-    expect_transform(np.cos(2 * np.pi * 37 / 1024 * place).astype(np.float32)[None], (1, 1024))
+    index = np.arange(1024)
+    expect_transform(np.cos(2 * np.pi * 37 / 1024 * index).astype(np.float32)[None], (1, 1024))
