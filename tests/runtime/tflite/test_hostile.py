@@ -372,8 +372,8 @@ def test_a_signature_must_match_its_subgraph(
 def test_data_after_the_flatbuffer_must_be_in_the_file(tmp_path: Path, offset: int, length: int) -> None:
     content = bytearray(spoiled(setting(3, is_external=True)).build())
     # The last 16 bytes are the data and its padding. The buffer's table has its offset and length.
-    offset = content.index(struct.pack("<QQ", 8, len(content) - 8))
-    content[offset : offset + 16] = struct.pack("<QQ", length, offset)
+    start = content.index(struct.pack("<QQ", 8, len(content) - 8))
+    content[start : start + 16] = struct.pack("<QQ", length, offset)
     path = tmp_path / "model.tflite"
     path.write_bytes(content)
     with pytest.raises(BadData, match=f"{length} bytes at offset {offset} do not lie inside"):
