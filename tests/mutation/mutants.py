@@ -280,7 +280,7 @@ _EXECUTION = (
     Mutant(
         name="control-flow-swaps-buffers",
         file="runtime/execution/loop_interpreter.py",
-        text="places[result], places[spare] = places[spare], places[result]",
+        text="storage[result], storage[spare] = storage[spare], storage[result]",
         replacement="pass",
         breaks="The body of a loop overwrites the values that it reads.",
         tests=("tests/runtime/execution/test_loop_interpreter.py",),
@@ -334,15 +334,15 @@ _DRIVERS = (
     Mutant(
         name="cpu-rounding-negative-ties",
         file="drivers/cpu/emit/math/fixed_point.py",
-        text='        limit = v.two("sub", "i32", limit,',
-        replacement='        limit = v.two("add", "i32", limit,',
+        text='        limit = v.binary("sub", "i32", limit,',
+        replacement='        limit = v.binary("add", "i32", limit,',
         breaks="Vectors of negative quantised values are rounded differently from the reference.",
         tests=("tests/drivers/cpu/emit/test_op_table.py",),
     ),
     Mutant(
         name="cpu-kernel-selection",
         file="drivers/cpu/kernels/gemm/winograd.py",
-        text="    if plan.cycles > _WORTHWHILE * choose_tile(product_of(node), target).cycles:\n",
+        text="    if plan.cycles > _MAX_RELATIVE_COST * choose_tile(product_of(node), target).cycles:\n",
         replacement="    if False:\n",
         breaks="Winograd's method is chosen for convolutions that it makes slower.",
         tests=("tests/drivers/cpu/kernels/gemm/test_winograd.py",),
@@ -357,7 +357,7 @@ _DRIVERS = (
     ),
     Mutant(
         name="opencl-codegen-rounding",
-        file="drivers/opencl/codegen/dialect.py",
+        file="drivers/opencl/codegen/functions.cl",
         text="return ((value >> ~exponent) + 1) >> 1;",
         replacement="return value >> -exponent;",
         breaks="Quantised results of four elements at once are truncated, not rounded.",

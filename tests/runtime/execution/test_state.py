@@ -1,4 +1,4 @@
-"""Stateful models: variables live in the compilation from one execution to the next."""
+"""Stateful models: the compilation keeps their variables from one execution to the next."""
 
 import threading
 from dataclasses import replace
@@ -123,6 +123,6 @@ def test_names() -> None:
     state = nd.CompilationBuilder(accumulator()).finish().state
     assert len(state) == 1
     assert state.names == ("total",)
-    with pytest.raises(nd.Error, match="no variable 'nothing'; there are: total"):
+    with pytest.raises(nd.Error, match="no variable 'nothing'; the variables are: total"):
         state.value("nothing")
     assert len(nd.CompilationBuilder(add_model()).finish().state) == 0

@@ -1,4 +1,6 @@
-"""is_convex against a search for paths; check_groups against sequences that are wrong in one way."""
+"""Compares is_convex with a search for paths, and tests check_groups with sequences that have one
+error each.
+"""
 
 import random
 
@@ -9,7 +11,7 @@ from support.sweeps import sweep
 from neurald.hal.errors import OpFailed
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Subgraph
-from neurald.runtime.model.boundary import waits_for, writers
+from neurald.runtime.model.boundary import writer_by_operand, written_inputs
 from neurald.runtime.model.branches import MAIN
 from neurald.runtime.partitioning.convexity import check_groups, is_convex
 from neurald.runtime.partitioning.groups import IfGroup, StepGroup
@@ -20,11 +22,11 @@ ADD, IF = OperationType.ADD, OperationType.IF
 
 
 def reachable(subject: Subgraph) -> list[set[int]]:
-    """For each operation all that it depends on."""
-    written_by = writers(subject)
+    """Returns for each operation all operations that it depends on."""
+    written_by = writer_by_operand(subject)
     before: list[set[int]] = []
     for position in range(len(subject.operations)):
-        sources = {written_by[index] for index in waits_for(subject, position)}
+        sources = {written_by[index] for index in written_inputs(subject, position)}
         before.append(sources.union(*(before[source] for source in sources)))
     return before
 

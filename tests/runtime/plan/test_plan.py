@@ -1,4 +1,4 @@
-"""Plans: steps, roles of the client's inputs and outputs, and what devices like memory to be."""
+"""Plans: steps, roles of the client's inputs and outputs, and the memory that devices prefer."""
 
 import numpy as np
 from support.errors import error_code
@@ -8,13 +8,13 @@ from support.models.small import FLOAT, add_model
 import neurald as nd
 from neurald.hal.memory.pool import ALIGNMENT
 from neurald.hal.model.types import FeatureLevel, value_size
-from neurald.runtime.plan.plan import CompoundBody, MemoryPreference, SimpleBody, Value
+from neurald.runtime.plan.plan import CompoundBody, MemoryPreference, PlanValue, SimpleBody
 
 Op = nd.OperationType
 
 
 def ladder() -> nd.Model:
-    """x, y -> (TANH(x), RELU(TANH(x)) + y, ABS(y)): three outputs, the first of which is read again."""
+    """Builds x, y -> (TANH(x), RELU(TANH(x)) + y, ABS(y)), whose first output is read again."""
     builder = nd.ModelBuilder()
     x, y = builder.add_operand(FLOAT, (2, 3)), builder.add_operand(FLOAT, (2, 3))
     none = builder.add_operand(nd.OperandType.INT32)
@@ -107,6 +107,6 @@ def test_sizes_that_are_not_known() -> None:
     assert value_size(FLOAT, (2, 0)) is None
     assert value_size(FLOAT, None) is None
     assert value_size(nd.OperandType.TENSOR_STRING, (2, 3)) is None
-    value = Value(graph=1, operand=3, type=FLOAT, dimensions=(2,))
+    value = PlanValue(graph=1, operand=3, type=FLOAT, dimensions=(2,))
     assert str(value) == "operand 3 of graph 1"
     assert value.size_bytes == np.zeros(2, np.float32).nbytes

@@ -9,7 +9,7 @@ from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Lifetime, Model, Operand, OperandType, Operation, Subgraph
 from neurald.service.tensors.classification import (
-    Scores,
+    ClassScores,
     align_labels,
     best,
     class_output,
@@ -28,7 +28,7 @@ def chain(
     scale: float = 0.0,
     zero_point: int = 0,
 ) -> Model:
-    """A model that runs these operations one after another."""
+    """Builds a model that runs these operations one after another."""
     count = len(types) + 1
     operands = tuple(
         Operand(
@@ -75,7 +75,7 @@ def test_softmax_gives_probabilities() -> None:
 
 
 def test_the_writer_is_found_behind_reshape_and_quantize() -> None:
-    # The sum is far from 1, as it is when many small probabilities are rounded away.
+    # The sum differs much from 1, as it does if many small probabilities are rounded to 0.
     found = class_scores(
         chain(OperationType.SOFTMAX, OperationType.RESHAPE, OperationType.DEQUANTIZE),
         0,
@@ -127,7 +127,7 @@ def test_scores_that_are_no_numbers(bad: float) -> None:
 
 
 def test_best_are_sorted_and_ties_keep_their_order() -> None:
-    scores = Scores(values=np.array([0.2, 0.4, 0.2, 0.2]))
+    scores = ClassScores(values=np.array([0.2, 0.4, 0.2, 0.2]))
     assert [g.index for g in best(scores, 3, None)] == [1, 0, 2]
     guesses = best(scores, 9, ["a", "b", "c", "d"])
     assert [(g.index, g.label) for g in guesses] == [(1, "b"), (0, "a"), (2, "c"), (3, "d")]

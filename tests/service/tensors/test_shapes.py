@@ -7,7 +7,7 @@ from support.sweeps import sweep
 import neurald as nd
 from neurald.hal.errors import BadData
 from neurald.service.tensors.arrays import Slot, input_slots, random_inputs
-from neurald.service.tensors.shapes import parse_shapes, remarks_on_defaults
+from neurald.service.tensors.shapes import default_shape_remarks, parse_shapes
 
 pytestmark = pytest.mark.quick
 
@@ -40,7 +40,7 @@ def test_open_dimensions_are_one_unless_given() -> None:
 
 def test_what_is_left_open_is_told() -> None:
     found = slots((0, 3), (2, 2), (0, 0))
-    (remark,) = remarks_on_defaults(found, parse_shapes(["x2=4x7"], found))
+    (remark,) = default_shape_remarks(found, parse_shapes(["x2=4x7"], found))
     assert "'x0' (float32 [?, 3])" in remark
     assert "--shape x0=" in remark
 
@@ -69,5 +69,5 @@ def test_shapes_that_are_refused(setting: str, words: str) -> None:
 
 
 def test_a_shape_given_twice_is_refused() -> None:
-    with pytest.raises(BadData, match="has a shape already"):
+    with pytest.raises(BadData, match="already has a shape"):
         parse_shapes(["x0=1x3", "input_0=2x3"], slots((0, 3)))
