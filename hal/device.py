@@ -1,8 +1,9 @@
-"""What the runtime and every driver agree on: the Protocols of a device and of a prepared model.
+"""The interface between the runtime and drivers: devices and prepared models.
 
-An in-process device and one behind a socket (`neurald.hal.rpc.client.device`) implement the same Protocols, so one can stand for the
-other anywhere. Validation happens before these calls (`neurald.hal.validation.model_rules`), in the runtime and again in a daemon: a driver
-gets valid models and requests only.
+An in-process device and a device behind a socket (`neurald.hal.rpc.client.device`) implement the
+same Protocols, so either can replace the other. Models and requests are validated before these
+calls (`neurald.hal.validation`), in the runtime and again in a daemon, so a driver only receives
+valid ones.
 """
 
 import time
@@ -30,27 +31,28 @@ from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.deadline import deadline_in
 from neurald.hal.sync.fence import Fence
 
-#: WHILE stops after this many seconds unless the execution says otherwise; longer ones are cut to the maximum.
+#: How many seconds a WHILE may run, unless the execution sets another limit, and the longest limit.
 DEFAULT_LOOP_TIMEOUT_S = 2.0
 MAX_LOOP_TIMEOUT_S = 15.0
-#: Threads that one execution may be given.
+#: How many threads one execution may use.
 MAX_THREADS = 1024
 
-#: The largest time in nanoseconds that can be told; Android has one more for times that are not known.
+#: The largest duration in nanoseconds. Android uses the next number for unknown durations.
 MAX_DURATION_NS = 2**64 - 2
 
-#: What `KernelTime.label` is where an operation runs on its reference, because it has no kernel.
+#: The value of `KernelTime.label` for an operation that runs on its reference, because it has no
+#: kernel.
 REFERENCE = "reference"
 
-#: Bytes of `PrepareOptions.cache_key`, where it is given.
+#: The length of `PrepareOptions.cache_key` if it is not empty.
 CACHE_KEY_BYTES = 32
-#: Of each kind that a prepared model may need.
+#: How many cache files of each kind a prepared model may need.
 MAX_CACHE_FILES = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """Whether a device runs an operation; `reason` says why not, for people."""
+    """Whether a device supports an operation; `reason` explains to people why not."""
 
     ok: bool
     reason: str = ""
@@ -58,7 +60,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Performance:
-    """Time and power of a device relative to the CPU device (1.0); smaller is better."""
+    """Execution time and power of a device relative to the CPU device (1.0); smaller is better."""
 
     exec_time: float
     power_usage: float
@@ -66,12 +68,14 @@ class Performance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """How good a device is at what (`Capabilities.aidl`).
+    """Performance figures of a device (`Capabilities.aidl`).
 
     Attributes:
-        operand_performance: by operand type; a type that is missing counts as infinitely slow.
-        relaxed_float32_scalar, relaxed_float32_tensor: for models that allow float16 precision.
-        if_performance, while_performance: of the control-flow operations themselves.
+        operand_performance: by operand type; a missing type counts as infinitely slow.
+        relaxed_float32_scalar: for scalars of models that allow float16 precision.
+        relaxed_float32_tensor: for tensors of models that allow float16 precision.
+        if_performance: of the IF operation itself.
+        while_performance: of the WHILE operation itself.
     """
 
     operand_performance: Mapping[OperandType, Performance] = field(
@@ -85,10 +89,10 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheFilesNeeded:
-    """How many cache files a prepared model of a device needs; (0, 0): it caches nothing.
+    """How many cache files a prepared model of a device needs. (0, 0) means that it caches nothing.
 
     Raises:
-        BadData: it is none of 0 to 32 of either kind. Such a device is not registered.
+        BadData: a number is not in 0 to 32. Such a device is not registered.
     """
 
     model: int = 0
@@ -97,36 +101,45 @@ class CacheFilesNeeded:
     def __post_init__(self) -> None:
         for kind, count in (("model", self.model), ("data", self.data)):
             if not 0 <= count <= MAX_CACHE_FILES:
-                raise BadData(f"{count} {kind} cache files are needed; 0 to {MAX_CACHE_FILES} are expected")
+                raise BadData(
+                    f"a device needs {count} {kind} cache files; 0 to {MAX_CACHE_FILES} are expected"
+                )
 
     def __bool__(self) -> bool:
-        """Whether there is something to cache."""
+        """Returns whether the device caches anything."""
         return bool(self.model or self.data)
 
 
 class Variants(Protocol):
-    """Where a prepared model keeps what it compiles later, for shapes that only executions tell. Thread-safe.
+    """Stores what a prepared model compiles later, for shapes that are only known at execution.
 
-    Its artifacts are as `PreparedModel.artifact` gives them. What goes wrong with a cache is nobody's business here.
+    Artifacts are those of `PreparedModel.artifact`. Failures of the cache are not reported here.
+    Thread-safe.
     """
 
     def load(self, name: bytes) -> "Artifact | None":
-        """What was stored by this name for the same model, device and options; None if nothing is there."""
+        """Returns the artifact of this name for the same model, device and options, or None."""
         ...
 
     def store(self, name: bytes, artifact: "Artifact", compile_ms: float) -> None:
-        """Keeps what took so long to compile, if that is possible."""
+        """Stores an artifact, if possible.
+
+        Args:
+            name: of the variant.
+            artifact: to store.
+            compile_ms: how long compiling it took.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Artifact:
-    """What a device has compiled, as it is kept in a cache: as many memories as `Device.cache_files_needed` says.
+    """A compiled model as it is cached: as many memories as `Device.cache_files_needed` says.
 
     Attributes:
-        model: what decides about what is executed, machine code for example.
-        data: what only decides about values, packed weights for example.
-        seal: what a driver daemon proves with that it made them; devices in this process have none.
+        model: data that determines what is executed, for example machine code.
+        data: data that only determines values, for example packed weights.
+        seal: proves that a driver daemon made the artifact; empty for devices in this process.
     """
 
     model: tuple[Memory, ...] = ()
@@ -134,17 +147,17 @@ class Artifact:
     seal: bytes = b""
 
 
-#: Shapes of inputs, by operand, where a model leaves them open.
+#: Shapes of inputs that a model leaves open, by operand.
 InputShapes = Mapping[int, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compiled:
-    """What `neurald.hal.compiling.contract.CompilesApart.compile` has made.
+    """The result of `neurald.hal.compiling.contract.CompilesApart.compile`.
 
     Attributes:
-        note: what the driver tells itself about it.
-        artifact: None where nothing is compiled.
+        note: information that the driver passes to itself.
+        artifact: None if nothing is compiled.
     """
 
     note: str = ""
@@ -161,18 +174,19 @@ class Compiler(Protocol):
         deadline_s: float | None = None,
         cancellation: Cancellation | None = None,
     ) -> Compiled:
-        """What `CompilesApart.compile` makes of the model.
+        """Calls `CompilesApart.compile` for the model in another process.
 
         Args:
-            shapes: of inputs, by operand, where the model leaves them open.
+            shapes: of inputs that the model leaves open, by operand.
             deadline_s: on the clock of `time.monotonic()`; None for no limit.
             cancellation: ends the wait and the other process.
 
         Raises:
             MissedDeadlineTransient: the deadline passed; the other process is ended.
-            Cancelled: it was cancelled, or the client is gone; likewise.
-            ResourceExhaustedPersistent: compiling takes more time or memory than it may; the message says which.
-            OpFailed: the other process has died of the model.
+            Cancelled: it was cancelled, or the client is gone; the other process is ended.
+            ResourceExhaustedPersistent: compiling exceeds the limit of time or memory that the
+                message names.
+            OpFailed: the other process crashed.
             Error: what `CompilesApart.compile` raises.
         """
         ...
@@ -183,16 +197,21 @@ class PrepareOptions:
     """How to prepare a model.
 
     Attributes:
+        preference: what to optimise for.
+        priority: of the executions.
         deadline_s: on the clock of `time.monotonic()`; None for no limit.
-        threads: how many threads one execution may use, at most `MAX_THREADS`; None leaves it to the driver.
-        cache_key: 32 bytes that stand for model, device and options, where `PreparedModel.artifact` will be asked for;
-            none where nothing is cached.
-        variants: keeps what is compiled for shapes that executions tell; None where nothing is cached. What a client gives
-            for a device in another process stays in the client: its daemon has variants of its own.
-        cancellation: ends the preparation; None: nobody will cancel.
-        compiler: compiles the model in another process; None where a device compiles where it is. It is given to devices that
-            can use it, see `neurald.hal.compiling.contract.CompilesApart`.
-        attributes: values of compilation attributes of extensions, all of which the device declares.
+        threads: how many threads one execution may use, at most `MAX_THREADS`; None leaves it to
+            the driver.
+        cache_key: 32 bytes that identify model, device and options, if `PreparedModel.artifact`
+            will be called; empty if nothing is cached.
+        variants: stores what is compiled for shapes known at execution; None if nothing is cached.
+            It does not reach a device in another process, whose daemon has a storage of its own.
+        cancellation: ends the preparation; None if it cannot be cancelled.
+        compiler: compiles the model in another process; None if the device must compile in this
+            one. Only given to devices that can use it, see
+            `neurald.hal.compiling.contract.CompilesApart`.
+        attributes: values of compilation attributes of extensions, all of which the device
+            declares.
     """
 
     preference: Preference = Preference.FAST_SINGLE_ANSWER
@@ -206,7 +225,7 @@ class PrepareOptions:
     compiler: Compiler | None = None
 
     def require_wanted(self, where: str) -> None:
-        """Raises if the preparation is not to go on. Drivers call it between kernels, for example.
+        """Raises an error if the preparation must stop. Drivers call it while they compile.
 
         Args:
             where: for the message: "before the model was compiled".
@@ -229,7 +248,8 @@ class ExecuteOptions:
         measure: report `ExecutionResult.timing`.
         deadline_s: on the clock of `time.monotonic()`; None for no limit.
         loop_timeout_s: how long one WHILE operation may run.
-        cancellation: looked at between operations and inside of long ones; None: nobody will cancel.
+        cancellation: checked between operations and inside long ones; None if it cannot be
+            cancelled.
         attributes: values of execution attributes of extensions, all of which the device declares.
     """
 
@@ -240,7 +260,7 @@ class ExecuteOptions:
     attributes: tuple[AttributeValue, ...] = ()
 
     def limited_to(self, seconds: float | None) -> "ExecuteOptions":
-        """The same, with a deadline in so many seconds where that is earlier; see `deadline_in`."""
+        """Returns the options with a deadline in so many seconds, if that is earlier."""
         limit = deadline_in(seconds)
         if limit is None:
             return self
@@ -249,10 +269,13 @@ class ExecuteOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputShape:
-    """The real shape of an output, and whether the request's buffer was large enough for it.
+    """The actual shape of an output, and whether the request's buffer was large enough for it.
 
     Attributes:
-        length: of an output of type TENSOR_STRING the bytes that it has, which its shape does not tell.
+        dimensions: of the output.
+        sufficient: whether the buffer was large enough.
+        length: the size in bytes of an output of type TENSOR_STRING, which its shape does not
+            determine.
     """
 
     dimensions: Dimensions
@@ -260,7 +283,7 @@ class OutputShape:
     length: int | None = None
 
     def size_bytes(self, operand_type: OperandType) -> int | None:
-        """Bytes of an output of that type, None where that is not known."""
+        """Returns the size of an output of that type in bytes, None if it is not known."""
         if operand_type is OperandType.TENSOR_STRING:
             return self.length
         return None if self.dimensions is None else byte_size(operand_type, self.dimensions)
@@ -268,12 +291,12 @@ class OutputShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """Nanoseconds; None where a device cannot tell. Time on the device is part of the time in the driver.
+    """Durations of an execution in nanoseconds; None where a device cannot measure them.
 
     Attributes:
-        on_device_ns: while the device computed.
-        in_driver_ns: while the driver had the execution, without the time in queues.
-        queued_ns: while the execution waited for others to end.
+        on_device_ns: time of computing on the device; part of `in_driver_ns`.
+        in_driver_ns: time that the driver had the execution, without the time in queues.
+        queued_ns: time that the execution waited for others to end.
     """
 
     on_device_ns: int | None = None
@@ -281,11 +304,11 @@ class Timing:
     queued_ns: int | None = None
 
     def queued_for(self, waited_ns: int) -> "Timing":
-        """Returns the timing of an execution that had waited for so long before."""
+        """Returns the timing of an execution that had waited so long in a queue before."""
         return replace(self, queued_ns=min((self.queued_ns or 0) + max(0, waited_ns), MAX_DURATION_NS))
 
     def after_waiting(self, waited_ns: int) -> "Timing":
-        """The timing from `waited_ns` earlier on, which counts as time in the driver."""
+        """Returns the timing from `waited_ns` earlier on, which counts as time in the driver."""
         if self.in_driver_ns is None:
             return self
         return replace(self, in_driver_ns=min(self.in_driver_ns + waited_ns, MAX_DURATION_NS))
@@ -293,17 +316,18 @@ class Timing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepDuration:
-    """Where the time of one step of a plan went, over all its runs in one execution. Nanoseconds.
+    """The durations of one step of a plan, over all its runs in one execution, in nanoseconds.
 
     Attributes:
         step: its position among the plan's steps.
         device: name of the device that it was planned for.
-        runs: how often it ran: in a loop, or again after a buffer had to grow, more than once; in a branch not taken, never.
-        compute_ns: on the device; None where the device cannot tell.
-        overhead_ns: in the driver apart from that; None where the device cannot tell.
-        queue_ns: of waiting until others had ended; None where the device cannot tell.
-        transfer_ns: of the calls, outside of the driver and its queue: data on its way. All of the time where the device
-            cannot tell.
+        runs: how often it ran: several times in a loop, or when a buffer had to grow; never in a
+            branch that was not taken.
+        compute_ns: computing on the device; None if the device cannot measure it.
+        overhead_ns: in the driver, other than computing; None if the device cannot measure it.
+        queue_ns: waiting for other executions to end; None if the device cannot measure it.
+        transfer_ns: in the calls, but outside of the driver and its queue: data transfer. All of
+            the time if the device cannot measure the other parts.
     """
 
     step: int
@@ -316,19 +340,19 @@ class StepDuration:
 
     @property
     def total_ns(self) -> int:
-        """From the calls to their ends."""
+        """The total duration of its calls."""
         return (self.compute_ns or 0) + (self.overhead_ns or 0) + (self.queue_ns or 0) + self.transfer_ns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelTime:
-    """How long one kernel of a prepared model ran.
+    """The duration of one kernel of a prepared model.
 
     Attributes:
-        name: of the kernel, or of what else computes the operations.
+        name: of the kernel, or of whatever else computes the operations.
         duration_ns: on the device.
-        operations: the positions in the main graph of the operations that it computes; a kernel may compute several, and
-            several kernels one.
+        operations: positions in the main graph of the operations that it computes. A kernel may
+            compute several operations, and several kernels one operation.
         label: how it computes, for people: "tile 64x64, tensor cores" for example, or `REFERENCE`.
     """
 
@@ -339,19 +363,19 @@ class KernelTime:
 
     @property
     def is_reference(self) -> bool:
-        """Whether it is no kernel at all, but the reference of its operation."""
+        """Whether this is the reference of an operation, not a kernel."""
         return self.label == REFERENCE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionResult:
-    """What came of an execution. With an insufficient output, no output is defined: only shapes are.
+    """The outcome of an execution. If an output did not fit, only the shapes are defined.
 
     Attributes:
         output_shapes: one for each output.
         timing: if it was to be measured.
         step_durations: of a plan, if they were to be measured; devices leave it empty.
-        is_sufficient: whether every output fitted its buffer; follows from the shapes.
+        is_sufficient: whether every output fitted its buffer; derived from the shapes.
     """
 
     output_shapes: tuple[OutputShape, ...]
@@ -365,11 +389,13 @@ class ExecutionResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheRecord:
-    """What a driver daemon keeps of a prepared model in a cache of its own, in place of giving an artifact.
+    """The entry of a prepared model in a cache that was loaded or stored without an artifact call.
+
+    Such entries are those of a daemon's own cache, and of variants.
 
     Attributes:
         key: of the entry, in hexadecimal.
-        was_there: whether it was there already, so that nothing was compiled.
+        was_there: whether it existed before, so that nothing was compiled.
         compile_ms: how long compiling took.
     """
 
@@ -379,27 +405,30 @@ class CacheRecord:
 
 
 class Burst(Protocol):
-    """Executions of one prepared model in quick succession, one at a time. What they need stays at hand meanwhile."""
+    """Runs one prepared model many times in quick succession, one execution at a time.
+
+    It keeps the resources of executions between them.
+    """
 
     def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
-        """See `PreparedModel.execute`. Memories of earlier requests cost nothing when they come again."""
+        """Runs the model, see `PreparedModel.execute`; memories of earlier requests are kept."""
         ...
 
     def close(self) -> None:
-        """Lets go of all memories; the burst is not used again."""
+        """Releases all memories; the burst cannot be used afterwards."""
         ...
 
 
 class FencedExecution(Protocol):
-    """An execution that was started and is awaited by its fence."""
+    """An execution that was started and signals its end by a fence."""
 
     @property
     def fence(self) -> Fence:
-        """Signals once the execution is over, also when it failed or its driver died."""
+        """Signals once the execution is over, also if it failed or its driver died."""
         ...
 
     def result(self) -> ExecutionResult:
-        """What came of it; waits for the fence. `timing` counts from the launch.
+        """Waits for the fence and returns the result. Its `timing` counts from the launch.
 
         Raises:
             Error: see `PreparedModel.execute`.
@@ -408,7 +437,7 @@ class FencedExecution(Protocol):
 
     @property
     def timing_after_fences(self) -> Timing:
-        """Like the result's timing, but from when the last fence that it waited for had signalled."""
+        """The timing from when the last fence that it waited for had signalled."""
         ...
 
 
@@ -417,10 +446,10 @@ class PreparedModel(Protocol):
 
     @property
     def tolerates_changing_inputs(self) -> bool:
-        """Whether an execution stays inside its memories even if another process changes its inputs meanwhile.
+        """Whether an execution stays inside its memories even if a process changes its inputs.
 
-        True only where no address is ever computed from the value of an input, or of what is a view of one.
-        Outputs are in any case never read back.
+        True only if no address is ever computed from the value of an input or of a view of one.
+        Outputs are never read back.
         """
         ...
 
@@ -428,11 +457,12 @@ class PreparedModel(Protocol):
         """Runs the model and returns when its outputs are written.
 
         Raises:
-            MissedDeadlineTransient, MissedDeadlinePersistent: the deadline or the loop timeout passed; the outputs are
-                undefined, and the driver works on for as short a time as it can.
-            Cancelled: `options.cancellation` was cancelled in time; likewise.
+            MissedDeadlineTransient, MissedDeadlinePersistent: the deadline or the loop timeout
+                passed; the outputs are undefined, and the driver stops as soon as it can.
+            Cancelled: `options.cancellation` was cancelled in time; the outputs are undefined, and
+                the driver stops as soon as it can.
             DeadObject: the driver is gone.
-            Error: anything else that went wrong; outputs are then undefined.
+            Error: any other failure; the outputs are undefined.
         """
         ...
 
@@ -446,7 +476,7 @@ class PreparedModel(Protocol):
         """Starts an execution that runs once all of `wait_for` have signalled, and returns at once.
 
         Args:
-            request: whose outputs are all fully specified.
+            request: all its outputs are fully specified.
             wait_for: fences of this or of other devices.
             options: as for `execute`.
             after_fences_s: how long it may take once the fences have signalled; None for no limit.
@@ -457,7 +487,7 @@ class PreparedModel(Protocol):
         ...
 
     def create_burst(self) -> Burst:
-        """A burst of its own for one caller.
+        """Creates a burst for one caller.
 
         Raises:
             DeadObject: the driver is gone.
@@ -465,7 +495,10 @@ class PreparedModel(Protocol):
         ...
 
     def artifact(self) -> Artifact | None:
-        """What `Device.prepare_model_from_cache` takes, or None: the device caches nothing, or no key was given.
+        """Returns an artifact for `Device.prepare_model_from_cache`.
+
+        Returns:
+            None if the device caches nothing, or no cache key was given.
 
         Raises:
             DeadObject: the driver is gone.
@@ -473,10 +506,11 @@ class PreparedModel(Protocol):
         ...
 
     def profile(self) -> Sequence[KernelTime]:
-        """The time of each kernel, in the order in which they run; empty where the device cannot tell.
+        """Returns the time of each kernel in execution order, if the device can measure it.
 
-        It is that of a run of its own, on whatever the buffers hold or on zeros; with unspecified dimensions, with the
-        shapes of the last execution. No execution that runs at the same time is disturbed but in its time.
+        The times are those of a separate run on the current content of the buffers, or on zeros;
+        open dimensions are those of the last execution. Concurrent executions are not affected
+        except in their duration.
 
         Raises:
             DeadObject: the driver is gone.
@@ -490,6 +524,8 @@ class BufferRole:
     """A use of a buffer: input or output `index` of a prepared model.
 
     Attributes:
+        prepared_model: the prepared model.
+        index: of its input or output.
         probability: how likely the buffer is used so, in (0, 1].
     """
 
@@ -500,7 +536,7 @@ class BufferRole:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BufferDescription:
-    """What a device buffer is for. All roles have the same operand type and quantisation."""
+    """The uses of a device buffer. All roles have the same operand type and quantisation."""
 
     dimensions: Dimensions
     input_roles: tuple[BufferRole, ...] = ()
@@ -508,22 +544,22 @@ class BufferDescription:
 
 
 class DeclaresExtensions(Protocol):
-    """What a device has beside, if it takes operations or operand types of vendors' extensions."""
+    """An optional interface of a device that supports vendor extensions."""
 
     @property
     def declared_extensions(self) -> tuple[Extension, ...]:
-        """The vendors' extensions that `Device.extensions` names, as whoever made them declares them."""
+        """The vendor extensions that `Device.extensions` names, as their vendors declare them."""
         ...
 
 
 def declared_extensions(device: "Device") -> tuple[Extension, ...]:
-    """Those of `DeclaresExtensions.declared_extensions` that the device also lists; none for a device without it."""
+    """Returns the declared extensions that the device also lists; none if it declares none."""
     declared: tuple[Extension, ...] = getattr(device, "declared_extensions", ())
     return tuple(extension for extension in declared if extension.name in device.extensions)
 
 
 class Device(Protocol):
-    """One accelerator. Thread-safe; outlives the models that it prepared."""
+    """An accelerator. Thread-safe; it outlives the models that it prepared."""
 
     @property
     def name(self) -> str:
@@ -532,75 +568,78 @@ class Device(Protocol):
 
     @property
     def type(self) -> DeviceType:
-        """What kind of hardware it is."""
+        """The kind of hardware."""
         ...
 
     @property
     def version(self) -> str:
-        """Differs between any two drivers whose compiled artifacts or results differ."""
+        """A version that differs between drivers whose artifacts or results differ."""
         ...
 
     @property
     def is_remote(self) -> bool:
-        """True if it is in another process, which takes only shared memory without a copy."""
+        """Whether the device is in another process, which can use only shared memory uncopied."""
         ...
 
     @property
     def feature_level(self) -> FeatureLevel:
-        """The newest operations it may be asked to run."""
+        """The feature level of the newest operations that it may be asked to run."""
         ...
 
     @property
     def extensions(self) -> tuple[str, ...]:
-        """Names of the extensions whose operations it may run; it is not asked about those of any other.
+        """Names of the extensions whose operations it may be asked to run.
 
-        `neurald.tflite` is part of this package. A vendor's extension is declared, see `DeclaresExtensions`.
+        `neurald.tflite` is part of this package. A vendor's extension is declared, see
+        `DeclaresExtensions`.
         """
         ...
 
     @property
     def cache_files_needed(self) -> CacheFilesNeeded:
-        """What a prepared model of it needs to be kept in a cache."""
+        """How many cache files a prepared model needs."""
         ...
 
     def capabilities(self) -> Capabilities:
-        """Measured against the CPU device, not invented."""
+        """Returns performance figures, measured relative to the CPU device."""
         ...
 
     def supported_operations(self, model: Model) -> Sequence[Verdict]:
-        """One verdict for each operation of the main graph. Cheap and pure: nothing is compiled.
+        """Returns a verdict for each operation of the main graph, without compiling anything.
 
-        An IF or WHILE is supported only if every operation of the graphs it refers to is.
+        An IF or WHILE is supported only if every operation of the graphs that it refers to is.
         """
         ...
 
     def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:
-        """Compiles a model, every operation of which the device supports.
+        """Compiles a model. The device supports each of its operations.
 
         Raises:
-            BadData: it has an operation that the device does not support.
-            MissedDeadlineTransient, MissedDeadlinePersistent: not ready before `options.deadline_s`.
+            BadData: the device does not support an operation.
+            MissedDeadlineTransient, MissedDeadlinePersistent: it was not ready before
+                `options.deadline_s`.
             DeadObject: the driver is gone.
         """
         ...
 
     def prepare_model_from_cache(self, artifact: Artifact, options: PrepareOptions) -> PreparedModel:
-        """Makes the prepared model that `artifact` was taken from again, without compiling.
+        """Restores the prepared model that `artifact` was taken from, without compiling.
 
-        Integrity has been checked: these are the bytes that a device of this name and version gave under
-        `options.cache_key`. What a driver makes of them it checks all the same.
+        The caller has checked the integrity: these are the bytes that a device of this name and
+        version returned for `options.cache_key`. The driver checks their meaning nevertheless.
 
         Raises:
-            BadData, OpFailed: it is no artifact of this device.
+            BadData, OpFailed: it is not an artifact of this device.
             DeadObject: the driver is gone.
         """
         ...
 
     def allocate(self, description: BufferDescription) -> Memory:
-        """Memory of the device's own for the roles that are described, for use in requests.
+        """Allocates memory of the device for the described roles, for use in requests.
 
         Raises:
-            BadData: the description contradicts itself, or a prepared model is not one of this device.
+            BadData: the description contradicts itself, or a prepared model belongs to another
+                device.
             OpFailed: the device offers no such memory.
         """
         ...

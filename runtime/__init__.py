@@ -1,1 +1,1 @@
-"""The client library: build or load a model, choose devices, plan, execute."""
+"""The client library: builds or loads a model, chooses devices, plans, and executes."""

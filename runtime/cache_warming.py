@@ -1,4 +1,4 @@
-"""Fills the compilation cache ahead of time and reports how much time that saves."""
+"""Fills the compilation cache in advance and reports how much time that saves."""
 
 import time
 from collections.abc import Sequence
@@ -15,17 +15,17 @@ from neurald.runtime.plan.preparer import CacheOutcome, PreparationReport
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarmedStep:
-    """What the cache will do for one step of a compilation.
+    """The effect of the cache on one step of a compilation.
 
     Attributes:
         device: name of the step's device.
-        operations: number of the model's operations in the step.
-        cache: what the cache held for the step before warming.
-        reason: why the cache held nothing, or why nothing was stored.
-        cold_ms: time to compile, in milliseconds.
-        warm_ms: time to load from the cache instead, in milliseconds; None if the cache has no
-            entry.
-        key: of the cache entry, in hexadecimal.
+        operations: number of operations in the step.
+        cache: whether the cache had an entry for the step before warming.
+        reason: why the cache had no entry, or why nothing was stored.
+        cold_ms: time to compile the step, in milliseconds.
+        warm_ms: time to load the step from the cache, in milliseconds; None if the cache still has
+            no entry.
+        key: key of the cache entry, in hexadecimal.
     """
 
     device: str
@@ -49,28 +49,28 @@ def warm(
     token: bytes = b"",
     inputs: Sequence[Any] | None = None,
 ) -> tuple[WarmedStep, ...]:
-    """Compiles a model so that later compilations take its steps from the cache.
+    """Compiles a model so that later compilations load its steps from the cache.
 
     Every argument except `inputs` is part of the cache key, so the values must be those that the
-    application uses. Whatever was not cached is compiled, then loaded from the cache once to
-    confirm the entry and to measure the saving.
+    application uses. Steps that were not cached are compiled, and then loaded from the cache once
+    to confirm the entry and to measure the time saved.
 
     Args:
         model, devices, threads: as for `CompilationBuilder`.
         preference, priority: as for its setters.
         attributes: as for `CompilationBuilder.add_extension_attribute`, one after another.
         directory: as for `CompilationBuilder.set_caching`; None for the user's own cache.
-        token: of 32 bytes, or none; needed with a directory.
+        token: 32 bytes, required with a directory; empty for none.
         inputs: as for `Compilation.run`, for models whose inputs have unspecified dimensions. The
             model is run with them, so that the cache gets entries for their shapes. The reported
             times are then those of the whole run.
 
     Raises:
-        BadData: an argument is refused by `CompilationBuilder`, or inputs do not fit.
+        BadData: `CompilationBuilder` refuses an argument, or the inputs do not match the model.
         Error: the model does not compile or does not run.
     """
 
-    def compiled() -> _Compiled:
+    def compiled() -> _CompiledRun:
         builder = CompilationBuilder(model, devices, threads)
         builder.set_preference(preference)
         builder.set_priority(priority)
@@ -82,14 +82,14 @@ def warm(
         started = time.perf_counter()
         if inputs is not None:
             compilation.run(*inputs)
-        return _Compiled(compilation=compilation, run_ms=(time.perf_counter() - started) * 1000)
+        return _CompiledRun(compilation=compilation, run_ms=(time.perf_counter() - started) * 1000)
 
     first = compiled()
-    again = compiled() if _is_new(first, has_run=inputs is not None) else first
+    second = compiled() if _has_new_entries(first, has_run=inputs is not None) else first
     # Both compilations partition the model in the same way, unless a device failed in between.
-    later = {report.key: report for report in again.compilation.report.steps}
+    later = {report.key: report for report in second.compilation.report.steps}
     return tuple(
-        _step_of_shapes(len(step.operations), report, later.get(report.key, report), first, again)
+        _step_of_shapes(len(step.operations), report, later.get(report.key, report), first, second)
         if report.is_later and inputs is not None
         else _step(len(step.operations), report, later.get(report.key, report))
         for step, report in zip(first.compilation.plan.steps, first.compilation.report.steps, strict=True)
@@ -97,15 +97,15 @@ def warm(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Compiled:
-    """A compilation, and the duration of its first run if it was run."""
+class _CompiledRun:
+    """A compilation, and the duration of its first run in milliseconds if it was run."""
 
     compilation: Compilation
     run_ms: float
 
 
-def _is_new(compiled: _Compiled, *, has_run: bool) -> bool:
-    """Returns True if this compilation added entries that the next one can load."""
+def _has_new_entries(compiled: _CompiledRun, *, has_run: bool) -> bool:
+    """Returns True if the compilation has stored entries that the next one can load."""
     return any(
         report.cache is CacheOutcome.MISS and (report.is_stored or (has_run and report.is_later))
         for report in compiled.compilation.report.steps
@@ -116,7 +116,7 @@ def _step(operations: int, report: PreparationReport, later: PreparationReport) 
     is_warm = later.cache is CacheOutcome.HIT
     reason = report.reason
     if report.is_stored and not is_warm:
-        reason = f"{reason}; stored, and yet not to be had again: {later.reason}"
+        reason = f"{reason}; it was stored, but could not be loaded again: {later.reason}"
     return WarmedStep(
         device=report.device,
         operations=operations,
@@ -129,12 +129,16 @@ def _step(operations: int, report: PreparationReport, later: PreparationReport) 
 
 
 def _step_of_shapes(
-    operations: int, report: PreparationReport, later: PreparationReport, first: _Compiled, again: _Compiled
+    operations: int,
+    report: PreparationReport,
+    later: PreparationReport,
+    first: _CompiledRun,
+    second: _CompiledRun,
 ) -> WarmedStep:
     """Describes a step that was compiled for the shapes of a run."""
     if report.variants is None:
-        # A daemon does not report its variants; the saving shows in the run times.
-        kept, reason = None, "its daemon keeps what it compiles for shapes"
+        # A daemon does not report its variants; the run times show the saving.
+        kept, reason = None, "its daemon caches what it compiles for each set of shapes"
     else:
         kept = report.variants.record
         reason = "" if kept is not None else "nothing was stored for these shapes"
@@ -153,13 +157,13 @@ def _step_of_shapes(
     if kept is not None:
         reason = "first use of these shapes"
         if not is_warm:
-            reason += "; stored, and yet not to be had again"
+            reason += "; it was stored, but could not be loaded again"
     return WarmedStep(
         device=report.device,
         operations=operations,
         cache=CacheOutcome.MISS,
         reason=reason,
         cold_ms=first.run_ms,
-        warm_ms=again.run_ms if is_warm else None,
+        warm_ms=second.run_ms if is_warm else None,
         key=report.key if kept is None else kept.key,
     )

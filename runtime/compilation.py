@@ -1,4 +1,4 @@
-"""CompilationBuilder and Compilation: turn a model and devices into an executable plan."""
+"""CompilationBuilder and Compilation: compile a model for devices into an executable plan."""
 
 import math
 import weakref
@@ -33,7 +33,7 @@ from neurald.runtime.partitioning.groups import StepGroup
 from neurald.runtime.partitioning.options import Partitioning, PartitioningMode
 from neurald.runtime.partitioning.partitioner import PartitionResult, partition
 from neurald.runtime.partitioning.placement import Candidate, Placement
-from neurald.runtime.plan.planner import Planned, make_plan
+from neurald.runtime.plan.planner import PlanningResult, make_plan
 from neurald.runtime.plan.preparer import Caching, Preparer
 from neurald.runtime.plan.report import CompilationReport
 
@@ -46,12 +46,12 @@ CACHE_TOKEN_BYTES = 32
 #: Number of input shape combinations whose output shapes are cached.
 _SHAPE_CACHE_SIZE = 256
 
-#: Share of the compile timeout that may go to querying devices. Devices that have not answered by
-#: then are left out.
-_ASKING_SHARE = 0.5
+#: Maximum share of the compile timeout that querying devices may take. Devices that have not
+#: answered by then are not used.
+_MAX_QUERY_SHARE = 0.5
 
-#: How many times `run` enlarges the outputs of a model whose output shapes depend on its data.
-_GROWTH_LIMIT = 8
+#: Maximum number of times that `run` enlarges output buffers whose size depends on the data.
+_MAX_OUTPUT_GROWTHS = 8
 
 
 class CompilationBuilder:
@@ -59,11 +59,11 @@ class CompilationBuilder:
 
     Args:
         model: a finished model.
-        devices: exactly these may be used, and their errors are raised to the caller. None allows
-            every device, and the CPU device takes over from one that fails.
-        threads: number of CPU threads that one execution may use; None leaves it to the driver.
-        strict: enforce Android's rule that time limits and timing need exactly one device in the
-            list.
+        devices: the only devices that may be used; their errors are raised to the caller. None
+            allows every device, and the CPU device takes over from a device that fails.
+        threads: number of CPU threads that one execution may use; None to let the driver choose.
+        strict: whether to enforce Android's rule that time limits and timing need a list of exactly
+            one device.
 
     Raises:
         UnexpectedNull: `model` is None.
@@ -87,7 +87,7 @@ class CompilationBuilder:
         if devices is not None:
             check_devices(devices)
         if threads is not None and not 1 <= integer(threads, "threads") <= MAX_THREADS:
-            raise BadData(f"threads is {shown(threads)}; 1 to {MAX_THREADS} are expected")
+            raise BadData(f"threads is {shown(threads)}; a number from 1 to {MAX_THREADS} is expected")
         self._model = model
         self._devices = None if devices is None else tuple(devices)
         self._threads = None if threads is None else integer(threads, "threads")
@@ -103,7 +103,7 @@ class CompilationBuilder:
         self._finished = False
 
     def set_preference(self, preference: Preference) -> None:
-        """Sets what to optimise for.
+        """Sets what compilation optimises for.
 
         Raises:
             BadData: the value is not a preference.
@@ -113,7 +113,7 @@ class CompilationBuilder:
         self._preference = member(preference, Preference, "the preference")
 
     def set_priority(self, priority: Priority) -> None:
-        """Sets the rank of this compilation's executions among those of the same user.
+        """Sets the priority of this compilation's executions among those of the same user.
 
         Raises:
             BadData: the value is not a priority.
@@ -123,7 +123,7 @@ class CompilationBuilder:
         self._priority = member(priority, Priority, "the priority")
 
     def set_timeout(self, seconds: float | None) -> None:
-        """Limits the compile time of all steps together, in seconds; None or 0 for no limit.
+        """Limits the total compile time of all steps, in seconds; None or 0 for no limit.
 
         Raises:
             BadData: the time is negative, or strict mode forbids it.
@@ -135,10 +135,14 @@ class CompilationBuilder:
         self._timeout_s = time_limit(seconds, "the timeout")
 
     def set_caching(self, cache_dir: str | Path | None, token: bytes = b"") -> None:
-        """Sets the directory for compiled artifacts and a token of 32 bytes; None disables caching.
+        """Sets the directory for compiled artifacts; None disables caching.
 
-        Without this call artifacts are kept in the user's own cache. The cache key always includes
-        the content of the model. Devices that need no cache files write none.
+        Without this call artifacts are stored in the user's own cache. The cache key always
+        includes the content of the model. Nothing is stored for devices that need no cache files.
+
+        Args:
+            cache_dir: the directory.
+            token: 32 bytes that identify the model to the application; part of the cache key.
 
         Raises:
             BadData: the token has another length, or the directory name is not valid.
@@ -156,7 +160,7 @@ class CompilationBuilder:
     def add_extension_attribute(self, extension: str, attribute: int, value: bytes) -> None:
         """Sets a compilation attribute of a vendor's extension.
 
-        Artifacts compiled with one value are never taken from the cache for another.
+        The attributes are part of the cache key.
 
         Args:
             extension: name of the extension.
@@ -178,8 +182,8 @@ class CompilationBuilder:
         """Sets how the model is split over devices.
 
         Args:
-            partitioning: complete options, or a mode (0, 1 or 2), or the name of a policy with the
-                defaults for the rest.
+            partitioning: all options, or only a mode (0, 1 or 2) or the name of a policy; the other
+                options then have their defaults.
 
         Raises:
             BadData: there is no such mode or policy.
@@ -189,10 +193,10 @@ class CompilationBuilder:
         self._partitioning = _partitioning(partitioning)
 
     def share_state(self, other: "Compilation") -> None:
-        """Shares variables of the same names with another compilation.
+        """Shares the variables of the same names with another compilation.
 
-        What one compilation assigns, the other reads, as the signatures of a `.tflite` file do in
-        one TFLite interpreter:
+        A value that one compilation assigns is read by the other, as with the signatures of a
+        `.tflite` file in one TFLite interpreter:
 
             train = CompilationBuilder(load_tflite(path, "train")).finish()
             builder = CompilationBuilder(load_tflite(path, "infer"))
@@ -202,7 +206,8 @@ class CompilationBuilder:
         Executions of both compilations run one after another.
 
         Args:
-            other: for another signature of the same file; it may itself share the state of a third.
+            other: a compilation of another signature of the same file. It may itself share the
+                state of a third one.
 
         Raises:
             BadData: variables of the same name have different initial values, or names are not
@@ -222,7 +227,7 @@ class CompilationBuilder:
         Raises:
             BadData: no device can run an operation.
             BadState: the compilation is already finished.
-            Error: raised by a device of an explicit list.
+            Error: a device of an explicit list failed.
         """
         self._require_open()
         options = PrepareOptions(
@@ -233,11 +238,13 @@ class CompilationBuilder:
             attributes=self._attributes,
         )
         preparer = Preparer(options, Caching.by_default() if self._caches_by_default else self._caching)
-        asking_s = deadline_in(None if self._timeout_s is None else self._timeout_s * _ASKING_SHARE)
+        query_deadline_s = deadline_in(
+            None if self._timeout_s is None else self._timeout_s * _MAX_QUERY_SHARE
+        )
         chosen = self._devices
         if chosen is None:
-            chosen = devices() if asking_s is None else devices(asking_s)
-        candidates = find_candidates(self._model, chosen, self._partitioning.mode, asking_s)
+            chosen = devices() if query_deadline_s is None else devices(query_deadline_s)
+        candidates = find_candidates(self._model, chosen, self._partitioning.mode, query_deadline_s)
         result = partition(self._model, candidates, self._preference, self._partitioning)
         mode = self._partitioning.mode
         may_fall_back = self._devices is None and mode is not PartitioningMode.WITHOUT_FALLBACK
@@ -246,7 +253,7 @@ class CompilationBuilder:
         return Compilation(
             self._model,
             planned,
-            _Partitioned(candidates=candidates, result=result),
+            _PartitionedModel(candidates=candidates, result=result),
             Recovery(
                 self._model,
                 planned.plan.steps,
@@ -272,13 +279,15 @@ def _partitioning(wanted: Partitioning | PartitioningMode | int | str) -> Partit
 
 
 def require_one_device(explicit_devices: Sequence[Device] | None, what: str, when: str = "") -> tuple[Device]:
-    """Returns the only listed device.
+    """Returns the only device of an explicit list, which Android requires for some features.
 
-    Android requires an explicit list of one device for some features.
+    Args:
+        explicit_devices: the list of devices; None if the application gave none.
+        what: the feature, for messages.
+        when: the condition under which the feature needs one device, for messages.
 
     Raises:
-        BadData: no list was given, or it has several devices; `when` names the condition in which
-            that matters.
+        BadData: no list was given, or it has several devices.
     """
     if explicit_devices is not None and len(explicit_devices) == 1:
         return (explicit_devices[0],)
@@ -287,8 +296,8 @@ def require_one_device(explicit_devices: Sequence[Device] | None, what: str, whe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Partitioned:
-    """A partitioned model: the devices that were considered, and the result."""
+class _PartitionedModel:
+    """The devices that were considered for a model, and the result of the partitioning."""
 
     candidates: tuple[Candidate, ...]
     result: PartitionResult
@@ -299,7 +308,7 @@ class _Partitioned:
         Args:
             model: the model that was partitioned.
             fallback: why the whole model went to the CPU device; empty if it did not.
-            notes: what happened since compilation.
+            notes: one line for each event since compilation.
         """
         result = self._on_cpu(model, fallback) if fallback else self.result
         from neurald.runtime.explain.explanation import explain
@@ -312,7 +321,7 @@ class _Partitioned:
         rejected = {n: reason for n in range(len(names)) if n != cpu}
         count = len(model.main.operations)
         placement = Placement(
-            device=cpu, reason=f"the whole model is left to the CPU device: {reason}", rejected=rejected
+            device=cpu, reason=f"the CPU device runs the whole model: {reason}", rejected=rejected
         )
         everything = StepGroup(graph=MAIN, device=cpu, operations=tuple(range(count)))
         return PartitionResult(groups=(everything,), placements={MAIN: (placement,) * count})
@@ -323,18 +332,17 @@ class Compilation:
 
     Attributes:
         model: the compiled model.
-        plan: which device runs which operations.
+        plan: which device runs which operations, and in which order.
         state: the variables of a stateful model.
         executor: runs the plan.
         recovery: handles devices that fail.
-        has_explicit_devices: whether the application has chosen the devices.
     """
 
     def __init__(
         self,
         model: Model,
-        planned: Planned,
-        partitioned: _Partitioned,
+        planned: PlanningResult,
+        partitioned: _PartitionedModel,
         recovery: Recovery,
         state: State,
         *,
@@ -350,8 +358,8 @@ class Compilation:
         self._partitioned = partitioned
         self._explicit_devices = explicit_devices
         self._strict = strict
-        # Must not capture the compilation: its devices release their resources with the last
-        # reference to it.
+        # The function must not refer to the compilation, since devices release their resources with
+        # the last reference to it.
         self._output_shapes = _output_shapes_of(model)
         self._quick_runs = QuickRuns()
 
@@ -364,7 +372,7 @@ class Compilation:
 
     @property
     def report(self) -> CompilationReport:
-        """How its steps were compiled, whether the CPU took over, and which devices have failed."""
+        """How the steps were compiled, whether the CPU took over, and which devices have failed."""
         return replace(self._report, failures=self.recovery.failures)
 
     @property
@@ -385,7 +393,7 @@ class Compilation:
         return with_attribute(values, AttributeUse.EXECUTION, extension, attribute, value, [device])
 
     def explain(self) -> "Explanation":
-        """Explains the device choice for every operation, and lists steps in fallback.
+        """Explains the device choice for every operation, and lists steps that run on the CPU for now.
 
         `str()` formats the explanation as text.
         """
@@ -396,12 +404,12 @@ class Compilation:
         return self._partitioned.explain(self.model, self._report.fallback, notes)
 
     def profile(self) -> tuple[StepProfile, ...]:
-        """Measures each kernel of each step and the operations of the model that it computes.
+        """Measures the time of each kernel, and returns it with the operations that it computes.
 
-        Execute the compilation first: the kernels of unspecified dimensions use the shapes of the
-        last execution. Kernels are timed one by one on meaningless data, so their sum is not the
-        time of an execution, which also moves data and may run them all at once. A step whose
-        device reports no times has no kernels and gives the reason.
+        Execute the compilation first: where dimensions are unspecified, the shapes of the last
+        execution are used. Kernels are timed one by one on arbitrary data. The sum of their times
+        is not the time of an execution, which also moves data and may run several kernels at once.
+        If a device reports no times, the profile of its step has no kernels, but a reason.
         """
         return profile(self.plan.steps, self.recovery)
 
@@ -474,7 +482,7 @@ class Compilation:
         )
         if quick is not None:
             return quick
-        for _ in range(_GROWTH_LIMIT):
+        for _ in range(_MAX_OUTPUT_GROWTHS):
             outputs = [
                 np.empty([d or 1 for d in shape or ()] if shape is None or 0 in shape else shape, dtype)
                 for shape, dtype in zip(
@@ -495,19 +503,22 @@ class Compilation:
                 output.reshape(-1)[: math.prod(shape)].reshape(shape)
                 for output, shape in zip(outputs, execution.output_shapes(), strict=True)
             ]
-        raise OutputInsufficientSize("the outputs kept growing from run to run", shapes)
+        raise OutputInsufficientSize(
+            f"the outputs did not fit their buffers in {_MAX_OUTPUT_GROWTHS} runs with larger and larger buffers",
+            shapes,
+        )
 
 
-_Shapes: TypeAlias = tuple[Dimensions, ...]
+_OutputShapes: TypeAlias = tuple[Dimensions, ...]
 
 
-def _output_shapes_of(model: Model) -> Callable[[tuple[tuple[int, ...] | None, ...]], _Shapes]:
-    """Returns a function that infers output shapes from input shapes, as far as possible."""
+def _output_shapes_of(model: Model) -> Callable[[tuple[tuple[int, ...] | None, ...]], _OutputShapes]:
+    """Returns a function that infers the output shapes from the input shapes, where possible."""
     graph = model.main
     bindings = bind_operations(graph)
 
     @lru_cache(maxsize=_SHAPE_CACHE_SIZE)
-    def output_shapes(inputs: tuple[tuple[int, ...] | None, ...]) -> _Shapes:
+    def output_shapes(inputs: tuple[tuple[int, ...] | None, ...]) -> _OutputShapes:
         given = {index: shape for index, shape in zip(model.inputs, inputs, strict=True) if shape is not None}
         shapes = infer_shapes(model, graph, bindings, given)
         return tuple(shapes.get(index, graph.operands[index].dimensions) for index in model.outputs)
@@ -518,7 +529,7 @@ def _output_shapes_of(model: Model) -> Callable[[tuple[tuple[int, ...] | None, .
 def _contiguous(value: Any, kind: OperandType, position: int) -> np.ndarray[Any, Any]:
     """Converts `value` to a C-contiguous array.
 
-    The operand's type is used only for a value that has no dtype.
+    A value without a dtype gets that of the operand's type.
     """
     dtype = kind.dtype
     try:

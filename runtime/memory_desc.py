@@ -1,4 +1,4 @@
-"""MemoryDesc: declares the future uses of a memory, so that a device can keep it local."""
+"""MemoryDesc: declares how a memory will be used, so that a device can keep it in its own memory."""
 
 import logging
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Dimensions, Operand, value_size
 from neurald.hal.validation.request_rules import merge_dimensions
 from neurald.runtime.compilation import Compilation
-from neurald.runtime.devices.driver_faults import checked, faults_of
+from neurald.runtime.devices.driver_faults import checked, convert_driver_faults
 from neurald.runtime.execution.device_memory import DeviceMemory
 from neurald.runtime.plan.plan import CompoundBody, ExecutionPlan, IfStep, StepRole, WhileStep
 
@@ -27,9 +27,9 @@ class _DeclaredRole:
     probability: float
 
     def buffer_role(self, step_role: StepRole) -> BufferRole:
-        """Returns the role for the device of a step.
+        """Returns the role in terms of the step's device.
 
-        The step may have been prepared again in the meantime.
+        The step may have been prepared again since it was planned.
         """
         step, index = step_role
         prepared_model = self.compilation.recovery.step(step).usable() or step.prepared_model
@@ -39,10 +39,8 @@ class _DeclaredRole:
 class MemoryDesc:
     """Describes a memory by its roles: the inputs and outputs of compilations that will use it.
 
-    Not thread-safe.
-
-    Methods return the description itself, so that calls chain: `MemoryDesc().add_output_role(first,
-    0).add_input_role(second, 1).finish().allocate()`.
+    Not thread-safe. Methods return the description itself, so that calls can be chained:
+    `MemoryDesc().add_output_role(first, 0).add_input_role(second, 1).finish().allocate()`.
     """
 
     def __init__(self) -> None:
@@ -60,9 +58,10 @@ class MemoryDesc:
 
         Raises:
             UnexpectedNull: `compilation` is None.
-            BadState: the compilation is not finished, or the description already is.
-            BadData: there is no such input, the role is already listed, it differs from the others
-                in type, quantisation or dimensions, or the probability is not in (0, 1].
+            BadState: the compilation is not finished, or the description is already finished.
+            BadData: there is no such input, the role was already added, the input differs from the
+                other roles in type, quantisation or dimensions, or the probability is not in
+                (0, 1].
         """
         return self._add(compilation, index, probability, is_output=False)
 
@@ -86,19 +85,20 @@ class MemoryDesc:
         if not 0 <= index < len(indexes):
             raise BadData(f"there is no {role}; the model has {len(indexes)}")
         if not 0 < probability <= 1:
-            raise BadData(f"{role}: probability {probability}; it must be above 0 and at most 1")
+            raise BadData(f"{role}: probability {probability}; it must be greater than 0 and at most 1")
         if role in self._roles:
-            raise BadData(f"{role} is a role of the memory already")
+            raise BadData(f"{role} is already a role of the memory")
         declared = _DeclaredRole(compilation, model.main.operands[indexes[index]], probability)
         described_operand(_uses({**self._roles, role: declared}), self._dimensions)
         self._roles[role] = declared
         return self
 
     def set_dimensions(self, dimensions: Dimensions) -> Self:
-        """Sets the shape of the memory's values where the roles leave it open.
+        """Sets the dimensions of the memory's values that the roles leave open.
 
         Args:
-            dimensions: 0 for an open dimension; empty or None for an open rank.
+            dimensions: the shape, with 0 for a dimension that stays open; empty or None if the rank
+                stays open.
 
         Raises:
             BadState: the description is finished.
@@ -115,11 +115,11 @@ class MemoryDesc:
         return self
 
     def finish(self) -> Self:
-        """Ends the description. Any number of memories can then be allocated.
+        """Completes the description. Any number of memories can then be allocated.
 
         Raises:
-            BadState: it is already finished.
-            BadData: it has no role.
+            BadState: the description is already finished.
+            BadData: the description has no role.
         """
         self._require_open()
         if not self._roles:
@@ -128,14 +128,14 @@ class MemoryDesc:
         return self
 
     def allocate(self) -> DeviceMemory:
-        """Allocates memory on the device that all roles lie on, otherwise on the host.
+        """Allocates memory on the device that runs all roles, otherwise on the host.
 
         The host is used only if the application did not choose the devices and the size is known.
 
         Raises:
             BadState: the description is not finished.
-            OpFailed: no device has such memory, and the host may not be used.
-            OutOfMemory: the host has not enough memory.
+            OpFailed: no device can allocate the memory, and the host may not be used.
+            OutOfMemory: the host does not have enough memory.
         """
         operand = self._operand
         if operand is None:
@@ -144,7 +144,8 @@ class MemoryDesc:
         if memory is None:
             if any(declared.compilation.has_explicit_devices for declared in self._roles.values()):
                 raise OpFailed(
-                    "no device has the memory, and the host may not stand in: the devices were chosen"
+                    "no device can allocate the memory, and host memory may not be used instead, because a "
+                    "compilation has an explicit list of devices"
                 )
             memory = _host_memory(operand)
         return DeviceMemory(memory, operand, frozenset(self._roles), self._renewed)
@@ -158,14 +159,16 @@ class MemoryDesc:
         return self._device_memory(self._operand) or _host_memory(self._operand)
 
     def _device_memory(self, operand: Operand) -> Memory | None:
-        """Allocates memory on the device that all roles lie on; None if there is no single one."""
+        """Allocates memory on the device that runs all roles; None if that is not possible."""
         inputs: list[BufferRole] = []
         outputs: list[BufferRole] = []
         devices: dict[int, Device] = {}
         for role, declared in self._roles.items():
             plan = declared.compilation.plan
             if _is_interpreted(plan, role.index, is_output=role.is_output):
-                _LOGGER.info("the plan itself uses %s of a memory, so no device is asked for it", role)
+                _LOGGER.info(
+                    "memory is allocated on the host, since a branch or loop of the plan uses %s", role
+                )
                 return None
             written = plan.roles_of_output(role.index) if role.is_output else ()
             read = (
@@ -177,7 +180,7 @@ class MemoryDesc:
             outputs.extend(declared.buffer_role(step_role) for step_role in written)
             devices.update((id(step.device), step.device) for step, _ in (*read, *written))
         if len(devices) != 1:
-            _LOGGER.info("the roles of a memory lie on %d devices, so none is asked for it", len(devices))
+            _LOGGER.info("memory is allocated on the host, since its roles are on %d devices", len(devices))
             return None
         (device,) = devices.values()
         description = BufferDescription(
@@ -197,7 +200,7 @@ def _uses(roles: dict[Role, _DeclaredRole]) -> list[tuple[str, Operand]]:
 
 
 def _is_interpreted(plan: ExecutionPlan, index: int, *, is_output: bool) -> bool:
-    """Returns True if a branch or loop of the plan itself uses a model input or output."""
+    """Returns True if a branch or loop that the plan interprets uses a model input or output."""
     if not isinstance(plan.body, CompoundBody):
         return False
     used: set[int] = set()
@@ -213,15 +216,17 @@ def _is_interpreted(plan: ExecutionPlan, index: int, *, is_output: bool) -> bool
 def _host_memory(operand: Operand) -> Memory:
     size = value_size(operand.type, operand.dimensions)
     if size is None:
-        raise OpFailed("no device has memory for values of open dimensions, and the host cannot guess them")
+        raise OpFailed(
+            "no device can allocate the memory, and host memory needs a known size: set all dimensions"
+        )
     return Memory.allocate(size)
 
 
 def _allocated(device: Device, description: BufferDescription) -> Memory | None:
     """Allocates memory on a device; None if the device refuses."""
     try:
-        with faults_of(device.name):
+        with convert_driver_faults(device.name):
             return checked(device.allocate(description), Memory, device.name, "allocate()")
     except Error as error:
-        _LOGGER.info("%s allocates no memory: %s", device.name, error)
+        _LOGGER.info("%s cannot allocate memory: %s", device.name, error)
         return None

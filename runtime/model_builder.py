@@ -1,9 +1,9 @@
 """ModelBuilder: builds a model with the sequence of calls that Android NN defines.
 
 Operands and operations may be added in any order; `finish` sorts the operations. A call that fails
-changes nothing and can be repeated with better arguments. The one exception, as in Android: a graph
-that cannot be sorted (a cycle, or an operand that is never written or written twice) makes the
-builder unusable. After `finish` has succeeded, every further call raises BadState.
+changes nothing and can be repeated with other arguments. There is one exception, as in Android: a
+graph that cannot be sorted (a cycle, or an operand that is never written or written twice) makes
+the builder unusable. After `finish` has succeeded, every further call raises BadState.
 """
 
 import math
@@ -40,16 +40,16 @@ from neurald.runtime.devices.extensions import find_extension
 from neurald.runtime.model.defaults import without_defaults
 from neurald.runtime.model.topological_order import execution_order
 
-#: Constants up to this size are copied immediately, larger ones when the model is finished.
-SMALL_CONSTANT_BYTES = 128
+#: Maximum size of constants that are copied immediately. Larger ones are copied by `finish`.
+MAX_IMMEDIATELY_COPIED_BYTES = 128
 
 
 class ModelBuilder:
     """Builds one model. Not thread-safe.
 
     Args:
-        devices: devices whose vendor extensions the model may use; None for all that
-            `neurald.devices()` lists at the time of use.
+        devices: devices whose vendor extensions the model may use; None for all devices that
+            `neurald.devices()` lists when an extension is used.
     """
 
     def __init__(self, devices: Sequence[Device] | None = None) -> None:
@@ -77,14 +77,15 @@ class ModelBuilder:
         """Adds an operand and returns its index.
 
         Args:
-            operand_type: its type.
-            dimensions: its shape; 0 for an unknown dimension, empty for a tensor of unknown rank.
+            operand_type: the type.
+            dimensions: the shape; 0 for an unknown dimension, empty for a tensor of unknown rank.
             scale, zero_point: real value = (quantised value - zero_point) * scale.
-            channel_quant: for TENSOR_QUANT8_SYMM_PER_CHANNEL, the channel dimension and its scales.
+            channel_quant: for TENSOR_QUANT8_SYMM_PER_CHANNEL, the channel dimension and the scale
+                of each channel.
             name: name of an input or output, for `.npz` files and messages.
 
         Raises:
-            BadData: type, dimensions, scale and zero point are inconsistent.
+            BadData: type, dimensions, scale and zero point do not match.
             BadState: the model is finished.
         """
         self._require_open()
@@ -128,21 +129,22 @@ class ModelBuilder:
     def set_operand_extension_data(self, index: int, data: bytes | None) -> None:
         """Attaches the vendor's type parameters to an operand of an extension type.
 
-        None removes them.
+        Args:
+            index: of the operand.
+            data: the parameters; None removes them.
 
         Raises:
-            BadData: there is no such operand, it has no extension type, or there are too many
-                bytes.
+            BadData: there is no such operand, it has no extension type, or the data is too long.
             BadState: the model is finished.
         """
         self._require_open()
         (checked,) = self._indexes((index,), "extension data")
         if data is not None and not isinstance(data, bytes | bytearray | memoryview):
-            raise BadData(f"operand {index}: extension data of {type(data).__name__}; bytes are expected")
+            raise BadData(f"operand {index}: extension data is a {type(data).__name__}; bytes are expected")
         operand = replace(self._operands[checked], extension_data=bytes(data or b""))
         if extension_of(operand.type) is None:
             raise BadData(
-                f"operand {index}: {operand.type.name} takes no extension data; only types of vendors' extensions do"
+                f"operand {index}: {operand.type.name} takes no extension data; only types of vendor extensions do"
             )
         validate_operand_type(operand, f"operand {index}")
         self._operands[checked] = operand
@@ -152,13 +154,13 @@ class ModelBuilder:
 
         Args:
             index: of the operand.
-            value: an array of the operand's element type and size, a number, nested lists of numbers,
-                or None.
-                At most 128 bytes are copied now; a larger array must stay unchanged until `finish`.
+            value: an array of the operand's element type and size, a number, nested lists of
+                numbers, or None. A value of at most 128 bytes is copied now; a larger array must
+                stay unchanged until `finish` returns.
 
         Raises:
             BadData: there is no such operand, it is not fully specified, it is an input or output,
-                or the value has another type or size.
+                or the value has the wrong type or size.
             BadState: the model is finished.
         """
         self._require_open()
@@ -168,7 +170,7 @@ class ModelBuilder:
             self._put(index, replace(operand, lifetime=Lifetime.NO_VALUE, value=b"", location=None))
             return
         array = self._as_stored(index, operand, value)
-        if array.nbytes <= SMALL_CONSTANT_BYTES:
+        if array.nbytes <= MAX_IMMEDIATELY_COPIED_BYTES:
             new = replace(operand, lifetime=Lifetime.CONSTANT_COPY, value=array.tobytes(), location=None)
             self._put(index, new)
         else:
@@ -179,7 +181,7 @@ class ModelBuilder:
             self._large[index] = array
 
     def set_operand_value_from_memory(self, index: int, memory: Memory, offset: int, length: int) -> None:
-        """Makes an operand a constant whose bytes lie in `memory`. They are never copied.
+        """Makes an operand a constant whose bytes are in `memory`. The bytes are never copied.
 
         Raises:
             BadData: there is no such operand, the range is outside the memory, or its length is not
@@ -195,17 +197,19 @@ class ModelBuilder:
         index = integer(index, "the operand index")
         operand = self._constant_operand(index)
         if isinstance(memory, DeviceBuffer):
-            raise BadData(f"operand {index}: a constant cannot lie in memory of a device")
+            raise BadData(
+                f"operand {index}: a constant cannot be in device memory; use host or shared memory"
+            )
         checked_range(offset, length, memory.size, f"operand {index}")
         expected = self._constant_size(index, operand)
         if length != expected:
-            raise BadData(f"operand {index}: a value of {length} bytes; {expected} are expected")
+            raise BadData(f"operand {index}: the value has {length} bytes; {expected} are expected")
         known = [pool is memory for pool in self._memories]
         pool = known.index(True) if True in known else len(self._memories)
         if pool == len(self._memories):
             self._memories.append(memory)
-        place = Location(pool=pool, offset=offset, length=length)
-        new = replace(operand, lifetime=Lifetime.CONSTANT_POOL, value=b"", location=place)
+        location = Location(pool=pool, offset=offset, length=length)
+        new = replace(operand, lifetime=Lifetime.CONSTANT_POOL, value=b"", location=location)
         self._put(index, new)
 
     def set_operand_value_from_model(self, index: int, model: Model) -> None:
@@ -242,7 +246,9 @@ class ModelBuilder:
         kind = member(operation_type, OperationType, "the operation type")
         definition = definition_of(kind)
         if definition is None:
-            raise BadData(f"operation {kind.name} is not implemented")
+            raise BadData(
+                f"operation {kind.name} is not implemented; docs/operations.md lists the operations"
+            )
         operation = Operation(
             type=kind, inputs=self._indexes(inputs, kind.name), outputs=self._indexes(outputs, kind.name)
         )
@@ -288,7 +294,7 @@ class ModelBuilder:
         """Sorts the operations, validates everything and returns the model.
 
         Raises:
-            BadData: the model is invalid; the class says when the builder remains usable.
+            BadData: the model is invalid; the module says when the builder remains usable.
             BadState: the model is finished, or the builder is unusable.
         """
         self._require_open()
@@ -308,18 +314,18 @@ class ModelBuilder:
         return model
 
     def _assemble(self, operations: Sequence[Operation]) -> Model:
-        """Builds the model; gathers large constants in one pool, drops unused operands."""
+        """Builds the model: puts large constants into one pool and drops unused operands."""
         used = {i for operation in operations for i in (*operation.inputs, *operation.outputs)}
         used.update(self._inputs, self._outputs)
         kept = sorted(used)
         position_of = {index: position for position, index in enumerate(kept)}
-        pools, places = self._gather_large(used)
+        pools, locations = self._gather_large(used)
         referenced, pools, graph_of = self._gather_referenced(used, pools)
         operands = [
             replace(
                 self._operands[i],
-                lifetime=Lifetime.CONSTANT_POOL if i in places else self._operands[i].lifetime,
-                location=places.get(i, self._operands[i].location),
+                lifetime=Lifetime.CONSTANT_POOL if i in locations else self._operands[i].lifetime,
+                location=locations.get(i, self._operands[i].location),
                 subgraph=graph_of.get(i),
                 number=i,
             )
@@ -348,27 +354,27 @@ class ModelBuilder:
         )
 
     def _gather_large(self, used: set[int]) -> tuple[tuple[Memory, ...], dict[int, Location]]:
-        """Returns the model's pools and the location of each large constant in the last one."""
+        """Returns the model's pools, and the location of each large constant in the last pool."""
         offset = 0
-        places: dict[int, Location] = {}
+        locations: dict[int, Location] = {}
         for index, array in self._large.items():
             if index in used:
                 pool = len(self._memories)
-                places[index] = Location(pool=pool, offset=offset, length=array.nbytes)
+                locations[index] = Location(pool=pool, offset=offset, length=array.nbytes)
                 offset = align(offset + array.nbytes)
-        if not places:
-            return tuple(self._memories), places
+        if not locations:
+            return tuple(self._memories), locations
         block = np.empty(offset, np.uint8)
-        for index, place in places.items():
-            target = block[place.offset : place.offset + place.length]
+        for index, location in locations.items():
+            target = block[location.offset : location.offset + location.length]
             target[:] = self._large[index].reshape(-1).view(np.uint8)
         block.flags.writeable = False
-        return (*self._memories, HostMemory(block)), places
+        return (*self._memories, HostMemory(block)), locations
 
     def _gather_referenced(
         self, used: set[int], pools: tuple[Memory, ...]
     ) -> tuple[tuple[Subgraph, ...], tuple[Memory, ...], dict[int, int]]:
-        """Returns the graphs of referenced models, all pools, and each operand's graph."""
+        """Returns the graphs of referenced models, all pools, and the graph of each MODEL operand."""
         graphs: list[Subgraph] = []
         first_graph: dict[int, int] = {}
         graph_of: dict[int, int] = {}
@@ -377,8 +383,7 @@ class ModelBuilder:
                 continue
             if id(model) not in first_graph:
                 first_graph[id(model)] = len(graphs)
-                # The references of a model count from its first referenced graph, which follows its
-                # main graph here.
+                # A model numbers its referenced graphs from 0. Here they follow its main graph.
                 shift = len(graphs) + 1
                 for graph in (model.main, *model.referenced):
                     graphs.append(_shifted(graph, graphs=shift, pools=len(pools)))
@@ -390,7 +395,7 @@ class ModelBuilder:
         if self._state == "finished":
             raise BadState("the model is finished")
         if self._state == "broken":
-            raise BadState("the model's operations could not be put in order; build a new one")
+            raise BadState("the operations of the model could not be sorted; build a new model")
 
     def _put(self, index: int, operand: Operand) -> None:
         self._operands[index] = operand
@@ -410,7 +415,7 @@ class ModelBuilder:
         self._indexes((index,), "value")
         operand = self._operands[index]
         if operand.lifetime in (Lifetime.SUBGRAPH_INPUT, Lifetime.SUBGRAPH_OUTPUT):
-            raise BadData(f"operand {index} is an input or output of the model; it takes no value")
+            raise BadData(f"operand {index} is an input or output of the model and cannot have a value")
         return operand
 
     def _constant_size(self, index: int, operand: Operand) -> int:
@@ -429,13 +434,15 @@ class ModelBuilder:
         if isinstance(value, np.ndarray | np.generic):
             array = as_elements(np.asarray(value), operand.type)
             if array.dtype != dtype:
-                raise BadData(f"operand {index}: an array of {array.dtype}; {operand.type.name} has {dtype}")
+                raise BadData(
+                    f"operand {index}: the array has type {array.dtype}; {operand.type.name} needs {dtype}"
+                )
         else:
             array = _converted(value, dtype, f"operand {index}")
         if array.nbytes != expected:
             raise BadData(
-                f"operand {index}: a value of {array.nbytes} bytes; "
-                f"{operand.type.name}{list(operand.dimensions or ())} has {expected}"
+                f"operand {index}: the value has {array.nbytes} bytes; "
+                f"{operand.type.name}{list(operand.dimensions or ())} needs {expected}"
             )
         return np.ascontiguousarray(array)
 
@@ -467,7 +474,7 @@ def _converted(value: Any, dtype: "np.dtype[Any]", what: str) -> np.ndarray[Any,
     except (TypeError, ValueError, OverflowError) as error:
         raise BadData(f"{what}: {value!r} cannot be stored as {dtype}: {error}") from None
     if dtype.kind != "f" and not np.array_equal(given, array):
-        raise BadData(f"{what}: {value!r} cannot be stored as {dtype} without a change")
+        raise BadData(f"{what}: {value!r} cannot be represented exactly as {dtype}")
     return array
 
 
@@ -476,7 +483,7 @@ def _stored_strings(value: Any, operand: Operand, what: str) -> np.ndarray[Any, 
     array = as_strings(np.asarray(value, None if isinstance(value, np.ndarray) else object), what)
     if array.size != math.prod(operand.dimensions or ()):
         raise BadData(
-            f"{what}: {array.size} strings; TENSOR_STRING{list(operand.dimensions or ())} is expected"
+            f"{what}: the value has {array.size} strings; TENSOR_STRING{list(operand.dimensions or ())} is expected"
         )
     return encode_strings(array)
 

@@ -1,1 +1,1 @@
-"""Driver daemons and the command line."""
+"""Driver daemons, the command line, the conformance suite and the demo."""

@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -114,3 +115,14 @@ def test_nothing_is_imported_past_the_package_name() -> None:
         if imported_roots(path) & set(FOLDERS)
     ]
     assert not guilty
+
+
+def test_the_package_includes_all_files_that_are_not_python() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    patterns = project["tool"]["setuptools"]["package-data"]["*"]
+    listed = subprocess.run(
+        ["git", "ls-files", *FOLDERS], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    others = [path for path in listed.stdout.split() if not path.endswith(".py")]
+    assert others
+    assert [path for path in others if not any(Path(path).match(pattern) for pattern in patterns)] == []

@@ -94,18 +94,18 @@ def _check(executable: Executable, constants_bytes: int) -> None:
     if min(executable.arena_bytes, executable.scratch_bytes) < 0:
         raise BadData("a buffer has a negative size")
     for call in executable.calls:
-        for location in call.places:
+        for location in call.locations:
             if not 0 <= location.offset <= sizes[location.base]:
                 raise BadData(
                     f"an argument of {call.function} is at offset {location.offset}, outside its buffer"
                 )
-        if call.work_items < 0 or not call.places:
+        if call.work_items < 0 or not call.locations:
             raise BadData(
-                f"invalid call of {call.function}: {call.work_items} work items, {len(call.places)} arguments"
+                f"invalid call of {call.function}: {call.work_items} work items, {len(call.locations)} arguments"
             )
     for port in (*executable.inputs, *executable.outputs):
         port.check(executable.arena_bytes)
-    count = sum(len(call.places) for call in executable.calls)
+    count = sum(len(call.locations) for call in executable.calls)
     for ports, arguments in (
         (executable.inputs, executable.input_arguments),
         (executable.outputs, executable.output_arguments),

@@ -160,7 +160,7 @@ def _assembled(
     calls = tuple(
         Call(
             function=routine.name,
-            places=assignment.of(routine.arguments),
+            locations=assignment.of(routine.arguments),
             work_items=routine.work_items,
             cost_ns=routine.cost_ns,
             messages=tuple(f"{names.text(kernel)}: {text}" for _, text in kernel.requirements),

@@ -48,19 +48,20 @@ def read_artifact(artifact: Artifact) -> tuple[Executable, bytes, np.ndarray]:
     """
     if len(artifact.model) != 1 or len(artifact.data) != 1:
         raise BadData(
-            f"{len(artifact.model)} and {len(artifact.data)} cache files; expected one of each kind"
+            f"the OpenCL driver expects one model and one data cache file, got {len(artifact.model)} and "
+            f"{len(artifact.data)}"
         )
     content = bytes(artifact.model[0].view())
     if not content.startswith(_MAGIC):
-        raise BadData("these cache files are not of the OpenCL driver")
+        raise BadData("these cache files are not from the OpenCL driver")
     start = len(_MAGIC) + _CHECKSUM_BYTES
     body = content[start:]
     if content[len(_MAGIC) : start] != hashlib.sha256(body).digest():
-        raise BadData("these cache files are damaged")
+        raise BadData("these cache files are damaged: their checksum is wrong")
     try:
         stored = msgspec.msgpack.decode(body, type=_Stored)
     except msgspec.DecodeError as error:
-        raise BadData(f"these cache files are not of the OpenCL driver: {error}") from None
+        raise BadData(f"these cache files are not from the OpenCL driver: {error}") from None
     constants = np.frombuffer(artifact.data[0].view(), np.uint8)
     _require_places(stored.executable, constants.nbytes)
     return stored.executable, stored.binary, constants
@@ -70,30 +71,32 @@ def _require_places(executable: Executable, constants_bytes: int) -> None:
     """Raises `BadData` unless every offset lies inside its buffer."""
     sizes = {Base.ARENA: executable.arena_bytes, Base.CONSTANTS: executable.constants_bytes}
     if constants_bytes != executable.constants_bytes:
-        raise BadData(f"{constants_bytes} bytes of constants; expected {executable.constants_bytes}")
+        raise BadData(
+            f"the cache files have {constants_bytes} bytes of constants; expected {executable.constants_bytes}"
+        )
     if (
         not FLAGS + executable.flags_bytes
         <= executable.zeros_bytes
         <= executable.arena_bytes - executable.zeros
     ):
-        raise BadData(f"{executable.zeros_bytes} bytes at {executable.zeros} do not lie in the arena")
+        raise BadData(f"{executable.zeros_bytes} bytes at {executable.zeros} do not lie inside the arena")
     calls: list[Call] = [*executable.calls]
     if executable.persistent is not None:
         calls.append(executable.persistent)
     for call in calls:
         for place in call.places:
             if not 0 <= place.offset <= sizes[place.base]:
-                raise BadData(f"an argument of {call.kernel} begins at {place.offset}, outside of its buffer")
+                raise BadData(f"an argument of {call.kernel} starts at {place.offset}, outside its buffer")
         for use in call.images:
             _require_image(call, use, sizes)
         if not 0 <= call.status <= len(executable.calls):
             raise BadData(
-                f"{call.kernel} has status {call.status}; the step has {len(executable.calls)} calls"
+                f"{call.kernel} has status word {call.status}; the step has {len(executable.calls)} calls"
             )
         if call.workspace is not None and not executable.zeros <= call.workspace <= executable.arena_bytes:
-            raise BadData(f"the workspace of {call.kernel} is outside of the arena")
+            raise BadData(f"the workspace of {call.kernel} starts at {call.workspace}, outside the arena")
         if call.groups < 0 or call.local_size < 1:
-            raise BadData(f"{call.kernel} has {call.groups} groups of {call.local_size}")
+            raise BadData(f"{call.kernel} has {call.groups} work-groups of {call.local_size} work-items")
     for port in (*executable.inputs, *executable.outputs):
         port.check(executable.arena_bytes)
 
@@ -101,7 +104,7 @@ def _require_places(executable: Executable, constants_bytes: int) -> None:
 def _require_image(call: Call, use: ImageUse, sizes: Mapping[Base, int]) -> None:
     """Raises `BadData` unless the argument lies inside its buffer and starts at a texel."""
     if not 0 < use.argument < len(call.places):
-        raise BadData(f"{call.kernel} has no argument {use.argument} to be read through an image")
+        raise BadData(f"{call.kernel} has no argument {use.argument} that can be an image")
     if not has_texels(use.type):
         raise BadData(f"{call.kernel} reads {use.type.name} through an image")
     place = call.places[use.argument]

@@ -26,8 +26,8 @@ from neurald.drivers.compiler.passes.top_k_expansion import expand_top_k
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.program_text import KernelTexts, argument_text, kernel_name, program_text
 from neurald.drivers.opencl.codegen.render import render
-from neurald.drivers.opencl.kernels.fused.chains import Chain, chains_of
-from neurald.drivers.opencl.kernels.gemm.split_k import zeros
+from neurald.drivers.opencl.kernels.fused.chains import KernelChain, chains_of
+from neurald.drivers.opencl.kernels.gemm.split_k import clearing_source
 from neurald.drivers.opencl.kernels.kernel_set import KernelSet
 from neurald.drivers.opencl.kernels.select import candidates
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
@@ -35,10 +35,10 @@ from neurald.drivers.opencl.platform.precision import Precision, lower_precision
 from neurald.drivers.opencl.runtime.executable import FLAGS, Call, Executable, image_uses
 from neurald.drivers.opencl.runtime.persistent_kernel import (
     SYNC_BYTES,
+    MemoryRange,
     Phase,
-    Region,
     grid_barrier_text,
-    is_offered,
+    is_supported,
     kernel_text,
     local_size,
 )
@@ -60,7 +60,7 @@ BUFFERS = "__global uchar *arena, __global const uchar *constants"
 
 #: Picks one source for each kernel. The kernels of a selected chain get None, except the last one,
 #: which gets the chain's source.
-Choose = Callable[[Sequence[Sequence[Source]], Sequence[Chain]], Sequence[Source | None]]
+Choose = Callable[[Sequence[Sequence[Source]], Sequence[KernelChain]], Sequence[Source | None]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -121,7 +121,7 @@ def compile_model(
     if reason:
         # This happens only on devices whose images cover whole buffers, because the sizes of the
         # buffers are not known earlier.
-        _LOG.info("kernels read buffers, and no images: %s", reason)
+        _LOG.info("kernels read buffers instead of images: %s", reason)
         plain = replace(facts, images=None)
         compiled, _ = _compiled(
             model,
@@ -174,7 +174,7 @@ def _compiled(
         chains_of(fused, kernels, facts) if kernel_set is KernelSet.ALL else (),
     )
     used = [(kernel, source) for kernel, source in zip(kernels, chosen, strict=True) if source is not None]
-    used, held = _with_zeros(used)
+    used, held = _with_clearing_kernels(used)
     assignment = assign_buffers(
         fused,
         [(*source.arguments, *more) for (_, source), more in zip(used, held, strict=True)],
@@ -184,7 +184,7 @@ def _compiled(
     return compiled, _unsupported_reason(compiled.executable, facts)
 
 
-def _with_zeros(
+def _with_clearing_kernels(
     used: Sequence[tuple[Kernel, Source]],
 ) -> tuple[list[tuple[Kernel, Source]], list[tuple[Value, ...]]]:
     """Inserts kernels that clear the outputs which split-K kernels add to.
@@ -201,7 +201,9 @@ def _with_zeros(
     for position, pair in enumerate(used):
         following = used[position + 1 : position + 2] if position else used[:2]
         cleared = [
-            (kernel, zeros(kernel.output, kernel.operations)) for kernel, source in following if source.adds
+            (kernel, clearing_source(kernel.output, kernel.operations))
+            for kernel, source in following
+            if source.adds
         ]
         if found and cleared:
             held[-1] += tuple(kernel.output for kernel, _ in cleared)
@@ -270,7 +272,7 @@ def _assembled(
         calls.append(call)
         phases.append(phase_of(source, call, zeros + FLAGS + 4 * call.status))
     inputs, outputs = assignment.ports(model)
-    together = _together(phases, facts)
+    persistent = _persistent_call(phases, facts)
     return Compiled(
         executable=Executable(
             calls=tuple(calls),
@@ -285,14 +287,14 @@ def _assembled(
         ),
         constants=assignment.constants,
         kernels=KernelTexts(uses=tuple(uses), has_fp64=facts.has_fp64),
-        persistent=together,
+        persistent=persistent,
         persistent_text=""
-        if together is None
+        if persistent is None
         else program_text(
             uses,
             has_fp64=facts.has_fp64,
             before=grid_barrier_text(is_nvidia=facts.is_nvidia),
-            instead=kernel_text(together.kernel, BUFFERS, phases, least_groups=facts.compute_units),
+            instead=kernel_text(persistent.kernel, BUFFERS, phases, min_groups=facts.compute_units),
         ),
     )
 
@@ -316,14 +318,16 @@ def _with_outputs_last(
 def phase_of(source: Source, call: Call, status: int) -> Phase:
     """Describes a call as a phase of a persistent kernel.
 
-    `status` is the index of its status word.
+    Args:
+        source, call: the source, and its call as a separate kernel.
+        status: the offset of its status word in the arena.
     """
     pointers, regions = [], []
     for position, (value, where) in enumerate(zip(source.arguments, call.places, strict=True)):
         pointers.append(argument_text(source, position, where.base, f"{where.offset}UL"))
         is_written = where.base is Base.ARENA
         regions.append(
-            Region(base="arena", start=where.offset, stop=where.offset + value.size_bytes)
+            MemoryRange(base="arena", start=where.offset, stop=where.offset + value.size_bytes)
             if is_written
             else None
         )
@@ -336,17 +340,17 @@ def phase_of(source: Source, call: Call, status: int) -> Phase:
         workspace="" if workspace is None else f"arena + {workspace}UL",
         workspace_region=None
         if workspace is None
-        else Region(base="arena", start=workspace, stop=workspace + source.workspace_bytes),
+        else MemoryRange(base="arena", start=workspace, stop=workspace + source.workspace_bytes),
     )
 
 
-def _together(phases: Sequence[Phase], facts: DeviceFacts) -> Call | None:
+def _persistent_call(phases: Sequence[Phase], facts: DeviceFacts) -> Call | None:
     """Returns a call of a persistent kernel for all phases, without its number of groups.
 
     Returns None if the device or the phases do not support it.
     """
     size = local_size([phase.source for phase in phases])
-    if size is None or len(phases) < 2 or not is_offered(facts):
+    if size is None or len(phases) < 2 or not is_supported(facts):
         return None
     operations = sorted({each for phase in phases for each in phase.source.operations})
     return Call(

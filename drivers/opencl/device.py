@@ -31,10 +31,10 @@ from neurald.drivers.opencl.platform.storage import STORAGE_VARIABLE
 from neurald.drivers.opencl.prepared_model import OpenClPreparedModel
 from neurald.drivers.opencl.runtime.buffer import CopyCount, OpenClBuffer
 from neurald.drivers.opencl.runtime.executable import Executable
-from neurald.drivers.opencl.runtime.program import Program
+from neurald.drivers.opencl.runtime.program import BuiltProgram
 from neurald.drivers.opencl.settings import process_settings
 from neurald.drivers.opencl.tuning.calibration import calibrated
-from neurald.drivers.opencl.tuning.tuning import Tuner, Tuning, faster
+from neurald.drivers.opencl.tuning.tuning import Tuner, Tuning, select_faster
 from neurald.drivers.settings import Settings
 from neurald.drivers.sources import sources_digest
 from neurald.hal.accounting.account import temporary
@@ -83,7 +83,7 @@ _MAX_ELEMENTS = 2**31 - 1
 class OpenClDevice:
     """Implements `neurald.hal.device.Device`.
 
-    It opens the device when it prepares the first model.
+    The OpenCL device is opened when the first model is prepared.
 
     Args:
         facts: the device.
@@ -122,7 +122,7 @@ class OpenClDevice:
     def version(self) -> str:
         """See `Device.version`.
 
-        Covers everything that affects compilation except the model and the options.
+        The version covers everything that affects compilation except the model and the options.
         """
         parts = [
             f"neurald opencl {__version__}",
@@ -162,7 +162,7 @@ class OpenClDevice:
     def supported_operations(self, model: Model) -> Sequence[Verdict]:
         """See `Device.supported_operations`.
 
-        Operations that have a lowering, with types and sizes that the device supports.
+        An operation is supported if it has a lowering, and the device supports its types and sizes.
         """
         return supported_operations(model, self._unsupported_reason)
 
@@ -170,7 +170,7 @@ class OpenClDevice:
         for node in graph.nodes:
             for value in (node.output, *node.inputs):
                 if value.type is Scalar.FLOAT64 and not self.facts.has_fp64:
-                    return f"{self.facts.name} has no float64"
+                    return f"{self.facts.name} does not support float64"
                 if value.count > _MAX_ELEMENTS or value.size_bytes > self.facts.max_allocation_bytes:
                     return f"{list(value.shape)} is too large for {self.facts.name}"
         return top_k_unsupported_reason(graph)
@@ -247,24 +247,24 @@ class OpenClDevice:
         )
         return prepared
 
-    def _built(self, compiled: Compiled, *, is_measured: bool) -> tuple[Executable, Program]:
+    def _built(self, compiled: Compiled, *, is_measured: bool) -> tuple[Executable, BuiltProgram]:
         """Builds the program.
 
         Uses the persistent kernel if it is measured to be faster than single calls.
         """
         if is_measured and compiled.persistent is not None:
             try:
-                return faster(self.context, compiled)
+                return select_faster(self.context, compiled)
             except DeadObject:
                 raise
             except Error as error:
-                _LOG.info("%s: no kernel for the whole step: %s", self.name, error)
-        return compiled.executable, Program.of_kernels(self.context, compiled.kernels)
+                _LOG.info("%s: the persistent kernel cannot be used: %s", self.name, error)
+        return compiled.executable, BuiltProgram.of_kernels(self.context, compiled.kernels)
 
     def prepare_model_from_cache(self, artifact: Artifact, options: PrepareOptions) -> OpenClPreparedModel:
         """See `Device.prepare_model_from_cache`."""
         executable, binary, constants = read_artifact(artifact)
-        program = Program.from_binary(self.context, binary)
+        program = BuiltProgram.from_binary(self.context, binary)
         return OpenClPreparedModel(
             self.context, executable, program, constants, keeps_artifact=bool(options.cache_key)
         )

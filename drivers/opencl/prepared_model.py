@@ -14,7 +14,7 @@ from neurald.drivers.opencl.runtime.buffer import OpenClBuffer
 from neurald.drivers.opencl.runtime.executable import Executable
 from neurald.drivers.opencl.runtime.instance import Instance, allocate
 from neurald.drivers.opencl.runtime.portions import Portions
-from neurald.drivers.opencl.runtime.program import Program
+from neurald.drivers.opencl.runtime.program import BuiltProgram
 from neurald.drivers.opencl.runtime.staging import upload
 from neurald.hal.accounting.account import reserve
 from neurald.hal.device import (
@@ -34,9 +34,9 @@ from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.lending_pool import LendingPool
 
 #: Number of requests whose resolved addresses are cached.
-_BINDINGS = 8
+_BINDING_CACHE_SIZE = 8
 #: Concurrent executions, each with its own buffers; further ones wait in order of arrival.
-_INSTANCES = 4
+_MAX_INSTANCES = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ class OpenClPreparedModel(InProcessModel):
         self,
         device: DeviceContext,
         executable: Executable,
-        program: Program,
+        program: BuiltProgram,
         constants: np.ndarray,
         *,
         keeps_artifact: bool,
@@ -85,7 +85,7 @@ class OpenClPreparedModel(InProcessModel):
         self._reservation = reserve(copies * executable.constants_bytes, "constants of a compiled step")
         self._constants = allocate(device, executable.constants_bytes)
         upload(device, device.queue(), self._constants, constants)
-        self._profiled: Program | None = program if executable.persistent is None else None
+        self._profiled: BuiltProgram | None = program if executable.persistent is None else None
         self._result = ExecutionResult(
             output_shapes=tuple(OutputShape(dimensions=port.dimensions) for port in executable.outputs)
         )
@@ -94,7 +94,7 @@ class OpenClPreparedModel(InProcessModel):
         # reference, not later by the garbage collector.
         new_instance = partial(Instance, device, executable, program, self._constants)
         first = new_instance()
-        self._instances = LendingPool([first], new_instance, _INSTANCES)
+        self._instances = LendingPool([first], new_instance, _MAX_INSTANCES)
         self._portions = Portions(first.launch() / 1e9)
         keep_in_children(self)
 
@@ -106,7 +106,9 @@ class OpenClPreparedModel(InProcessModel):
         """
         ports = self.executable.outputs if is_output else self.executable.inputs
         if not 0 <= index < len(ports):
-            raise BadData(f"{'output' if is_output else 'input'} {index}; the model has {len(ports)}")
+            raise BadData(
+                f"there is no {'output' if is_output else 'input'} {index}; the model has {len(ports)}"
+            )
         return ports[index].operand
 
     def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
@@ -199,7 +201,7 @@ class OpenClPreparedModel(InProcessModel):
                 for port, argument in zip(executable.outputs, request.outputs, strict=True)
             ),
         )
-        if len(self._bindings) >= _BINDINGS:
+        if len(self._bindings) >= _BINDING_CACHE_SIZE:
             self._bindings.clear()
         self._bindings[id(request)] = weakref.ref(request), binding
         return binding
@@ -214,7 +216,7 @@ class OpenClPreparedModel(InProcessModel):
         if isinstance(memory, OpenClBuffer):
             if memory.device is not self.device or size_bytes > memory.size:
                 raise BadData(
-                    f"device memory of {memory.size} bytes cannot hold {size_bytes} bytes of this device"
+                    f"{size_bytes} bytes need device memory of that size on the same device; got {memory.size} bytes"
                 )
             return memory
         if not 0 <= argument.offset <= memory.size - size_bytes:
@@ -248,7 +250,7 @@ class OpenClPreparedModel(InProcessModel):
         """
         with self._instances.using() as instance:
             if self._profiled is None:
-                self._profiled = Program.from_source(self.device, self.executable.text)
+                self._profiled = BuiltProgram.from_source(self.device, self.executable.text)
             return instance.profile(self._profiled)
 
 

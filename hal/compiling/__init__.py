@@ -1,1 +1,1 @@
-"""Compilation in processes of its own."""
+"""Compiles models of a daemon's clients in separate processes, with limits of time and memory."""

@@ -1,8 +1,9 @@
-"""Compiling in another process: what a driver offers, and what a daemon gives to it for that.
+"""The interface of devices whose models can be compiled in another process.
 
-Compilers are Python, and a daemon that compiles in its own process holds up its other clients by the interpreter's lock. They also
-take models from anybody, and may take any time and memory for them. So a daemon has a device that `CompilesApart` compile in
-processes of their own, see `neurald.hal.compiling.pool`. Devices without it compile where they are.
+Compilers are written in Python, so a daemon that compiles in its own process blocks its other
+clients by the interpreter's lock. They also accept models from any client, and may need any time
+and memory for them. So a daemon compiles for a device that implements `CompilesApart` in separate
+processes, see `neurald.hal.compiling.pool`. Other devices compile in the daemon's process.
 """
 
 from typing import Protocol
@@ -12,32 +13,36 @@ from neurald.hal.model.types import Model
 
 
 class CompilesApart(Protocol):
-    """What a device can do beside, if what it compiles can be loaded by another process that has the same device.
+    """An optional interface of a device whose compiled models another process can load.
 
-    In the process that compiles there is a device of its own, made by the same factory (`neurald.hal.registry`). What it
-    makes is taken by `Device.prepare_model` of the daemon's device, which finds a `Compiler` in its options.
+    The compiling process has a device of its own, created by the same factory
+    (`neurald.hal.registry`). Its result is used by `Device.prepare_model` of the daemon's device,
+    which finds a `Compiler` in its options.
     """
 
     def get_ready_to_compile(self) -> None:
-        """Makes what all compilations share: imports the compiler, for example. Must not start threads."""
+        """Initialises what all compilations share: imports the compiler, for example.
+
+        It must not start threads.
+        """
         ...
 
     def compile(self, model: Model, shapes: InputShapes | None, options: PrepareOptions) -> Compiled:
-        """Compiles a valid model, every operation of which the device supports.
+        """Compiles a valid model. The device supports each of its operations.
 
         Args:
             model: to compile.
-            shapes: of inputs, by operand, where the model leaves them open; None: it leaves none open.
-            options: as for `Device.prepare_model`; without a deadline, which the daemon watches.
+            shapes: of inputs that the model leaves open, by operand; None if it leaves none open.
+            options: as for `Device.prepare_model`, without a deadline, which the daemon watches.
 
         Raises:
             BadData: the shapes do not fit the model.
-            MemoryError, OutOfMemory: it takes more memory than it may.
-            Error: anything else that went wrong.
+            MemoryError, OutOfMemory: compiling exceeds the limit of memory.
+            Error: any other failure.
         """
         ...
 
 
 def compiles_apart(device: Device) -> bool:
-    """Whether a device is one that `CompilesApart`."""
+    """Returns whether a device implements `CompilesApart`."""
     return hasattr(device, "get_ready_to_compile") and hasattr(device, "compile")

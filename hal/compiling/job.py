@@ -1,12 +1,13 @@
-"""What a daemon and the process that compiles for it say to each other about one model.
+"""The messages between a daemon and the process that compiles one model for it.
 
-Both ends of a job have a SEQPACKET socket. What is told goes in sealed memory, so that it may have any size:
+Each end of a job has a SEQPACKET socket. Messages are sent in sealed memory, so that they may have
+any size:
 
-    daemon -> child:     one memory with a `Job`, followed by the memories that the model's constants lie in
-    child -> daemon:     one memory with an `Outcome`, followed by those of the artifact that have any bytes
-    parent -> daemon:    how the child has ended, where it has told nothing before
+    daemon -> child:     one memory with a `CompileJob`, and the memories of the model's constants
+    child -> daemon:     one memory with a `CompileReply`, and the artifact's non-empty memories
+    parent -> daemon:    a `ProcessExit`, if the child ended without a reply
 
-A daemon that closes its end wants no answer any more.
+A daemon that closes its end no longer wants an answer.
 """
 
 import os
@@ -21,29 +22,32 @@ from neurald.hal.errors import BadData, ResourceExhaustedPersistent
 from neurald.hal.memory.pool import Memory, SharedMemory
 from neurald.hal.rpc.transport.packet import receive_packet, rights
 
-#: The number of memories that are still to come, with this packet's, and the size of the first one; or how a child ended.
+#: The head of a packet: its kind, the number of memories from this packet on, and the size of the
+#: first memory.
 _MEMORIES = struct.Struct("<BII")
 _MEMORIES_KIND = 1
-_END_KIND = 2
-#: The kernel takes 253 with one packet.
-_DESCRIPTORS = 200
+_EXIT_KIND = 2
+#: In one packet; the kernel's limit is 253.
+_MAX_DESCRIPTORS = 200
 _PACKET_BYTES = 8192
-#: How long the other end may take to read or send what it does not compute for.
+#: How long the other end may take to read or send a message, apart from compiling.
 EXCHANGE_S = 30.0
 
 _T = TypeVar("_T")
 
 
-class Job(msgspec.Struct, frozen=True, array_like=True):
+class CompileJob(msgspec.Struct, frozen=True, array_like=True):
     """A model to compile.
 
     Attributes:
-        model: in wire form; its pools are the memories of these sizes that come with it.
-        shapes: of inputs by operand; None: the model leaves none open.
-        options: in wire form.
+        model: encoded as in messages of the wire protocol.
+        pools: sizes of the memories of its constants, which follow.
+        shapes: of inputs that the model leaves open, by operand; None if it leaves none open.
+        options: encoded as in messages of the wire protocol.
         device_version: of the daemon's device.
-        compile_bytes, compile_s: see `neurald.hal.accounting.limits.Limits`.
-        log_level: below which nobody wants to know what is logged.
+        compile_bytes: see `neurald.hal.accounting.limits.Limits`.
+        compile_s: see `neurald.hal.accounting.limits.Limits`.
+        log_level: records below this level are not wanted.
     """
 
     model: bytes
@@ -56,15 +60,16 @@ class Job(msgspec.Struct, frozen=True, array_like=True):
     log_level: int
 
 
-class Outcome(msgspec.Struct, frozen=True, array_like=True):
-    """What came of a job.
+class CompileReply(msgspec.Struct, frozen=True, array_like=True):
+    """The result of a job.
 
     Attributes:
-        code: 0, or that of an error.
+        code: 0, or the result code of an error.
         text: of the error.
-        note: see `neurald.hal.compiling.contract.Compiled`.
-        model, data: the sizes of the artifact's memories; None where there is no artifact.
-        log: what was logged: name of the logger, level and text.
+        note: see `neurald.hal.device.Compiled`.
+        model: sizes of the artifact's model memories; None without an artifact.
+        data: sizes of the artifact's data memories.
+        log: log records: name of the logger, level and text.
     """
 
     code: int = 0
@@ -75,61 +80,64 @@ class Outcome(msgspec.Struct, frozen=True, array_like=True):
     log: tuple[tuple[str, int, str], ...] = ()
 
 
-class End(msgspec.Struct, frozen=True, array_like=True):
-    """How a child has ended that had told nothing.
+class ProcessExit(msgspec.Struct, frozen=True, array_like=True):
+    """How a child ended that sent no reply.
 
     Attributes:
         signal: that ended it; 0 if none did.
-        said: the last of what it wrote to its standard error.
+        stderr: the last of what it wrote to its standard error.
     """
 
     signal: int
-    said: str
+    stderr: str
 
 
-def send_told(connection: socket.socket, told: msgspec.Struct, memories: Sequence[Memory]) -> None:
-    """Sends a `Job` or an `Outcome`, and the memories that have any bytes.
+def send_message(connection: socket.socket, message: msgspec.Struct, memories: Sequence[Memory]) -> None:
+    """Sends a `CompileJob` or a `CompileReply`, and the memories that are not empty.
 
     Raises:
         OSError: the other end is gone, or does not read.
-        OutOfMemory: there is no memory for it.
+        OutOfMemory: there is no memory for the message.
     """
-    head = SharedMemory.constant(memoryview(msgspec.msgpack.encode(told)), "neurald compile job")
+    head = SharedMemory.constant(memoryview(msgspec.msgpack.encode(message)), "neurald compile job")
     sent = [head, *(shareable(memory) for memory in memories if memory.size)]
     connection.settimeout(EXCHANGE_S)
-    for start in range(0, len(sent), _DESCRIPTORS):
-        part = sent[start : start + _DESCRIPTORS]
+    for start in range(0, len(sent), _MAX_DESCRIPTORS):
+        part = sent[start : start + _MAX_DESCRIPTORS]
         packet = _MEMORIES.pack(_MEMORIES_KIND, len(sent) - start, head.size)
         connection.sendmsg([packet], rights([memory.fd for memory in part]), socket.MSG_NOSIGNAL)
 
 
 def shareable(memory: Memory) -> SharedMemory:
-    """The same bytes in memory that another process can map, and nobody can change: a copy where its descriptor is closed."""
+    """Returns the same bytes in immutable memory that another process can map, copied if needed."""
     if isinstance(memory, SharedMemory) and memory.readonly and not memory.is_closed:
         return memory
     return SharedMemory.constant(memory.view(), "neurald compile job")
 
 
-def send_end(connection: socket.socket, end: End) -> None:
-    """Sends how a child has ended. Whoever does not want to know it is not told."""
+def send_exit(connection: socket.socket, status: ProcessExit) -> None:
+    """Sends how a child has ended. Errors are ignored: the daemon may have closed its end."""
     try:
-        packet = bytes([_END_KIND]) + msgspec.msgpack.encode(end)
+        packet = bytes([_EXIT_KIND]) + msgspec.msgpack.encode(status)
         connection.send(packet, socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
     except OSError:
         return
 
 
-def receive_told(connection: socket.socket, kind: type[_T]) -> tuple[_T, list[int]] | End | None:
-    """What `send_told` sent, and the descriptors of the memories that came with it; or what `send_end` sent.
+def receive_message(connection: socket.socket, kind: type[_T]) -> tuple[_T, list[int]] | ProcessExit | None:
+    """Receives what `send_message` or `send_exit` sent, once there is something to read.
 
-    Is called when there is something to read. The caller owns the descriptors.
+    Args:
+        connection: this end of the job's socket.
+        kind: type of the expected message.
 
     Returns:
-        None: the other end is closed.
+        The message and the descriptors of the memories that follow it, which the caller owns; or a
+            `ProcessExit`; None if the other end is closed.
 
     Raises:
-        OSError: the connection broke, or the rest does not come.
-        BadData: that is nothing of the kind.
+        OSError: the connection broke, or a part of the message did not arrive in time.
+        BadData: a packet is not valid.
     """
     descriptors: list[int] = []
     try:
@@ -137,57 +145,61 @@ def receive_told(connection: socket.socket, kind: type[_T]) -> tuple[_T, list[in
         connection.settimeout(EXCHANGE_S)
         while len(descriptors) < count:
             if descriptors:
-                _await(connection)
-            packet = receive_packet(connection, _PACKET_BYTES, _DESCRIPTORS)
+                _wait_readable(connection)
+            packet = receive_packet(connection, _PACKET_BYTES, _MAX_DESCRIPTORS)
             descriptors += packet.descriptors
             if not packet.data:
                 return None
-            if packet.data[0] == _END_KIND and not descriptors:
-                return _decoded(packet.data[1:], End)
+            if packet.data[0] == _EXIT_KIND and not descriptors:
+                return _decoded(packet.data[1:], ProcessExit)
             if not packet.is_whole or len(packet.data) != _MEMORIES.size or not packet.descriptors:
-                raise BadData("a packet that a compilation cannot take")
+                raise BadData("a packet of a compilation is not valid")
             if len(packet.descriptors) == len(descriptors):
                 _, count, size = _MEMORIES.unpack(packet.data)
         head = SharedMemory.received(descriptors.pop(0), size, constant=True)
-        told = _decoded(head.view(), kind)
-        return told, [descriptors.pop(0) for _ in range(len(descriptors))]
+        message = _decoded(head.view(), kind)
+        return message, [descriptors.pop(0) for _ in range(len(descriptors))]
     finally:
         for descriptor in descriptors:
             os.close(descriptor)
 
 
 def received_memories(descriptors: list[int], sizes: Sequence[int]) -> list[SharedMemory]:
-    """The memories of descriptors that `receive_told` gave, which are taken over; those of no bytes are not among them.
+    """Maps the memories of descriptors from `receive_message`, which it takes over.
+
+    Args:
+        descriptors: of the memories.
+        sizes: of the memories; empty memories are not among them.
 
     Raises:
-        BadData: they are not of these sizes.
-        OutOfMemory: there is no room for them.
+        BadData: they have other sizes.
+        OutOfMemory: they cannot be mapped.
     """
     try:
         if len(descriptors) != len(sizes):
-            raise BadData(f"{len(descriptors)} memories of a compilation; {len(sizes)} are expected")
+            raise BadData(f"a compilation sent {len(descriptors)} memories; {len(sizes)} are expected")
         return [SharedMemory.received(descriptors.pop(0), size, constant=True) for size in sizes]
     finally:
         for descriptor in descriptors:
             os.close(descriptor)
 
 
-def over_memory(limit_bytes: int) -> ResourceExhaustedPersistent:
-    """The error for a compilation that takes too much memory."""
+def memory_exceeded(limit_bytes: int) -> ResourceExhaustedPersistent:
+    """Returns the error for a compilation that needs too much memory."""
     return ResourceExhaustedPersistent(
-        f"compiling the model takes more than the {limit_bytes} bytes of memory that it may (compile_bytes)"
+        f"compiling the model takes more than {limit_bytes} bytes of memory, its limit (compile_bytes)"
     )
 
 
-def over_time(limit_s: int) -> ResourceExhaustedPersistent:
-    """The error for a compilation that takes too much time."""
+def time_exceeded(limit_s: int) -> ResourceExhaustedPersistent:
+    """Returns the error for a compilation that takes too much time."""
     return ResourceExhaustedPersistent(
-        f"compiling the model takes longer than the {limit_s} s that it may (compile_s)"
+        f"compiling the model takes longer than {limit_s} s, its limit (compile_s)"
     )
 
 
-def _await(connection: socket.socket) -> None:
-    """Waits until there is something to read."""
+def _wait_readable(connection: socket.socket) -> None:
+    """Waits until there is something to read, within the timeout of the socket."""
     connection.recv(1, socket.MSG_PEEK)
 
 
@@ -195,4 +207,4 @@ def _decoded(data: bytes | memoryview, kind: type[_T]) -> _T:
     try:
         return msgspec.msgpack.decode(data, type=kind)
     except msgspec.DecodeError as error:
-        raise BadData(f"that is no {kind.__name__} of a compilation: {error}") from None
+        raise BadData(f"a message of a compilation is not a valid {kind.__name__}: {error}") from None

@@ -1,7 +1,7 @@
-"""The daemon's side of compiling in other processes: it starts jobs within limits, and reads their outcomes.
+"""The daemon's side of compiling in other processes: starts jobs within limits, and reads replies.
 
-A job is a socket pair. One end goes to the process that compiles (`neurald.hal.compiling.server`). The daemon ends a job at any
-moment by closing the other end.
+A job is a socket pair, of which one end goes to the process that compiles
+(`neurald.hal.compiling.server`). The daemon can end a job at any moment by closing its own end.
 """
 
 import contextlib
@@ -20,18 +20,18 @@ from dataclasses import replace
 
 from neurald.hal.accounting.limits import Limits
 from neurald.hal.admission.session import Session
+from neurald.hal.compiling.compile_admission import CompileAdmission
 from neurald.hal.compiling.job import (
     EXCHANGE_S,
-    End,
-    Job,
-    Outcome,
-    over_memory,
-    over_time,
-    receive_told,
+    CompileJob,
+    CompileReply,
+    ProcessExit,
+    memory_exceeded,
+    receive_message,
     received_memories,
-    send_told,
+    send_message,
+    time_exceeded,
 )
-from neurald.hal.compiling.queue import CompileQueue
 from neurald.hal.device import Artifact, Compiled, Device, InputShapes, PrepareOptions
 from neurald.hal.errors import (
     Cancelled,
@@ -48,9 +48,9 @@ from neurald.hal.sync.cancellation import Cancellation
 
 logger = logging.getLogger(__name__)
 
-#: How often a thread that waits for a compilation checks whether the client still wants it.
-_LOOK_MS = 20
-#: What LLVM and the C++ library print when a process has no memory left.
+#: How often a thread that waits for a compilation checks whether it is still wanted.
+_POLL_MS = 20
+#: Messages of LLVM and the C++ library when a process has no memory left.
 _NO_MEMORY = ("out of memory", "bad_alloc")
 
 _PROGRAM = (
@@ -62,42 +62,42 @@ _PROGRAM = (
 class CompilePool:
     """Compiles the models of one device's clients in other processes. Thread-safe.
 
-    The process that forks them starts with the first model, and again when it has ended.
+    The process that forks them starts with the first model, and again if it has ended.
 
     Args:
-        driver: that `neurald.hal.registry.create_device` makes the device of.
-        device: of the daemon, one that `CompilesApart`.
-        limits: how many, how long and with how much memory.
+        driver: from which `neurald.hal.registry.create_device` creates the device.
+        device: of the daemon, which implements `CompilesApart`.
+        limits: of the number, time and memory of compilations.
 
     Attributes:
-        queue: says which model is compiled next.
+        admission: decides which model is compiled next.
     """
 
     def __init__(self, driver: str, device: Device, limits: Limits) -> None:
-        self.queue = CompileQueue(limits)
+        self.admission = CompileAdmission(limits)
         self._driver = driver
         self._device = device
         self._limits = limits
         self._lock = threading.Lock()
-        self._server: _Server | None = None
+        self._server: _ForkServerProcess | None = None
         self._is_closed = False
 
     def compiler(
         self, session: Session, model: bytes, pools: Sequence[Memory], options: PrepareOptions
     ) -> "SessionCompiler":
-        """What compiles one model.
+        """Creates the compiler of one model.
 
         Args:
-            session: of the client whose model it is; compilations end when it does.
-            model: valid, in wire form.
-            pools: that its constants lie in.
+            session: of the client whose model it is; compilations end with it.
+            model: a valid model, encoded as in messages of the wire protocol.
+            pools: the memories of its constants.
             options: as for `Device.prepare_model`.
         """
         return SessionCompiler(self, session, model, tuple(pools), options)
 
     @property
     def process(self) -> int | None:
-        """The number of the process that forks those that compile; None where there is none yet."""
+        """The number of the process that forks the compiling processes; None if there is none."""
         with self._lock:
             return None if self._server is None else self._server.process
 
@@ -109,9 +109,11 @@ class CompilePool:
         if server is not None:
             server.close()
 
-    def job(self, model: bytes, pools: Sequence[Memory], shapes: InputShapes | None, options: bytes) -> Job:
-        """A job within the limits."""
-        return Job(
+    def job(
+        self, model: bytes, pools: Sequence[Memory], shapes: InputShapes | None, options: bytes
+    ) -> CompileJob:
+        """Creates a job with the limits of the daemon."""
+        return CompileJob(
             model=model,
             pools=tuple(pool.size for pool in pools),
             shapes=None if shapes is None else {int(key): tuple(shape) for key, shape in shapes.items()},
@@ -123,7 +125,7 @@ class CompilePool:
         )
 
     def begin(self) -> socket.socket:
-        """The daemon's end of a new job.
+        """Begins a new job, and returns the daemon's end of its socket.
 
         Raises:
             OpFailed: no process can be started.
@@ -131,25 +133,30 @@ class CompilePool:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             for _ in range(2):
-                if self._running().take(theirs):
+                if self._running_process().take(theirs):
                     return ours
         ours.close()
-        raise OpFailed("the process that compiles has ended, and could not be started again")
+        raise OpFailed("the compiler process has ended, and could not be restarted")
 
-    def _running(self) -> "_Server":
+    def _running_process(self) -> "_ForkServerProcess":
         with self._lock:
             if self._is_closed:
-                raise OpFailed("the daemon is about to stop, and compiles nothing any more")
+                raise OpFailed("the daemon is about to stop and compiles no more models")
             if self._server is not None and self._server.has_ended:
                 self._server.close()
                 self._server = None
             if self._server is None:
-                self._server = _Server(self._driver)
+                self._server = _ForkServerProcess(self._driver)
             return self._server
 
 
 class SessionCompiler:
-    """Implements `neurald.hal.device.Compiler` for one model of one session. Arguments are those of `CompilePool.compiler`."""
+    """Implements `neurald.hal.device.Compiler` for one model of one session.
+
+    Args:
+        pool: that runs the job.
+        session, model, pools, options: see `CompilePool.compiler`.
+    """
 
     def __init__(
         self,
@@ -173,8 +180,8 @@ class SessionCompiler:
         deadline_s: float | None = None,
         cancellation: Cancellation | None = None,
     ) -> Compiled:
-        """See `Compiler.compile`. Waits for a turn; users, and the sessions of one user, take turns."""
-        with self._pool.queue.turn(self._session, self._priority, deadline_s, cancellation) as stop:
+        """See `Compiler.compile`. Waits for its turn among the models of all clients."""
+        with self._pool.admission.slot(self._session, self._priority, deadline_s, cancellation) as stop:
             return self._compiled(shapes, deadline_s, stop)
 
     def _compiled(self, shapes: InputShapes | None, deadline_s: float | None, stop: Cancellation) -> Compiled:
@@ -182,76 +189,74 @@ class SessionCompiler:
         end_s = time.monotonic() + job.compile_s
         with self._pool.begin() as connection:
             try:
-                send_told(connection, job, self._pools)
+                send_message(connection, job, self._pools)
                 _await_reply(connection, job, deadline_s, end_s, stop)
-                told = receive_told(connection, Outcome)
+                received = receive_message(connection, CompileReply)
             except OSError as error:
-                logger.warning("the process that compiles does not answer: %s", error)
-                told = None
-            if isinstance(told, tuple):
-                return _read(*told)
-        if told is None:
-            raise OpFailed("the process that compiles has ended; the model can be prepared again")
-        if told.signal == signal.SIGXCPU:
-            raise over_time(job.compile_s)
-        logger.error("the process that compiled a model has ended: %s", _how(told))
-        if any(text in told.said for text in _NO_MEMORY):
-            raise over_memory(job.compile_bytes)
-        raise OpFailed(f"the compiler has died of the model: {_signal_name(told.signal)}")
+                logger.warning("the compiler process does not answer: %s", error)
+                received = None
+            if isinstance(received, tuple):
+                return _compiled_from(*received)
+        if received is None:
+            raise OpFailed("the compiler process has ended; prepare the model again")
+        if received.signal == signal.SIGXCPU:
+            raise time_exceeded(job.compile_s)
+        logger.error("a process that compiled a model has ended: %s", _describe_exit(received))
+        if any(text in received.stderr for text in _NO_MEMORY):
+            raise memory_exceeded(job.compile_bytes)
+        raise OpFailed(f"the compiler crashed on the model: {_signal_name(received.signal)}")
 
 
 def _await_reply(
-    connection: socket.socket, job: Job, deadline_s: float | None, end_s: float, stop: Cancellation
+    connection: socket.socket, job: CompileJob, deadline_s: float | None, end_s: float, stop: Cancellation
 ) -> None:
-    """Returns when there is something to read.
+    """Waits until there is something to read.
 
     Raises:
         Cancelled, MissedDeadlineTransient, ResourceExhaustedPersistent: see `Compiler.compile`.
     """
     poll = select.poll()
     poll.register(connection, select.POLLIN)
-    while not poll.poll(_LOOK_MS):
+    while not poll.poll(_POLL_MS):
         if stop.is_cancelled:
-            raise Cancelled("nobody waits for the model any more that was being compiled")
+            raise Cancelled("the compilation was cancelled, or its client is gone")
         now = time.monotonic()
         if deadline_s is not None and now >= deadline_s:
             raise MissedDeadlineTransient("the deadline passed while the model was compiled")
         if now >= end_s:
-            raise over_time(job.compile_s)
+            raise time_exceeded(job.compile_s)
 
 
-def _read(outcome: Outcome, descriptors: list[int]) -> Compiled:
-    """What came of a job; also logs what its process has logged."""
-    for name, level, text in outcome.log:
+def _compiled_from(reply: CompileReply, descriptors: list[int]) -> Compiled:
+    """Returns the result of a job, and logs what its process has logged."""
+    for name, level, text in reply.log:
         logging.getLogger(name).log(level, "%s", text)
-    sizes = () if outcome.model is None else (*outcome.model, *outcome.data)
+    sizes = () if reply.model is None else (*reply.model, *reply.data)
     memories = received_memories(descriptors, [size for size in sizes if size])
-    if outcome.code:
-        raise error_for(member(ResultCode, outcome.code, "the code of a failed compilation"), outcome.text)
-    if outcome.model is None:
-        return Compiled(note=outcome.note)
+    if reply.code:
+        raise error_for(member(ResultCode, reply.code, "the code of a failed compilation"), reply.text)
+    if reply.model is None:
+        return Compiled(note=reply.note)
     following = iter(memories)
     found = [next(following) if size else HostMemory(b"") for size in sizes]
-    count = len(outcome.model)
-    return Compiled(
-        note=outcome.note, artifact=Artifact(model=tuple(found[:count]), data=tuple(found[count:]))
-    )
+    count = len(reply.model)
+    return Compiled(note=reply.note, artifact=Artifact(model=tuple(found[:count]), data=tuple(found[count:])))
 
 
 def _signal_name(number: int) -> str:
     try:
         return signal.Signals(number).name
     except ValueError:
-        return "it has ended without an answer"
+        return "it ended without a reply"
 
 
-def _how(end: End) -> str:
-    said = " ".join(end.said.split())
-    return f"{_signal_name(end.signal)}{f', after it had said: {said}' if said else ''}"
+def _describe_exit(exit_status: ProcessExit) -> str:
+    stderr = " ".join(exit_status.stderr.split())
+    return f"{_signal_name(exit_status.signal)}{f', with the output: {stderr}' if stderr else ''}"
 
 
-class _Server:
-    """The process that forks those that compile.
+class _ForkServerProcess:
+    """The process that forks the compiling processes.
 
     Raises:
         OpFailed: it cannot be started.
@@ -259,7 +264,7 @@ class _Server:
 
     def __init__(self, driver: str) -> None:
         if not sys.executable:
-            raise OpFailed("nobody knows which Python this is, so no process can be started that compiles")
+            raise OpFailed("no compiler process can be started: the path of this Python is not known")
         about = json.dumps({"path": sys.path, "driver": driver})
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._control.settimeout(EXCHANGE_S)
@@ -269,13 +274,13 @@ class _Server:
                     [sys.executable, "-I", "-c", _PROGRAM, about],
                     stdin=theirs.fileno(),
                     stdout=subprocess.DEVNULL,
-                    # It may only fork while it has one thread.
+                    # The process must have only one thread, since it forks.
                     env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
                     start_new_session=True,
                 )
             except OSError as error:
                 self._control.close()
-                raise OpFailed(f"no process can be started that compiles: {error}") from None
+                raise OpFailed(f"no compiler process can be started: {error}") from None
 
     @property
     def process(self) -> int:
@@ -286,18 +291,18 @@ class _Server:
         return self._process.poll() is not None
 
     def take(self, theirs: socket.socket) -> bool:
-        """Gives it the other end of a job; whether it could take it."""
+        """Passes the other end of a job to the process; returns whether that succeeded."""
         try:
             self._control.sendmsg([b"j"], rights([theirs.fileno()]), socket.MSG_NOSIGNAL)
         except OSError:
-            # It is about to end, if it has not ended yet.
+            # The process is about to end, if it has not ended yet.
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(1.0)
             return False
         return True
 
     def close(self) -> None:
-        """Ends it, and all processes that it has forked."""
+        """Ends the process, and all processes that it has forked."""
         self._control.close()
         try:
             self._process.wait(1.0)

@@ -1,9 +1,10 @@
-"""The process that compiles for a daemon: it imports the compiler once, and forks a child for each model.
+"""The process that compiles for a daemon: it imports the compiler once, and forks for each model.
 
-It has one thread, so that it may fork. A child has what it needs at once, gives all memory back when it ends, can be killed at
-any moment, and leaves nothing behind that the next model could meet. Limits of its time and memory are the kernel's.
+It has one thread, so that it can fork. A child has the compiler at once, returns all memory when it
+ends, can be killed at any moment, and leaves nothing behind that could affect the next model. The
+kernel enforces the limits of its time and memory.
 
-Whoever executes comes first: this process and its children run at a lower priority.
+Executions have precedence: this process and its children run at a lower priority.
 """
 
 import contextlib
@@ -25,14 +26,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from neurald.hal.compiling.job import (
-    End,
-    Job,
-    Outcome,
-    over_memory,
-    receive_told,
+    CompileJob,
+    CompileReply,
+    ProcessExit,
+    memory_exceeded,
+    receive_message,
     received_memories,
-    send_end,
-    send_told,
+    send_exit,
+    send_message,
     shareable,
 )
 from neurald.hal.device import Compiled, declared_extensions
@@ -45,16 +46,18 @@ from neurald.hal.rpc.wire.model import decode_model
 
 _NICE: Final = 10
 _PR_SET_PDEATHSIG: Final = 1
-#: Of what a child logs and says: records, and characters of each.
+#: How many log records of a child are kept, and how many characters of each and of its standard
+#: error.
 _MAX_RECORDS: Final = 200
 _MAX_CHARACTERS: Final = 2000
 
 
 def main(control_fd: int, driver: str) -> None:
-    """Serves a daemon until that closes its end of the control socket.
+    """Serves a daemon until the daemon closes its end of the control socket.
 
     Args:
-        control_fd: a SEQPACKET socket, from which one packet comes for each job, with a socket of its own.
+        control_fd: a SEQPACKET socket, from which one packet comes for each job, with a socket for
+            it.
         driver: whose device compiles.
     """
     os.nice(_NICE)
@@ -69,19 +72,19 @@ def main(control_fd: int, driver: str) -> None:
         compile_job = _compiler_of(device)
     except Exception as error:
         compile_job = _failing(f"{type(error).__name__}: {error}")
-    # Children share these objects for as long as nobody writes to them.
+    # Children share the memory of these objects until it is written to.
     gc.collect()
     gc.freeze()
-    _Server(control, compile_job).serve()
+    _ForkServer(control, compile_job).serve()
 
 
-#: Compiles the model of a job, whose constants are in these memories.
-_Compile = Callable[[Job, list[Memory]], Compiled]
+#: Compiles the model of a job, given the memories of its constants.
+_Compile = Callable[[CompileJob, list[Memory]], Compiled]
 
 
 def _failing(reason: str) -> _Compile:
-    def fail(job: Job, pools: list[Memory]) -> Compiled:
-        raise OpFailed(f"the process that compiles cannot: {reason}")
+    def fail(job: CompileJob, pools: list[Memory]) -> Compiled:
+        raise OpFailed(f"the compiler process could not create its device: {reason}")
 
     return fail
 
@@ -89,11 +92,11 @@ def _failing(reason: str) -> _Compile:
 def _compiler_of(device: Any) -> _Compile:
     version = device.version
 
-    def compile_job(job: Job, pools: list[Memory]) -> Compiled:
+    def compile_job(job: CompileJob, pools: list[Memory]) -> Compiled:
         if job.device_version != version:
             raise OpFailed(
-                f"the driver's files have changed since the daemon was started ({job.device_version} then, {version} "
-                "now); start it again"
+                f"the driver's files have changed since the daemon was started (from {job.device_version} to "
+                f"{version}); restart the daemon"
             )
         model = decode_model(job.model, pools, declared_extensions(device))
         compiled: Compiled = device.compile(model, job.shapes, decode_prepare_options(job.options))
@@ -103,34 +106,35 @@ def _compiler_of(device: Any) -> _Compile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Child:
-    """A child at work.
+class _ChildProcess:
+    """A running child.
 
     Attributes:
+        process: its process identifier.
         descriptor: becomes readable when it ends.
         connection: another descriptor of its job's socket.
-        said: what it writes to its standard error.
+        stderr: a memfd that receives its standard error.
     """
 
     process: int
     descriptor: int
     connection: socket.socket
-    said: int
+    stderr: int
 
 
-class _Server:
-    """Forks children, kills those that nobody waits for, and tells of those that die."""
+class _ForkServer:
+    """Forks children, kills those whose daemon closed the socket, and reports those that die."""
 
     def __init__(self, control: socket.socket, compile_job: _Compile) -> None:
         self._control = control
         self._compile_job = compile_job
         self._poll = select.poll()
         self._poll.register(control, select.POLLIN)
-        #: By each of the two descriptors that are watched.
-        self._children: dict[int, _Child] = {}
+        #: By both of the descriptors that are polled.
+        self._children: dict[int, _ChildProcess] = {}
 
     def serve(self) -> None:
-        """Returns when the daemon has closed its end."""
+        """Returns when the daemon has closed its end of the control socket."""
         while True:
             for descriptor, _ in self._poll.poll():
                 if descriptor in self._children:
@@ -141,7 +145,7 @@ class _Server:
                     return
 
     def _take(self) -> bool:
-        """Starts a job; whether there will be more."""
+        """Starts a job; returns False if there will be no more."""
         try:
             packet = receive_packet(self._control, 1, 1)
         except BlockingIOError:
@@ -157,75 +161,80 @@ class _Server:
         try:
             self._fork(connection)
         except OSError as error:
-            send_end(connection, End(signal=0, said=f"no process could be started: {error.strerror}"))
+            send_exit(
+                connection, ProcessExit(signal=0, stderr=f"no process could be started: {error.strerror}")
+            )
             connection.close()
         return True
 
     def _fork(self, connection: socket.socket) -> None:
-        said = os.memfd_create("neurald compile messages")
+        stderr = os.memfd_create("neurald compile messages")
         parent = os.getpid()
         try:
             process = os.fork()
         except OSError:
-            os.close(said)
+            os.close(stderr)
             raise
         if not process:
             try:
-                self._run_in_child(connection, said, parent)
+                self._run_in_child(connection, stderr, parent)
             finally:
                 os._exit(0)
         with contextlib.suppress(OSError):
-            os.setpgid(process, process)  # by whichever of the two is first
-        child = _Child(process=process, descriptor=os.pidfd_open(process), connection=connection, said=said)
+            os.setpgid(process, process)  # parent and child both do this, in case the other is late
+        child = _ChildProcess(
+            process=process, descriptor=os.pidfd_open(process), connection=connection, stderr=stderr
+        )
         self._children[child.descriptor] = self._children[connection.fileno()] = child
         self._poll.register(child.descriptor, select.POLLIN)
-        # The child reads what comes; here only the end of the connection matters, which is always told.
+        # The child reads messages. This process only polls for the hang-up, which is always
+        # reported.
         self._poll.register(connection, 0)
 
-    def _run_in_child(self, connection: socket.socket, said: int, parent: int) -> None:
+    def _run_in_child(self, connection: socket.socket, stderr: int, parent: int) -> None:
         os.setpgid(0, 0)
         _die_with(parent)
-        os.dup2(said, 2)
+        os.dup2(stderr, 2)
         self._control.close()
         for child in set(self._children.values()):
             child.connection.close()
         _run(connection, self._compile_job)
 
-    def _end(self, child: _Child) -> None:
-        """Ends a child and all that it has started, and tells its daemon how it had ended by itself."""
+    def _end(self, child: _ChildProcess) -> None:
+        """Ends a child and its process group, and reports to its daemon how it ended by itself."""
         for descriptor in (child.descriptor, child.connection.fileno()):
             self._poll.unregister(descriptor)
             del self._children[descriptor]
-        # Until it is waited for, its number stands for nobody else.
+        # Until it is waited for, its number cannot be reused.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child.process, signal.SIGKILL)
         _, status = os.waitpid(child.process, 0)
-        size = os.fstat(child.said).st_size
-        said = os.pread(child.said, _MAX_CHARACTERS, max(0, size - _MAX_CHARACTERS))
+        size = os.fstat(child.stderr).st_size
+        stderr = os.pread(child.stderr, _MAX_CHARACTERS, max(0, size - _MAX_CHARACTERS))
         number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
-        send_end(child.connection, End(signal=number, said=said.decode("utf-8", "replace")))
+        send_exit(child.connection, ProcessExit(signal=number, stderr=stderr.decode("utf-8", "replace")))
         child.connection.close()
         os.close(child.descriptor)
-        os.close(child.said)
+        os.close(child.stderr)
 
 
 def _die_with(parent: int) -> None:
-    """Has the kernel kill this process when its parent ends, and ends it if that has happened already."""
+    """Has the kernel kill this process when its parent ends; exits if it has ended already."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(0)
 
 
-# In a child
+# The following functions run in a child.
 
 
 def _run(connection: socket.socket, compile_job: _Compile) -> None:
-    """Does one job."""
-    found = receive_told(connection, Job)
+    """Runs one job."""
+    found = receive_message(connection, CompileJob)
     if not isinstance(found, tuple):
         return
     job, descriptors = found
-    log = _Log(job.log_level)
+    log = _LogBuffer(job.log_level)
     memories: tuple[Memory, ...] = ()
     try:
         pools = received_memories(descriptors, job.pools)
@@ -233,13 +242,13 @@ def _run(connection: socket.socket, compile_job: _Compile) -> None:
         compiled = compile_job(job, list(pools))
         artifact = compiled.artifact
         if artifact is None:
-            outcome = Outcome(note=compiled.note, log=log.records)
+            reply = CompileReply(note=compiled.note, log=log.records)
         else:
             memories = tuple(
                 memory if not memory.size else shareable(memory)
                 for memory in (*artifact.model, *artifact.data)
             )
-            outcome = Outcome(
+            reply = CompileReply(
                 note=compiled.note,
                 model=tuple(memory.size for memory in artifact.model),
                 data=tuple(memory.size for memory in artifact.data),
@@ -249,29 +258,29 @@ def _run(connection: socket.socket, compile_job: _Compile) -> None:
         _lift_limits()
         memories = ()
         failure = _failure(error, job)
-        outcome = Outcome(code=failure.code, text=str(failure)[:_MAX_CHARACTERS], log=log.records)
-    send_told(connection, outcome, memories)
+        reply = CompileReply(code=failure.code, text=str(failure)[:_MAX_CHARACTERS], log=log.records)
+    send_message(connection, reply, memories)
 
 
-def _failure(error: Exception, job: Job) -> Error:
-    """What the client is told."""
+def _failure(error: Exception, job: CompileJob) -> Error:
+    """Returns the error that the client receives."""
     is_too_large = isinstance(error, OSError) and error.errno in (errno.ENOMEM, errno.EFBIG)
     if isinstance(error, MemoryError | OutOfMemory) or is_too_large:
-        return over_memory(job.compile_bytes)
+        return memory_exceeded(job.compile_bytes)
     if isinstance(error, Error):
         return error
     logging.getLogger(__name__).error("a compilation failed", exc_info=error)
-    return OpFailed("compiling failed inside; the daemon's log tells more")
+    return OpFailed("compiling failed with an internal error; see the daemon's log")
 
 
-def _limit(job: Job) -> None:
-    """Has the kernel limit the time and the memory of this process, beyond what it has of both already."""
+def _limit(job: CompileJob) -> None:
+    """Has the kernel limit what this process uses beyond the time and memory it already has."""
     pages = [int(text) for text in Path("/proc/self/statm").read_text("ascii").split()]
     mapped, data = pages[0] * mmap.PAGESIZE, pages[5] * mmap.PAGESIZE
     used_s = math.ceil(time.process_time())
     for kind, value in (
         (resource.RLIMIT_DATA, data + job.compile_bytes),
-        # What is shared is not counted as data; and the artifact is there twice while it is sent.
+        # Shared memory does not count as data, and the artifact exists twice while it is sent.
         (resource.RLIMIT_AS, mapped + 2 * job.compile_bytes),
         (resource.RLIMIT_FSIZE, job.compile_bytes),
         (resource.RLIMIT_CPU, used_s + job.compile_s),
@@ -282,14 +291,14 @@ def _limit(job: Job) -> None:
 
 
 def _lift_limits() -> None:
-    """Leaves room to tell what went wrong."""
+    """Lifts the limits of memory, so that the failure can be reported."""
     for kind in (resource.RLIMIT_DATA, resource.RLIMIT_AS, resource.RLIMIT_FSIZE):
         _, most = resource.getrlimit(kind)
         resource.setrlimit(kind, (most, most))
 
 
-class _Log(logging.Handler):
-    """Keeps what is logged in this process, within bounds."""
+class _LogBuffer(logging.Handler):
+    """Keeps the log records of this process, up to a limit."""
 
     def __init__(self, level: int) -> None:
         super().__init__(level)
@@ -300,7 +309,7 @@ class _Log(logging.Handler):
 
     @property
     def records(self) -> tuple[tuple[str, int, str], ...]:
-        """The logger, the level and the text of each."""
+        """The logger, level and text of each record."""
         return tuple(self._kept)
 
     def emit(self, record: logging.LogRecord) -> None:

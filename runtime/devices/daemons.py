@@ -1,4 +1,4 @@
-"""Connections to driver daemons, one device per address."""
+"""Manages the connections to driver daemons, each of which serves one device at an address."""
 
 import logging
 import threading
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 _LOGGER = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
-#: A daemon whose failed connection attempt took longer than this is not retried for a while. One
-#: that refuses immediately costs nothing and may be back at any time.
-_WAITED_S = 0.5
+#: A daemon is not retried for a while if a failed connection attempt took longer than this. An
+#: attempt that fails immediately costs nothing, and the daemon may be back at any time.
+_SLOW_FAILURE_S = 0.5
 _FIRST_PAUSE_S = 1.0
-_LONGEST_PAUSE_S = 30.0
+_MAX_PAUSE_S = 30.0
 
 
-class Daemon:
-    """Connection state of the daemon at one address. Thread-safe.
+class DaemonConnection:
+    """The connection to the daemon at one address. Thread-safe.
 
     Args:
         address: of the daemon.
@@ -38,29 +38,31 @@ class Daemon:
         self._lock = forkable_lock()
         self._device: RemoteDevice | None = None
         self._pause_s = 0.0
-        self._ask_at = 0.0
+        self._retry_at = 0.0
 
     @property
-    def is_wanted(self) -> bool:
-        """True if the application has connected to it and not closed the device."""
+    def is_in_use(self) -> bool:
+        """True if the application has connected to the daemon and not closed its device."""
         device = self._device
         return device is not None and not device.is_closed
 
     @property
-    def is_left_alone(self) -> bool:
-        """True if the daemon recently did not answer and it is too early to retry."""
-        return time.monotonic() < self._ask_at
+    def is_backing_off(self) -> bool:
+        """True if the daemon did not answer recently and it is too early to retry."""
+        return time.monotonic() < self._retry_at
 
     def connect(self, deadline_s: float | None = None, token_file: Path | None = None) -> "RemoteDevice":
-        """Returns the daemon's device: the same object until another device is served there.
+        """Connects to the daemon, if necessary, and returns its device.
+
+        Returns the same object until another device is served at the address.
 
         Args:
-            deadline_s: by when it must answer, on the clock of `time.monotonic()`.
-            token_file: copy of its token file to use from now on; None for the current one.
+            deadline_s: when the daemon must have answered, on the clock of `time.monotonic()`.
+            token_file: copy of the daemon's token file to use from now on; None for the current one.
 
         Raises:
-            UnavailableDevice: it cannot be reached; the message says why.
-            Error: it refuses a session.
+            UnavailableDevice: the daemon cannot be reached; the message says why.
+            Error: the daemon refuses a session.
         """
         device = self._device
         if device is not None and device.is_alive:
@@ -72,11 +74,11 @@ class Daemon:
                 self._device = self._connected(deadline_s)
             except Error:
                 now = time.monotonic()
-                if now > started + _WAITED_S:
-                    self._pause_s = min(_LONGEST_PAUSE_S, max(_FIRST_PAUSE_S, self._pause_s * 2))
-                    self._ask_at = now + self._pause_s
+                if now > started + _SLOW_FAILURE_S:
+                    self._pause_s = min(_MAX_PAUSE_S, max(_FIRST_PAUSE_S, self._pause_s * 2))
+                    self._retry_at = now + self._pause_s
                 raise
-            self._pause_s = self._ask_at = 0.0
+            self._pause_s = self._retry_at = 0.0
             return self._device
 
     def _connected(self, deadline_s: float | None) -> "RemoteDevice":
@@ -88,7 +90,7 @@ class Daemon:
                 device.token_file = self._token_file
                 device.reconnect(deadline_s, at_once=True)
             except AnotherDevice:
-                _LOGGER.info("another device is served at %s now", self.address)
+                _LOGGER.info("the daemon at %s serves another device now", self.address)
             except DeadObject as error:
                 raise UnavailableDevice(str(error)) from None
             else:
@@ -97,38 +99,38 @@ class Daemon:
 
 
 _lock = forkable_lock()
-_daemons: dict[str, Daemon] = {}
+_daemons: dict[str, DaemonConnection] = {}
 
 
-def daemon_at(address: str) -> Daemon:
-    """Returns the state of the daemon at an address, in any spelling.
+def connection_to(address: str) -> DaemonConnection:
+    """Returns the connection to the daemon at an address; any spelling gives the same object.
 
     Raises:
         BadData: the address is invalid.
     """
-    spelled = str(Address.parse(address))
+    normalized = str(Address.parse(address))
     with _lock:
-        return _daemons.setdefault(spelled, Daemon(spelled))
+        return _daemons.setdefault(normalized, DaemonConnection(normalized))
 
 
-def wanted_addresses() -> tuple[str, ...]:
-    """Returns the addresses of the connected daemons, including lost ones."""
+def connected_addresses() -> tuple[str, ...]:
+    """Returns the addresses of the daemons that the application uses, including lost ones."""
     with _lock:
-        return tuple(daemon.address for daemon in _daemons.values() if daemon.is_wanted)
+        return tuple(daemon.address for daemon in _daemons.values() if daemon.is_in_use)
 
 
-def all_at_once(
+def run_concurrently(
     calls: Sequence[Callable[[], _T]], deadline_s: float | None = None
 ) -> list[_T | Error | None]:
-    """Runs calls concurrently; returns their results or the errors that they raise.
+    """Runs calls concurrently and returns their results, or the errors that they raise.
 
     Args:
-        calls: none of them may depend on the calling thread.
-        deadline_s: how long to wait, on the clock of `time.monotonic()`.
+        calls: functions that do not depend on the calling thread.
+        deadline_s: when to stop waiting, on the clock of `time.monotonic()`.
 
     Returns:
-        One result per call; None for a call that has not returned by then. It continues, but its
-            result is dropped.
+        One result per call; None for a call that has not returned by the deadline. Such a call
+            continues, but its result is dropped.
     """
     results: list[_T | Error | None] = [None] * len(calls)
 
@@ -142,7 +144,7 @@ def all_at_once(
         run(0)
         return results
     threads = [
-        threading.Thread(target=run, args=(number,), name="neurald asks a device", daemon=True)
+        threading.Thread(target=run, args=(number,), name="neurald device query", daemon=True)
         for number in range(len(calls))
     ]
     for thread in threads:

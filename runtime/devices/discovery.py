@@ -1,7 +1,4 @@
-"""Lists devices.
-
-In this process, in running driver daemons, and those the application connected to.
-"""
+"""Lists the devices of this process and of driver daemons, and asks them what they support."""
 
 import logging
 from collections import Counter
@@ -17,8 +14,8 @@ from neurald.hal.errors import BadData, BadState, Error, UnexpectedNull
 from neurald.hal.extension_support import refused_operations
 from neurald.hal.model.numbering import positions_by_number
 from neurald.hal.model.types import Model
-from neurald.runtime.devices.daemons import all_at_once, daemon_at, wanted_addresses
-from neurald.runtime.devices.driver_faults import checked, faults_of, feature_level
+from neurald.runtime.devices.daemons import connected_addresses, connection_to, run_concurrently
+from neurald.runtime.devices.driver_faults import checked, convert_driver_faults, feature_level
 from neurald.runtime.devices.extensions import conflicts
 from neurald.runtime.model.feature_level_slice import slice_for
 
@@ -37,28 +34,30 @@ def cpu_device() -> Device:
 def devices(deadline_s: float | None = None) -> tuple[Device, ...]:
     """Returns the CPU device and the devices of all reachable driver daemons.
 
-    Those are the daemons in the runtime directory and the ones that the application connected to.
-    They are queried concurrently at every call, so daemons that started or ended since are noticed.
-    A daemon that does not answer is left out and not retried for a while. Of several devices with
-    the same name the first one counts.
+    The daemons are those in the runtime directory and those that the application has connected to.
+    They are queried concurrently at every call, so that daemons that have started or ended since
+    the last call are noticed. A daemon that does not answer is left out and not retried for a
+    while. Of several devices with the same name only the first one is returned.
 
     Args:
         deadline_s: when to stop waiting for answers, on the clock of `time.monotonic()`.
     """
     found = registry.running_daemons()
-    addresses = dict.fromkeys((*found, *wanted_addresses()))
-    asked = [daemon for daemon in map(daemon_at, addresses) if not daemon.is_left_alone]
-    answers = all_at_once([partial(daemon.connect, deadline_s) for daemon in asked], deadline_s)
+    addresses = dict.fromkeys((*found, *connected_addresses()))
+    asked = [daemon for daemon in map(connection_to, addresses) if not daemon.is_backing_off]
+    answers = run_concurrently([partial(daemon.connect, deadline_s) for daemon in asked], deadline_s)
     devices: dict[str, Device] = {cpu_device().name: cpu_device()}
     for daemon, answer in zip(asked, answers, strict=True):
         if answer is None:
-            _LOGGER.warning("the daemon at %s is left out: it has not answered in time", daemon.address)
+            _LOGGER.warning("ignoring the daemon at %s, which has not answered in time", daemon.address)
         elif isinstance(answer, Error):
-            # It is no news if a daemon that the application connected to is gone.
+            # The application already knows that a daemon to which it was connected is gone.
             level = logging.WARNING if daemon.address in found else logging.DEBUG
-            _LOGGER.log(level, "a driver daemon is left out: %s", answer)
+            _LOGGER.log(level, "ignoring a driver daemon: %s", answer)
         elif devices.setdefault(answer.name, answer) is not answer:
-            _LOGGER.debug("the daemon at %s is left out: another device has its name", daemon.address)
+            _LOGGER.debug(
+                "ignoring the daemon at %s, because another device has the name of its device", daemon.address
+            )
     return tuple(devices.values())
 
 
@@ -69,30 +68,31 @@ def connect(address: str, *, token_file: str | PathLike[str] | None = None) -> "
     found automatically. For a daemon of another user, or behind a forwarded port (`ssh -L`), its
     operator hands out a copy of the token file.
 
-    From now on the device is among `devices()`, and takes part in compilations that name no
-    devices, until it is closed.
+    Until the device is closed, `devices()` lists it, and compilations that name no devices may use
+    it.
 
     Args:
         address: of the daemon.
-        token_file: the copy; for a daemon on TCP the default is the file named by
-            NEURALD_TOKEN_FILE.
+        token_file: a copy of the daemon's token file. For a daemon on TCP the default is the file
+            that NEURALD_TOKEN_FILE names.
 
     Raises:
         BadData: the address has neither form, or a token would leave this host unencrypted.
-        BadState: the token file cannot be read or holds no token.
-        UnavailableDevice: it cannot be reached; the message says why.
+        BadState: the token file cannot be read or contains no token.
+        UnavailableDevice: the daemon cannot be reached; the message says why.
     """
     path = None if token_file is None else file_path(token_file, "the token file").absolute()
-    return daemon_at(instance(address, str, "the address")).connect(token_file=path)
+    return connection_to(instance(address, str, "the address")).connect(token_file=path)
 
 
 def supported_operations(model: Model, devices: Sequence[Device]) -> dict[str, tuple[Verdict, ...]]:
     """Asks each device which operations of the main graph it supports.
 
-    Returns verdicts by device name.
+    A device that fails, or returns the wrong number of verdicts, supports nothing.
 
-    Verdicts are in the order in which the application added the operations. A device that fails, or
-    returns another number of verdicts, supports nothing.
+    Returns:
+        For each device name, one verdict per operation, in the order in which the application added
+            the operations.
 
     Raises:
         BadState: the model is not finished.
@@ -103,24 +103,24 @@ def supported_operations(model: Model, devices: Sequence[Device]) -> dict[str, t
         raise UnexpectedNull("model is None")
     if not isinstance(model, Model):
         raise BadState(f"{type(model).__name__} is not a Model returned by ModelBuilder.finish()")
-    found = verdicts_as_run(model, devices)
+    found = verdicts_in_execution_order(model, devices)
     positions = positions_by_number(model.main).values()
     return {name: tuple(verdicts[position] for position in positions) for name, verdicts in found.items()}
 
 
-def verdicts_as_run(
+def verdicts_in_execution_order(
     model: Model, devices: Sequence[Device], deadline_s: float | None = None
 ) -> dict[str, tuple[Verdict, ...]]:
-    """Like `supported_operations`, with verdicts in execution order.
+    """Asks each device like `supported_operations`, but returns the verdicts in execution order.
 
-    Daemons are queried concurrently, each in a thread; devices of this process in the calling
-    thread.
+    Daemons are queried concurrently, each in a thread of its own; devices of this process are
+    queried in the calling thread.
 
     Args:
         model: a finished model.
-        devices: all of different names.
-        deadline_s: when daemons that have not answered count as supporting nothing, on the clock of
-            `time.monotonic()`.
+        devices: devices with different names.
+        deadline_s: when to stop waiting for daemons, on the clock of `time.monotonic()`. A daemon
+            that has not answered by then supports nothing.
 
     Raises:
         BadData: there is no device, or one is listed twice.
@@ -128,8 +128,8 @@ def verdicts_as_run(
     check_devices(devices)
     disabled = conflicts(devices)
     remote = [device for device in devices if device.is_remote]
-    answers = all_at_once([partial(_verdicts, model, device, disabled) for device in remote], deadline_s)
-    late = Verdict(ok=False, reason="it has not answered within the time that compiling may take")
+    answers = run_concurrently([partial(_verdicts, model, device, disabled) for device in remote], deadline_s)
+    late = Verdict(ok=False, reason="it has not answered before the compilation's deadline")
     verdicts = {
         device.name: answer if isinstance(answer, tuple) else (late,) * len(model.main.operations)
         for device, answer in zip(remote, answers, strict=True)
@@ -140,27 +140,27 @@ def verdicts_as_run(
 
 
 def check_devices(devices: Sequence[Device]) -> None:
-    """Raises BadData for an empty list of devices, or one that contains a device twice."""
+    """Raises BadData unless the argument is a non-empty sequence of devices with different names."""
     if isinstance(devices, str | bytes) or not isinstance(devices, Sequence):
         raise BadData(f"the devices are {shown(devices)}; a list of devices is expected")
     if not devices:
         raise BadData("the list of devices is empty")
     for device in devices:
         if not isinstance(getattr(device, "name", None), str):
-            raise BadData(f"{device!r} is not a device; see neurald.devices()")
+            raise BadData(f"{device!r} is not a device; neurald.devices() lists the devices")
     name, count = Counter(device.name for device in devices).most_common(1)[0]
     if count > 1:
         raise BadData(f"device {name} is listed {count} times")
 
 
 def _verdicts(model: Model, device: Device, disabled: Mapping[str, str]) -> tuple[Verdict, ...]:
-    """Returns one verdict per operation.
+    """Asks a device and returns one verdict per operation.
 
-    The device is only asked about operations that its feature level and extensions include.
+    The device is asked only about operations that its feature level and extensions include.
     """
     try:
         level = feature_level(device)
-        with faults_of(device.name):
+        with convert_driver_faults(device.name):
             refused = refused_operations(model, device, disabled)
     except Error as error:
         _LOGGER.warning("%s supports nothing: %s", device.name, error)
@@ -180,7 +180,7 @@ def _verdicts(model: Model, device: Device, disabled: Mapping[str, str]) -> tupl
 def _answers(model: Model, device: Device) -> tuple[Verdict, ...]:
     expected = len(model.main.operations)
     try:
-        with faults_of(device.name):
+        with convert_driver_faults(device.name):
             verdicts = tuple(
                 checked(verdict, Verdict, device.name, "supported_operations()")
                 for verdict in device.supported_operations(model)
@@ -189,7 +189,7 @@ def _answers(model: Model, device: Device) -> tuple[Verdict, ...]:
         _LOGGER.warning("%s supports nothing: %s", device.name, error)
         return (Verdict(ok=False, reason=str(error)),) * expected
     if len(verdicts) != expected:
-        reason = f"it gave {len(verdicts)} verdicts on {expected} operations"
+        reason = f"it returned {len(verdicts)} verdicts for {expected} operations"
         _LOGGER.warning("%s supports nothing: %s", device.name, reason)
         return (Verdict(ok=False, reason=reason),) * expected
     return verdicts

@@ -1,8 +1,9 @@
 """Converts faults of drivers in this process to errors of their devices.
 
-A driver in its own process can only send errors. A driver in this process is third-party Python
-code that may raise or return anything. Every call of the runtime goes through this module, so that
-an application sees an `Error` and the CPU device can take over as after any other failure.
+A driver in a process of its own can only send errors. A driver in this process is third-party
+Python code that may raise or return anything. Every call of such a driver by the runtime goes
+through this module. Therefore the application sees an `Error`, and the CPU device can take over as
+after any other failure.
 """
 
 import logging
@@ -18,10 +19,11 @@ logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
-class faults_of:  # noqa: N801 - reads as a function in `with faults_of(name):`
-    """Context manager that converts exceptions of a driver other than `Error` to one.
+class convert_driver_faults:  # noqa: N801 - reads as a function in `with convert_driver_faults(name):`
+    """Context manager that converts the exceptions of a driver to `Error`.
 
-    A MemoryError becomes OutOfMemory, any other Exception OpFailed.
+    An `Error` is not changed, a MemoryError becomes OutOfMemory, and any other Exception becomes
+    OpFailed.
 
     Args:
         device: name of the driver's device.
@@ -42,26 +44,26 @@ class faults_of:  # noqa: N801 - reads as a function in `with faults_of(name):`
             return
         if isinstance(error, MemoryError):
             raise OutOfMemory(f"{self._device}: the driver ran out of memory: {error}") from None
-        logger.debug("the driver of %s has a fault", self._device, exc_info=error)
+        logger.debug("the driver of %s raised an exception", self._device, exc_info=error)
         text = f"{type(error).__name__}: {error}"
-        raise OpFailed(f"{self._device}: the driver has a fault: {text}") from None
+        raise OpFailed(f"{self._device}: the driver has a fault: it raised {text}") from None
 
 
 def checked(answer: object, expected: type[_T], device: str, what: str) -> _T:
     """Returns a driver's answer after checking its type.
 
     Args:
-        answer: value that the driver returned.
-        expected: type that the HAL demands.
+        answer: the value that the driver returned.
+        expected: the type that the HAL requires.
         device: name of the driver's device.
-        what: name of the call for messages, such as `capabilities()`.
+        what: name of the call, such as `capabilities()`, for messages.
 
     Raises:
         OpFailed: the type is wrong.
     """
     if not isinstance(answer, expected):
         raise OpFailed(
-            f"{device}: the driver has a fault: {what} gave {_described(answer)}; "
+            f"{device}: the driver has a fault: {what} returned {_described(answer)}; "
             f"{expected.__name__} is expected"
         )
     return answer
@@ -71,17 +73,17 @@ def checked_executable(answer: _T, expected: str, device: str, what: str) -> _T:
     """Returns a driver's answer after checking that it has a method `execute`.
 
     Args:
-        answer: value that the driver returned.
-        expected: its name in the HAL.
+        answer: the value that the driver returned.
+        expected: name of the expected type in the HAL.
         device: name of the driver's device.
-        what: name of the call for messages, such as `create_burst()`.
+        what: name of the call, such as `create_burst()`, for messages.
 
     Raises:
-        OpFailed: it has no method `execute`.
+        OpFailed: the value has no method `execute`.
     """
     if not callable(getattr(answer, "execute", None)):
         raise OpFailed(
-            f"{device}: the driver has a fault: {what} gave {_described(answer)}; a {expected} is expected"
+            f"{device}: the driver has a fault: {what} returned {_described(answer)}; a {expected} is expected"
         )
     return answer
 
@@ -90,16 +92,16 @@ def feature_level(device: Device) -> FeatureLevel:
     """Returns the feature level of a device.
 
     Raises:
-        OpFailed: the driver returns none.
+        OpFailed: the driver raises an exception or returns something else.
     """
-    with faults_of(device.name):
+    with convert_driver_faults(device.name):
         return FeatureLevel(device.feature_level)
 
 
 def is_cpu(device: Device) -> bool:
-    """Returns True if a device reports to be a CPU; False if its driver fails."""
+    """Returns True if a device reports that it is a CPU; False if its driver fails."""
     try:
-        with faults_of(device.name):
+        with convert_driver_faults(device.name):
             return device.type is DeviceType.CPU
     except Error as error:
         logger.warning("%s", error)

@@ -17,7 +17,7 @@ def find_extension(name: str, devices: Sequence[Device]) -> Extension:
         devices: devices that may declare it.
 
     Raises:
-        BadData: no device lists it, no device declares it, or two declare it differently.
+        BadData: no device lists or declares it, or two devices declare it differently.
     """
     check_extension_name(name)
     found = {
@@ -47,9 +47,9 @@ def with_attribute(
         values: attributes so far.
         use: whether they belong to a compilation or an execution.
         extension: name of a vendor's extension.
-        attribute: its code within the extension.
-        value: for the attribute.
-        devices: devices that receive the values; all must declare the extension.
+        attribute: code of the attribute within the extension.
+        value: of the attribute.
+        devices: devices that receive the attributes; all must declare the extension.
 
     Raises:
         BadData: a device does not list or declare the extension, the extension has no such
@@ -57,7 +57,7 @@ def with_attribute(
         UnexpectedNull: `value` is None.
     """
     if value is None:
-        raise UnexpectedNull("the value of an attribute is None; b'' is an empty one")
+        raise UnexpectedNull("the value of an attribute is None; pass b'' for an empty value")
     given = AttributeValue(
         extension=find_extension(extension, devices),
         code=integer(attribute, "the code of the attribute"),
@@ -68,9 +68,9 @@ def with_attribute(
 
 
 def conflicts(devices: Sequence[Device]) -> Mapping[str, str]:
-    """Returns the disabled vendor extensions by name, with the reason.
+    """Returns the disabled vendor extensions by name, each with the reason.
 
-    As on Android, an extension is disabled if devices declare it differently.
+    As on Android, an extension is disabled if two devices declare it differently.
     """
     first: dict[str, tuple[Device, Extension]] = {}
     found: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""The arguments of one execution: binds each input and output of a model to memory."""
+"""Binds each input and output of a model to memory for one execution."""
 
 import math
 from collections.abc import Mapping
@@ -29,19 +29,19 @@ from neurald.runtime.execution.string_output import StringOutput
 
 
 @dataclass(frozen=True, slots=True)
-class _Bound:
-    """An argument and its memory; None for the memory of an omitted input."""
+class _BoundArgument:
+    """An argument and its memory, which is None for an omitted input."""
 
     argument: Argument
     memory: Memory | None
 
 
-class Arguments:
-    """Binds inputs and outputs of a model, each once. Not thread-safe.
+class ExecutionArguments:
+    """Binds the inputs and outputs of a model, each once. Not thread-safe.
 
     Args:
         model: the model whose visible inputs and outputs are bound.
-        owner: the compilation that roles of device memory refer to.
+        owner: the compilation that the roles of device memory refer to.
     """
 
     def __init__(self, model: Model, owner: object = None) -> None:
@@ -50,8 +50,8 @@ class Arguments:
         self._has_padding = False
         self._input_operands = [operands[index] for index in model.inputs]
         self._output_operands = [operands[index] for index in model.outputs]
-        self._inputs: dict[int, _Bound] = {}
-        self._outputs: dict[int, _Bound] = {}
+        self._inputs: dict[int, _BoundArgument] = {}
+        self._outputs: dict[int, _BoundArgument] = {}
         self._string_outputs: dict[int, StringOutput] = {}
 
     @property
@@ -65,12 +65,15 @@ class Arguments:
         return self._string_outputs
 
     def enable_padding(self, enable: bool) -> None:
-        """Allows memory to be larger than its content.
+        """Allows memory to be larger than its data.
 
         See `Execution.enable_input_and_output_padding`.
+
+        Raises:
+            BadState: an input or output is already bound.
         """
         if self._inputs or self._outputs:
-            raise BadState("padding is enabled before any input or output is bound")
+            raise BadState("padding must be enabled before any input or output is bound")
         self._has_padding = enable
 
     def set_input(
@@ -78,9 +81,9 @@ class Arguments:
     ) -> None:
         """Binds an array as an input; None omits an optional one.
 
-        The array is read in place when the execution computes. Its shape completes the model's,
-        unless `dimensions` gives the shape of its bytes. Strings, as objects (bytes or text) or as
-        one of NumPy's string types, are copied now.
+        The array is read in place when the execution computes. Its shape sets the dimensions that
+        the model leaves open, unless `dimensions` does. An array of strings, which may be objects
+        (bytes or text) or one of NumPy's string types, is copied now.
 
         Raises:
             BadData: there is no such input, or the array is not C-contiguous or has another type or
@@ -90,7 +93,7 @@ class Arguments:
         operand = self._slot(self._inputs, self._input_operands, index, "input")
         what = f"input {index}"
         if array is None:
-            self._inputs[index] = _Bound(Argument(), None)
+            self._inputs[index] = _BoundArgument(Argument(), None)
             return
         memory = _array_memory(array, operand, what)
         shape = array.shape if operand.type.is_tensor else ()
@@ -98,14 +101,14 @@ class Arguments:
             shape = integers(dimensions, f"{what}: the shape")
         argument = self._padded(operand, Argument(pool=0, length=memory.size, dimensions=shape), what)
         validate_argument(argument, operand, (memory,), what, is_output=False)
-        self._inputs[index] = _Bound(argument, memory)
+        self._inputs[index] = _BoundArgument(argument, memory)
 
     def set_output(self, index: int, array: "np.ndarray[Any, Any]", dimensions: Dimensions = None) -> None:
         """Binds an array as an output, which is written in place.
 
-        If the model and `dimensions` leave the shape open, the array is a buffer that is filled
-        from its start; `output_dimensions` returns the actual shape. Strings need an array of
-        objects, which receives bytes.
+        If the model and `dimensions` leave the shape open, the array is only a buffer, which is
+        filled from its start; `output_dimensions` returns the actual shape. A string output needs
+        an array of objects, which receives bytes.
 
         Raises:
             BadData: there is no such output, or the array is read-only, not C-contiguous, or of
@@ -132,7 +135,7 @@ class Arguments:
         Args:
             index: of the input.
             memory: the memory that holds the bytes.
-            offset: of the first byte; 0 for device memory, which is used as a whole.
+            offset: of the first byte; 0 for device memory, which is always used as a whole.
             length: in bytes; 0 for device memory.
             dimensions: the shape, where the model leaves it open.
 
@@ -148,13 +151,15 @@ class Arguments:
         offset, length, dimensions = _place_in(memory, offset, length, dimensions, f"input {index}")
         if isinstance(memory, DeviceMemory):
             role = Role(owner=self._owner, index=index, is_output=False)
-            self._inputs[index] = _Bound(memory.argument(role, operand, offset, length, dimensions), memory)
+            self._inputs[index] = _BoundArgument(
+                memory.argument(role, operand, offset, length, dimensions), memory
+            )
             return
         what = f"input {index}"
         argument = Argument(pool=0, offset=offset, length=length, dimensions=dimensions)
         argument = self._padded(operand, argument, what)
         validate_argument(argument, operand, (memory,), what, is_output=False)
-        self._inputs[index] = _Bound(argument, memory)
+        self._inputs[index] = _BoundArgument(argument, memory)
 
     def set_output_from_memory(
         self, index: int, memory: Memory, offset: int, length: int, dimensions: Dimensions = None
@@ -166,7 +171,9 @@ class Arguments:
         offset, length, dimensions = _place_in(memory, offset, length, dimensions, f"output {index}")
         if isinstance(memory, DeviceMemory):
             role = Role(owner=self._owner, index=index, is_output=True)
-            self._outputs[index] = _Bound(memory.argument(role, operand, offset, length, dimensions), memory)
+            self._outputs[index] = _BoundArgument(
+                memory.argument(role, operand, offset, length, dimensions), memory
+            )
             return
         argument = Argument(pool=0, offset=offset, length=length, dimensions=dimensions)
         self._bind_output(index, operand, memory, argument)
@@ -195,14 +202,16 @@ class Arguments:
     def _bind_output(self, index: int, operand: Operand, memory: Memory, argument: Argument) -> None:
         argument = self._padded(operand, argument, f"output {index}")
         validate_argument(argument, operand, (memory,), f"output {index}", is_output=True)
-        self._outputs[index] = _Bound(argument, memory)
+        self._outputs[index] = _BoundArgument(argument, memory)
 
-    def _slot(self, slots: dict[int, _Bound], operands: list[Operand], index: int, what: str) -> Operand:
+    def _slot(
+        self, slots: dict[int, _BoundArgument], operands: list[Operand], index: int, what: str
+    ) -> Operand:
         """Returns the operand of an unbound input or output; raises BadData or BadState."""
         if not 0 <= integer(index, f"the index of the {what}") < len(operands):
             raise BadData(f"there is no {what} {index}; the model has {len(operands)}")
         if index in slots:
-            raise BadState(f"{what} {index} is bound already")
+            raise BadState(f"{what} {index} is already bound")
         return operands[index]
 
     def request(self) -> Request:
@@ -210,8 +219,8 @@ class Arguments:
 
         Raises:
             BadData: an input or output is not bound, or an output overlaps an input or another
-                output. Devices write outputs in any order, and a fallback device reads the inputs
-                again.
+                output. An overlap is not allowed, because devices write outputs in any order and a
+                fallback device reads the inputs again.
         """
         for slots, operands, what in (
             (self._inputs, self._input_operands, "input"),
@@ -220,10 +229,10 @@ class Arguments:
             missing = [str(position) for position in range(len(operands)) if position not in slots]
             if missing:
                 raise BadData(f"{what} {', '.join(missing)} is not bound")
-        self._require_outputs_apart()
+        self._require_disjoint_outputs()
         pools: dict[int, tuple[int, Memory]] = {}
 
-        def placed(bound: _Bound) -> Argument:
+        def placed(bound: _BoundArgument) -> Argument:
             if bound.memory is None:
                 return bound.argument
             pool, _ = pools.setdefault(id(bound.memory), (len(pools), bound.memory))
@@ -235,7 +244,7 @@ class Arguments:
             pools=tuple(memory for _, memory in pools.values()),
         )
 
-    def _require_outputs_apart(self) -> None:
+    def _require_disjoint_outputs(self) -> None:
         places = sorted(
             (*place, what == "output", f"{what} {index}")
             for what, slots in (("input", self._inputs), ("output", self._outputs))
@@ -245,14 +254,14 @@ class Arguments:
         reached, reached_output, reached_by = 0, False, ""
         for start, end, is_output, what in places:
             if start < reached and (is_output or reached_output):
-                raise BadData(f"{what} lies where {reached_by} does")
+                raise BadData(f"{what} overlaps {reached_by}; outputs need memory of their own")
             if end > reached:
                 reached, reached_output, reached_by = end, is_output, what
 
-    def take_grown_strings(self) -> None:
-        """Binds the current memory of the string outputs, after it has grown."""
+    def rebind_string_outputs(self) -> None:
+        """Binds the buffers of the string outputs again, after they were replaced by larger ones."""
         for index, output in self._string_outputs.items():
-            self._outputs[index] = _Bound(Argument(pool=0, length=output.memory.size), output.memory)
+            self._outputs[index] = _BoundArgument(Argument(pool=0, length=output.memory.size), output.memory)
 
     def require_specified_outputs(self) -> None:
         """Raises BadData unless the shape of every output is known before it is computed."""
@@ -262,15 +271,12 @@ class Arguments:
             if dimensions is None or 0 in dimensions or operand.type is OperandType.TENSOR_STRING:
                 shape = "unknown rank" if dimensions is None else list(dimensions)
                 raise BadData(
-                    f"output {index}: its shape is {shape}; a fenced execution needs all of them known"
+                    f"output {index}: its shape is {shape}; a fenced execution needs the shape of every output"
                 )
 
 
-def _place(bound: _Bound) -> tuple[int, int] | None:
-    """Returns the start and end address of an argument's bytes.
-
-    None if they are not in this process.
-    """
+def _place(bound: _BoundArgument) -> tuple[int, int] | None:
+    """Returns the start and end address of an argument's bytes; None if it has none in this process."""
     argument = bound.argument
     if bound.memory is None or isinstance(bound.memory, TrackedBuffer) or not argument.length:
         return None

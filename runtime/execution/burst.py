@@ -1,6 +1,6 @@
-"""Burst.
+"""Burst: runs executions of one compilation in quick succession.
 
-Executions of one compilation in quick succession, for which devices keep resources ready.
+Devices keep resources ready for a burst, so that each execution costs less.
 """
 
 import logging
@@ -14,7 +14,7 @@ from neurald.hal.errors import BadData, BadState, DeadObject, Error, OpFailed
 from neurald.hal.execution.in_process import InProcessBurst
 from neurald.hal.model.types import Request
 from neurald.hal.process.fork import forkable_lock
-from neurald.runtime.devices.driver_faults import checked_executable, faults_of
+from neurald.runtime.devices.driver_faults import checked_executable, convert_driver_faults
 from neurald.runtime.execution.compiled_model import CompiledModel, require_compiled
 from neurald.runtime.plan.plan import ExecutionStep
 
@@ -24,8 +24,9 @@ logger = logging.getLogger(__name__)
 class Burst:
     """Runs executions of one compilation, one at a time: `execution.compute(burst=burst)`.
 
-    Each step of the plan has its own device burst, unless the device is in this process or offers
-    none. Memories may be freed before or after the burst. Use it as a context manager, or close it.
+    Each step of the plan has its own device burst, unless its device is in this process or offers
+    none. Memories may be freed before or after the burst is closed. Use the burst as a context
+    manager, or close it.
 
     Args:
         compilation: a finished compilation.
@@ -38,13 +39,13 @@ class Burst:
     def __init__(self, compilation: CompiledModel) -> None:
         require_compiled(compilation)
         self._compilation = compilation
-        self._use = _Use()
+        self._use = _ExclusiveUse()
         self._is_closed = False
         self._bursts: dict[int, tuple[PreparedModel | None, device.Burst | None]] = {}
         for step in compilation.plan.steps:
             self._create(step, step.prepared_model)
 
-    def in_use(self, compilation: CompiledModel) -> "_Use":
+    def in_use(self, compilation: CompiledModel) -> "_ExclusiveUse":
         """Returns a context manager that gives one execution exclusive use of the burst.
 
         Args:
@@ -55,7 +56,7 @@ class Burst:
             BadState: the burst is closed, or it is in use, which is detected on entering.
         """
         if compilation is not self._compilation:
-            raise BadData("the execution is of another compilation than the burst")
+            raise BadData("the execution and the burst belong to different compilations")
         if self._is_closed:
             raise BadState("the burst is closed")
         return self._use
@@ -63,19 +64,19 @@ class Burst:
     def execute(
         self, step: ExecutionStep, prepared_model: PreparedModel, request: Request, options: ExecuteOptions
     ) -> ExecutionResult:
-        """Runs a step. Called while the burst is in use.
+        """Runs a step through its device's burst. The caller has entered `in_use`.
 
         Args:
-            step: of the compilation's plan.
-            prepared_model: of the step; it may be a new one if its device had died.
-            request: for it.
-            options: for it.
+            step: a step of the compilation's plan.
+            prepared_model: of the step; a new one if the device died and the step was prepared again.
+            request: for the step.
+            options: for the step.
 
         Raises:
             Error: see `PreparedModel.execute`.
         """
         known, burst = self._bursts[id(step)]
-        if self._is_closed:  # while the execution was under way
+        if self._is_closed:  # another thread closed it during this execution
             return prepared_model.execute(request, options)
         if known is not prepared_model:
             burst = self._create(step, prepared_model)
@@ -84,7 +85,7 @@ class Burst:
         try:
             return burst.execute(request, options)
         except DeadObject:
-            # Possibly only the burst died. The next execution finds out whether the device did.
+            # Perhaps only the burst died. The next execution finds out whether the device did, too.
             self._bursts[id(step)] = (None, None)
             _close(burst, step.device.name)
             if self._is_closed:
@@ -94,14 +95,12 @@ class Burst:
     def create_reusable_execution(
         self, step: ExecutionStep, prepared_model: PreparedModel, request: Request, result: ExecutionResult
     ) -> Callable[[ExecuteOptions], None] | None:
-        """Returns a function that runs a step again as `execute` did.
-
-        None if the step has no burst.
+        """Returns a function that repeats an `execute`; None if the step has no device burst.
 
         Args:
             step, prepared_model: see `execute`.
             request: the request that was run; the caller keeps it alive.
-            result: its result. The function raises OpFailed if a later run has another one.
+            result: its result. The function raises OpFailed if a later run has a different result.
         """
         known, burst = self._bursts[id(step)]
         if burst is None or known is not prepared_model:
@@ -110,33 +109,36 @@ class Burst:
 
         def run(options: ExecuteOptions) -> None:
             if execute(request, options) is not result:
-                raise OpFailed("it has another result than the last time")
+                raise OpFailed("the result differs from that of the previous run")
 
         return run
 
     def _create(self, step: ExecutionStep, prepared_model: PreparedModel) -> device.Burst | None:
-        """Creates the burst of a step and keeps it.
+        """Creates and stores the device burst of a step.
 
-        None if the step's executions are plain calls.
+        Returns:
+            The burst, or None if executions of the step are plain calls.
         """
         _, old = self._bursts.get(id(step), (None, None))
         if old is not None:
             _close(old, step.device.name)
         burst: device.Burst | None = None
         try:
-            with faults_of(step.device.name):
+            with convert_driver_faults(step.device.name):
                 burst = checked_executable(
                     prepared_model.create_burst(), "Burst", step.device.name, "create_burst()"
                 )
         except Error as error:
-            logger.warning("%s offers no burst, every execution is a call: %s", step.device.name, error)
+            logger.warning(
+                "%s cannot create a burst, so every execution is a separate call: %s", step.device.name, error
+            )
         if isinstance(burst, InProcessBurst):
             burst = None
         self._bursts[id(step)] = (prepared_model, burst)
         return burst
 
     def close(self) -> None:
-        """Releases the resources that devices hold for it.
+        """Releases the resources that devices hold for the burst.
 
         An execution in progress continues without them.
         """
@@ -158,13 +160,13 @@ class Burst:
 def _close(burst: device.Burst, name: str) -> None:
     """Closes a device's burst. A failure to close is logged, not raised."""
     try:
-        with faults_of(name):
+        with convert_driver_faults(name):
             burst.close()
     except Error as error:
-        logger.warning("a burst of %s was not closed: %s", name, error)
+        logger.warning("a burst of %s could not be closed: %s", name, error)
 
 
-class _Use:
+class _ExclusiveUse:
     """Gives one execution at a time exclusive use of a burst."""
 
     def __init__(self) -> None:
@@ -172,7 +174,7 @@ class _Use:
 
     def __enter__(self) -> None:
         if not self._lock.acquire(blocking=False):
-            raise BadState("another execution uses the burst; it takes one at a time")
+            raise BadState("another execution is using the burst; a burst runs one execution at a time")
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

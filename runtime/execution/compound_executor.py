@@ -11,12 +11,12 @@ from neurald.hal.memory.pool import Memory
 from neurald.hal.model.device_buffer import DeviceBuffer
 from neurald.hal.model.types import Argument, Dimensions, OperandType, Request, byte_size, value_size
 from neurald.hal.validation.shape_inference import bind_operations, infer_shapes
-from neurald.runtime.execution.loop_interpreter import Loops, holds
+from neurald.runtime.execution.loop_interpreter import Loops, condition_holds
 from neurald.runtime.execution.step_clock import StepClock
 from neurald.runtime.execution.step_runner import STOPPED, Runner, naming_step, run_step
 from neurald.runtime.execution.temporaries import (
-    Place,
     Temporaries,
+    ValueStorage,
     Workspace,
     Workspaces,
     require_agreement,
@@ -34,7 +34,7 @@ _SHAPE_CACHE_SIZE = 64
 #: Number of requests that are cached for loops and repeated executions.
 _REQUEST_CACHE_SIZE = 256
 
-_Shapes: TypeAlias = tuple[tuple[int, ...] | None, ...]
+_TensorShapes: TypeAlias = tuple[tuple[int, ...] | None, ...]
 
 
 class CompoundExecutor:
@@ -42,7 +42,7 @@ class CompoundExecutor:
 
     Args:
         body: of the plan.
-        outputs: how many outputs the model has.
+        outputs: number of outputs of the model.
     """
 
     def __init__(self, body: CompoundBody, outputs: int) -> None:
@@ -61,13 +61,13 @@ class CompoundExecutor:
         self, request: Request, options: ExecuteOptions, *, runner: Runner = run_step
     ) -> ExecutionResult:
         """See `PlanExecutor.execute`."""
-        workspace = self._workspaces.take()
-        run = _Run(self._body, self._shapes, self._residences, workspace, request, options, runner)
+        workspace = self._workspaces.acquire()
+        run = _ProgramRun(self._body, self._shapes, self._residences, workspace, request, options, runner)
         run.run()
         self._host_copies += run.temporaries.host_copies
         run.temporaries.copy_back()
         shapes = run.temporaries.output_shapes(self._outputs)
-        self._workspaces.give_back(workspace)
+        self._workspaces.release(workspace)
         if not options.measure:
             return ExecutionResult(output_shapes=shapes)
         return ExecutionResult(
@@ -80,7 +80,7 @@ class CompoundExecutor:
         return self._host_copies
 
 
-class _Run:
+class _ProgramRun:
     """One execution of a compound plan."""
 
     def __init__(
@@ -118,10 +118,10 @@ class _Run:
             elif isinstance(step, GotoStep):
                 position = step.position
             elif isinstance(step, IfStep):
-                is_true = holds(self.temporaries.places[step.condition], step)
+                is_true = condition_holds(self.temporaries.storage[step.condition], step)
                 position = position + 1 if is_true else step.else_position
             else:
-                position = self._loops.meet(position, step)
+                position = self._loops.advance(position, step)
 
     def _require_time(self, position: int, step: ExecutionStep, *, is_first: bool) -> None:
         cancellation, deadline_s = self._options.cancellation, self._options.deadline_s
@@ -130,14 +130,14 @@ class _Run:
         if not is_cancelled and not is_late:
             return
         where = (
-            f"before position {position} of the plan, step {self.clock.number(step)} on {step.device.name}"
+            f"before step {self.clock.number(step)} on {step.device.name}, at position {position} of the plan"
         )
         if is_cancelled:
             raise Cancelled(f"the execution was cancelled {where}")
-        raise MissedDeadlineTransient(f"the deadline passed {where}; time went to {self.clock.report()}")
+        raise MissedDeadlineTransient(f"the deadline passed {where}; time so far: {self.clock.report()}")
 
     def _execute(self, step: ExecutionStep) -> None:
-        """Runs a step, and runs it again with larger outputs while any is too small."""
+        """Runs a step, and repeats it with larger output buffers while one is too small."""
         self._reserve(step)
         while True:
             request = self._request(step)
@@ -145,12 +145,12 @@ class _Run:
                 result = self.clock.run(step, request, self._options, self._runner)
             except STOPPED as error:
                 named = naming_step(error, self.clock.number(step), step)
-                raise type(named)(f"{named}; time went to {self.clock.report()}") from None
-            self.temporaries.leave_abandoned()
+                raise type(named)(f"{named}; time so far: {self.clock.report()}") from None
+            self.temporaries.replace_abandoned()
             outputs = list(zip(step.writes, result.output_shapes, strict=True))
             if result.is_sufficient:
                 for number, shape in outputs:
-                    self.temporaries.written(number, shape)
+                    self.temporaries.record_written(number, shape)
                 return
             for number, shape in outputs:
                 if not shape.sufficient:
@@ -159,34 +159,35 @@ class _Run:
     def _reserve(self, step: ExecutionStep) -> None:
         """Reserves memory for the outputs of a step.
 
-        The required size if known, otherwise the available capacity.
+        An output of unknown size gets the memory that it had before, and at least one element.
         """
-        inferred: _Shapes = (None,) * len(step.writes)
+        inferred: _TensorShapes = (None,) * len(step.writes)
         shapes = self._shapes.get(id(step))
         if shapes is not None:
-            places = [self.temporaries.places[number] for number in step.reads]
-            inferred = shapes.outputs(tuple(None if p.memory is None else p.dimensions for p in places))
+            storage = [self.temporaries.storage[number] for number in step.reads]
+            inferred = shapes.outputs(tuple(None if p.memory is None else p.dimensions for p in storage))
         for number, operand, shape in zip(step.writes, step.output_operands, inferred, strict=True):
             declared = value_size(operand.type, operand.dimensions)
             if declared is None and shape is not None and operand.type is not OperandType.TENSOR_STRING:
                 self.temporaries.reserve(number, byte_size(operand.type, shape))
             else:
                 self.temporaries.reserve(number, declared)
-            if declared is not None and declared > self.temporaries.places[number].capacity:
+            if declared is not None and declared > self.temporaries.storage[number].capacity:
                 too_small = OutputShape(dimensions=operand.dimensions, sufficient=False)
                 self.temporaries.grow(number, too_small)
 
     def _request(self, step: ExecutionStep) -> Request:
         """Returns the request of a step.
 
-        An unchanged location of all operands gives the same object, which devices recognise.
+        It is the same object as before while no operand has moved or changed its shape. Devices
+        recognise requests that they have seen.
         """
-        places = self.temporaries.places
-        read = self._places_read(step)
+        storage = self.temporaries.storage
+        read = self._input_storage(step)
         key = (
             id(step),
             *((id(p.memory), p.offset, p.length, p.dimensions) for p in read),
-            *((id(p.memory), p.offset, p.capacity) for p in map(places.__getitem__, step.writes)),
+            *((id(p.memory), p.offset, p.capacity) for p in map(storage.__getitem__, step.writes)),
         )
         request = self._requests.get(key)
         if request is None:
@@ -196,40 +197,37 @@ class _Run:
             request = self._requests[key] = self._new_request(step, read)
         return request
 
-    def _places_read(self, step: ExecutionStep) -> list[Place]:
-        """Returns the locations of a step's inputs.
-
-        Values on another device are copied to the host first.
-        """
-        places = [self.temporaries.places[number] for number in step.reads]
+    def _input_storage(self, step: ExecutionStep) -> list[ValueStorage]:
+        """Returns the storage of a step's inputs, after copying values on other devices to the host."""
+        storage = [self.temporaries.storage[number] for number in step.reads]
         if self.temporaries.has_residents:
             for position, number in enumerate(step.reads):
                 residence = self._residences.get(number)
                 if residence is not None and residence.device is not step.device:
-                    places[position] = self.temporaries.place_on_host(number)
-        return places
+                    storage[position] = self.temporaries.storage_on_host(number)
+        return storage
 
-    def _new_request(self, step: ExecutionStep, read: Sequence[Place]) -> Request:
+    def _new_request(self, step: ExecutionStep, read: Sequence[ValueStorage]) -> Request:
         pools: dict[int, tuple[int, Memory]] = {}
 
-        def argument(place: Place, length: int, dimensions: Dimensions) -> Argument:
-            if place.memory is None:
+        def argument(storage: ValueStorage, length: int, dimensions: Dimensions) -> Argument:
+            if storage.memory is None:
                 return Argument()
-            pool, _ = pools.setdefault(id(place.memory), (len(pools), place.memory))
-            if isinstance(place.memory, DeviceBuffer):
-                length = 0  # it is used as a whole
-            return Argument(pool=pool, offset=place.offset, length=length, dimensions=dimensions)
+            pool, _ = pools.setdefault(id(storage.memory), (len(pools), storage.memory))
+            if isinstance(storage.memory, DeviceBuffer):
+                length = 0  # a device buffer is always used as a whole
+            return Argument(pool=pool, offset=storage.offset, length=length, dimensions=dimensions)
 
         inputs = []
-        for number, operand, place in zip(step.reads, step.input_operands, read, strict=True):
-            if place.memory is not None:
-                require_agreement(operand.dimensions, place.dimensions, self._values[number])
-            inputs.append(argument(place, place.length, place.dimensions))
+        for number, operand, storage in zip(step.reads, step.input_operands, read, strict=True):
+            if storage.memory is not None:
+                require_agreement(operand.dimensions, storage.dimensions, self._values[number])
+            inputs.append(argument(storage, storage.length, storage.dimensions))
         outputs = []
         for number, operand in zip(step.writes, step.output_operands, strict=True):
-            place = self.temporaries.places[number]
+            storage = self.temporaries.storage[number]
             length = value_size(operand.type, operand.dimensions)
-            outputs.append(argument(place, place.capacity if length is None else length, None))
+            outputs.append(argument(storage, storage.capacity if length is None else length, None))
         return Request(
             inputs=tuple(inputs),
             outputs=tuple(outputs),
@@ -238,22 +236,19 @@ class _Run:
 
 
 class _StepShapes:
-    """Infers the shapes of a step's outputs from those of its inputs, as far as possible.
-
-    Thread-safe.
-    """
+    """Infers the output shapes of a step from its input shapes, where possible. Thread-safe."""
 
     def __init__(self, step: ExecutionStep) -> None:
         self._model = step.model
         self._bindings = bind_operations(step.model.main)
         self.outputs = lru_cache(maxsize=_SHAPE_CACHE_SIZE)(self._infer)
 
-    def _infer(self, inputs: _Shapes) -> _Shapes:
+    def _infer(self, inputs: _TensorShapes) -> _TensorShapes:
         graph = self._model.main
         given = {index: shape for index, shape in zip(graph.inputs, inputs, strict=True) if shape is not None}
         try:
             shapes = infer_shapes(self._model, graph, self._bindings, given)
         except BadData:
-            # The device reports inconsistent shapes: it is the device's operation that fails.
+            # The inputs do not fit the operation. The device reports that when it runs the step.
             return (None,) * len(graph.outputs)
         return tuple(shapes.get(index) for index in graph.outputs)

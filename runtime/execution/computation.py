@@ -1,7 +1,4 @@
-"""Computation.
-
-Runs a compilation through all layers, from state variables down to the devices of the steps.
-"""
+"""Computation: runs a compilation, from the state variables down to the devices of the steps."""
 
 from collections.abc import Callable
 from functools import partial
@@ -20,7 +17,7 @@ from neurald.hal.errors import (
 from neurald.hal.model.types import Request
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.validation.request_rules import merge_dimensions
-from neurald.runtime.execution.arguments import Arguments
+from neurald.runtime.execution.arguments import ExecutionArguments
 from neurald.runtime.execution.burst import Burst
 from neurald.runtime.execution.compiled_model import CompiledModel
 from neurald.runtime.execution.device_memory import (
@@ -40,10 +37,10 @@ class Computation:
 
     Args:
         compilation: the compilation to run.
-        arguments: all of them bound.
+        arguments: the arguments, all of which must be bound.
     """
 
-    def __init__(self, compilation: CompiledModel, arguments: Arguments) -> None:
+    def __init__(self, compilation: CompiledModel, arguments: ExecutionArguments) -> None:
         self._compilation = compilation
         self._arguments = arguments
         self._request = arguments.request()
@@ -56,19 +53,19 @@ class Computation:
 
     @property
     def request(self) -> Request:
-        """What is read and written, without state variables."""
+        """The request of the execution, without state variables."""
         return self._request
 
     @property
     def is_plain(self) -> bool:
         """True if the devices' result needs no post-processing.
 
-        No state variables, strings or device memory.
+        State variables, strings and device memory need it.
         """
         return not (self._stateful or self._has_strings or self._has_device_memory)
 
     def require_shapes(self, result: ExecutionResult) -> None:
-        """Raises OpFailed if a reported output shape contradicts the application's."""
+        """Raises OpFailed if a reported output shape contradicts the one that the application set."""
         _require_shapes(self._request, result)
 
     def run(self, options: ExecuteOptions, burst: Burst | None = None) -> ExecutionResult:
@@ -86,7 +83,7 @@ class Computation:
             return result
         strings = self._arguments.string_outputs
         while grow_outputs(result, strings):
-            self._arguments.take_grown_strings()
+            self._arguments.rebind_string_outputs()
             self._request = self._arguments.request()
             result = self._run_once(options, burst)
         if result.is_sufficient:
@@ -97,8 +94,9 @@ class Computation:
     def create_reusable_execution(self) -> Callable[[Cancellation], None] | None:
         """Returns a function that repeats the last successful `run` without timing or limits.
 
-        Its result is the same. If it raises an error other than Cancelled, call `run`, which
-        handles failures. None if only `run` can do it.
+        Returns:
+            The function, whose result is that of the last `run`; None if only `run` is possible. If
+                it raises an error other than Cancelled, call `run`, which handles failures.
         """
         executor = self._compilation.executor
         if self._has_strings or self._has_device_memory or not isinstance(executor, SimpleExecutor):
@@ -167,7 +165,7 @@ class Computation:
 def _run_in_burst(
     recovery: Recovery, burst: Burst, step: ExecutionStep, request: Request, options: ExecuteOptions
 ) -> ExecutionResult:
-    """A runner of steps, see `neurald.runtime.execution.step_runner.Runner`."""
+    """Implements `neurald.runtime.execution.step_runner.Runner` with a burst."""
 
     def call(prepared_model: PreparedModel) -> ExecutionResult:
         return burst.execute(step, prepared_model, request, options)
@@ -199,5 +197,5 @@ def _require_shapes(request: Request, result: ExecutionResult) -> None:
             agreed = None
         if agreed is None or (result.is_sufficient and agreed != shape.dimensions):
             raise OpFailed(
-                f"output {position} has shape {shape.dimensions}; its dimensions were set to {argument.dimensions}"
+                f"output {position} has shape {shape.dimensions}; the application set it to {argument.dimensions}"
             )

@@ -18,12 +18,11 @@ from neurald.hal.validation.request_rules import merge_dimensions, validate_argu
 
 
 class DeviceMemory(TrackedBuffer):
-    """Memory for declared roles.
+    """Memory for declared roles. Thread-safe.
 
-    Thread-safe; `neurald.hal.buffers.tracked_buffer` documents its states.
-
-    Allocated by `MemoryDesc.allocate`, used by `Execution.set_input_from_memory` and
-    `set_output_from_memory` with offset and length 0, and copied by `Memory.copy`.
+    `MemoryDesc.allocate` allocates it, `Execution.set_input_from_memory` and
+    `set_output_from_memory` bind it with offset and length 0, and `Memory.copy` copies it.
+    `neurald.hal.buffers.tracked_buffer` documents its states.
 
     Args:
         memory, operand, roles: see `TrackedBuffer`.
@@ -40,7 +39,8 @@ class DeviceMemory(TrackedBuffer):
     def recover(self) -> bool:
         """Replaces the memory by an empty one if it was lost with its device.
 
-        Returns True if so.
+        Returns:
+            True if it was replaced.
 
         Raises:
             Error: no replacement could be allocated.
@@ -69,7 +69,8 @@ class DeviceMemory(TrackedBuffer):
             dimensions: shape given by the application.
 
         Raises:
-            BadData: the role was not declared, only a part is used, or the dimensions do not match.
+            BadData: the role was not declared, offset or length is not 0, or the dimensions do not
+                match.
         """
         argument = Argument(pool=0, offset=offset, length=length, dimensions=dimensions)
         self.require_role(role)
@@ -91,11 +92,13 @@ class DeviceMemory(TrackedBuffer):
             found, expected = getattr(source.operand, name), getattr(self.operand, name)
             if found != expected:
                 name = name.replace("_", " ")
-                raise BadData(f"device memory of {name} {found!r} is copied to one of {expected!r}")
+                raise BadData(
+                    f"cannot copy device memory of {name} {found!r} to device memory of {name} {expected!r}"
+                )
         held = source.dimensions
         if held is None:
-            raise BadData("device memory is copied before anything was written to it")
-        merge_dimensions(self.operand.dimensions, held, "the copy's source")
+            raise BadData("cannot copy device memory that nothing was written to")
+        merge_dimensions(self.operand.dimensions, held, "the source of the copy")
         # Devices cannot access each other's memory.
         bounce = HostMemory(bytearray(source.value_bytes))
         source.read(bounce)
@@ -104,7 +107,7 @@ class DeviceMemory(TrackedBuffer):
     def read(self, target: Memory) -> None:
         """Copies its value to host memory; see `Memory.copy`."""
         if self.dimensions is None:
-            raise BadData("device memory is copied before anything was written to it")
+            raise BadData("cannot copy device memory that nothing was written to")
         super().read(target)
 
 
@@ -122,9 +125,10 @@ def device_memories_in_use(compilation: object, graph: Subgraph, request: Reques
 
 
 def recover_device_memories(request: Request) -> bool:
-    """Replaces device memories of a request whose devices are gone.
+    """Replaces the device memories of a request that were lost with their devices.
 
-    Returns True if there were any.
+    Returns:
+        True if any was replaced.
 
     Raises:
         Error: no replacement could be allocated.

@@ -1,4 +1,4 @@
-"""Event: signals the end of an execution that runs in the background."""
+"""Event: reports the end of an execution that runs in the background."""
 
 import os
 import threading
@@ -21,7 +21,7 @@ def event_of(work: Callable[[], object], name: str) -> "Event":
     """Runs `work` in a new thread.
 
     Returns:
-        An event without a fence, with the outcome of `work`.
+        An event without a fence, which signals when `work` returns or raises.
 
     Raises:
         ResourceExhaustedTransient: no thread can be started.
@@ -56,10 +56,12 @@ def start_thread(work: Callable[[], None], name: str) -> None:
 
 
 class Event:
-    """The end of an execution; see `start_compute` and `start_compute_with_dependencies`.
+    """The completion event of an execution.
+
+    `Execution.start_compute` and `start_compute_with_dependencies` return it.
 
     Args:
-        fence: signals when the outputs are written or later; devices can wait for it.
+        fence: signals once the outputs are written; devices can wait for it.
     """
 
     def __init__(self, fence: Fence | None = None) -> None:
@@ -79,7 +81,7 @@ class Event:
             BadData: the descriptor is not that of a fence.
         """
         if not isinstance(fd, int) or fd <= 0:
-            raise BadData(f"fence descriptor {fd}; a positive one is expected")
+            raise BadData(f"fence descriptor {fd}; a positive descriptor is expected")
         try:
             fence = Fence.received(os.dup(fd))
         except OSError as error:
@@ -95,9 +97,7 @@ class Event:
             BadData: the event has no fence, because it comes from `start_compute`.
         """
         if self._fence is None:
-            raise BadData(
-                "the event has no fence; start_compute_with_dependencies gives events that have one"
-            )
+            raise BadData("the event has no fence; only start_compute_with_dependencies creates one")
         return os.dup(self._fence.fd)
 
     @property
@@ -107,11 +107,14 @@ class Event:
 
     @property
     def was_redone(self) -> bool:
-        """True if a device failed and the outputs were written again after the fence signal."""
+        """True if the outputs were written again after the fence had signalled.
+
+        This happens when a device fails late and another one takes over.
+        """
         return self._was_redone
 
     def signal(self, error: Error | None, *, was_redone: bool = False) -> None:
-        """Ends the wait. Called once, by the execution."""
+        """Signals the event with the outcome. The execution calls it once."""
         self._error = error
         self._was_redone = was_redone
         self._done.set()
@@ -141,7 +144,9 @@ class Event:
         """
         started = time.monotonic()
         if not self._await(timeout_s if timeout_s is None else number(timeout_s, "the timeout")):
-            raise MissedDeadlineTransient(f"the execution goes on after {time.monotonic() - started:.3g} s")
+            raise MissedDeadlineTransient(
+                f"the execution is still running after {time.monotonic() - started:.3g} s"
+            )
         if self._error is not None:
             # Drops the frames of earlier waits, which would accumulate.
             raise self._error.with_traceback(None)

@@ -1,8 +1,9 @@
 """Execution: binds buffers to a compilation's inputs and outputs, and runs it.
 
-States: preparation, computation, completed. Buffers and settings can be changed only in
-preparation. A one-shot execution computes once; a reusable one computes any number of times with
-the same buffers, but never twice at the same time. A rejected call changes nothing.
+An execution is in one of three states: preparation, computation or completed. Buffers and settings
+can be changed only in preparation. A one-shot execution computes once. A reusable one computes any
+number of times with the same buffers, but not twice at the same time. A rejected call changes
+nothing.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -35,7 +36,7 @@ from neurald.hal.model.types import Dimensions, Duration
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.deadline import deadline_in
-from neurald.runtime.execution.arguments import Arguments
+from neurald.runtime.execution.arguments import ExecutionArguments
 from neurald.runtime.execution.burst import Burst
 from neurald.runtime.execution.compiled_model import CompiledModel, require_compiled
 from neurald.runtime.execution.computation import Computation, insufficient
@@ -45,7 +46,7 @@ from neurald.runtime.execution.fenced import FencedResult, start_fenced
 _Limit = TypeVar("_Limit", Cancellation, ExecuteOptions)
 
 
-class _State(Enum):
+class _ExecutionState(Enum):
     PREPARATION = auto()
     COMPUTATION = auto()
     COMPLETED = auto()
@@ -66,7 +67,7 @@ class Execution:
     def __init__(self, compilation: CompiledModel, *, reusable: bool = False) -> None:
         require_compiled(compilation)
         self._compilation = compilation
-        self._arguments = Arguments(compilation.model, compilation)
+        self._arguments = ExecutionArguments(compilation.model, compilation)
         self._computation: Computation | None = None
         self._fast_path: Callable[[Cancellation], None] | None = None
         self._burst_fast_path: tuple[Burst, Callable[[ExecuteOptions], None]] | None = None
@@ -77,7 +78,7 @@ class Execution:
         self._attributes: tuple[AttributeValue, ...] = ()
         self._timeout_s: float | None = None
         self._loop_timeout_s = DEFAULT_LOOP_TIMEOUT_S
-        self._state = _State.PREPARATION
+        self._state = _ExecutionState.PREPARATION
         self._lock = forkable_lock()
         self._result: ExecutionResult | None = None
         self._after_fences: Timing | None = None
@@ -88,10 +89,10 @@ class Execution:
         return self._compilation
 
     def enable_input_and_output_padding(self, enable: bool = True) -> None:
-        """Allows inputs and outputs in memory that is larger than they are.
+        """Allows the memory of inputs and outputs to be larger than their data.
 
-        A device may read the bytes behind an input and write those behind an output.
-        `Compilation.preferred_memory_padding_for_input` returns the preferred multiple.
+        A device may then read the bytes after an input and write the bytes after an output.
+        `Compilation.preferred_memory_padding_for_input` returns the multiple that it prefers.
 
         Raises:
             BadState: an input or output is already bound, or the execution has started.
@@ -103,7 +104,7 @@ class Execution:
     def set_input(
         self, index: int, array: "np.ndarray[Any, Any] | None", dimensions: Dimensions = None
     ) -> None:
-        """Binds an array as an input; None omits an optional one. See `Arguments.set_input`.
+        """Binds an array as an input; None omits an optional one. See `ExecutionArguments.set_input`.
 
         Raises:
             BadData: there is no such input, or the array is not C-contiguous or has another type or
@@ -115,7 +116,7 @@ class Execution:
             self._arguments.set_input(index, array, dimensions)
 
     def set_output(self, index: int, array: "np.ndarray[Any, Any]", dimensions: Dimensions = None) -> None:
-        """Binds an array as an output, which is written in place. See `Arguments.set_output`.
+        """Binds an array as an output, which is written in place. See `ExecutionArguments.set_output`.
 
         Raises:
             BadData: there is no such output, or the array is read-only, not C-contiguous, or of
@@ -130,7 +131,7 @@ class Execution:
     def set_input_from_memory(
         self, index: int, memory: Memory, offset: int, length: int, dimensions: Dimensions = None
     ) -> None:
-        """Binds `length` bytes of `memory` at `offset` as an input. See `Arguments.set_input_from_memory`.
+        """Binds `length` bytes of `memory` at `offset` as an input. See `ExecutionArguments.set_input_from_memory`.
 
         Raises:
             BadData: there is no such input, the range is outside the memory, or its length is not
@@ -229,8 +230,8 @@ class Execution:
                 to another compilation.
             BadState: it is computing, or it has computed and is not reusable, or the burst is in
                 use.
-            OutputInsufficientSize: an output buffer is too small. No output is defined; the shapes
-                of all are known.
+            OutputInsufficientSize: an output buffer is too small. The contents of all outputs are
+                undefined; `output_dimensions` returns their shapes.
             Cancelled: `cancel` was called.
             Error: the device failed.
         """
@@ -239,24 +240,24 @@ class Execution:
                 self._cache_fast_path(self._run(*self._start()))
             return
         if not isinstance(burst, Burst):
-            raise BadData(f"burst is a {type(burst).__name__}; create_burst() makes one")
+            raise BadData(f"burst is a {type(burst).__name__}; expected one from Compilation.create_burst()")
         with burst.in_use(self._compilation):
             if not self._ran_burst_fast_path(burst):
                 self._cache_fast_path(self._run(*self._start(), burst), burst)
 
     def _ran_fast_path(self) -> bool:
-        """Repeats the last computation on the fast path.
+        """Repeats the last computation on the fast path, if one is cached.
 
-        Returns False if there is none or it failed.
-
-        After a failure the caller takes the regular path, which writes all outputs again.
+        Returns:
+            False if no fast path is cached or it failed. The caller then takes the regular path,
+                which writes all outputs again.
         """
         with self._lock:
             fast_path = self._fast_path
-            if fast_path is None or self._state is not _State.COMPLETED:
+            if fast_path is None or self._state is not _ExecutionState.COMPLETED:
                 return False
             cancellation = self._cancellation or self._next_cancellation()
-            self._state = _State.COMPUTATION
+            self._state = _ExecutionState.COMPUTATION
         return self._succeeded(fast_path, cancellation)
 
     def _succeeded(self, fast_path: Callable[[_Limit], None], limit: _Limit) -> bool:
@@ -267,28 +268,28 @@ class Execution:
             self._complete(None)
             raise
         except Exception:
-            # This includes faults of a driver. The regular path turns them into an Error.
+            # This includes any exception of a driver. The regular path converts it to an Error.
             self._complete(None)
             return False
         except BaseException:
             self._complete(None)
             raise
-        # The result is that of the previous computation.
-        self._state = _State.COMPLETED
+        # The result of the previous computation remains valid.
+        self._state = _ExecutionState.COMPLETED
         return True
 
     def _ran_burst_fast_path(self, burst: Burst) -> bool:
         """Like `_ran_fast_path`, through the burst of the last computation."""
         with self._lock:
             fast_path = self._burst_fast_path
-            if fast_path is None or fast_path[0] is not burst or self._state is not _State.COMPLETED:
+            if fast_path is None or fast_path[0] is not burst or self._state is not _ExecutionState.COMPLETED:
                 return False
             options = self._next_options()
-            self._state = _State.COMPUTATION
+            self._state = _ExecutionState.COMPUTATION
         return self._succeeded(fast_path[1], options)
 
     def _cache_fast_path(self, result: ExecutionResult, burst: Burst | None = None) -> None:
-        """Caches a fast path for the next computation after a successful one."""
+        """Caches a fast path for the next computation, after a successful one."""
         computation = self._computation
         has_options = self._measure or self._timeout_s is not None or self._attributes
         if computation is None or not self._reusable or has_options:
@@ -302,9 +303,9 @@ class Execution:
                 self._burst_fast_path = None if burst is None or run is None else (burst, run)
 
     def start_compute(self) -> Event:
-        """Runs the model in a new thread.
+        """Runs the model in a new thread. Returns at once.
 
-        Errors are those of `compute`, raised at once or by `Event.wait`.
+        The errors are those of `compute`; they are raised at once or by `Event.wait`.
         """
         started = self._start()
         try:
@@ -364,7 +365,7 @@ class Execution:
         Does nothing if the execution is not computing.
         """
         with self._lock:
-            if self._state is not _State.COMPUTATION:
+            if self._state is not _ExecutionState.COMPUTATION:
                 return
             # The next computation gets a new cancellation, so that a late signal cannot stop it.
             cancellation, self._cancellation = self._cancellation, None
@@ -373,21 +374,24 @@ class Execution:
 
     def _start(self, *, has_specified_outputs: bool = False) -> tuple[Computation, ExecuteOptions]:
         with self._lock:
-            if self._state is _State.COMPUTATION:
-                raise BadState("the execution is computing")
-            if self._state is _State.COMPLETED and not self._reusable:
-                raise BadState("the execution has computed, and it is not reusable")
+            if self._state is _ExecutionState.COMPUTATION:
+                raise BadState("the execution is already computing")
+            if self._state is _ExecutionState.COMPLETED and not self._reusable:
+                raise BadState("the execution has already computed; only a reusable one may compute again")
             computation = self._computation or Computation(self._compilation, self._arguments)
             if has_specified_outputs:
                 self._arguments.require_specified_outputs()
             self._computation = computation
             options = self._next_options()
-            self._state = _State.COMPUTATION
+            self._state = _ExecutionState.COMPUTATION
             self._result = None
             return computation, options
 
     def _next_options(self) -> ExecuteOptions:
-        """Returns the last computation's options, unless it was cancelled or has a time limit."""
+        """Returns the options for the next computation.
+
+        The previous ones are reused unless that computation was cancelled or has a time limit.
+        """
         cancellation, timeout = self._cancellation, self._timeout_s
         if cancellation is None or not cancellation.is_unused:
             cancellation = self._next_cancellation()
@@ -426,7 +430,7 @@ class Execution:
             self._fast_path = self._burst_fast_path = None
             self._result = result
             self._after_fences = after_fences
-            self._state = _State.COMPLETED
+            self._state = _ExecutionState.COMPLETED
 
     def _complete_fenced(self, outcome: FencedResult | None) -> None:
         if outcome is None:
@@ -449,7 +453,7 @@ class Execution:
         if not 0 <= index < len(self._arguments.output_operands):
             raise BadData(f"there is no output {index}; the model has {len(self._arguments.output_operands)}")
         if not self._arguments.output_operands[index].type.is_tensor:
-            raise BadData(f"output {index} is a scalar; it has no dimensions")
+            raise BadData(f"output {index} is a scalar and has no dimensions")
         dimensions = result.output_shapes[index].dimensions
         if dimensions is None:
             raise insufficient(result)
@@ -471,9 +475,9 @@ class Execution:
         return len(self.output_dimensions(index))
 
     def duration(self, duration: Duration) -> int | None:
-        """Returns the nanoseconds that the last computation took.
+        """Returns how long the last computation took, in nanoseconds.
 
-        None if the device does not report them, or if another device took over.
+        Returns None if the device does not report this duration, or if another device took over.
 
         Raises:
             BadData: the value is not a duration.
@@ -488,7 +492,7 @@ class Execution:
         return timing.on_device_ns if on_hardware else timing.in_driver_ns
 
     def step_durations(self) -> tuple[StepDuration, ...]:
-        """Returns the time of each step in the last computation, summed over its runs.
+        """Returns the time of each step in the last computation, summed over the step's runs.
 
         Raises:
             BadState: timing was not enabled, or the execution has not completed or has failed.
@@ -499,16 +503,18 @@ class Execution:
     def _measured(self) -> ExecutionResult:
         result = self._completed()
         if not self._measure or not result.is_sufficient:
-            raise BadState("no duration is known: it was not measured, or the execution failed")
+            raise BadState(
+                "no duration is known: call set_measure_timing() before computing, and compute without errors"
+            )
         return result
 
     def _completed(self) -> ExecutionResult:
-        if self._state is not _State.COMPLETED:
+        if self._state is not _ExecutionState.COMPLETED:
             raise BadState("the execution has not completed")
         if self._result is None:
             raise BadState("the execution failed")
         return self._result
 
     def _require_preparation(self) -> None:
-        if self._state is not _State.PREPARATION:
+        if self._state is not _ExecutionState.PREPARATION:
             raise BadState("the execution has started")

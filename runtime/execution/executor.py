@@ -12,9 +12,9 @@ from neurald.runtime.plan.plan import ExecutionPlan, ExecutionStep, SimpleBody
 
 
 class PlanExecutor(Protocol):
-    """Runs a plan.
+    """Runs a plan. Thread-safe: any number of executions may run at the same time.
 
-    Keeps only reusable memory between executions; any number may run at the same time.
+    Between executions it keeps nothing but reusable memory.
     """
 
     def execute(
@@ -28,13 +28,12 @@ class PlanExecutor(Protocol):
             runner: runs one step; an error that it raises ends the execution.
 
         Returns:
-            The shapes of all model outputs, including insufficient ones. `step_durations` are
-                included if measuring is enabled.
-            to be measured.
+            The shapes of all model outputs, including those whose buffers were too small, and
+                `step_durations` if measuring is enabled.
 
         Raises:
             MissedDeadlineTransient, MissedDeadlinePersistent: the deadline passed between two steps
-                or within one, which the message names, or a loop of the plan exceeded its timeout.
+                or within one (the message names the step), or a loop exceeded its timeout.
             Cancelled: `options.cancellation` was cancelled between two steps or within one.
             OpFailed: shapes or a condition contradict the model.
             Error: raised by the runner.
@@ -43,7 +42,7 @@ class PlanExecutor(Protocol):
 
 
 def plan_executor(plan: ExecutionPlan) -> PlanExecutor:
-    """Creates the executor of a plan, to be kept with the plan."""
+    """Creates the executor of a plan."""
     if isinstance(plan.body, SimpleBody):
         return SimpleExecutor(plan.body.step)
     return CompoundExecutor(plan.body, len(plan.model.main.outputs))

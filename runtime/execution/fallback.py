@@ -1,13 +1,13 @@
 """Handles devices that fail at run time: their steps run on the CPU until the device is retried.
 
-This is Android's first stage of fallback, extended by memory. A step whose device failed stays
-prepared on the CPU, so that the next failure costs no compiling. The device is retried after a
-pause that doubles with every consecutive failure. If its driver died, the prepared model is lost.
-The recipe (device, model, options) is kept, and the step is prepared again: in the background if
-the CPU can take over, otherwise by the execution that needs it.
+This extends Android's first stage of fallback, which has no memory of failures. A step whose device
+failed stays prepared on the CPU, so that the next failure costs no compilation. The device is
+retried after a pause that doubles with every consecutive failure. If its driver died, the prepared
+model is lost, and the step is prepared again from its device, model and options: in the background
+if the CPU can take over, otherwise by the execution that needs it.
 
-With an explicit list of devices only preparing again is allowed: the device's error is raised to
-the caller.
+With an explicit list of devices the CPU does not take over. The device's error is raised to the
+caller, and a step whose driver died is prepared again.
 """
 
 import logging
@@ -35,7 +35,7 @@ from neurald.hal.model.types import Model, Request
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.runtime.devices.discovery import cpu_device
-from neurald.runtime.devices.driver_faults import faults_of
+from neurald.runtime.devices.driver_faults import convert_driver_faults
 from neurald.runtime.execution.step_runner import checked_step_result
 from neurald.runtime.plan.plan import ExecutionStep
 from neurald.runtime.plan.preparer import Preparer
@@ -46,40 +46,43 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """How long a failed device is left alone.
+    """The pause before a failed device is retried, which doubles with each consecutive failure.
 
-    A pause that doubles with each consecutive failure.
+    Attributes:
+        first_pause_s: the pause after the first failure, in seconds.
+        max_pause_s: the longest pause, in seconds.
     """
 
     first_pause_s: float
-    longest_pause_s: float
+    max_pause_s: float
 
     def pause_s(self, failures: int) -> float:
-        """Returns the pause after that many consecutive failures (at least 1), in seconds."""
-        return float(min(self.longest_pause_s, self.first_pause_s * 2.0 ** min(failures - 1, 30)))
+        """Returns the pause in seconds after that many consecutive failures (at least 1)."""
+        return float(min(self.max_pause_s, self.first_pause_s * 2.0 ** min(failures - 1, 30)))
 
 
-#: A restarted daemon is back within a second, and testing for it costs one connection.
-UNREACHABLE = RetryPolicy(first_pause_s=0.05, longest_pause_s=2.0)
-#: A driver that dies repeatedly may do so because of this model, and each time takes the work of
-#: others with it.
-DEAD = RetryPolicy(first_pause_s=0.05, longest_pause_s=30.0)
-#: A device that fails in another way will most likely fail again.
-FAILING = RetryPolicy(first_pause_s=1.0, longest_pause_s=60.0)
+#: For a daemon that cannot be reached. A restarted one is back within a second, and a retry costs
+#: only a connection.
+UNREACHABLE_RETRY = RetryPolicy(first_pause_s=0.05, max_pause_s=2.0)
+#: For a driver that died. This model may be the cause, and each death destroys the work of other
+#: clients.
+DEAD_RETRY = RetryPolicy(first_pause_s=0.05, max_pause_s=30.0)
+#: For all other failures, which are likely to happen again.
+FAILING_RETRY = RetryPolicy(first_pause_s=1.0, max_pause_s=60.0)
 
-#: Number of requests whose last results are remembered as validated.
+#: Number of requests whose validated results are remembered.
 _MAX_VALIDATED_RESULTS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fallback:
-    """A step that does not currently run on its device.
+    """A step that the CPU device currently runs because its own device failed.
 
     Attributes:
-        step: its number in the plan.
-        device: device that the step was planned for.
+        step: position of the step in the plan.
+        device: name of the device that the step was planned for.
         failures: number of consecutive failures.
-        reason: of the last failure.
+        reason: message of the last failure.
         retry_in_s: seconds until the device is retried.
     """
 
@@ -113,7 +116,7 @@ class RecoveringStep:
     Args:
         step: with a prepared model.
         preparer: prepares it again.
-        may_fall_back: whether the CPU may take over.
+        may_fall_back: whether the CPU may take over from the device.
     """
 
     def __init__(self, step: ExecutionStep, preparer: Preparer, *, may_fall_back: bool) -> None:
@@ -145,7 +148,8 @@ class RecoveringStep:
         Args:
             request: for the step's model.
             options: for the execution.
-            call: executes the device's prepared model; its `execute` by default.
+            call: called with the device's prepared model to execute it; by default `execute` is
+                called.
 
         Raises:
             OpFailed: the device's result contradicts the model or the request.
@@ -162,10 +166,10 @@ class RecoveringStep:
                 if not self._falls_back(error, has_limit=options.deadline_s is not None):
                     raise
                 logger.warning(
-                    "%s failed, the CPU runs its step: %s", self._step.device.name, error.with_traceback(None)
+                    "%s failed; the CPU runs its step: %s", self._step.device.name, error.with_traceback(None)
                 )
             else:
-                self._worked()
+                self._record_success()
                 return result
         try:
             result = execute_on_host(self._cpu_model(), self._step.model.main, request, options)
@@ -174,7 +178,7 @@ class RecoveringStep:
             self._clear_failure(error)
             raise
         self.count_substitution()
-        # Timing is dropped: it could not be attributed to either device.
+        # The timing is dropped, since it belongs to another device than the planned one.
         return replace(result, timing=Timing())
 
     def _call(
@@ -184,15 +188,15 @@ class RecoveringStep:
         options: ExecuteOptions,
         call: Callable[[PreparedModel], ExecutionResult] | None,
     ) -> ExecutionResult:
-        """Executes on the device. A fault of an in-process driver counts as a failure."""
-        with faults_of(self._step.device.name):
+        """Executes the step on its device. An exception of an in-process driver is a failure, too."""
+        with convert_driver_faults(self._step.device.name):
             return prepared.execute(request, options) if call is None else call(prepared)
 
     def _check(self, request: Request, result: ExecutionResult) -> None:
         """Raises OpFailed if the result contradicts the model or the request.
 
-        A device returns the same result object while nothing about it changes, and requests and
-        results are immutable, so a result that was checked for this request is not checked again.
+        Requests and results are immutable, and a device may return the same result object again. A
+        result that was checked for this request is therefore not checked again.
         """
         validated = self._validated_results.get(id(request))
         if validated is not None and validated[1] is result and validated[0]() is request:
@@ -214,35 +218,42 @@ class RecoveringStep:
         return self._step.device.name, prepared.profile()
 
     def usable(self) -> PreparedModel | None:
-        """Returns the device's prepared model if the next execution would use it. Never waits."""
+        """Returns the device's prepared model if the next execution would use it, otherwise None.
+
+        Does not prepare anything.
+        """
         with self._lock:
             return self._prepared if not self._failures else None
 
     def create_reusable_execution(self, request: Request) -> Callable[[Cancellation], None] | None:
-        """Returns a function that repeats a successful request faster.
+        """Returns a function that repeats a successful request on the device's fast path.
 
-        None if the device offers none.
-
-        Its errors are not recorded: call `execute` after one.
+        Returns:
+            The function, or None if the device has no fast path. Its errors are not recorded; the
+                caller calls `execute` after one.
         """
         return reusable_execution(self.usable(), request)
 
     def failed(self, error: Error, prepared: PreparedModel, *, has_limit: bool) -> bool:
-        """Records that an execution on `prepared`, returned by `usable`, failed.
-
-        Returns True if the CPU takes over.
+        """Records that an execution on a prepared model returned by `usable` failed.
 
         Args:
-            error: the error it raised.
-            prepared: the prepared model that failed.
+            error: the error that it raised.
+            prepared: the prepared model.
             has_limit: True if the application set a time limit, so that a missed deadline is not a
-                failure.
+                failure of the device.
+
+        Returns:
+            True if the CPU takes over.
         """
         self._failed(error, prepared)
         return self._falls_back(error, has_limit=has_limit)
 
     def _usable(self) -> PreparedModel | None:
-        """Returns the prepared model to execute; None for the CPU."""
+        """Returns the device's prepared model to execute; None if the CPU runs the step.
+
+        Starts preparing the step again if its prepared model is lost and the pause is over.
+        """
         working = self._prepared
         if working is not None and not self._failures:
             return working
@@ -258,7 +269,7 @@ class RecoveringStep:
         return None if self._may_fall_back else self._prepare()
 
     def _prepare(self) -> PreparedModel:
-        """Prepares the step on its device again."""
+        """Prepares the step on its device again, and returns the prepared model."""
         prepared = self._preparer.prepare(self._step.device, self._step.model).prepared_model
         with self._lock:
             if self._prepared is None:
@@ -270,7 +281,7 @@ class RecoveringStep:
         try:
             threading.Thread(target=self._prepare_quietly, name="neurald recovery", daemon=True).start()
         except RuntimeError as error:
-            logger.warning("%s is not prepared again yet: %s", self._step.device.name, error)
+            logger.warning("cannot start preparing a step of %s again: %s", self._step.device.name, error)
             with self._lock:
                 self._is_preparing = False
 
@@ -304,10 +315,7 @@ class RecoveringStep:
                 self._record_failure(error)
 
     def _clear_failure(self, error: Error) -> None:
-        """Clears the failure if the CPU device fails in the same way.
-
-        Then the request is at fault.
-        """
+        """Clears the device's failure if the CPU failed in the same way: the request is at fault."""
         with self._lock:
             if self._prepared is not None and self._code is error.code:
                 self._failures = 0
@@ -315,7 +323,7 @@ class RecoveringStep:
 
     def _record_failure(self, error: Error) -> None:
         if self._failures and time.monotonic() < self._retry_at:
-            # A concurrent execution failed during the pause; this is not another consecutive
+            # A concurrent execution failed during the pause, which is not another consecutive
             # failure.
             return
         self._failures += 1
@@ -323,24 +331,25 @@ class RecoveringStep:
         self._reason = str(error)
         self._code = error.code
         if isinstance(error, Unreachable):
-            policy = UNREACHABLE
+            policy = UNREACHABLE_RETRY
         else:
-            policy = DEAD if isinstance(error, DeadObject) else FAILING
+            policy = DEAD_RETRY if isinstance(error, DeadObject) else FAILING_RETRY
         self._retry_at = time.monotonic() + policy.pause_s(self._failures)
 
-    def _worked(self) -> None:
+    def _record_success(self) -> None:
         if self._failures:
             with self._lock:
                 self._failures = 0
                 self._retry_at = 0.0
 
     def failure(self, number: int) -> StepFailure | None:
-        """Returns the failures of the device so far, even if it works again.
-
-        None if there were none.
+        """Returns the failures of the step's device so far, even if it works again.
 
         Args:
-            number: of the step.
+            number: position of the step in the plan.
+
+        Returns:
+            The failures, or None if there were none.
         """
         with self._lock:
             if not self._failed_in_all:
@@ -353,9 +362,13 @@ class RecoveringStep:
             )
 
     def fallback(self, number: int) -> Fallback | None:
-        """Returns the fallback state of step `number`.
+        """Returns the current fallback of the step.
 
-        None if its device works or fallback is not allowed.
+        Args:
+            number: position of the step in the plan.
+
+        Returns:
+            The fallback, or None if the device works or the CPU may not take over.
         """
         with self._lock:
             if not self._failures or not self._may_fall_back:
@@ -383,10 +396,11 @@ class RecoveringStep:
     def substitution(self, number: int) -> Substitution | None:
         """Returns the executions that ran on the CPU device instead of the step's device.
 
-        None if there are none.
-
         Args:
             number: position of the step in the plan.
+
+        Returns:
+            The executions, or None if there are none.
         """
         with self._lock:
             if not self._substituted:
@@ -407,9 +421,9 @@ def _mark_memory_abandoned(request: Request) -> None:
 
 
 class WholeModelFallback:
-    """Android's second stage of fallback.
+    """Runs the whole model on the CPU, which is Android's second stage of fallback.
 
-    The whole model on the CPU, prepared on first use and then kept.
+    The model is prepared on first use.
 
     Args:
         model: of the compilation.
@@ -436,11 +450,11 @@ class WholeModelFallback:
 
 
 class Recovery:
-    """Recovery of all steps of one compilation.
+    """Recovers the steps of one compilation from failures of their devices. Thread-safe.
 
     Args:
         model: of the compilation.
-        steps: of its plan.
+        steps: all steps of its plan.
         preparer: prepares steps again.
         may_fall_back: whether the CPU may take over from devices.
     """
@@ -452,8 +466,8 @@ class Recovery:
             id(step): RecoveringStep(step, preparer, may_fall_back=may_fall_back) for step in steps
         }
         has_other_device = any(step.device is not cpu_device() for step in steps)
-        #: Used when an execution fails although its steps could fall back; None if that is not
-        #: allowed or would not help.
+        #: Used if an execution fails although its steps could fall back; None if that is not allowed
+        #: or cannot help.
         self._whole_model = (
             WholeModelFallback(model, preparer)
             if may_fall_back

@@ -1,12 +1,12 @@
-"""Fenced executions of compilations: they start once the events that they depend on have ended.
+"""Runs fenced executions, which start once the events that they depend on have signalled.
 
-For a plan of one step the device itself waits for the fences of the events, so that work of several
-devices is chained without a round trip through the application. For all other plans a thread waits
-and then computes.
+For a plan of one step the device itself waits for the fences of the events, so that the work of
+several devices is chained without a round trip through the application. For all other plans a
+thread waits and then computes.
 
-A device that fails before its fence signals may leave invalid outputs that dependants already read.
-Therefore each dependant asks the event at the end: if the outputs had to be written again, the
-dependant computes again, too.
+If a device fails after its fence has signalled, dependent executions may already have read invalid
+outputs. Therefore each execution checks its dependencies at the end (`Event.was_redone`): if their
+outputs were written again, it computes again, too.
 """
 
 import time
@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from neurald.hal.device import ExecuteOptions, ExecutionResult, FencedExecution, PreparedModel, Timing
 from neurald.hal.errors import Cancelled, Error, OpFailed, error_for
 from neurald.hal.sync.fence import Fence, wait_any
-from neurald.runtime.devices.driver_faults import checked, faults_of
+from neurald.runtime.devices.driver_faults import checked, convert_driver_faults
 from neurald.runtime.execution.compiled_model import CompiledModel
 from neurald.runtime.execution.computation import Computation, insufficient
 from neurald.runtime.execution.event import Event, start_thread
@@ -30,7 +30,9 @@ from neurald.runtime.plan.plan import ExecutionStep, SimpleBody
 class FencedResult:
     """Outcome of a fenced execution.
 
-    `after_fences` is the timing from the end of the last dependency.
+    Attributes:
+        result: of the execution.
+        after_fences: timing from the end of the last dependency.
     """
 
     result: ExecutionResult
@@ -53,10 +55,11 @@ def start_fenced(
         dependencies: events of any executions.
         options: for the run.
         after_fences_s: time limit in seconds from the end of the dependencies; None for no limit.
-        complete: called with the result, or None after a failure, right before the event signals.
+        complete: called with the result, or with None after a failure, right before the event
+            signals.
 
     Returns:
-        Its event, which has a fence.
+        The event of the execution, which has a fence.
     """
     launched_ns = time.monotonic_ns()
     launch = _launch(compilation, computation, dependencies, options, after_fences_s)
@@ -97,8 +100,8 @@ def start_fenced(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Launch:
-    """An execution that waits in a device."""
+class _DeviceLaunch:
+    """An execution that a device has accepted and that waits there for its fences."""
 
     computation: Computation
     planned: ExecutionStep
@@ -111,18 +114,18 @@ class _Launch:
     check: Callable[[ExecutionResult], ExecutionResult]
 
     def outcome(self, dependencies: Sequence[Event], options: ExecuteOptions) -> FencedResult | None:
-        """Returns the result; None if the work must be done again.
+        """Waits for the device and returns the result; None if the work must be done again.
 
         Raises:
-            Error: a dependency failed, or the device did and no fallback is allowed.
+            Error: a dependency failed, or the device failed and the CPU may not take over.
         """
         try:
-            with faults_of(self.device):
+            with convert_driver_faults(self.device):
                 result = self.check(self.execution.result())
         except Error as error:
             if all(event.fence is not None and event.fence.is_signalled for event in dependencies):
-                # The failure may be caused by what a failed dependency left; raise that
-                # dependency's error instead.
+                # Invalid outputs of a failed dependency may have caused this failure. In that case
+                # the error of the dependency is raised instead.
                 _wait_for(dependencies, options)
             if not self.step.failed(error, self.prepared_model, has_limit=self.has_limit):
                 if isinstance(error, STOPPED):
@@ -133,7 +136,7 @@ class _Launch:
         if any(event.was_redone for event in dependencies):
             return None
         self.computation.require_shapes(result)
-        with faults_of(self.device):
+        with convert_driver_faults(self.device):
             after = checked(self.execution.timing_after_fences, Timing, self.device, "timing_after_fences")
         if options.measure:
             result = replace(result, step_durations=(fenced_duration(self.device, after),))
@@ -146,8 +149,8 @@ def _launch(
     dependencies: Sequence[Event],
     options: ExecuteOptions,
     after_fences_s: float | None,
-) -> _Launch | None:
-    """Starts the execution in the plan's device; None if that is not possible."""
+) -> _DeviceLaunch | None:
+    """Starts the execution on the plan's only device; None if a thread must run it instead."""
     body = compilation.plan.body
     fences = [event.fence for event in dependencies if event.fence is not None]
     if not isinstance(body, SimpleBody) or not computation.is_plain or len(fences) != len(dependencies):
@@ -159,14 +162,14 @@ def _launch(
     request = computation.request
     has_limit = options.deadline_s is not None or after_fences_s is not None
     try:
-        with faults_of(body.step.device.name):
+        with convert_driver_faults(body.step.device.name):
             execution = prepared_model.execute_fenced(request, fences, options, after_fences_s)
             fence = checked(execution.fence, Fence, body.step.device.name, "execute_fenced().fence")
     except Error as error:
         if not step.failed(error, prepared_model, has_limit=has_limit):
             raise
         return None
-    return _Launch(
+    return _DeviceLaunch(
         computation=computation,
         planned=body.step,
         step=step,
@@ -197,11 +200,11 @@ def _wait_for(dependencies: Sequence[Event], options: ExecuteOptions) -> None:
             # A fence of another process may never signal.
             wait_any((event.fence.fd, stop.fd), left)
             if stop.is_signalled:
-                raise Cancelled("the execution was cancelled before all that it depends on was over")
+                raise Cancelled("the execution was cancelled while it waited for its dependencies")
             left = None if options.deadline_s is None else max(0.0, options.deadline_s - time.monotonic())
         try:
             event.wait(left)
         except Error as error:
             if not event.is_done:
                 raise
-            raise error_for(error.code, f"an execution that this one depends on failed: {error}") from None
+            raise error_for(error.code, f"a dependency of the execution failed: {error}") from None

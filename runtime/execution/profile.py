@@ -1,4 +1,4 @@
-"""Kernel times as reported by devices, mapped to the operations of the whole model."""
+"""Collects kernel times from devices and maps them to the operations of the whole model."""
 
 import logging
 from collections.abc import Iterable
@@ -17,12 +17,13 @@ class StepProfile:
     """The kernel times of one step.
 
     Attributes:
-        step: its position among the plan's steps.
-        device: name of the device that currently runs it: the CPU device if it took over.
-        graph: number of the graph of its operations: 0 for the main graph, otherwise a branch.
-        operations: their positions in that graph, in the application's order.
+        step: position of the step in the plan.
+        device: name of the device that currently runs the step: the CPU device if it took over.
+        graph: number of the graph that contains the operations: 0 for the main graph, otherwise a
+            branch.
+        operations: positions of the step's operations in that graph, in the application's order.
         kernels: in execution order; their operations are positions in that graph, too.
-        reason: why there are no kernels; empty if there are some.
+        reason: why there are no kernels; empty if there are kernels.
     """
 
     step: int
@@ -39,7 +40,7 @@ class StepProfile:
 
     @property
     def on_references(self) -> tuple[int, ...]:
-        """The operations that run on their NumPy references because they have no kernel."""
+        """The operations that their NumPy references compute, because they have no kernel."""
         found = {n for kernel in self.kernels if kernel.is_reference for n in kernel.operations}
         return tuple(sorted(found))
 
@@ -49,7 +50,7 @@ def profile(steps: Iterable[ExecutionStep], recovery: Recovery) -> tuple[StepPro
 
     Args:
         steps: steps of a plan, in order.
-        recovery: knows which device runs each step.
+        recovery: the steps' recovery, which knows the device that runs each step now.
     """
     return tuple(_step_profile(number, step, recovery) for number, step in enumerate(steps))
 
@@ -58,13 +59,13 @@ def _step_profile(number: int, step: ExecutionStep, recovery: Recovery) -> StepP
     device, reason = step.device.name, ""
     kernels: tuple[KernelTime, ...] = ()
     try:
-        device, told = recovery.step(step).profile()
-        kernels = tuple(_in_graph(step, kernel) for kernel in told)
-        reason = "" if kernels else f"{device} does not tell the times of its kernels"
+        device, reported = recovery.step(step).profile()
+        kernels = tuple(_in_graph(step, kernel) for kernel in reported)
+        reason = "" if kernels else f"{device} does not report kernel times"
     except Error as error:
         reason = str(error)
     except Exception as error:
-        logger.exception("%s has a fault", step.device.name)
+        logger.exception("the driver of %s failed while profiling", step.device.name)
         reason = f"{step.device.name}: {type(error).__name__}: {error}"
     return StepProfile(
         step=number,
@@ -81,7 +82,7 @@ def _in_graph(step: ExecutionStep, kernel: KernelTime) -> KernelTime:
     outside = [position for position in kernel.operations if not 0 <= position < len(step.operations)]
     if outside:
         raise OpFailed(
-            f"{step.device.name}: kernel {kernel.name!r} computes operation {outside[0]}; "
-            f"the step has {len(step.operations)}"
+            f"{step.device.name}: kernel {kernel.name!r} reports operation {outside[0]}; "
+            f"the step has only {len(step.operations)} operations"
         )
     return replace(kernel, operations=tuple(step.operations[position] for position in kernel.operations))

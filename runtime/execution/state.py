@@ -14,22 +14,22 @@ from neurald.hal.sync.lending_pool import FairLock
 Array: TypeAlias = np.ndarray[Any, Any]
 
 
-class _Slot:
-    """The value of a variable, and spare memory for its next value.
+class _StoredVariable:
+    """A variable's value, and spare memory for its next value.
 
     Spare memory for strings is as large as the current strings.
     """
 
-    __slots__ = ("spare", "value", "variable")
+    __slots__ = ("declaration", "spare", "value")
 
     def __init__(self, variable: StateVariable) -> None:
-        self.variable = variable
+        self.declaration = variable
         self.value = self.initial()
         self.spare = _spare_for(self.value)
 
     def initial(self) -> Array:
         """Returns a new array with the initial value."""
-        initial = self.variable.initial
+        initial = self.declaration.initial
         if initial.dtype.hasobject:
             return np.array(initial, order="C")
         value = _like(initial)
@@ -45,50 +45,53 @@ class _Slot:
         self.value = value
 
 
-class _Kept:
-    """The slots of all compilations that share variables.
+class _SharedVariables:
+    """The variables of all compilations that share state.
 
     Attributes:
-        lock: held by an execution from reading the values until replacing them.
-        changes: number of times that values were replaced.
+        lock: an execution holds it from reading the values until it has replaced them.
+        changes: number of times that the values were replaced.
+        stored: all variables, each once.
     """
 
     def __init__(self) -> None:
         self.lock = FairLock()
-        self.slots: list[_Slot] = []
+        self.stored: list[_StoredVariable] = []
         self.changes = 0
 
 
 class State:
-    """The variables of a compilation, initially with their initial values.
+    """The variables of a compilation, which persist from one execution to the next.
 
-    Executions of all compilations that share variables run one after another. One that fails leaves
-    the state unchanged.
+    Executions of all compilations that share variables run one after another. An execution that
+    fails leaves the state unchanged.
 
     Args:
         variables: of the model.
-        shared: state of another compilation; variables of the same name are kept once.
+        shared: state of another compilation; variables of the same name are shared with it.
 
     Raises:
         BadData: see `check_shared`.
     """
 
     def __init__(self, variables: Sequence[StateVariable], shared: "State | None" = None) -> None:
-        self._kept: _Kept = _Kept() if shared is None else shared._kept
+        self._shared: _SharedVariables = _SharedVariables() if shared is None else shared._shared
         with self.lock:
             if shared is None:
-                self._slots = tuple(_Slot(variable) for variable in variables)
-                self._kept.slots.extend(self._slots)
+                self._stored = tuple(_StoredVariable(variable) for variable in variables)
+                self._shared.stored.extend(self._stored)
                 return
             shared.check_shared(variables)
-            known = {slot.variable.name: slot for slot in self._kept.slots}
-            self._slots = tuple(known.get(v.name) or _Slot(v) for v in variables)
-            self._kept.slots.extend(slot for slot in self._slots if slot.variable.name not in known)
+            known = {stored.declaration.name: stored for stored in self._shared.stored}
+            self._stored = tuple(known.get(v.name) or _StoredVariable(v) for v in variables)
+            self._shared.stored.extend(
+                stored for stored in self._stored if stored.declaration.name not in known
+            )
 
     @property
     def lock(self) -> FairLock:
-        """Held by an execution from reading the values until replacing them."""
-        return self._kept.lock
+        """The lock that an execution holds from reading the values until it has replaced them."""
+        return self._shared.lock
 
     def check_shared(self, variables: Sequence[StateVariable]) -> None:
         """Checks that a model with these variables can share this state.
@@ -97,28 +100,30 @@ class State:
             BadData: names are not unique, or variables of the same name have different initial
                 values.
         """
-        kept = list(self._kept.slots)
-        known = {slot.variable.name: slot.variable for slot in kept}
+        shared = list(self._shared.stored)
+        known = {stored.declaration.name: stored.declaration for stored in shared}
         for count, names in (
-            (len(kept), set(known)),
+            (len(shared), set(known)),
             (len(variables), {variable.name for variable in variables}),
         ):
             if len(names) < count:
                 raise BadData(
-                    f"{count} variables have {len(names)} names; what is shared needs a name for each"
+                    f"{count} variables have only {len(names)} names; to be shared, each needs a name of its own"
                 )
         for variable in variables:
             other = known.get(variable.name)
-            if other is not None and not _begin_alike(variable, other):
-                raise BadData(f"{variable.name} does not have the same type and initial value in both models")
+            if other is not None and not _have_same_initial_value(variable, other):
+                raise BadData(
+                    f"variable {variable.name} does not have the same type and initial value in both models"
+                )
 
     def __len__(self) -> int:
-        return len(self._slots)
+        return len(self._stored)
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the variables, which need not be unique."""
-        return tuple(slot.variable.name for slot in self._slots)
+        return tuple(stored.declaration.name for stored in self._stored)
 
     def value(self, name: str) -> Array:
         """Returns a copy of the first variable of that name.
@@ -127,51 +132,53 @@ class State:
             BadData: there is no such variable.
         """
         if name not in self.names:
-            raise BadData(f"there is no variable {name!r}; there are: {', '.join(self.names) or 'none'}")
+            raise BadData(
+                f"there is no variable {name!r}; the variables are: {', '.join(self.names) or 'none'}"
+            )
         with self.lock:
-            return self._slots[self.names.index(name)].value.copy()
+            return self._stored[self.names.index(name)].value.copy()
 
     def reset(self) -> None:
         """Resets every variable to its initial value, also for the compilations that share it."""
         with self.lock:
-            self.replace([slot.initial() for slot in self._slots])
+            self.replace([stored.initial() for stored in self._stored])
 
     def values(self) -> list[Array]:
         """Returns the values that the next execution reads. The caller holds `lock`."""
-        return [slot.value for slot in self._slots]
+        return [stored.value for stored in self._stored]
 
     def spares(self) -> list[Array]:
-        """Returns memory for the new values, the same until they are replaced.
+        """Returns the memory for the new values; it does not change until they are replaced.
 
         The caller holds `lock`.
         """
-        return [slot.spare for slot in self._slots]
+        return [stored.spare for stored in self._stored]
 
     @property
     def changes(self) -> int:
-        """Number of changes to the values by all compilations that share them.
+        """How many times any compilation that shares the variables has replaced their values.
 
         The caller holds `lock`.
         """
-        return self._kept.changes
+        return self._shared.changes
 
     def exchange(self) -> None:
         """Swaps the values with the spare memory, which holds all new values.
 
         The caller holds `lock`.
         """
-        self._kept.changes += 1
-        for slot in self._slots:
-            slot.value, slot.spare = slot.spare, slot.value
+        self._shared.changes += 1
+        for stored in self._stored:
+            stored.value, stored.spare = stored.spare, stored.value
 
     def replace(self, values: Iterable[Array]) -> None:
         """Replaces the values by those of an execution, in spare memory or in new arrays.
 
         The caller holds `lock`.
         """
-        self._kept.changes += 1
-        for slot, value in zip(self._slots, values, strict=True):
-            slot.replace(value)
+        self._shared.changes += 1
+        for stored, value in zip(self._stored, values, strict=True):
+            stored.replace(value)
 
 
 def _like(array: Array) -> Array:
@@ -185,7 +192,7 @@ def _spare_for(value: Array) -> Array:
     return _like(value)
 
 
-def _begin_alike(first: StateVariable, second: StateVariable) -> bool:
+def _have_same_initial_value(first: StateVariable, second: StateVariable) -> bool:
     """Returns True if two variables have the same type and initial value."""
     one, other = first.initial, second.initial
     is_number = one.dtype.kind in "fc"

@@ -1,8 +1,8 @@
-"""Executions of stateful models: variables are additional inputs and outputs.
+"""Runs stateful models, whose variables are additional inputs and outputs.
 
 A variable has two buffers. An execution reads one and writes the other; on success they are
-swapped. So nothing is copied, and a repeated execution needs only two requests, which devices
-recognise.
+swapped. Therefore nothing is copied, and a repeated execution alternates between only two requests,
+which devices recognise.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,31 +22,31 @@ _REQUEST_CACHE_SIZE = 4
 
 
 @dataclass(slots=True)
-class _Extended:
-    """A request with variables, and its last result.
+class _StatefulRequest:
+    """A request that includes the variables, and its last result.
 
     Attributes:
         base: the request without variables.
         values: current values of the variables.
-        places: memory for the new values.
-        request: with both.
+        buffers: memory for the new values.
+        request: the base with the values as inputs and the buffers as outputs.
         result: of the last run; None before the first.
         visible: that result without the variables.
-        new: the new values, if they are views of `places`.
-        follower: the request that reads `places` and writes to the memory of the old values, once
-            it is known.
-        again: runs `request` again on the device's faster path, if it has one.
+        new: the new values, if they are views of `buffers`.
+        follower: the request that reads `buffers` and writes to the memory of the old values; None
+            until it is first needed.
+        fast_path: runs `request` again on the device's fast path, if it has one.
     """
 
     base: Request
     values: Sequence[Array]
-    places: Sequence[Array]
+    buffers: Sequence[Array]
     request: Request
     result: ExecutionResult | None = None
     visible: ExecutionResult | None = None
     new: Sequence[Array] = ()
-    follower: "_Extended | None" = None
-    again: Callable[[Cancellation], None] | None = None
+    follower: "_StatefulRequest | None" = None
+    fast_path: Callable[[Cancellation], None] | None = None
 
 
 class StatefulRuns:
@@ -63,8 +63,8 @@ class StatefulRuns:
         self._are_views = not any(
             kind is OperandType.TENSOR_STRING or kind.dtype.kind == "b" for kind in types
         )
-        self._kept: dict[tuple[int, ...], _Extended] = {}
-        self._last: _Extended | None = None
+        self._requests: dict[tuple[int, ...], _StatefulRequest] = {}
+        self._last: _StatefulRequest | None = None
         self._changes = -1
 
     def run(
@@ -76,7 +76,7 @@ class StatefulRuns:
             request: without the variables.
             options: for the execution; its deadline and cancellation also limit the wait for the
                 variables.
-            execute: runs a request that includes the variables.
+            execute: called with the request that includes the variables.
 
         Returns:
             The result without the variables.
@@ -88,7 +88,7 @@ class StatefulRuns:
         state = self._state
         state.lock.acquire(options.deadline_s, options.cancellation)
         try:
-            extended = self._following(request)
+            extended = self._request_for_current_values(request)
             while True:
                 result = execute(extended.request)
                 if result is not extended.result:
@@ -98,12 +98,12 @@ class StatefulRuns:
                     return visible or result
                 if result.is_sufficient:
                     break
-                # A variable has grown. A run that did not fit has changed nothing, so it can be
-                # repeated.
+                # A variable has outgrown its buffer. The run has changed nothing, so it can be
+                # repeated with larger buffers.
                 sizes = [size or 0 for size, _ in self._written(result)]
-                places = [np.empty(size, np.uint8) for size in sizes]
-                extended = self._extended(request, state.values(), places)
-            if extended.new is extended.places:
+                buffers = [np.empty(size, np.uint8) for size in sizes]
+                extended = self._create_request(request, state.values(), buffers)
+            if extended.new is extended.buffers:
                 state.exchange()
                 self._last, self._changes = extended, state.changes
             else:
@@ -116,13 +116,15 @@ class StatefulRuns:
     def create_reusable_execution(
         self, request: Request, create: Callable[[Request], Callable[[Cancellation], None] | None]
     ) -> Callable[[Cancellation], None] | None:
-        """Returns a function that repeats the last `run`.
-
-        None unless two requests with variables alternate.
+        """Returns a function that repeats the last `run` on the device's fast path.
 
         Args:
             request: of the last successful `run`, without the variables.
-            create: makes it for a request with them.
+            create: creates the function for a request that includes the variables.
+
+        Returns:
+            The function, or None unless the last runs alternated between two requests and the device
+                has a fast path for both.
         """
         last = self._last
         follower = None if last is None else last.follower
@@ -131,10 +133,10 @@ class StatefulRuns:
         if follower.result is not last.result:
             return None
         for each in (last, follower):
-            each.again = create(each.request)
-        return self._run_again if last.again and follower.again else None
+            each.fast_path = create(each.request)
+        return self._run_fast_path if last.fast_path and follower.fast_path else None
 
-    def _run_again(self, cancellation: Cancellation) -> None:
+    def _run_fast_path(self, cancellation: Cancellation) -> None:
         """Runs the request that follows the last one.
 
         Raises:
@@ -146,38 +148,42 @@ class StatefulRuns:
         try:
             last = self._last
             extended = None if last is None else last.follower
-            if extended is None or extended.again is None or state.changes != self._changes:
-                raise BadState("the variables are not where the last execution left them")
-            extended.again(cancellation)
+            if extended is None or extended.fast_path is None or state.changes != self._changes:
+                raise BadState("another execution has changed the variables since the last run")
+            extended.fast_path(cancellation)
             state.exchange()
             self._last, self._changes = extended, state.changes
         finally:
             state.lock.release()
 
-    def _following(self, request: Request) -> _Extended:
+    def _request_for_current_values(self, request: Request) -> _StatefulRequest:
         """Returns the request with the current values of the variables."""
         last, state = self._last, self._state
         if last is None or last.base is not request or state.changes != self._changes:
-            return self._known(request, state.values(), state.spares())
+            return self._cached_request(request, state.values(), state.spares())
         if last.follower is None:
-            last.follower = self._known(request, state.values(), state.spares())
+            last.follower = self._cached_request(request, state.values(), state.spares())
         return last.follower
 
-    def _known(self, request: Request, values: Sequence[Array], spares: Sequence[Array]) -> _Extended:
+    def _cached_request(
+        self, request: Request, values: Sequence[Array], spares: Sequence[Array]
+    ) -> _StatefulRequest:
         """Returns the request for these values of the variables and buffers for the new ones."""
         key = (id(request), *map(id, values), *map(id, spares))
-        extended = self._kept.get(key)
+        extended = self._requests.get(key)
         if extended is None:
-            if len(self._kept) >= _REQUEST_CACHE_SIZE:
-                self._kept.clear()
+            if len(self._requests) >= _REQUEST_CACHE_SIZE:
+                self._requests.clear()
             # The entry keeps the objects alive whose ids form its key.
-            extended = self._kept[key] = self._extended(request, values, spares)
+            extended = self._requests[key] = self._create_request(request, values, spares)
         return extended
 
-    def _extended(self, base: Request, values: Sequence[Array], places: Sequence[Array]) -> _Extended:
+    def _create_request(
+        self, base: Request, values: Sequence[Array], buffers: Sequence[Array]
+    ) -> _StatefulRequest:
         stored = [array_to_store(value, kind) for value, kind in zip(values, self._types, strict=True)]
         first = len(base.pools)
-        memories = [HostMemory(array) for array in (*stored, *places)]
+        memories = [HostMemory(array) for array in (*stored, *buffers)]
         arguments = [
             Argument(
                 pool=first + n,
@@ -191,16 +197,16 @@ class StatefulRuns:
             outputs=(*base.outputs, *arguments[len(values) :]),
             pools=(*base.pools, *memories),
         )
-        return _Extended(base, values, places, request)
+        return _StatefulRequest(base, values, buffers, request)
 
-    def _record_result(self, extended: _Extended, result: ExecutionResult) -> None:
+    def _record_result(self, extended: _StatefulRequest, result: ExecutionResult) -> None:
         """Records a result and derives the visible one and the new values."""
         shown = len(result.output_shapes) - len(self._types)
         extended.visible = replace(result, output_shapes=result.output_shapes[:shown])
         if result.is_sufficient and self._are_views:
             new = self._new_values(extended, result)
-            is_in_place = all(one is place for one, place in zip(new, extended.places, strict=True))
-            extended.new = extended.places if is_in_place else new
+            is_in_place = all(one is place for one, place in zip(new, extended.buffers, strict=True))
+            extended.new = extended.buffers if is_in_place else new
         extended.result = result
 
     def _written(self, result: ExecutionResult) -> list[tuple[int | None, tuple[int, ...]]]:
@@ -211,10 +217,10 @@ class StatefulRuns:
             for shape, kind in zip(shapes, self._types, strict=True)
         ]
 
-    def _new_values(self, extended: _Extended, result: ExecutionResult) -> list[Array]:
+    def _new_values(self, extended: _StatefulRequest, result: ExecutionResult) -> list[Array]:
         new = []
         for (size_bytes, shape), kind, place in zip(
-            self._written(result), self._types, extended.places, strict=True
+            self._written(result), self._types, extended.buffers, strict=True
         ):
             if self._are_views and place.dtype == kind.dtype and place.shape == shape:
                 new.append(place)
@@ -222,5 +228,5 @@ class StatefulRuns:
             try:
                 new.append(stored_array(HostMemory(place).view(0, size_bytes or 0), kind, shape))
             except BadData as error:
-                raise OpFailed(f"the device wrote no strings: {error}") from None
+                raise OpFailed(f"the device wrote invalid strings: {error}") from None
         return new

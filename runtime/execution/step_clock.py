@@ -1,4 +1,4 @@
-"""Measures the time of an execution, step by step."""
+"""Measures how long each step of an execution takes."""
 
 import time
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from neurald.runtime.plan.plan import ExecutionStep
 
 @dataclass(slots=True)
 class _Record:
-    """Times of the runs of one step, in nanoseconds; None once a run did not report one."""
+    """Total times of one step's runs, in nanoseconds; None once a run has not reported a time."""
 
     runs: int = 0
     called_ns: int = 0
@@ -32,7 +32,7 @@ class StepClock:
     def run(
         self, step: ExecutionStep, request: Request, options: ExecuteOptions, runner: Runner
     ) -> ExecutionResult:
-        """Runs a step with `runner` and records its times, also if it fails."""
+        """Runs a step with `runner` and records its times, even if it fails."""
         record = self._records[id(step)]
         timing = Timing()
         started = time.perf_counter_ns()
@@ -52,14 +52,14 @@ class StepClock:
         return self._numbers[id(step)]
 
     def durations(self) -> tuple[StepDuration, ...]:
-        """Returns the durations of all steps, one each."""
+        """Returns the total durations of each step, in the order of the steps."""
         return tuple(
             _duration(number, step.device.name, self._records[id(step)])
             for number, step in enumerate(self._steps)
         )
 
     def timing(self) -> Timing:
-        """Returns the total timing of all steps; None for a time that a step did not report."""
+        """Returns the timing of all steps together; a time that a step did not report is None."""
         on_device: int | None = 0
         in_driver: int | None = 0
         queued: int | None = 0
@@ -87,7 +87,7 @@ def fenced_duration(device: str, timing: Timing) -> StepDuration:
 
     Args:
         device: name of the device.
-        timing: from the signal of the last fence. The transfer of data happened before.
+        timing: measured from the signal of the last fence, after the transfer of data.
     """
     called_ns = (timing.in_driver_ns or timing.on_device_ns or 0) + (timing.queued_ns or 0)
     record = _Record(

@@ -17,9 +17,9 @@ from neurald.hal.model.types import MAX_OPERAND_BYTES, Operand, OperandType, Req
 from neurald.hal.validation.request_rules import merge_dimensions
 from neurald.runtime.plan.plan import ExecutionStep
 
-#: Runs one step and returns a validated result (`checked_step_result`). The executor of a plan
-#: calls it for each step, repeatedly in loops and when an operand between steps was larger than its
-#: buffer. It may run the step in another way: on the CPU device after a failure, or in a burst.
+#: Runs one step and returns a result that `checked_step_result` has validated. The executor of a
+#: plan calls it for each step; it calls it again in loops, and when a result did not fit its buffer.
+#: A runner may use the CPU device after a failure, or a burst.
 Runner: TypeAlias = Callable[[ExecutionStep, Request, ExecuteOptions], ExecutionResult]
 
 
@@ -33,7 +33,7 @@ def run_step(step: ExecutionStep, request: Request, options: ExecuteOptions) -> 
     return checked_step_result(step, request, step.prepared_model.execute(request, options))
 
 
-#: Errors that end a step because its time is up or the application cancelled it.
+#: Errors of a step that was stopped because its deadline passed or the application cancelled it.
 STOPPED: Final = (Cancelled, MissedDeadlineTransient, MissedDeadlinePersistent)
 
 
@@ -64,7 +64,9 @@ def checked_step_result(step: ExecutionStep, request: Request, result: Execution
 def check_result(result: ExecutionResult, outputs: Sequence[Operand], request: Request) -> None:
     """Raises BadData unless the model and the request allow every reported shape."""
     if len(result.output_shapes) != len(outputs):
-        raise BadData(f"{len(result.output_shapes)} output shapes; the model has {len(outputs)} outputs")
+        raise BadData(
+            f"it has {len(result.output_shapes)} output shapes; the model has {len(outputs)} outputs"
+        )
     for position, (shape, operand, argument) in enumerate(
         zip(result.output_shapes, outputs, request.outputs, strict=True)
     ):
@@ -73,15 +75,15 @@ def check_result(result: ExecutionResult, outputs: Sequence[Operand], request: R
         needed = shape.size_bytes(operand.type)
         is_short = operand.type is OperandType.TENSOR_STRING and not shape.sufficient
         if is_short and (needed is None or not argument.length < needed <= MAX_OPERAND_BYTES):
-            raise BadData(f"{what}: {argument.length} bytes do not suffice; {needed} bytes are needed")
+            raise BadData(f"{what}: reported as too small for {needed} bytes, but has {argument.length}")
         if not shape.sufficient or not result.is_sufficient:
             continue
         if shape.dimensions is None:
-            raise BadData(f"{what}: its shape is not reported")
+            raise BadData(f"{what}: its shape is missing")
         # In a result, dimension 0 means no elements, not an unknown dimension.
         if known != shape.dimensions or any(d < 0 for d in shape.dimensions):
-            raise BadData(f"{what}: shape {list(shape.dimensions)}")
+            raise BadData(f"{what}: shape {list(shape.dimensions)} is not a complete shape")
         if argument.pool is not None and isinstance(request.pools[argument.pool], DeviceBuffer):
             continue
         if needed is None or needed > argument.length:
-            raise BadData(f"{what}: {needed} bytes reported as written into {argument.length}")
+            raise BadData(f"{what}: {needed} bytes are reported as written to a buffer of {argument.length}")

@@ -1,4 +1,4 @@
-"""String outputs: arrays of objects filled from an internal buffer that grows as needed."""
+"""Fills string outputs, which are arrays of objects, from an internal buffer that grows as needed."""
 
 import math
 from collections.abc import Mapping
@@ -21,11 +21,11 @@ class StringOutput:
     """One string output of an execution.
 
     Args:
-        array: of objects, C-contiguous. If the model leaves the shape open, it is filled from its
-            start.
+        array: C-contiguous, of objects. If the model leaves the shape open, the strings are stored
+            from the start of the array.
 
     Attributes:
-        memory: buffer that a device writes the strings to.
+        memory: the buffer that a device writes the strings to.
     """
 
     def __init__(self, array: "np.ndarray[Any, Any]") -> None:
@@ -49,7 +49,7 @@ class StringOutput:
         try:
             strings = decode_strings(self.memory.view(), dimensions)
         except BadData as error:
-            raise OpFailed(f"the device wrote no strings: {error}") from None
+            raise OpFailed(f"the device wrote invalid strings: {error}") from None
         self._array.reshape(-1)[: strings.size] = strings.reshape(-1)
 
 
@@ -67,7 +67,12 @@ def checked_result(result: ExecutionResult, outputs: Mapping[int, StringOutput])
 
 
 def grow_outputs(result: ExecutionResult, outputs: Mapping[int, StringOutput]) -> bool:
-    """Grows the buffers of string outputs; returns False if the execution lacked anything else."""
+    """Enlarges the buffers of string outputs that were too small.
+
+    Returns:
+        False, and changes nothing, if there are none, if another output was too small, or if an
+            array has too few elements.
+    """
     short = [n for n, shape in enumerate(result.output_shapes) if not shape.sufficient]
     if not short or not all(
         n in outputs and outputs[n].holds(result.output_shapes[n].dimensions) for n in short

@@ -1,11 +1,12 @@
-"""Where the values of one execution are stored.
+"""Manages the storage of the values of one execution.
 
-The storage is the client's buffers, constants, the arena, or memory that grows.
+A value is stored in a buffer of the client, in a constant, in the arena, or in memory that grows.
 
-A value whose size is only known after its step has run starts with a guess: the size of its
-inferred shape, else one element. If the device reports that this was too small, the step runs again
-with the size of the reported shape, or with twice the size if no shape is known (AOSP
-`DynamicTemporaries`). The memory must grow each time, otherwise the device is at fault.
+The size of some values is only known after their step has run. Such a value starts with the size of
+its inferred shape, or of one element if no shape can be inferred. If the device reports that this
+was too small, the step runs again with the size of the reported shape, or with twice the previous
+size if no shape is known (AOSP `DynamicTemporaries`). The memory must grow each time; otherwise the
+device is at fault.
 """
 
 import weakref
@@ -27,7 +28,7 @@ from neurald.hal.model.types import (
 )
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.validation.request_rules import merge_dimensions
-from neurald.runtime.plan.plan import CompoundBody, Value
+from neurald.runtime.plan.plan import CompoundBody, PlanValue
 from neurald.runtime.plan.residency import Residence
 
 #: Memory for values of unknown size is reused if it is at most this many times the required size
@@ -37,7 +38,7 @@ _REUSE_FACTOR = 1.2
 _MAX_FREE_WORKSPACES = 4
 
 
-class Place:
+class ValueStorage:
     """Storage of a value and its current state.
 
     Attributes:
@@ -88,7 +89,7 @@ class Place:
         Raises:
             Error: the value lies in a device buffer that cannot be written.
         """
-        assert self.memory is not None  # noqa: S101 - there is room
+        assert self.memory is not None  # noqa: S101 - the caller has reserved it
         if isinstance(self.memory, DeviceBuffer):
             self.memory.write(content, dimensions)
         else:
@@ -101,42 +102,45 @@ class Workspace:
 
     Attributes:
         arena: for values of known size; None if there are none.
-        growing: for values of other sizes, by the key of their place.
-        resident: for values that stay on a device, by the number of the value.
+        growable: memory for values of unknown size, by the key of their storage.
+        resident: buffers for values that stay on a device, by the number of the value.
     """
 
     shares_memory: bool
     arena: Memory | None
-    growing: dict[int, Memory] = field(default_factory=dict)
+    growable: dict[int, Memory] = field(default_factory=dict)
     resident: dict[int, DeviceBuffer] = field(default_factory=dict)
     _requests: tuple["weakref.ref[Request]", dict[Hashable, Request]] | None = None
 
     def requests_of(self, client: Request) -> dict[Hashable, Request]:
-        """Returns the cached step requests of the client's request; dropped when that one is."""
-        kept = self._requests
-        if kept is None or kept[0]() is not client:
-            found: dict[Hashable, Request] = {}
-            kept = self._requests = weakref.ref(client, lambda _: found.clear()), found
-        return kept[1]
+        """Returns the cache of step requests for a request of the client.
 
-    def room(self, key: int, size_bytes: int) -> Memory:
+        The cache lives as long as the client's request, and only the last request has one.
+        """
+        cached = self._requests
+        if cached is None or cached[0]() is not client:
+            requests: dict[Hashable, Request] = {}
+            cached = self._requests = weakref.ref(client, lambda _: requests.clear()), requests
+        return cached[1]
+
+    def growable_memory(self, key: int, size_bytes: int) -> Memory:
         """Returns memory of at least that many bytes.
 
-        Reuses the key's memory unless far too large.
+        The key's previous memory is reused unless it is too small or far too large.
 
         Raises:
             OutOfMemory: allocation failed, or more than 2^32 - 1 bytes are requested.
         """
-        kept = self.growing.get(key)
-        if kept is not None and size_bytes <= kept.size <= max(ALIGNMENT, size_bytes * _REUSE_FACTOR):
-            return kept
-        memory = self.growing[key] = allocate(size_bytes, shares_memory=self.shares_memory)
+        previous = self.growable.get(key)
+        if previous is not None and size_bytes <= previous.size <= max(ALIGNMENT, size_bytes * _REUSE_FACTOR):
+            return previous
+        memory = self.growable[key] = allocate(size_bytes, shares_memory=self.shares_memory)
         return memory
 
     @property
     def abandoned(self) -> tuple[SharedMemory, ...]:
-        """Its memories that a failed driver may still write to."""
-        memories = self.growing.values() if self.arena is None else (self.arena, *self.growing.values())
+        """The workspace's memories that a failed driver may still write to."""
+        memories = self.growable.values() if self.arena is None else (self.arena, *self.growable.values())
         return tuple(m for m in memories if isinstance(m, SharedMemory) and m.is_abandoned)
 
     def replace(self, old: Memory) -> Memory:
@@ -145,7 +149,7 @@ class Workspace:
         np.asarray(new.view(0, old.size))[...] = np.asarray(old.view())
         if self.arena is old:
             self.arena = new
-        self.growing = {key: new if memory is old else memory for key, memory in self.growing.items()}
+        self.growable = {key: new if memory is old else memory for key, memory in self.growable.items()}
         return new
 
 
@@ -159,8 +163,8 @@ class Workspaces:
         self._free: list[Workspace] = []
         self._lock = forkable_lock()
 
-    def take(self) -> Workspace:
-        """Returns a workspace for exclusive use until it is given back."""
+    def acquire(self) -> Workspace:
+        """Returns a workspace for exclusive use until it is released."""
         while True:
             with self._lock:
                 if not self._free:
@@ -177,10 +181,11 @@ class Workspaces:
                 workspace.resident[number] = buffer
         return workspace
 
-    def give_back(self, workspace: Workspace) -> None:
-        """Takes back a workspace that no device uses.
+    def release(self, workspace: Workspace) -> None:
+        """Makes a workspace available to the next execution.
 
-        Do not return one of a failed execution: a device may still write to it.
+        The workspace of a failed execution must not be released, since a device may still write to
+        it.
         """
         with self._lock:
             if len(self._free) < _MAX_FREE_WORKSPACES:
@@ -194,18 +199,20 @@ def allocate(size_bytes: int, *, shares_memory: bool) -> Memory:
         OutOfMemory: allocation failed, or the size exceeds that of any operand.
     """
     if size_bytes > MAX_OPERAND_BYTES:
-        raise OutOfMemory(f"{size_bytes} bytes for operands between steps; at most 2^32 - 1 are allowed")
+        raise OutOfMemory(
+            f"an operand between steps needs {size_bytes} bytes; at most {MAX_OPERAND_BYTES} are allowed"
+        )
     size_bytes = max(ALIGNMENT, align(size_bytes))
     if shares_memory:
         return SharedMemory.working(size_bytes)
     try:
         return HostMemory(aligned_zeros(size_bytes))
     except MemoryError as error:
-        raise OutOfMemory(f"{size_bytes} bytes for operands between steps: {error}") from None
+        raise OutOfMemory(f"cannot allocate {size_bytes} bytes for operands between steps: {error}") from None
 
 
 class Temporaries:
-    """The places of all values in one execution.
+    """The storage of all values in one execution.
 
     Args:
         body: the body of the plan.
@@ -213,8 +220,8 @@ class Temporaries:
         workspace: for the exclusive use of this execution.
 
     Attributes:
-        places: by value; a loop swaps those of its carried values.
-        short: numbers of the client's outputs that were too small.
+        storage: the storage of each value; a loop swaps that of its carried values.
+        insufficient: indices of the client's outputs that were too small.
         host_copies: number of values copied from a device because another device needs them.
     """
 
@@ -227,95 +234,100 @@ class Temporaries:
         #: Values on devices whose host copies, if any, are out of date.
         self._stale: set[int] = set()
         self.host_copies = 0
-        self._kept_back: dict[int, Place] = {}
-        self.places = [self._place(number, value) for number, value in enumerate(body.values)]
-        self._demanded = [place.dimensions for place in self.places]
-        self.short: set[int] = set()
+        self._deferred_outputs: dict[int, ValueStorage] = {}
+        self.storage: list[ValueStorage] = [
+            self._initial_storage(number, value) for number, value in enumerate(body.values)
+        ]
+        self._required_shapes = [storage.dimensions for storage in self.storage]
+        self.insufficient: set[int] = set()
 
-    def _place(self, number: int, value: Value) -> Place:
+    def _initial_storage(self, number: int, value: PlanValue) -> ValueStorage:
         if value.client_input is not None:
-            place = self._client_place(value, self._request.inputs[value.client_input], is_output=False)
-            return self._shared_copy(number, place)
+            storage = self._client_storage(value, self._request.inputs[value.client_input], is_output=False)
+            return self._shared_copy(number, storage)
         if value.client_output is not None:
-            place = self._client_place(value, self._request.outputs[value.client_output], is_output=True)
-            if number not in self._shared or isinstance(place.memory, SharedMemory | DeviceBuffer):
-                return place
-            self._kept_back[number] = place
-            return Place(None, dimensions=place.dimensions, key=number)
+            storage = self._client_storage(value, self._request.outputs[value.client_output], is_output=True)
+            if number not in self._shared or isinstance(storage.memory, SharedMemory | DeviceBuffer):
+                return storage
+            self._deferred_outputs[number] = storage
+            return ValueStorage(None, dimensions=storage.dimensions, key=number)
         if value.constant is not None:
             constant = value.constant
             length = constant.length
-            place = Place(constant.memory, constant.offset, length, value.dimensions, length)
-            return self._shared_copy(number, place)
+            storage = ValueStorage(constant.memory, constant.offset, length, value.dimensions, length)
+            return self._shared_copy(number, storage)
         if value.is_omitted or value.is_bound:
-            return Place(None)
+            return ValueStorage(None)
         if number in self._workspace.resident:
             # The device chooses the size of its own buffer.
             buffer = self._workspace.resident[number]
-            return Place(buffer, 0, MAX_OPERAND_BYTES, value.dimensions)
+            return ValueStorage(buffer, 0, MAX_OPERAND_BYTES, value.dimensions)
         if number in self._offsets:
             size = value.size_bytes or 0
-            return Place(self._workspace.arena, self._offsets[number], size, value.dimensions)
-        return Place(None, dimensions=value.dimensions, key=number)
+            return ValueStorage(self._workspace.arena, self._offsets[number], size, value.dimensions)
+        return ValueStorage(None, dimensions=value.dimensions, key=number)
 
-    def _shared_copy(self, number: int, place: Place) -> Place:
+    def _shared_copy(self, number: int, storage: ValueStorage) -> ValueStorage:
         """Returns a copy of the value in shared memory, if a device needs it there."""
-        lies_well = isinstance(place.memory, SharedMemory | DeviceBuffer) or place.memory is None
-        if number not in self._shared or lies_well:
-            return place
-        memory = self._workspace.room(number, place.length)
-        copy = Place(memory, 0, memory.size, place.dimensions, place.length)
-        copy.fill(place.content(), place.dimensions)
+        is_usable_in_place = isinstance(storage.memory, SharedMemory | DeviceBuffer) or storage.memory is None
+        if number not in self._shared or is_usable_in_place:
+            return storage
+        memory = self._workspace.growable_memory(number, storage.length)
+        copy = ValueStorage(memory, 0, memory.size, storage.dimensions, storage.length)
+        copy.fill(storage.content(), storage.dimensions)
         return copy
 
     def copy_back(self) -> None:
-        """Copies outputs from shared memory to the client's buffers, unless any is too small."""
-        for number, target in self._kept_back.items():
-            place, output = self.places[number], self._values[number].client_output
-            if output is not None and place.length > target.capacity:
-                self.short.add(output)
-        if not self.short:
-            for number, target in self._kept_back.items():
-                target.fill(self.places[number].content(), self.places[number].dimensions)
+        """Copies outputs from shared memory to the client's buffers, unless one is too small."""
+        for number, target in self._deferred_outputs.items():
+            storage, output = self.storage[number], self._values[number].client_output
+            if output is not None and storage.length > target.capacity:
+                self.insufficient.add(output)
+        if not self.insufficient:
+            for number, target in self._deferred_outputs.items():
+                target.fill(self.storage[number].content(), self.storage[number].dimensions)
 
-    def _client_place(self, value: Value, argument: Argument, *, is_output: bool) -> Place:
+    def _client_storage(self, value: PlanValue, argument: Argument, *, is_output: bool) -> ValueStorage:
         if argument.pool is None:
-            return Place(None)
+            return ValueStorage(None)
         what = f"{'output' if is_output else 'input'} {value.operand}"
         dimensions = merge_dimensions(value.dimensions, argument.dimensions, what)
         memory = self._request.pools[argument.pool]
         # The device chooses the size of its own buffer.
         capacity = MAX_OPERAND_BYTES if isinstance(memory, DeviceBuffer) else argument.length
-        place = Place(memory, argument.offset, capacity, dimensions)
+        storage = ValueStorage(memory, argument.offset, capacity, dimensions)
         if not is_output:
             shape = OutputShape(dimensions=dimensions, length=argument.length)
-            place.length = shape.size_bytes(value.type) or 0
-        return place
+            storage.length = shape.size_bytes(value.type) or 0
+        return storage
 
     def reserve(self, number: int, size_bytes: int | None) -> None:
-        """Ensures that a growing value has that many bytes; None requires any memory at all."""
-        place = self.places[number]
-        if place.key is None:
+        """Ensures that a value of unknown size has that many bytes.
+
+        With None it gets at least one element, and as much memory as it had before.
+        """
+        storage = self.storage[number]
+        if storage.key is None:
             return
         if size_bytes is None:
-            size_bytes = max(place.capacity, _one_element(self._values[number].type))
-            kept = self._workspace.growing.get(place.key)
-            size_bytes = size_bytes if kept is None else max(size_bytes, kept.size)
-        if place.memory is None or place.capacity < size_bytes:
-            place.memory = self._workspace.room(place.key, size_bytes)
-            place.capacity = place.memory.size
+            size_bytes = max(storage.capacity, _one_element(self._values[number].type))
+            previous = self._workspace.growable.get(storage.key)
+            size_bytes = size_bytes if previous is None else max(size_bytes, previous.size)
+        if storage.memory is None or storage.capacity < size_bytes:
+            storage.memory = self._workspace.growable_memory(storage.key, size_bytes)
+            storage.capacity = storage.memory.size
 
-    def leave_abandoned(self) -> None:
+    def replace_abandoned(self) -> None:
         """Replaces memory that a failed driver may still read or write.
 
-        The device that took over has computed the same values from the same inputs. The old memory
-        keeps those inputs unchanged and is out of reach for later writes.
+        The values are copied to new memory. Late writes of the failed driver go to the old memory,
+        which nothing reads any more.
         """
         for old in self._workspace.abandoned:
             new = self._workspace.replace(old)
-            for place in self.places:
-                if place.memory is old:
-                    place.memory = new
+            for storage in self.storage:
+                if storage.memory is old:
+                    storage.memory = new
 
     def grow(self, number: int, shape: OutputShape) -> None:
         """Enlarges a value that did not fit; a client's output moves to memory that can grow.
@@ -324,28 +336,33 @@ class Temporaries:
             OpFailed: the device's report is inconsistent, or demands no more memory than before.
             OutOfMemory: allocation failed.
         """
-        place, value = self.places[number], self._values[number]
+        storage, value = self.storage[number], self._values[number]
         self._check(number, shape.dimensions)
         is_known = shape.dimensions is not None and 0 not in shape.dimensions
         size_bytes = shape.size_bytes(value.type) if is_known else None
-        is_client = place.key is None and value.client_output is not None
-        if (place.key is None and not is_client) or (size_bytes is not None and size_bytes <= place.capacity):
-            raise OpFailed(f"{value}: {place.capacity} bytes are said not to suffice, for no reason")
+        is_client = storage.key is None and value.client_output is not None
+        if (storage.key is None and not is_client) or (
+            size_bytes is not None and size_bytes <= storage.capacity
+        ):
+            raise OpFailed(
+                f"{value}: the device reports that {storage.capacity} bytes are too few, "
+                f"which contradicts the reported shape {shape.dimensions}"
+            )
         if is_client and value.client_output is not None:
-            self.short.add(value.client_output)
-            place = self.places[number] = Place(None, capacity=place.capacity, key=number)
-        self.reserve(number, 2 * max(place.capacity, 1) if size_bytes is None else size_bytes)
+            self.insufficient.add(value.client_output)
+            storage = self.storage[number] = ValueStorage(None, capacity=storage.capacity, key=number)
+        self.reserve(number, 2 * max(storage.capacity, 1) if size_bytes is None else size_bytes)
 
-    def written(self, number: int, shape: OutputShape) -> None:
-        """Records the shape that a step has written.
+    def record_written(self, number: int, shape: OutputShape) -> None:
+        """Records the shape of a value that a step has written.
 
         Raises:
             OpFailed: the shape contradicts the operand's declaration outside of the step's graph.
         """
         self._check(number, shape.dimensions)
-        place = self.places[number]
-        place.dimensions = shape.dimensions
-        place.length = shape.size_bytes(self._values[number].type) or 0
+        storage = self.storage[number]
+        storage.dimensions = shape.dimensions
+        storage.length = shape.size_bytes(self._values[number].type) or 0
         if number in self._workspace.resident:
             self._stale.add(number)
 
@@ -354,24 +371,24 @@ class Temporaries:
         """True if any value stays on a device."""
         return bool(self._workspace.resident)
 
-    def place_on_host(self, number: int) -> Place:
-        """Returns the place of a value in host memory. A value on a device is copied.
+    def storage_on_host(self, number: int) -> ValueStorage:
+        """Returns the storage of a value in host memory.
 
-        The copy is made on first use after the value was written.
+        A value on a device is copied to the host on the first use after it was written.
 
         Raises:
             Error: the device's buffer cannot be read.
         """
-        place = self.places[number]
+        storage = self.storage[number]
         buffer = self._workspace.resident.get(number)
         if buffer is None:
-            return place
-        memory = self._workspace.room(-1 - number, place.length)
+            return storage
+        memory = self._workspace.growable_memory(-1 - number, storage.length)
         if number in self._stale:
-            buffer.read(HostMemory(memory.view(0, place.length)))
+            buffer.read(HostMemory(memory.view(0, storage.length)))
             self._stale.discard(number)
             self.host_copies += 1
-        return Place(memory, 0, memory.size, place.dimensions, place.length)
+        return ValueStorage(memory, 0, memory.size, storage.dimensions, storage.length)
 
     def copy(self, source: int, target: int) -> None:
         """Copies one value to another, at the end of a loop.
@@ -380,32 +397,32 @@ class Temporaries:
             OpFailed: the shapes of their operands differ.
             OutOfMemory: allocation failed.
         """
-        origin = self.places[source]
+        origin = self.storage[source]
         content = origin.content()
         shape = OutputShape(dimensions=origin.dimensions, length=origin.length)
         self._check(target, shape.dimensions)
         self.reserve(target, origin.length)
-        if self.places[target].capacity < origin.length:
+        if self.storage[target].capacity < origin.length:
             self.grow(target, shape)
-        self.places[target].fill(content, origin.dimensions)
-        self.written(target, shape)
+        self.storage[target].fill(content, origin.dimensions)
+        self.record_written(target, shape)
 
-    def demanded(self, number: int) -> Dimensions:
-        """Returns the shape that the model, and for an output the client, demand of a value."""
-        return self._demanded[number]
+    def required_shape(self, number: int) -> Dimensions:
+        """Returns the shape that the model, and for an output the client, require of a value."""
+        return self._required_shapes[number]
 
     def _check(self, number: int, dimensions: Dimensions) -> None:
-        require_agreement(self._demanded[number], dimensions, self._values[number])
+        require_agreement(self._required_shapes[number], dimensions, self._values[number])
 
     def output_shapes(self, count: int) -> tuple[OutputShape, ...]:
         """Returns the shapes of the model's `count` outputs."""
         shapes: dict[int, OutputShape] = {}
-        for value, place in zip(self._values, self.places, strict=True):
+        for value, storage in zip(self._values, self.storage, strict=True):
             if value.client_output is not None:
                 shapes[value.client_output] = OutputShape(
-                    dimensions=place.dimensions,
-                    sufficient=value.client_output not in self.short,
-                    length=place.length if value.type is OperandType.TENSOR_STRING else None,
+                    dimensions=storage.dimensions,
+                    sufficient=value.client_output not in self.insufficient,
+                    length=storage.length if value.type is OperandType.TENSOR_STRING else None,
                 )
         return tuple(shapes[number] for number in range(count))
 
@@ -415,7 +432,7 @@ def require_agreement(declared: Dimensions, actual: Dimensions, what: object) ->
     if actual is None or declared is None or declared == actual:
         return
     if len(declared) != len(actual) or any(d not in (0, a) for d, a in zip(declared, actual, strict=True)):
-        raise OpFailed(f"{what} has shape {list(actual)}; {list(declared)} is declared (0: any)")
+        raise OpFailed(f"{what} has shape {list(actual)}; {list(declared)} is declared (0 allows any size)")
 
 
 def _one_element(operand_type: OperandType) -> int:

@@ -1,7 +1,7 @@
-"""Explains the device choice for each operation, and the transfers between devices.
+"""Explains which device runs each operation and why, and which data moves between devices.
 
-Steps are numbered in the order of a plan: the steps of an interpreted operation's branches come at
-the position of the operation.
+Steps are numbered in the order of the plan. The steps of an interpreted operation's branches are
+listed at the position of that operation.
 """
 
 from collections import Counter
@@ -15,15 +15,15 @@ from neurald.hal.model.numbering import operand_number, operation_numbers, posit
 from neurald.hal.model.types import Model, Operand, OperandType, Subgraph, byte_size
 from neurald.runtime.explain.records import (
     INTERPRETER_NAME,
+    BoundaryOperand,
     DeviceShare,
+    DeviceTransfer,
     OperationExplanation,
     Refusal,
     Rejection,
     StepExplanation,
-    Transfer,
-    Value,
 )
-from neurald.runtime.model.boundary import boundaries, waits_for, writers
+from neurald.runtime.model.boundary import boundaries, writer_by_operand, written_inputs
 from neurald.runtime.model.branches import MAIN, graph_of, referenced_graphs
 from neurald.runtime.partitioning.groups import StepGroup
 from neurald.runtime.partitioning.limits import step_groups
@@ -33,20 +33,21 @@ from neurald.runtime.partitioning.placement import INTERPRETER, Candidate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """The device choice for each operation. `str()` is `text()`.
+    """The device choice for each operation. `str()` returns `text()`.
 
     Attributes:
-        shares: of every device, in their order, and of the interpreter if it runs anything.
-        operations: of the main graph, then of the graphs of interpreted control flow.
+        shares: the share of every device, in their order, and of the interpreter if it runs any
+            operation.
+        operations: those of the main graph, then those of the graphs of interpreted control flow.
         steps: in the order of the plan.
-        transfers: between devices. The CPU device and the interpreter work in host memory.
-        notes: what happened since compilation, such as a device that failed.
+        transfers: between devices. The CPU device and the interpreter both work in host memory.
+        notes: events since compilation, such as a device that failed.
     """
 
     shares: tuple[DeviceShare, ...]
     operations: tuple[OperationExplanation, ...]
     steps: tuple[StepExplanation, ...]
-    transfers: tuple[Transfer, ...]
+    transfers: tuple[DeviceTransfer, ...]
     notes: tuple[str, ...] = ()
 
     @property
@@ -69,9 +70,9 @@ class Explanation:
         ]
 
     def text(self) -> str:
-        """Formats one line per operation, `operation 12 CONV_2D -> opencl:0.
+        """Formats one line per operation and one per note.
 
-        Reason`, and one per note.
+        The line of an operation is `operation 12 CONV_2D -> opencl:0: REASON`.
         """
         lines = [f"{o.label} -> {o.device}: {o.reason}" for o in self.operations]
         lines += (f"note: {note}" for note in self.notes)
@@ -88,7 +89,7 @@ class Explanation:
 
     def to_html(self, title: str = "Placement") -> str:
         """Renders a self-contained page: a summary, the steps, and graphs coloured by device."""
-        from neurald.runtime.explain.html import render_html  # seldom wanted
+        from neurald.runtime.explain.html import render_html  # rarely needed
 
         return render_html(self, title)
 
@@ -101,8 +102,8 @@ def explain(
     Args:
         model: the partitioned model.
         candidates: the devices that were considered.
-        result: of `partition`.
-        notes: lines about later events.
+        result: the result of `partition`.
+        notes: one line for each later event.
     """
     names = [candidate.name for candidate in candidates]
     steps = step_groups(result.groups)
@@ -135,7 +136,7 @@ def _operations(
     found = []
     for number in sorted(result.placements):
         graph = graph_of(model, number)
-        written_by = writers(graph)
+        written_by = writer_by_operand(graph)
         numbers = operation_numbers(graph)
         for position in positions_by_number(graph).values():
             placement = result.placements[number][position]
@@ -153,7 +154,9 @@ def _operations(
                         Rejection(device=names[n], reason=reason)
                         for n, reason in sorted(placement.rejected.items())
                     ),
-                    after=tuple(sorted({numbers[written_by[index]] for index in waits_for(graph, position)})),
+                    after=tuple(
+                        sorted({numbers[written_by[index]] for index in written_inputs(graph, position)})
+                    ),
                     branches=referenced_graphs(graph, operation) if is_interpreted else (),
                 )
             )
@@ -181,9 +184,9 @@ def _steps(model: Model, names: Sequence[str], steps: Sequence[StepGroup]) -> tu
     return tuple(found[number] for number in range(len(steps)))
 
 
-def _value(graph: Subgraph, index: int) -> Value:
+def _value(graph: Subgraph, index: int) -> BoundaryOperand:
     operand = graph.operands[index]
-    return Value(
+    return BoundaryOperand(
         operand=operand_number(graph.operands, index),
         name=operand.name,
         type=operand.type.name,
@@ -199,23 +202,23 @@ def _size(operand: Operand) -> int | None:
 
 def _transfers(
     model: Model, candidates: Sequence[Candidate], result: PartitionResult
-) -> tuple[Transfer, ...]:
+) -> tuple[DeviceTransfer, ...]:
     cpu = next((candidate.name for candidate in candidates if candidate.is_cpu), INTERPRETER_NAME)
 
     def where(device: int) -> str:
         return cpu if device == INTERPRETER else candidates[device].name
 
-    found: dict[tuple[int, int, str], Transfer] = {}
+    found: dict[tuple[int, int, str], DeviceTransfer] = {}
     for number in sorted(result.placements):
         graph = graph_of(model, number)
         placed = result.placements[number]
-        written_by = writers(graph)
+        written_by = writer_by_operand(graph)
         for position, placement in enumerate(placed):
             target = where(placement.device)
-            for index in sorted(waits_for(graph, position)):
+            for index in sorted(written_inputs(graph, position)):
                 source = where(placed[written_by[index]].device)
                 if source != target:
                     value = _value(graph, index)
-                    transfer = Transfer(graph=number, source=source, target=target, value=value)
+                    transfer = DeviceTransfer(graph=number, source=source, target=target, value=value)
                     found.setdefault((number, index, target), transfer)
     return tuple(found.values())

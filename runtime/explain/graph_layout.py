@@ -6,20 +6,22 @@ from statistics import fmean
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spot:
+class NodePosition:
     """Position of a node.
 
-    Its layer from the top and its column from the left, possibly fractional.
+    Attributes:
+        layer: counted from the top.
+        column: counted from the left; it may be fractional.
     """
 
     layer: int
     column: float
 
 
-def layered(after: Sequence[Sequence[int]]) -> list[Spot]:
+def layered_positions(after: Sequence[Sequence[int]]) -> list[NodePosition]:
     """Returns the position of each node.
 
-    Nodes of a layer are at least one column apart, and near their predecessors.
+    Nodes of a layer are at least one column apart, and as near to their predecessors as that allows.
 
     Args:
         after: the predecessors of each node.
@@ -40,7 +42,10 @@ def layered(after: Sequence[Sequence[int]]) -> list[Spot]:
         for node in nodes:
             columns[node] -= shift
     left = min(columns, default=0.0)
-    return [Spot(layer=layer, column=column - left) for layer, column in zip(layer_of, columns, strict=True)]
+    return [
+        NodePosition(layer=layer, column=column - left)
+        for layer, column in zip(layer_of, columns, strict=True)
+    ]
 
 
 def _layers(after: Sequence[Sequence[int]]) -> list[int]:

@@ -1,25 +1,27 @@
-"""Renders an explanation as a page that loads nothing: tables, and graphs coloured by device.
+"""Renders an explanation as a self-contained page with tables and graphs coloured by device.
 
-All text may come from a model or a driver, and is escaped.
+The page loads no other resources. Any text may come from a model or a driver, so all of it is
+escaped.
 """
 
 import html
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-from neurald.runtime.explain.graph_layout import layered
+from neurald.runtime.explain.graph_layout import layered_positions
 from neurald.runtime.explain.records import (
     INTERPRETER_NAME,
+    BoundaryOperand,
     DeviceShare,
+    DeviceTransfer,
     OperationExplanation,
     Refusal,
     StepExplanation,
-    Transfer,
-    Value,
 )
 from neurald.runtime.model.branches import MAIN
 
-#: Distinguishable with most kinds of colour vision (Okabe and Ito); reused for further devices.
+#: One colour per device, distinguishable with most kinds of colour vision (Okabe and Ito). With
+#: more devices they are used again.
 _COLOURS = ("#9ecae9", "#f2b774", "#8fd1b5", "#f0e68c", "#e3a6c9", "#d3a38f", "#b8b8e6", "#c5d86d")
 _INTERPRETED = "#e4e4e4"
 
@@ -27,7 +29,7 @@ _NODE_WIDTH, _NODE_HEIGHT = 188, 34
 _COLUMN, _LAYER, _MARGIN = 204, 62, 12
 
 #: Number of characters that fit into a node.
-_LABEL_LENGTH = 27
+_MAX_LABEL_LENGTH = 27
 
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
@@ -56,11 +58,8 @@ svg .interpreted {{ stroke-dasharray: 5 3; }}
 """
 
 
-class Explained(Protocol):
-    """The parts of an explanation that a page shows.
-
-    See `neurald.runtime.explain.explanation.Explanation`.
-    """
+class RenderableExplanation(Protocol):
+    """The parts of `neurald.runtime.explain.explanation.Explanation` that the page shows."""
 
     @property
     def shares(self) -> Sequence[DeviceShare]:
@@ -78,7 +77,7 @@ class Explained(Protocol):
         ...
 
     @property
-    def transfers(self) -> Sequence[Transfer]:
+    def transfers(self) -> Sequence[DeviceTransfer]:
         """The transfers between devices."""
         ...
 
@@ -97,7 +96,7 @@ class Explained(Protocol):
         ...
 
 
-def render_html(explanation: Explained, title: str) -> str:
+def render_html(explanation: RenderableExplanation, title: str) -> str:
     """Renders the page; see `Explanation.to_html`."""
     colours = {share.device: _COLOURS[n % len(_COLOURS)] for n, share in enumerate(explanation.shares)} | {
         INTERPRETER_NAME: _INTERPRETED
@@ -129,7 +128,7 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[str]], numbers: Seque
     return f"<table>\n<tr>{head}</tr>\n" + "\n".join(lines) + "\n</table>"
 
 
-def _legend(explanation: Explained, colours: Mapping[str, str]) -> str:
+def _legend(explanation: RenderableExplanation, colours: Mapping[str, str]) -> str:
     total = len(explanation.operations)
     rows = [
         (
@@ -155,7 +154,7 @@ def _notes(notes: Sequence[str]) -> str:
 
 def _drawing(operations: Sequence[OperationExplanation], colours: Mapping[str, str]) -> str:
     """Draws one graph: a node per operation, an edge per dependency, red between devices."""
-    spots = layered([operation.after for operation in operations])
+    spots = layered_positions([operation.after for operation in operations])
     corners = [(_MARGIN + round(s.column * _COLUMN), _MARGIN + s.layer * _LAYER) for s in spots]
     width = max(x for x, _ in corners) + _NODE_WIDTH + _MARGIN
     height = max(y for _, y in corners) + _NODE_HEIGHT + _MARGIN
@@ -176,13 +175,13 @@ def _drawing(operations: Sequence[OperationExplanation], colours: Mapping[str, s
 
 def _node(operation: OperationExplanation, x: int, y: int, colour: str) -> str:
     label = f"{operation.operation} {operation.type}"
-    if len(label) > _LABEL_LENGTH:
-        label = label[: _LABEL_LENGTH - 1] + "…"
+    if len(label) > _MAX_LABEL_LENGTH:
+        label = label[: _MAX_LABEL_LENGTH - 1] + "…"
     if operation.branches:
         where = "interpreted: graphs " + ", ".join(map(str, operation.branches))
     else:
         where = f"{operation.device}, step {', '.join(map(str, operation.steps))}"
-        where = where if len(where) <= _LABEL_LENGTH else where[: _LABEL_LENGTH - 1] + "…"
+        where = where if len(where) <= _MAX_LABEL_LENGTH else where[: _MAX_LABEL_LENGTH - 1] + "…"
     tip = [f"{operation.label} -> {operation.device}: {operation.reason}"]
     tip += (f"not on {rejection.device}: {rejection.reason}" for rejection in operation.rejected)
     style = ' class="interpreted"' if operation.branches else ""
@@ -194,7 +193,7 @@ def _node(operation: OperationExplanation, x: int, y: int, colour: str) -> str:
     )
 
 
-def _steps(explanation: Explained) -> str:
+def _steps(explanation: RenderableExplanation) -> str:
     rows = [
         (
             str(step.step),
@@ -209,25 +208,25 @@ def _steps(explanation: Explained) -> str:
     return "<h2>Steps</h2>\n" + _table(columns, rows, ("step", "operations"))
 
 
-def _values(values: Sequence[Value]) -> str:
+def _values(values: Sequence[BoundaryOperand]) -> str:
     return "<br>".join(map(_value, values))
 
 
-def _value(value: Value) -> str:
+def _value(value: BoundaryOperand) -> str:
     shape = "rank unknown" if value.dimensions is None else f"{list(value.dimensions)}"
     size = "size unknown" if value.bytes is None else f"{value.bytes:,} bytes"
     name = f" {value.name!r}" if value.name else ""
     return _escaped(f"operand {value.operand}{name}: {value.type} {shape}, {size}")
 
 
-def _transfers(explanation: Explained) -> str:
+def _transfers(explanation: RenderableExplanation) -> str:
     if not explanation.transfers:
         return ""
     rows = [(_escaped(t.source), _escaped(t.target), _value(t.value)) for t in explanation.transfers]
     return "<h2>Transfers</h2>\n" + _table(("from", "to", "value"), rows)
 
 
-def _refusals(explanation: Explained) -> str:
+def _refusals(explanation: RenderableExplanation) -> str:
     parts = []
     for refusal in explanation.refusals():
         where = _escaped(", ".join(refusal.operations))

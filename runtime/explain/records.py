@@ -1,4 +1,4 @@
-"""The parts of an explanation: operations, steps, values, transfers and refusals."""
+"""Defines the parts of an explanation: operations, steps, operands, transfers and refusals."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ INTERPRETER_NAME = "interpreter"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejection:
-    """A device that does not run an operation, and the reason."""
+    """A device that was not chosen for an operation, and the reason."""
 
     device: str
     reason: str
@@ -21,12 +21,12 @@ class OperationExplanation:
     """The device choice for one operation.
 
     Attributes:
-        graph, operation: number of its graph (0 for the main graph) and its position there, in the
-            application's order.
+        graph: number of the graph that contains it, 0 for the main graph.
+        operation: its position in that graph, in the application's order.
         type: of the operation.
-        steps: the steps that include it: one; none if it is interpreted; several in a graph that
-            several operations use.
-        device: a device's name, or `INTERPRETER_NAME`.
+        steps: the steps that contain it. Usually one; none if the operation is interpreted; several
+            if several operations refer to its graph.
+        device: the name of its device, or `INTERPRETER_NAME`.
         reason: why that device was chosen.
         rejected: all other devices, and why each was rejected.
         after: operations of the same graph whose results it reads.
@@ -45,16 +45,21 @@ class OperationExplanation:
 
     @property
     def label(self) -> str:
-        """Its name in lines of text."""
+        """The name of the operation in text output."""
         prefix = "" if self.graph == MAIN else f"graph {self.graph} "
         return f"{prefix}operation {self.operation} {self.type}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Value:
-    """An operand at the boundary of a step.
+class BoundaryOperand:
+    """An operand that a step reads or writes.
 
-    `bytes` is None if its size is unknown before the step runs.
+    Attributes:
+        operand: index of the operand, as the application numbered it.
+        name: empty if it has none.
+        type: of the operand.
+        dimensions: None if the rank is unknown; 0 for an unknown dimension.
+        bytes: None if the size is unknown before the step runs.
     """
 
     operand: int
@@ -68,30 +73,43 @@ class Value:
 class StepExplanation:
     """The operations, inputs and outputs of one step.
 
-    Operations are in execution order, by the application's positions.
+    Attributes:
+        step: number of the step.
+        graph: number of the graph that contains the operations.
+        device: name of the device that runs the step.
+        operations: in execution order, each as its position in the application's order.
+        inputs, outputs: the operands that the step reads and writes.
     """
 
     step: int
     graph: int
     device: str
     operations: tuple[int, ...]
-    inputs: tuple[Value, ...]
-    outputs: tuple[Value, ...]
+    inputs: tuple[BoundaryOperand, ...]
+    outputs: tuple[BoundaryOperand, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Transfer:
-    """A value that one device writes and another reads, once for each reading device."""
+class DeviceTransfer:
+    """An operand that one device writes and another one reads.
+
+    There is one transfer for each reading device.
+
+    Attributes:
+        graph: number of the graph that contains the operand.
+        source, target: names of the writing and the reading device.
+        value: the operand.
+    """
 
     graph: int
     source: str
     target: str
-    value: Value
+    value: BoundaryOperand
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceShare:
-    """The share of a model that a device runs."""
+    """The number of operations and steps that a device runs."""
 
     device: str
     operations: int
@@ -103,7 +121,10 @@ class Refusal:
     """Operations of one type that a device rejects for the same reason.
 
     Attributes:
-        operations: their positions; as `graph:position` outside the main graph.
+        device: name of the device.
+        type: of the operations.
+        reason: why the device was not chosen.
+        operations: positions of the operations; as `graph:position` outside the main graph.
     """
 
     device: str

@@ -1,1 +1,1 @@
-"""Building models, and analyses of models that precede the choice of devices."""
+"""Helpers for building models, and analyses of models that precede the choice of devices."""

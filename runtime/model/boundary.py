@@ -7,32 +7,33 @@ from neurald.hal.model.types import Lifetime, Subgraph
 
 _WRITTEN = (Lifetime.TEMPORARY_VARIABLE, Lifetime.SUBGRAPH_OUTPUT)
 
-#: Order of a step's inputs by lifetime: model inputs, temporaries, then model outputs that it
+#: Order of a step's inputs by lifetime: model inputs, temporaries, then model outputs that the step
 #: reads.
 _INPUT_ORDER = (Lifetime.SUBGRAPH_INPUT, Lifetime.TEMPORARY_VARIABLE, Lifetime.SUBGRAPH_OUTPUT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Boundary:
-    """Operands that cross the boundary of a step, by index, in Android's order.
+    """Indices of the operands that cross the boundary of a step, in Android's order.
 
     Attributes:
         inputs: inputs of the graph, then temporaries, then outputs of the graph that another step
-            writes; each sorted.
-        outputs: outputs of the graph, then temporaries that another step reads; each sorted.
+            writes. Each of these parts is sorted.
+        outputs: outputs of the graph, then temporaries that another step reads. Each of these parts
+            is sorted.
     """
 
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
 
 
-def writers(graph: Subgraph) -> dict[int, int]:
-    """Returns the operation that writes each operand."""
+def writer_by_operand(graph: Subgraph) -> dict[int, int]:
+    """Returns the position of the operation that writes each written operand."""
     return {index: position for position, o in enumerate(graph.operations) for index in o.outputs}
 
 
-def readers(graph: Subgraph) -> dict[int, list[int]]:
-    """Returns the operations that read each operand, each once."""
+def readers_by_operand(graph: Subgraph) -> dict[int, list[int]]:
+    """Returns the positions of the operations that read each operand, without repetitions."""
     found: dict[int, list[int]] = {}
     for position, operation in enumerate(graph.operations):
         for index in dict.fromkeys(operation.inputs):
@@ -41,8 +42,8 @@ def readers(graph: Subgraph) -> dict[int, list[int]]:
 
 
 def boundaries(graph: Subgraph, steps: Iterable[Sequence[int]]) -> list[Boundary]:
-    """Returns the boundary of each step, given the operations of each. Takes linear time."""
-    read_by = readers(graph)
+    """Returns the boundary of each step in linear time. A step is given by its operations."""
+    read_by = readers_by_operand(graph)
     return [_boundary(graph, frozenset(operations), read_by) for operations in steps]
 
 
@@ -72,7 +73,7 @@ def _boundary(graph: Subgraph, operations: frozenset[int], read_by: dict[int, li
     )
 
 
-def waits_for(graph: Subgraph, operation: int) -> set[int]:
+def written_inputs(graph: Subgraph, operation: int) -> set[int]:
     """Returns the operands that must be written before an operation can run."""
     inputs = graph.operations[operation].inputs
     return {index for index in inputs if graph.operands[index].lifetime in _WRITTEN}

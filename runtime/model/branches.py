@@ -1,8 +1,6 @@
-"""Control flow in partitioning.
+"""Analyses control flow: the graphs that operations refer to, and which the runtime can interpret.
 
-Referenced graphs, and whether the runtime can interpret an operation.
-
-Graph number 0 is the main graph, k + 1 is `Model.referenced[k]`.
+Graph number 0 is the main graph, and graph number k + 1 is `Model.referenced[k]`.
 """
 
 from collections.abc import Sequence
@@ -13,10 +11,10 @@ from neurald.hal.model.types import Lifetime, Model, Operand, OperandType, Opera
 
 #: The number of the main graph.
 MAIN = 0
-#: Limit for the operations of interpreted control flow with every branch expanded: a plan holds the
-#: steps of a graph once for each operation that refers to it. `neurald.hal.validation.model_rules`
-#: limits the nesting depth.
-MAXIMUM_UNROLLED = 100_000
+#: Maximum number of operations of interpreted control flow with every branch expanded. The limit is
+#: needed because a plan contains the steps of a graph once for each operation that refers to it.
+#: `neurald.hal.validation.model_rules` limits the nesting depth.
+MAX_UNROLLED_OPERATIONS = 100_000
 
 _INTERPRETABLE = (OperationType.IF, OperationType.WHILE)
 
@@ -27,7 +25,7 @@ def graph_of(model: Model, number: int) -> Subgraph:
 
 
 def is_control_flow(operation: Operation) -> bool:
-    """Returns True if the runtime might interpret the operation."""
+    """Returns True if the operation is of a type that the runtime can interpret: IF or WHILE."""
     return operation.type in _INTERPRETABLE
 
 
@@ -40,12 +38,12 @@ def referenced_graphs(graph: Subgraph, operation: Operation) -> tuple[int, ...]:
 
 
 class Nesting:
-    """The graphs of a model, inner ones first.
+    """The nesting of a model's graphs.
 
     Attributes:
         order: numbers of all graphs; a graph follows those that it refers to.
-        unrolled: by graph number, how many operations it has with all inner graphs expanded;
-            saturates above `MAXIMUM_UNROLLED`, since each level may double it.
+        unrolled: by graph number, how many operations the graph has with all inner graphs expanded;
+            at most `MAX_UNROLLED_OPERATIONS` + 1, since each level may double the number.
     """
 
     def __init__(self, model: Model) -> None:
@@ -58,10 +56,10 @@ class Nesting:
         self.unrolled: dict[int, int] = {}
         for number in self.order:
             count = len(graph_of(model, number).operations) + sum(self.unrolled[n] for n in inner[number])
-            self.unrolled[number] = min(count, MAXIMUM_UNROLLED + 1)
+            self.unrolled[number] = min(count, MAX_UNROLLED_OPERATIONS + 1)
 
     def placed_graphs(self) -> tuple[int, ...]:
-        """Returns the graphs to place operations of: the main graph and interpretable branches."""
+        """Returns the graphs whose operations are placed: the main one and interpretable branches."""
         found = {MAIN: None}
         pending = [MAIN]
         while pending:
@@ -76,10 +74,10 @@ class Nesting:
 
     def is_interpretable(self, number: int, operation: Operation) -> bool:
         """Returns True if an operation is control flow that the runtime can interpret."""
-        return is_control_flow(operation) and not self.why_not_interpreted(number, operation)
+        return is_control_flow(operation) and not self.reason_not_interpretable(number, operation)
 
-    def why_not_interpreted(self, number: int, operation: Operation) -> str:
-        """Returns why the runtime cannot interpret an IF or WHILE of a graph; empty if it can."""
+    def reason_not_interpretable(self, number: int, operation: Operation) -> str:
+        """Returns why the runtime cannot interpret an IF or WHILE; an empty string if it can."""
         graph = graph_of(self._model, number)
         branches = referenced_graphs(graph, operation)
         found = _of_unknown_size(graph, (*operation.inputs, *operation.outputs))
@@ -90,8 +88,8 @@ class Nesting:
             found = _of_unknown_size(inner, (*inner.inputs, *inner.outputs))
             if found is not None:
                 return f"{operand_name(inner.operands, found)} of graph {branch} has an unknown size"
-        if sum(self.unrolled[branch] for branch in branches) > MAXIMUM_UNROLLED:
-            return f"its branches have more than {MAXIMUM_UNROLLED} operations"
+        if sum(self.unrolled[branch] for branch in branches) > MAX_UNROLLED_OPERATIONS:
+            return f"its branches have more than {MAX_UNROLLED_OPERATIONS} operations"
         return ""
 
 
@@ -106,9 +104,10 @@ def _is_of_unknown_size(operand: Operand) -> bool:
 
 
 def _inner_first(inner: Sequence[Sequence[int]]) -> tuple[int, ...]:
-    """Sorts graphs with inner ones first. Uses its own stack: the depth is input data.
+    """Sorts graphs so that each follows the graphs that it refers to.
 
-    A valid model has no cycles.
+    A valid model has no cycles. The traversal is not recursive, since its depth depends on the
+    model.
     """
     order: list[int] = []
     seen: set[int] = set()

@@ -1,4 +1,4 @@
-"""Drops trailing default arguments, so that older devices accept the operation."""
+"""Drops trailing arguments that have default values, so that older devices accept an operation."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,8 +13,8 @@ from neurald.hal.operations.vendor import definition_of
 def without_defaults(operation: Operation, operands: Sequence[Operand]) -> Operation:
     """Returns the equivalent operation with the fewest arguments.
 
-    Only small constants are examined. Arguments that belong together, such as two dilations, are
-    kept or dropped together.
+    Only arguments that are small constants can be dropped. Arguments that belong together, such as
+    two dilations, are kept or dropped together.
     """
     definition = definition_of(operation.type)
     if definition is None:

@@ -18,14 +18,14 @@ def slice_for(
 ) -> tuple[Model, tuple[int, ...]]:
     """Builds a model of the main graph's operations in `level`, except those in `without`.
 
-    Operands that dropped operations write become inputs, those that they read become outputs.
+    Operands that dropped operations write become inputs, and operands that they read become outputs.
 
     Returns:
-        The slice, and the position of each of its operations in the model. The model itself if
-            nothing is dropped.
+        The slice, which is the model itself if nothing is dropped, and the position of each of its
+            operations in the model.
     """
     levels = _operation_levels(model)
-    # Operations of no released level concern only the model and the device.
+    # Experimental operations have no released level, so the device decides about them.
     kept = tuple(
         n
         for n, needed in enumerate(levels)
@@ -37,7 +37,7 @@ def slice_for(
 
 
 def _operation_levels(model: Model) -> Sequence[FeatureLevel]:
-    """Returns the feature level of each operation; cached, since every device needs them."""
+    """Returns the feature level of each operation. The result is cached, as every device needs it."""
     if model not in _levels:
         _levels[model] = operation_levels(model)
     return _levels[model]

@@ -21,11 +21,11 @@ _WRITTEN = (Lifetime.TEMPORARY_VARIABLE, Lifetime.SUBGRAPH_OUTPUT)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepModel:
-    """A step's model, and the operands that its inputs and outputs correspond to.
+    """The model of a step, and the operands that its inputs and outputs correspond to.
 
     Attributes:
         model: the model for the device.
-        inputs, outputs: for each input and output of `model`, the operand of the whole graph.
+        inputs, outputs: for each input and output of `model`, the index of the graph's operand.
     """
 
     model: Model
@@ -40,17 +40,17 @@ def step_model(model: Model, number: int, operations: Sequence[int], boundary: B
 
     Args:
         model: the whole model.
-        number: of the graph.
+        number: number of the graph.
         operations: positions in the graph, in execution order.
-        boundary: of these operations.
+        boundary: the boundary of these operations.
 
     Raises:
-        OpFailed: none of the operations' results is used, so that the model would have no outputs.
+        OpFailed: no result of the operations is used, so the model would have no outputs.
     """
     graph = graph_of(model, number)
     if not boundary.outputs:
         names = ", ".join(operation_name(graph, n) for n in operations)
-        raise OpFailed(f"a step has no outputs: nobody reads what {names} writes")
+        raise OpFailed(f"a step has no outputs: no operation reads the results of {names}")
     part = ModelPart(model)
     main = part.graph(graph, operations, boundary.inputs, boundary.outputs)
     referenced = part.referenced()
@@ -62,7 +62,7 @@ def step_model(model: Model, number: int, operations: Sequence[int], boundary: B
 
 
 class ModelPart:
-    """Copies parts of a model to a new one; numbers pools and graphs by first use."""
+    """Copies parts of a model to a new one, and numbers its pools and graphs by first use."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -72,19 +72,19 @@ class ModelPart:
     def graph(
         self, graph: Subgraph, positions: Iterable[int], inputs: Sequence[int], outputs: Sequence[int]
     ) -> Subgraph:
-        """Copies operations of a graph with their operands; all keep their numbers in the model."""
+        """Copies operations of a graph and their operands; both keep the application's numbers."""
         operations = [
             replace(graph.operations[position], number=operation_number(graph, position))
             for position in positions
         ]
         used = sorted({i for o in operations for i in (*o.inputs, *o.outputs)} | set(inputs))
-        place = {index: position for position, index in enumerate(used)}
+        position_of = {index: position for position, index in enumerate(used)}
         roles = dict.fromkeys(inputs, Lifetime.SUBGRAPH_INPUT) | dict.fromkeys(
             outputs, Lifetime.SUBGRAPH_OUTPUT
         )
 
         def moved(indexes: Sequence[int]) -> tuple[int, ...]:
-            return tuple(place[index] for index in indexes)
+            return tuple(position_of[index] for index in indexes)
 
         return Subgraph(
             operands=tuple(
@@ -116,7 +116,7 @@ class ModelPart:
         return operand
 
     def referenced(self) -> tuple[Subgraph, ...]:
-        """Copies the graphs used so far and all that they refer to, by their new numbers."""
+        """Copies the graphs used so far, and all graphs that they refer to, by their new numbers."""
         made: list[Subgraph] = []
         while len(made) < len(self._graphs):
             original = self._model.referenced[list(self._graphs)[len(made)]]

@@ -9,27 +9,27 @@ from neurald.hal.model.types import Lifetime, Operand, Operation
 
 
 def execution_order(operands: Sequence[Operand], operations: Sequence[Operation]) -> list[int]:
-    """Returns operation positions in an order that writes operands before reading them.
+    """Returns operation positions in an order that writes operands before they are read.
 
-    Among ready operations the one that was added first runs first, so operations that were added in
-    a valid order keep it. (Android runs the one that became ready last first.)
+    Among the operations that are ready, the one that was added first comes first, so operations
+    that were added in a valid order keep it. (Android chooses the one that became ready last.)
 
     Raises:
-        BadData: an operand is written twice, or must not be written; an operand is read but never
-            written; or there is a cycle.
+        BadData: an operand is written twice, or may not be written; an operand is read but never
+            written; an output is never written; or there is a cycle.
     """
     writer: dict[int, int] = {}
     for position, operation in enumerate(operations):
         for index in operation.outputs:
             lifetime = operands[index].lifetime
             if lifetime not in (Lifetime.TEMPORARY_VARIABLE, Lifetime.SUBGRAPH_OUTPUT):
-                raise BadData(f"operand {index} is written, and it is {lifetime.name}")
+                raise BadData(f"operation {position} writes operand {index}, which is {lifetime.name}")
             if index in writer:
                 raise BadData(f"operand {index} is written by operations {writer[index]} and {position}")
             writer[index] = position
     for index, operand in enumerate(operands):
         if operand.lifetime is Lifetime.SUBGRAPH_OUTPUT and index not in writer:
-            raise BadData(f"operand {index} is an output, and no operation writes it")
+            raise BadData(f"operand {index} is an output, but no operation writes it")
     readers: dict[int, list[int]] = defaultdict(list)
     missing = [0] * len(operations)
     for position, operation in enumerate(operations):
@@ -37,7 +37,7 @@ def execution_order(operands: Sequence[Operand], operations: Sequence[Operation]
             lifetime = operands[index].lifetime
             if lifetime in (Lifetime.TEMPORARY_VARIABLE, Lifetime.SUBGRAPH_OUTPUT):
                 if index not in writer:
-                    raise BadData(f"operand {index} is read by operation {position}, and nothing writes it")
+                    raise BadData(f"operation {position} reads operand {index}, which no operation writes")
                 readers[index].append(position)
                 missing[position] += 1
     # A sorted list is a heap.
@@ -53,5 +53,5 @@ def execution_order(operands: Sequence[Operand], operations: Sequence[Operation]
                     heappush(ready, reader)
     if len(order) < len(operations):
         stuck = next(position for position, count in enumerate(missing) if count)
-        raise BadData(f"operation {stuck} {operations[stuck].type.name} is part of a cycle, or waits for one")
+        raise BadData(f"operation {stuck} {operations[stuck].type.name} is in a cycle or depends on one")
     return order

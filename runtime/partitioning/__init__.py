@@ -1,4 +1,1 @@
-"""Chooses the device of each operation and groups operations into steps.
-
-Policies, overrides, limits.
-"""
+"""Chooses the device of each operation and groups the operations into steps."""

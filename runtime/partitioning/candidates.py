@@ -1,24 +1,24 @@
-"""Queries devices and builds the candidates of a partitioning from their answers."""
+"""Asks devices about a model and builds the candidates of a partitioning from their answers."""
 
 from collections.abc import Sequence
 
 from neurald.hal.device import Capabilities, Device, Performance, Verdict
 from neurald.hal.errors import Error
 from neurald.hal.model.types import Model
-from neurald.runtime.devices.discovery import check_devices, cpu_device, verdicts_as_run
-from neurald.runtime.devices.driver_faults import checked, faults_of, is_cpu
+from neurald.runtime.devices.discovery import check_devices, cpu_device, verdicts_in_execution_order
+from neurald.runtime.devices.driver_faults import checked, convert_driver_faults, is_cpu
 from neurald.runtime.model.branches import MAIN, Nesting, graph_of
 from neurald.runtime.partitioning.options import PartitioningMode
 from neurald.runtime.partitioning.placement import Candidate
 
-_UNIT = Performance(exec_time=1.0, power_usage=1.0)
+_UNIT_PERFORMANCE = Performance(exec_time=1.0, power_usage=1.0)
 
 #: For a device that was not queried or did not answer.
-_UNKNOWN = Capabilities(
-    relaxed_float32_scalar=_UNIT,
-    relaxed_float32_tensor=_UNIT,
-    if_performance=_UNIT,
-    while_performance=_UNIT,
+_UNKNOWN_CAPABILITIES = Capabilities(
+    relaxed_float32_scalar=_UNIT_PERFORMANCE,
+    relaxed_float32_tensor=_UNIT_PERFORMANCE,
+    if_performance=_UNIT_PERFORMANCE,
+    while_performance=_UNIT_PERFORMANCE,
 )
 
 
@@ -30,9 +30,9 @@ def find_candidates(
 ) -> tuple[Candidate, ...]:
     """Returns one candidate per device, in their order.
 
-    If the CPU device is included, control flow may be interpreted, so devices are also asked about
-    the graphs that it refers to, each as a separate model. With mode NONE only the CPU device is
-    asked. A device that fails, or has not answered by the deadline, supports nothing.
+    If the CPU device is included, control flow may be interpreted. Then devices are also asked
+    about the graphs that control flow refers to, each as a separate model. With mode NONE only the
+    CPU device is asked. A device that fails, or has not answered by the deadline, supports nothing.
 
     Raises:
         BadData: there is no device, or one is listed twice.
@@ -42,19 +42,19 @@ def find_candidates(
     asked = [device for device in devices if mode is not PartitioningMode.NONE or device is cpu]
     numbers = (MAIN,) if cpu is None or mode is PartitioningMode.NONE else Nesting(model).placed_graphs()
     verdicts = {
-        number: verdicts_as_run(_as_model(model, number), asked, deadline_s) if asked else {}
+        number: verdicts_in_execution_order(_as_model(model, number), asked, deadline_s) if asked else {}
         for number in numbers
     }
     return tuple(
         _candidate(device, {n: verdicts[n][device.name] for n in numbers}, is_cpu=device is cpu)
         if device in asked
-        else _silent(model, device, "not asked, because partitioning is off")
+        else _unqueried_candidate(model, device, "not asked, because partitioning is off")
         for device in devices
     )
 
 
 def _cpu_among(devices: Sequence[Device]) -> Device | None:
-    """Returns the CPU device of this process, else the first device that reports to be a CPU."""
+    """Returns the CPU device of this process if it is listed, else the first device of type CPU."""
     ours = cpu_device()
     if any(device is ours for device in devices):
         return ours
@@ -74,23 +74,23 @@ def _as_model(model: Model, number: int) -> Model:
 
 def _candidate(device: Device, verdicts: dict[int, tuple[Verdict, ...]], *, is_cpu: bool) -> Candidate:
     try:
-        with faults_of(device.name):
+        with convert_driver_faults(device.name):
             capabilities = checked(device.capabilities(), Capabilities, device.name, "capabilities()")
     except Error as error:
-        refused = Verdict(ok=False, reason=f"its capabilities are not known: {error}")
+        refused = Verdict(ok=False, reason=f"its capabilities are unknown: {error}")
         return Candidate(
             name=device.name,
             verdicts={number: (refused,) * len(given) for number, given in verdicts.items()},
-            capabilities=_UNKNOWN,
+            capabilities=_UNKNOWN_CAPABILITIES,
             is_cpu=is_cpu,
         )
     return Candidate(name=device.name, verdicts=verdicts, capabilities=capabilities, is_cpu=is_cpu)
 
 
-def _silent(model: Model, device: Device, reason: str) -> Candidate:
+def _unqueried_candidate(model: Model, device: Device, reason: str) -> Candidate:
     refused = Verdict(ok=False, reason=reason)
     return Candidate(
         name=device.name,
         verdicts={MAIN: (refused,) * len(model.main.operations)},
-        capabilities=_UNKNOWN,
+        capabilities=_UNKNOWN_CAPABILITIES,
     )

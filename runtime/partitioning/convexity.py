@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from neurald.hal.errors import OpFailed
 from neurald.hal.model.numbering import operand_name, operation_number
 from neurald.hal.model.types import Model, Subgraph
-from neurald.runtime.model.boundary import waits_for
+from neurald.runtime.model.boundary import written_inputs
 from neurald.runtime.model.branches import MAIN, graph_of, referenced_graphs
 from neurald.runtime.partitioning.groups import Group, StepGroup, branch_groups
 
@@ -34,14 +34,12 @@ def is_convex(graph: Subgraph, operations: Collection[int]) -> bool:
 
 
 def check_groups(model: Model, groups: Sequence[Group]) -> None:
-    """Checks that groups can run in their order.
-
-    Each operation once, after all its operands are written.
+    """Checks that groups run each operation once, after all its operands are written.
 
     This implies that every step is convex.
 
     Raises:
-        OpFailed: they cannot; the message names the misplaced operation.
+        OpFailed: they do not; the message names the operation.
     """
     pending: list[tuple[int, Sequence[Group]]] = [(MAIN, groups)]
     checked: set[tuple[int, int]] = set()
@@ -68,7 +66,7 @@ def _check_sequence(graph: Subgraph, number: int, groups: Sequence[Group]) -> No
             what = f"graph {number}: operation {operation_number(graph, position)} {graph.operations[position].type.name}"
             if position in done or group.graph != number:
                 raise OpFailed(f"{what} is in more than one step")
-            missing = waits_for(graph, position) - written
+            missing = written_inputs(graph, position) - written
             if missing:
                 raise OpFailed(f"{what} runs before {operand_name(graph.operands, min(missing))} is written")
             done.add(position)

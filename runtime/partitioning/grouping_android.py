@@ -12,18 +12,18 @@ from collections.abc import Mapping, Sequence
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Model
-from neurald.runtime.model.boundary import readers, waits_for
+from neurald.runtime.model.boundary import readers_by_operand, written_inputs
 from neurald.runtime.model.branches import MAIN, graph_of, referenced_graphs
 from neurald.runtime.partitioning.groups import Group, IfGroup, StepGroup, WhileGroup
 from neurald.runtime.partitioning.placement import INTERPRETER, Placement
 
 
 def group_into_steps(model: Model, placements: Mapping[int, Sequence[Placement]]) -> tuple[Group, ...]:
-    """Groups the main graph; the groups are in execution order.
+    """Groups the operations of the main graph into steps, in execution order.
 
     Args:
         model: the model whose operations were placed.
-        placements: from `find_best_device_for_each_operation`.
+        placements: the placement of each operation, by graph number.
     """
     return _Grouping(model, placements).groups(MAIN)
 
@@ -47,7 +47,7 @@ class _Grouping:
         return (StepGroup(graph=number, device=devices.pop(), operations=operations),)
 
     def _drain(self, number: int) -> tuple[Group, ...]:
-        ready = _Ready(self._model, number, self._placements[number])
+        ready = _ReadyQueues(self._model, number, self._placements[number])
         groups: list[Group] = []
         while (device := ready.next_device()) is not None:
             operations = ready.drain(device)
@@ -66,14 +66,14 @@ class _Grouping:
         return WhileGroup(graph=number, operation=position, condition_groups=first, body_groups=second)
 
 
-class _Ready:
+class _ReadyQueues:
     """The operations of a graph whose operands have been written, in one queue per device."""
 
     def __init__(self, model: Model, number: int, placements: Sequence[Placement]) -> None:
         self._graph = graph_of(model, number)
         self._placements = placements
-        self._readers = readers(self._graph)
-        self._missing = [len(waits_for(self._graph, n)) for n in range(len(placements))]
+        self._readers = readers_by_operand(self._graph)
+        self._missing = [len(written_inputs(self._graph, n)) for n in range(len(placements))]
         self._queues: dict[int, deque[int]] = {}
         for position, count in enumerate(self._missing):
             if not count:

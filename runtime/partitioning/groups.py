@@ -1,6 +1,7 @@
-"""The result of partitioning: groups of operations in execution order, including control flow.
+"""Defines the groups of operations that a partitioning consists of, in execution order.
 
-Graphs are numbered as in `neurald.runtime.model.branches`; operations are positions in their graph.
+Graphs are numbered as in `neurald.runtime.model.branches`. An operation is given by its position in
+its graph.
 """
 
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ class StepGroup:
     Attributes:
         graph: number of the graph.
         device: index into the candidates.
-        operations: in execution order, which writes every operand before it is read.
+        operations: in execution order: every operand is written before it is read.
     """
 
     graph: int
@@ -46,7 +47,7 @@ Group: TypeAlias = StepGroup | IfGroup | WhileGroup
 
 
 def branch_groups(group: IfGroup | WhileGroup) -> tuple[tuple[Group, ...], tuple[Group, ...]]:
-    """The groups of an interpreted operation's graphs, in the order of `referenced_graphs`."""
+    """Returns the groups of an operation's two branches, in the order of `referenced_graphs`."""
     if isinstance(group, IfGroup):
         return group.then_groups, group.else_groups
     return group.condition_groups, group.body_groups

@@ -1,27 +1,27 @@
-"""Limits what devices run; the rest goes to the CPU device."""
+"""Enforces the limits on the steps of devices by moving steps to the CPU device."""
 
 from collections.abc import Callable, Mapping, Sequence
 
 from neurald.hal.errors import BadData
-from neurald.hal.model.types import Model
+from neurald.hal.model.types import Model, counted
 from neurald.runtime.partitioning.groups import Group, StepGroup, branch_groups
 from neurald.runtime.partitioning.options import Partitioning
-from neurald.runtime.partitioning.placement import INTERPRETER, Candidate, Place, Placement, describe
+from neurald.runtime.partitioning.placement import INTERPRETER, Candidate, OperationId, Placement, describe
 
 Placements = Mapping[int, tuple[Placement, ...]]
 
 #: Places and groups the operations of a model. The argument maps operations that the CPU device
 #: must run, if it can, to the reason.
-Split = Callable[[Mapping[Place, str]], tuple[Placements, tuple[Group, ...]]]
+Split = Callable[[Mapping[OperationId, str]], tuple[Placements, tuple[Group, ...]]]
 
 #: Returns True if the CPU device can run an operation.
-CanFallBack = Callable[[Place], bool]
+CanFallBack = Callable[[OperationId], bool]
 
 
 def step_groups(groups: Sequence[Group]) -> list[StepGroup]:
-    """Returns the steps of groups and their branches in plan order.
+    """Returns the steps of groups and of their branches, in the order of the plan.
 
-    Those of shared graphs repeatedly.
+    A graph that several operations refer to contributes its steps several times.
     """
     steps: list[StepGroup] = []
     for group in groups:
@@ -38,16 +38,16 @@ def split_within_limits(
 ) -> tuple[Placements, tuple[Group, ...]]:
     """Splits a model so that every device except the CPU device respects the limits.
 
-    Steps that are too small or too many go to the CPU device, smallest first. That changes how the
-    others are grouped, so it is repeated until all limits hold. A step with an operation that the
-    CPU device cannot run stays, and counts.
+    Steps that are too small, and the smallest of too many steps, go to the CPU device. This changes
+    how the other operations are grouped, so it is repeated until all limits hold. A step with an
+    operation that the CPU device cannot run stays, and counts towards the limits.
 
     Raises:
         BadData: the CPU device is needed but not among the candidates, or no device can run an
             operation.
     """
     has_cpu = any(candidate.is_cpu for candidate in candidates)
-    demoted: dict[Place, str] = {}
+    demoted: dict[OperationId, str] = {}
     while True:
         placements, groups = split(demoted)
         steps = [step for step in dict.fromkeys(step_groups(groups)) if not candidates[step.device].is_cpu]
@@ -71,7 +71,9 @@ def _refuse(candidates: Sequence[Candidate], excess: Sequence[tuple[StepGroup, s
     if excess:
         reasons = "; ".join(dict.fromkeys(reason for _, reason in excess))
         names = ", ".join(candidate.name for candidate in candidates)
-        raise BadData(f"{reasons}; the CPU device, which would run them, is not among the devices ({names})")
+        raise BadData(
+            f"{reasons}; the CPU device would have to run them, but it is not among the devices ({names})"
+        )
 
 
 def _excess(
@@ -80,7 +82,10 @@ def _excess(
     steps: Sequence[StepGroup],
     fixed: frozenset[StepGroup],
 ) -> list[tuple[StepGroup, str]]:
-    """Returns steps that violate a limit, with the reason. Steps in `fixed` are kept and count."""
+    """Returns the steps that violate a limit, with the reason.
+
+    Steps in `fixed` are never returned, but count towards the limits.
+    """
     found: list[tuple[StepGroup, str]] = []
     for device in dict.fromkeys(step.device for step in steps):
         name = candidates[device].name
@@ -89,17 +94,19 @@ def _excess(
             if step.device != device:
                 continue
             if len(step.operations) < partitioning.min_operations and step not in fixed:
-                wanted = f"at least {partitioning.min_operations} are wanted"
-                found.append((step, f"a step of {len(step.operations)} on {name}; {wanted}"))
+                limit = f"min_operations is {partitioning.min_operations}"
+                found.append(
+                    (step, f"a step of {counted(len(step.operations), 'operation')} on {name}; {limit}")
+                )
             else:
                 kept.append(step)
         if partitioning.max_partitions is None:
             continue
         # The sort is stable: of steps of equal size the first are kept.
         kept.sort(key=lambda step: (step not in fixed, -len(step.operations)))
-        wanted = f"only its {partitioning.max_partitions} largest are wanted"
+        limit = f"max_partitions is {partitioning.max_partitions}, and larger steps are kept"
         found += (
-            (step, f"a step of {len(step.operations)} on {name}; {wanted}")
+            (step, f"a step of {counted(len(step.operations), 'operation')} on {name}; {limit}")
             for step in kept[partitioning.max_partitions :]
             if step not in fixed
         )
@@ -107,10 +114,11 @@ def _excess(
 
 
 def check_full_delegation(model: Model, candidates: Sequence[Candidate], placements: Placements) -> None:
-    """Checks that nothing is left to the CPU device or the interpreter.
+    """Checks that the CPU device and the interpreter run nothing.
 
     Raises:
-        BadData: something is; lists every such operation and why no other device runs it.
+        BadData: they run an operation. The message lists all such operations, and why no other
+            device runs them.
     """
     left = []
     for number, placed in placements.items():
@@ -121,4 +129,6 @@ def check_full_delegation(model: Model, candidates: Sequence[Candidate], placeme
                 )
                 left.append(f"{describe(model, (number, position))} ({others or 'there is no other device'})")
     if left:
-        raise BadData(f"{len(left)} operations are not delegated: {', '.join(left)}")
+        raise BadData(
+            f"full delegation is required, but the CPU device runs {len(left)} operations: {', '.join(left)}"
+        )

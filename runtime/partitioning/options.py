@@ -1,4 +1,4 @@
-"""Options for how a model is split over devices."""
+"""Defines the options that control how a model is split over devices."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,10 +8,10 @@ from neurald.hal.api_arguments import integer, member, shown
 from neurald.hal.errors import BadData
 from neurald.runtime.partitioning.overrides import Override
 
-#: Places operations by Android's scores and groups them with its queues.
+#: The policy that places operations by Android's scores and groups them with Android's queues.
 ANDROID = "android"
 
-#: Cuts the model where a single device cannot run an operation, by Tengine's rules.
+#: The policy of Tengine, which cuts the model where a single device cannot run an operation.
 TENGINE = "tengine"
 
 POLICY_NAMES = (ANDROID, TENGINE)
@@ -36,10 +36,10 @@ class Partitioning:
         policy: how devices are chosen and operations grouped, "android" or "tengine".
         mode: whether the model is split, and whether the CPU device takes over from a device that
             fails.
-        max_partitions: maximum number of steps per device; its largest steps are kept, the CPU
-            device runs the others.
-        min_operations: steps with fewer operations go to the CPU device.
-        require_full_delegation: compiling fails if anything is left to the CPU device.
+        max_partitions: maximum number of steps per device; a device keeps its largest steps, and
+            the CPU device runs the others.
+        min_operations: minimum number of operations of a step; smaller steps go to the CPU device.
+        require_full_delegation: whether compiling fails if the CPU device would run an operation.
         overrides: rules for single operations; see `neurald.runtime.partitioning.overrides`.
 
     Raises:
@@ -58,7 +58,7 @@ class Partitioning:
             raise BadData(
                 f"partitioning policy {self.policy!r}; one of {', '.join(POLICY_NAMES)} is expected"
             )
-        # Integers are accepted, too.
+        # The mode may also be given as an integer.
         object.__setattr__(self, "mode", member(self.mode, PartitioningMode, "the partitioning mode"))
         if self.max_partitions is not None and integer(self.max_partitions, "max_partitions") < 1:
             raise BadData(f"max_partitions is {self.max_partitions}; it must be at least 1, or None")
@@ -68,4 +68,4 @@ class Partitioning:
             raise BadData(f"overrides is {shown(self.overrides)}; a sequence of overrides is expected")
         for override in self.overrides:
             if not isinstance(override, Override):
-                raise BadData(f"{override!r} is not an override; pin(), forbid() and prefer() make them")
+                raise BadData(f"{override!r} is not an override; create one with pin(), forbid() or prefer()")

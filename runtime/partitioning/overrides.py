@@ -1,12 +1,13 @@
-"""Rules by which an application controls the placement of operations: pin, forbid, prefer.
+"""Applies the rules by which an application controls placement: pin, forbid and prefer.
 
-A rule names a device and selects operations. Positions refer to the main graph, in the order in
-which the application added its operations. An operation type, or the name of an operand that
-operations write, selects in every graph. A device that may not run some operation inside of control
-flow may not run that control flow as a whole either.
+A rule names a device and selects operations. A position selects an operation of the main graph, in
+the order in which the application added them. An operation type, or the name of an operand, selects
+operations of every graph: those of that type, or those that write that operand. A device that may
+not run some operation inside of control flow may not run that control flow as a whole either.
 
-Rules that cannot all be kept are errors: an operation must not be pinned to two devices, or to a
-device that is forbidden or unable. A preference is ignored if the device cannot run the operation.
+Contradictory rules are errors: an operation must not be pinned to two devices, or to a device that
+is forbidden for it or cannot run it. A preference is ignored if the device cannot run the
+operation.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,17 +20,17 @@ from neurald.hal.model.numbering import positions_by_number
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Model
 from neurald.runtime.model.branches import MAIN, Nesting, graph_of, referenced_graphs
-from neurald.runtime.partitioning.placement import Candidate, Place, describe
+from neurald.runtime.partitioning.placement import Candidate, OperationId, describe
 
 
 class OverrideKind(Enum):
-    """Effect of a rule."""
+    """The effect of a rule."""
 
     #: The device must run the operations.
     PIN = "pin"
-    #: The device must not run them.
+    #: The device must not run the operations.
     FORBID = "forbid"
-    #: The device runs those that it can, regardless of scores.
+    #: The device runs the operations that it can run, regardless of scores.
     PREFER = "prefer"
 
 
@@ -61,8 +62,8 @@ class Override:
         given = (bool(self.operations), self.operation_type is not None, bool(self.output))
         if sum(given) != 1:
             raise BadData(
-                f"{self.kind.value} {self.device}: operations, an operation type or an output's name is expected, "
-                f"one of the three; {sum(given)} are given"
+                f"{self.kind.value} {self.device}: exactly one of operations, operation_type and output is "
+                f"expected; {sum(given)} are given"
             )
         for position in self.operations:
             if not isinstance(position, int):
@@ -150,22 +151,22 @@ def _override(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Overridden:
-    """Candidates after applying rules.
+class AppliedOverrides:
+    """The effect of rules on candidates.
 
     Attributes:
-        candidates: with operations excluded according to the rules.
+        candidates: with the operations excluded that the rules forbid.
         preferred: by operation, the candidate that runs it if it can, and the rule that says so;
             includes pins.
     """
 
     candidates: tuple[Candidate, ...]
-    preferred: Mapping[Place, tuple[int, str]]
+    preferred: Mapping[OperationId, tuple[int, str]]
 
 
 def apply_overrides(
     model: Model, candidates: Sequence[Candidate], overrides: Sequence[Override], *, interpret: bool = True
-) -> Overridden:
+) -> AppliedOverrides:
     """Applies rules to candidates.
 
     Args:
@@ -175,66 +176,72 @@ def apply_overrides(
         interpret: True if the plan may interpret control flow.
 
     Raises:
-        BadData: a device or operation is unknown, or rules contradict each other; lists all
-            problems.
+        BadData: a device or operation is unknown, or rules contradict each other. The message lists
+            all problems.
     """
     if not overrides:
-        return Overridden(candidates=tuple(candidates), preferred={})
+        return AppliedOverrides(candidates=tuple(candidates), preferred={})
     rules = _Rules(model, candidates, overrides)
     excluded = rules.excluded()
-    _exclude_what_refers(model, candidates, excluded, interpret=interpret)
-    changed = tuple(replace(c, excluded=places) for c, places in zip(candidates, excluded, strict=True))
+    _exclude_enclosing_control_flow(model, candidates, excluded, interpret=interpret)
+    changed = tuple(
+        replace(c, excluded=exclusions) for c, exclusions in zip(candidates, excluded, strict=True)
+    )
     rules.check_pins(changed, interpret=interpret)
-    preferred = {place: (device, str(rule)) for place, (device, rule) in rules.preferred.items()}
-    preferred |= {place: (device, str(rule)) for place, (device, rule) in rules.pinned.items()}
-    return Overridden(candidates=changed, preferred=preferred)
+    preferred = {
+        operation_id: (device, str(rule)) for operation_id, (device, rule) in rules.preferred.items()
+    }
+    preferred |= {operation_id: (device, str(rule)) for operation_id, (device, rule) in rules.pinned.items()}
+    return AppliedOverrides(candidates=changed, preferred=preferred)
 
 
 class _Rules:
-    """Rules by operation.
+    """The rules that apply to each operation.
 
     Attributes:
-        pinned, preferred: the device of an operation, and the rule.
+        pinned, preferred: by operation, the candidate and the rule that names it.
     """
 
     def __init__(self, model: Model, candidates: Sequence[Candidate], overrides: Sequence[Override]) -> None:
         self._model = model
         self._names = [candidate.name for candidate in candidates]
         self._problems: list[str] = []
-        self.pinned: dict[Place, tuple[int, Override]] = {}
-        self.preferred: dict[Place, tuple[int, Override]] = {}
-        self._forbidden: dict[Place, dict[int, Override]] = {}
+        self.pinned: dict[OperationId, tuple[int, Override]] = {}
+        self.preferred: dict[OperationId, tuple[int, Override]] = {}
+        self._forbidden: dict[OperationId, dict[int, Override]] = {}
         for rule in overrides:
             self._add(rule)
-        for place, (device, rule) in self.pinned.items():
-            if device in self._forbidden.get(place, {}):
-                self._conflict(place, rule, self._forbidden[place][device])
+        for operation_id, (device, rule) in self.pinned.items():
+            if device in self._forbidden.get(operation_id, {}):
+                self._conflict(operation_id, rule, self._forbidden[operation_id][device])
         self._raise_problems()
 
-    def excluded(self) -> list[dict[Place, str]]:
+    def excluded(self) -> list[dict[OperationId, str]]:
         """Returns for each candidate the operations that rules exclude, and why."""
-        found: list[dict[Place, str]] = [{} for _ in self._names]
-        for place, rules in self._forbidden.items():
+        found: list[dict[OperationId, str]] = [{} for _ in self._names]
+        for operation_id, rules in self._forbidden.items():
             for device, rule in rules.items():
-                found[device][place] = f"forbidden ({rule})"
-        for place, (pinned, rule) in self.pinned.items():
+                found[device][operation_id] = f"forbidden ({rule})"
+        for operation_id, (pinned, rule) in self.pinned.items():
             for device in range(len(self._names)):
                 if device != pinned:
-                    found[device].setdefault(place, f"pinned elsewhere ({rule})")
+                    found[device].setdefault(operation_id, f"pinned to another device ({rule})")
         return found
 
     def check_pins(self, candidates: Sequence[Candidate], *, interpret: bool) -> None:
         """Raises BadData if a device cannot run an operation that is pinned to it."""
         nesting = Nesting(self._model)
-        for place, (device, rule) in self.pinned.items():
+        for operation_id, (device, rule) in self.pinned.items():
             candidate = candidates[device]
-            operation = graph_of(self._model, place[0]).operations[place[1]]
-            if interpret and candidate.is_cpu and nesting.is_interpretable(place[0], operation):
+            operation = graph_of(self._model, operation_id[0]).operations[operation_id[1]]
+            if interpret and candidate.is_cpu and nesting.is_interpretable(operation_id[0], operation):
                 continue
-            reason = candidate.unsupported_reason(place)
+            reason = candidate.unsupported_reason(operation_id)
             # Devices are only asked about the graphs of control flow that could be interpreted.
-            if reason and (place[0] == MAIN or place[0] in candidate.verdicts):
-                self._problems.append(f"{rule}: it cannot run {describe(self._model, place)}: {reason}")
+            if reason and (operation_id[0] == MAIN or operation_id[0] in candidate.verdicts):
+                self._problems.append(
+                    f"{rule}: it cannot run {describe(self._model, operation_id)}: {reason}"
+                )
         self._raise_problems()
 
     def _add(self, rule: Override) -> None:
@@ -244,16 +251,16 @@ class _Rules:
             )
             return
         device = self._names.index(rule.device)
-        for place in self._selected(rule):
+        for operation_id in self._selected(rule):
             if rule.kind is OverrideKind.FORBID:
-                self._forbidden.setdefault(place, {})[device] = rule
+                self._forbidden.setdefault(operation_id, {})[device] = rule
                 continue
             chosen = self.pinned if rule.kind is OverrideKind.PIN else self.preferred
-            known = chosen.setdefault(place, (device, rule))
+            known = chosen.setdefault(operation_id, (device, rule))
             if known[0] != device:
-                self._conflict(place, known[1], rule)
+                self._conflict(operation_id, known[1], rule)
 
-    def _selected(self, rule: Override) -> Iterator[Place]:
+    def _selected(self, rule: Override) -> Iterator[OperationId]:
         main = self._model.main
         positions = positions_by_number(main)
         for number in rule.operations:
@@ -261,7 +268,7 @@ class _Rules:
                 yield MAIN, positions[number]
             else:
                 self._problems.append(
-                    f"{rule}: there is no operation {number}; the model has {len(main.operations)}"
+                    f"{rule}: there is no operation {number}; the model has {len(main.operations)} operations"
                 )
         if rule.operations:
             return
@@ -276,28 +283,36 @@ class _Rules:
         if rule.output and not found:
             self._problems.append(f"{rule}: no operation writes an operand of that name")
 
-    def _conflict(self, place: Place, first: Override, second: Override) -> None:
-        self._problems.append(f"{describe(self._model, place)}: {first}, and {second}")
+    def _conflict(self, operation_id: OperationId, first: Override, second: Override) -> None:
+        self._problems.append(f"{describe(self._model, operation_id)}: {first} contradicts {second}")
 
     def _raise_problems(self) -> None:
         if self._problems:
-            raise BadData(f"overrides cannot be kept: {'; '.join(dict.fromkeys(self._problems))}")
+            raise BadData(f"overrides cannot be applied: {'; '.join(dict.fromkeys(self._problems))}")
 
 
-def _exclude_what_refers(
-    model: Model, candidates: Sequence[Candidate], excluded: Sequence[dict[Place, str]], *, interpret: bool
+def _exclude_enclosing_control_flow(
+    model: Model,
+    candidates: Sequence[Candidate],
+    excluded: Sequence[dict[OperationId, str]],
+    *,
+    interpret: bool,
 ) -> None:
     """Excludes control flow from a device that may not run some operation inside of it."""
     nesting = Nesting(model)
-    for candidate, places in zip(candidates, excluded, strict=True):
+    for candidate, exclusions in zip(candidates, excluded, strict=True):
         for number in nesting.order:
             graph = graph_of(model, number)
             for position, operation in enumerate(graph.operations):
-                place = (number, position)
+                operation_id = (number, position)
                 inner = set(referenced_graphs(graph, operation))
-                obstacle = min((p for p in places if p[0] in inner), default=None) if inner else None
-                if obstacle is None or place in places:
+                excluded_inside = (
+                    min((p for p in exclusions if p[0] in inner), default=None) if inner else None
+                )
+                if excluded_inside is None or operation_id in exclusions:
                     continue
                 if interpret and candidate.is_cpu and nesting.is_interpretable(number, operation):
                     continue
-                places[place] = f"it may not run {describe(model, obstacle)}: {places[obstacle]}"
+                exclusions[operation_id] = (
+                    f"it may not run {describe(model, excluded_inside)}: {exclusions[excluded_inside]}"
+                )

@@ -1,4 +1,4 @@
-"""Splits a model over devices: the entry point to placement, grouping, limits and overrides."""
+"""Splits a model over devices; the entry point to placement, grouping, limits and overrides."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ from neurald.runtime.partitioning.options import ANDROID, TENGINE, Partitioning,
 from neurald.runtime.partitioning.overrides import apply_overrides
 from neurald.runtime.partitioning.placement import (
     Candidate,
-    Place,
+    OperationId,
     Placement,
-    Wishes,
+    PlacementConstraints,
     find_best_device_for_each_operation,
     no_device_error,
     unsupported_reasons,
 )
-from neurald.runtime.partitioning.policy_tengine import group_neighbours, place_by_cuts
+from neurald.runtime.partitioning.policy_tengine import group_consecutive_operations, place_operations
 
 _OFF = "partitioning is off"
 
@@ -36,7 +36,7 @@ class Policy:
         interprets: whether control flow on the CPU device may be interpreted.
     """
 
-    place: Callable[[Model, Sequence[Candidate], Preference, Wishes], Placements]
+    place: Callable[[Model, Sequence[Candidate], Preference, PlacementConstraints], Placements]
     group: Callable[[Model, Placements], tuple[Group, ...]]
     interprets: bool
 
@@ -47,7 +47,7 @@ POLICIES: Mapping[str, Policy] = {
         group=group_into_steps,
         interprets=True,
     ),
-    TENGINE: Policy(place=place_by_cuts, group=group_neighbours, interprets=False),
+    TENGINE: Policy(place=place_operations, group=group_consecutive_operations, interprets=False),
 }
 
 
@@ -56,10 +56,10 @@ class PartitionResult:
     """A partitioned model.
 
     Attributes:
-        groups: of the main graph, in execution order; they contain those of interpreted branches.
+        groups: the groups of the main graph, in execution order. A group of interpreted control
+            flow contains the groups of its branches.
         placements: by graph number, one placement per operation, for the main graph and every graph
-            of an interpreted IF or WHILE. `Placement.device` is an index into the candidates, or
-            `INTERPRETER`.
+            of an interpreted IF or WHILE.
     """
 
     groups: tuple[Group, ...]
@@ -84,13 +84,13 @@ def partition(
         model: a valid model.
         candidates: from `neurald.runtime.partitioning.candidates.find_candidates`; candidate n
             describes the n-th device.
-        preference: the criterion for scores.
+        preference: whether scores are times or power.
         partitioning: policy, mode, limits and overrides.
 
     Raises:
         BadData: no device can run an operation; overrides contradict each other or the devices; the
             CPU device is needed but not among the candidates; or full delegation is required but
-            not possible. Lists all causes.
+            not possible. The message lists all causes.
     """
     if not candidates:
         raise BadData("there is no device to partition for")
@@ -103,17 +103,17 @@ def partition(
     nesting = Nesting(model)
     cpu = next((n for n, candidate in enumerate(candidates) if candidate.is_cpu), None)
 
-    def split(demoted: Mapping[Place, str]) -> tuple[Placements, tuple[Group, ...]]:
-        wishes = Wishes(preferred=overridden.preferred, demoted=demoted)
-        placements = policy.place(model, candidates, preference, wishes)
+    def split(demoted: Mapping[OperationId, str]) -> tuple[Placements, tuple[Group, ...]]:
+        constraints = PlacementConstraints(preferred=overridden.preferred, demoted=demoted)
+        placements = policy.place(model, candidates, preference, constraints)
         return placements, policy.group(model, placements)
 
-    def can_fall_back(place: Place) -> bool:
+    def can_fall_back(operation_id: OperationId) -> bool:
         if cpu is None:
             return False
         if policy.interprets:
-            return not unsupported_reasons(model, nesting, candidates, place)[cpu]
-        return not candidates[cpu].unsupported_reason(place)
+            return not unsupported_reasons(model, nesting, candidates, operation_id)[cpu]
+        return not candidates[cpu].unsupported_reason(operation_id)
 
     placements, groups = split_within_limits(candidates, partitioning, split, can_fall_back)
     check_groups(model, groups)
@@ -123,18 +123,24 @@ def partition(
 
 
 def _place_on_cpu(
-    model: Model, candidates: Sequence[Candidate], preference: Preference, wishes: Wishes
+    model: Model, candidates: Sequence[Candidate], preference: Preference, constraints: PlacementConstraints
 ) -> Placements:
     """Places everything on the CPU device; see `PartitioningMode.NONE`."""
     cpu = next((n for n, candidate in enumerate(candidates) if candidate.is_cpu), None)
     if cpu is None:
         names = ", ".join(candidate.name for candidate in candidates)
-        raise BadData(f"without partitioning the CPU device runs everything; it is not among {names}")
+        raise BadData(
+            f"without partitioning the CPU device runs everything, but it is not among the devices ({names})"
+        )
     placements = []
     for position in range(len(model.main.operations)):
-        place = (MAIN, position)
-        if candidates[cpu].unsupported_reason(place):
-            raise no_device_error(model, place, candidates, [c.unsupported_reason(place) for c in candidates])
-        rejected = {n: c.unsupported_reason(place) or _OFF for n, c in enumerate(candidates) if n != cpu}
+        operation_id = (MAIN, position)
+        if candidates[cpu].unsupported_reason(operation_id):
+            raise no_device_error(
+                model, operation_id, candidates, [c.unsupported_reason(operation_id) for c in candidates]
+            )
+        rejected = {
+            n: c.unsupported_reason(operation_id) or _OFF for n, c in enumerate(candidates) if n != cpu
+        }
         placements.append(Placement(device=cpu, reason=_OFF, rejected=rejected))
     return {MAIN: tuple(placements)}

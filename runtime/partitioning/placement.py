@@ -1,10 +1,10 @@
 """Chooses a device for every operation, by Android's rules: pure functions over immutable data.
 
-Each operation is judged alone. Of the devices that can run it the one with the lowest score wins.
-Ties go to the CPU device, otherwise to the first device. An IF or WHILE with an operand of unknown
-size can only go to the CPU device, which runs it whole. One with operands of known size that the
-CPU device wins is interpreted by the plan instead, and the operations of its graphs are placed like
-those of the main graph.
+Each operation is considered alone. Of the devices that can run it, the one with the lowest score
+gets it; the CPU device wins a tie, otherwise the first device. An IF or WHILE with an operand of
+unknown size can only go to the CPU device, which runs it as a whole. If the CPU device wins an IF
+or WHILE whose operands have known sizes, the plan interprets it instead, and the operations of its
+graphs are placed like those of the main graph.
 """
 
 import math
@@ -19,22 +19,23 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Model, OperandType, Operation, Preference, Subgraph
 from neurald.runtime.model.branches import MAIN, Nesting, graph_of, is_control_flow, referenced_graphs
 
-#: Pseudo-device of control flow that the plan itself executes.
+#: Pseudo-device of control flow that the plan itself interprets.
 INTERPRETER = -1
 
-#: An operation of any graph: graph number and position.
-Place = tuple[int, int]
+#: Identifies an operation: the number of its graph, and its position there.
+OperationId = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A device as seen by the placement.
+    """A device that operations may be placed on.
 
     Attributes:
         name: of the device.
-        verdicts: by graph number, one per operation; graphs that are missing are not supported.
+        verdicts: by graph number, one per operation; the device does not support missing graphs.
         capabilities: of the device.
-        is_cpu: whether it is the CPU device, the fallback for operations; at most one candidate is.
+        is_cpu: whether it is the CPU device, to which operations fall back; at most one candidate
+            is.
         excluded: operations that it may not run regardless of its verdict, with the reason.
     """
 
@@ -42,17 +43,17 @@ class Candidate:
     verdicts: Mapping[int, Sequence[Verdict]]
     capabilities: Capabilities
     is_cpu: bool = False
-    excluded: Mapping[Place, str] = field(default_factory=lambda: MappingProxyType({}))
+    excluded: Mapping[OperationId, str] = field(default_factory=lambda: MappingProxyType({}))
 
-    def unsupported_reason(self, place: Place) -> str:
-        """Returns why it cannot run an operation; empty if it can."""
-        if place in self.excluded:
-            return self.excluded[place]
-        number, position = place
+    def unsupported_reason(self, operation_id: OperationId) -> str:
+        """Returns why the device cannot run an operation; empty if it can."""
+        if operation_id in self.excluded:
+            return self.excluded[operation_id]
+        number, position = operation_id
         if number not in self.verdicts:
             return f"it was not asked about graph {number}"
         verdict = self.verdicts[number][position]
-        return "" if verdict.ok else verdict.reason or "it does not say why not"
+        return "" if verdict.ok else verdict.reason or "it gave no reason"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,9 +61,9 @@ class Placement:
     """The device of one operation.
 
     Attributes:
-        device: index into the candidates, or `INTERPRETER`.
-        reason: why it was chosen.
-        rejected: why each other candidate was not, by its index.
+        device: index of a candidate, or `INTERPRETER`.
+        reason: why the device was chosen.
+        rejected: why each other candidate was not chosen, by index.
     """
 
     device: int
@@ -71,23 +72,24 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
-    """Constraints on single operations besides verdicts and scores.
+class PlacementConstraints:
+    """Constraints on single operations, which take precedence over scores.
 
     Attributes:
-        preferred: the candidate that gets an operation if it can run it, and the rule that says so.
-        demoted: operations that the CPU device must run, with the reason.
+        preferred: by operation, the candidate that gets it if it can run it, and the rule that says
+            so.
+        demoted: operations that the CPU device gets if it can run them, with the reason.
     """
 
-    preferred: Mapping[Place, tuple[int, str]] = field(default_factory=lambda: MappingProxyType({}))
-    demoted: Mapping[Place, str] = field(default_factory=lambda: MappingProxyType({}))
+    preferred: Mapping[OperationId, tuple[int, str]] = field(default_factory=lambda: MappingProxyType({}))
+    demoted: Mapping[OperationId, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
 def find_best_device_for_each_operation(
     model: Model,
     candidates: Sequence[Candidate],
     preference: Preference,
-    wishes: Wishes = Wishes(),
+    constraints: PlacementConstraints = PlacementConstraints(),
 ) -> Mapping[int, tuple[Placement, ...]]:
     """Places every operation of the main graph and of the graphs of interpreted control flow.
 
@@ -95,9 +97,10 @@ def find_best_device_for_each_operation(
         By graph number, a placement for each operation.
 
     Raises:
-        BadData: no device can run an operation; names the operation, the devices and their reasons.
+        BadData: no device can run an operation. The message names the operation, the devices and
+            their reasons.
     """
-    chooser = _Chooser(model, candidates, preference, wishes)
+    chooser = _DeviceChooser(model, candidates, preference, constraints)
     placements: dict[int, tuple[Placement, ...]] = {}
     pending = [MAIN]
     while pending:
@@ -112,41 +115,44 @@ def find_best_device_for_each_operation(
     return placements
 
 
-def describe(model: Model, place: Place) -> str:
+def describe(model: Model, operation_id: OperationId) -> str:
     """Returns the name of an operation for messages."""
-    number, position = place
+    number, position = operation_id
     return operation_name(graph_of(model, number), position)
 
 
 def no_device_error(
-    model: Model, place: Place, candidates: Sequence[Candidate], reasons: Sequence[str]
+    model: Model, operation_id: OperationId, candidates: Sequence[Candidate], reasons: Sequence[str]
 ) -> BadData:
     """Builds the error for an operation that no candidate can run."""
     listed = "; ".join(f"{c.name}: {reason}" for c, reason in zip(candidates, reasons, strict=True))
-    return BadData(f"no device can run {describe(model, place)} ({listed})")
+    return BadData(f"no device can run {describe(model, operation_id)} ({listed})")
 
 
 def unsupported_reasons(
-    model: Model, nesting: Nesting, candidates: Sequence[Candidate], place: Place
+    model: Model, nesting: Nesting, candidates: Sequence[Candidate], operation_id: OperationId
 ) -> tuple[str, ...]:
     """Returns for each candidate why it cannot run an operation by Android's rules.
 
-    Empty if it can.
+    The reason of a candidate that can run it is empty.
     """
-    number, position = place
+    number, position = operation_id
     operation = graph_of(model, number).operations[position]
     if not is_control_flow(operation):
-        return tuple(candidate.unsupported_reason(place) for candidate in candidates)
-    obstacle = nesting.why_not_interpreted(number, operation)
-    if obstacle:
-        only_cpu = f"{obstacle}, so only the CPU device may run it"
-        return tuple(c.unsupported_reason(place) or ("" if c.is_cpu else only_cpu) for c in candidates)
+        return tuple(candidate.unsupported_reason(operation_id) for candidate in candidates)
+    not_interpretable = nesting.reason_not_interpretable(number, operation)
+    if not_interpretable:
+        only_cpu = f"{not_interpretable}, so only the CPU device may run it"
+        return tuple(c.unsupported_reason(operation_id) or ("" if c.is_cpu else only_cpu) for c in candidates)
     # Control flow that the CPU device wins is interpreted, so it need not be supported as a whole.
-    return tuple(c.excluded.get(place, "") if c.is_cpu else c.unsupported_reason(place) for c in candidates)
+    return tuple(
+        c.excluded.get(operation_id, "") if c.is_cpu else c.unsupported_reason(operation_id)
+        for c in candidates
+    )
 
 
-class Scores:
-    """Scores of the operations of one model on one device.
+class DeviceScores:
+    """Computes the scores of a model's operations on one device.
 
     Scores of nested graphs are computed once.
     """
@@ -163,13 +169,13 @@ class Scores:
             self._graphs[number] = sum(self.operation(graph, operation) for operation in graph.operations)
 
     def operation(self, graph: Subgraph, operation: Operation) -> float:
-        """Returns the time relative to the CPU device, or the power for LOW_POWER.
+        """Returns the score of an operation; a lower score is better.
 
-        Smaller is better.
-
-        The score is that of the type of the first operand (of the first output if there are no
-        inputs); a type that the device did not list scores infinity. Control flow costs the sum of
-        its graphs plus its own cost; each branch of an IF counts half.
+        The score is the time of the operation relative to the CPU device, or its power with
+        preference LOW_POWER. It depends only on the type of the first input (of the first output if
+        there are no inputs), and is infinite for a type that the device did not list. The score of
+        control flow is the sum of the scores of its graphs plus a score of its own; each branch of
+        an IF counts half.
         """
         inner = sum(self._graphs[number] for number in referenced_graphs(graph, operation))
         if operation.type is OperationType.IF:
@@ -179,7 +185,7 @@ class Scores:
         else:
             first = next(iter((*operation.inputs, *operation.outputs)), None)
             score = math.inf if first is None else self._of_type(graph.operands[first].type)
-        # A driver's figures are external data; NaN must not win.
+        # A driver's figures are external data. NaN must not win.
         return math.inf if math.isnan(score) else score
 
     def _of_type(self, kind: OperandType) -> float:
@@ -194,33 +200,37 @@ class Scores:
         return performance.power_usage if self._low_power else performance.exec_time
 
 
-class _Chooser:
+class _DeviceChooser:
     def __init__(
-        self, model: Model, candidates: Sequence[Candidate], preference: Preference, wishes: Wishes
+        self,
+        model: Model,
+        candidates: Sequence[Candidate],
+        preference: Preference,
+        constraints: PlacementConstraints,
     ) -> None:
         self._model = model
         self._candidates = candidates
-        self._wishes = wishes
+        self._constraints = constraints
         self._nesting = Nesting(model)
-        self._scores = [Scores(model, self._nesting, c.capabilities, preference) for c in candidates]
+        self._scores = [DeviceScores(model, self._nesting, c.capabilities, preference) for c in candidates]
 
-    def place(self, place: Place) -> Placement:
-        number, position = place
+    def place(self, operation_id: OperationId) -> Placement:
+        number, position = operation_id
         graph = graph_of(self._model, number)
         operation = graph.operations[position]
         is_interpretable = self._nesting.is_interpretable(number, operation)
-        reasons = unsupported_reasons(self._model, self._nesting, self._candidates, place)
+        reasons = unsupported_reasons(self._model, self._nesting, self._candidates, operation_id)
         able = [n for n, reason in enumerate(reasons) if not reason]
         if not able:
-            raise no_device_error(self._model, place, self._candidates, reasons)
+            raise no_device_error(self._model, operation_id, self._candidates, reasons)
         scores = {n: self._scores[n].operation(graph, operation) for n in able}
         best = min(able, key=lambda n: (scores[n], not self._candidates[n].is_cpu, n))
         reason = self._score_reason(best, scores)
-        winner, wish = self._wish(place, able)
+        winner, rule = self._requested_device(operation_id, able)
         if winner is not None:
-            best, reason = winner, wish
+            best, reason = winner, rule
         rejected = {
-            n: reasons[n] or (wish if winner is not None else self._loss(n, best, scores))
+            n: reasons[n] or (rule if winner is not None else self._rejection_reason(n, best, scores))
             for n in range(len(self._candidates))
             if n != best
         }
@@ -232,13 +242,13 @@ class _Chooser:
             )
         return Placement(device=best, reason=reason, rejected=rejected)
 
-    def _wish(self, place: Place, able: Sequence[int]) -> tuple[int | None, str]:
+    def _requested_device(self, operation_id: OperationId, able: Sequence[int]) -> tuple[int | None, str]:
         """Returns the requested device, if it can run the operation, and the reason."""
-        if place in self._wishes.demoted:
+        if operation_id in self._constraints.demoted:
             cpu = next((n for n in able if self._candidates[n].is_cpu), None)
-            return cpu, self._wishes.demoted[place]
-        if place in self._wishes.preferred:
-            device, rule = self._wishes.preferred[place]
+            return cpu, self._constraints.demoted[operation_id]
+        if operation_id in self._constraints.preferred:
+            device, rule = self._constraints.preferred[operation_id]
             return (device if device in able else None), rule
         return None, ""
 
@@ -246,11 +256,11 @@ class _Chooser:
         others = [f"{self._candidates[n].name} {scores[n]:g}" for n in scores if n != best]
         if others:
             return f"score {scores[best]:g} against {', '.join(others)}"
-        only = "the only device" if len(self._candidates) == 1 else "the only device that can"
+        only = "the only device" if len(self._candidates) == 1 else "the only device that can run it"
         return f"score {scores[best]:g}, {only}"
 
-    def _loss(self, loser: int, best: int, scores: Mapping[int, float]) -> str:
+    def _rejection_reason(self, loser: int, best: int, scores: Mapping[int, float]) -> str:
         if scores[loser] > scores[best]:
             return f"score {scores[loser]:g} against {scores[best]:g}"
-        rule = "the CPU device" if self._candidates[best].is_cpu else "the device that comes first"
-        return f"score {scores[loser]:g} as well; a tie goes to {rule}"
+        rule = "the CPU device" if self._candidates[best].is_cpu else "the device that is listed first"
+        return f"the same score, {scores[loser]:g}; a tie goes to {rule}"

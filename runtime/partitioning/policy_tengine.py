@@ -1,19 +1,18 @@
-"""Placement and grouping by Tengine's rules.
+"""Places and groups operations by Tengine's rules.
 
-One device besides the CPU device, cut where it cannot run operations.
+Tengine uses one device besides the CPU device and cuts the model where that device cannot run an
+operation. Such an operation is *blocked*. From last to first, the range from each blocked operation
+up to the next one (or to the end) is examined. If too little work follows the blocked operation,
+the CPU device runs the whole range, otherwise only the blocked operation. Too little work means
+fewer than `MIN_COMPLEXITY` operations, where a FULLY_CONNECTED counts as that many. Everything
+before the first blocked operation goes to the device, however small it is. Consecutive operations
+on the same device form one step.
 
-The operations that the device cannot run are blocked. From last to first, the range from a blocked
-operation to the next one (or to the end) is examined: if too little work follows the blocked
-operation (fewer than `COMPLEXITY` operations, where a FULLY_CONNECTED counts as that many), the CPU
-device runs the whole range, otherwise only the blocked operation. Everything before the first
-blocked operation goes to the device, however small it is. Neighbours on the same device form one
-step.
-
-Tengine assumes that a range of operations can run as one step. That holds here: the operations of a
-valid model are stored in an executable order, so no path leaves a range and returns, with or
-without branches. Where Tengine leaves a choice, the device is the one that can run the most
-operations; a blocked operation that the CPU device cannot run goes to the best other device; and an
-operation that no rule may move to the CPU device stays.
+Tengine assumes that a range of operations can run as one step. This is true here: the operations of
+a valid model are stored in an executable order, so no path leaves a range and returns. Three rules
+are ours, because Tengine leaves them open. The device is the one that can run the most operations.
+A blocked operation that the CPU device cannot run goes to the best other device. An operation of a
+range that the CPU device cannot run stays on the device.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,33 +20,45 @@ from collections.abc import Mapping, Sequence
 from neurald.hal.model.numbering import operation_number
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Model, Operation, Preference
-from neurald.runtime.model.boundary import boundaries, writers
+from neurald.runtime.model.boundary import boundaries, writer_by_operand
 from neurald.runtime.model.branches import MAIN, Nesting, graph_of
 from neurald.runtime.partitioning.groups import Group, StepGroup
-from neurald.runtime.partitioning.placement import Candidate, Placement, Scores, Wishes, no_device_error
+from neurald.runtime.partitioning.placement import (
+    Candidate,
+    DeviceScores,
+    Placement,
+    PlacementConstraints,
+    no_device_error,
+)
 
 _FULLY_CONNECTED = (OperationType.FULLY_CONNECTED, OperationType.TFLITE_FULLY_CONNECTED)
 
-#: A range with less work than this is not worth a transfer to the device.
-COMPLEXITY = 3
+#: Minimum work, in operations, that makes a transfer to the device worthwhile.
+MIN_COMPLEXITY = 3
 
 
-def place_by_cuts(
+def place_operations(
     model: Model,
     candidates: Sequence[Candidate],
     preference: Preference,
-    wishes: Wishes = Wishes(),  # noqa: B008 - immutable
+    constraints: PlacementConstraints = PlacementConstraints(),  # noqa: B008 - immutable
 ) -> Mapping[int, tuple[Placement, ...]]:
     """Places every operation of the main graph. Control flow is never interpreted.
 
+    Returns:
+        By graph number, which is only that of the main graph, a placement for each operation.
+
     Raises:
-        BadData: no device can run an operation; names the operation, the devices and their reasons.
+        BadData: no device can run an operation. The message names the operation, the devices and
+            their reasons.
     """
-    return {MAIN: _Cutter(model, candidates, preference, wishes).place()}
+    return {MAIN: _TengineChooser(model, candidates, preference, constraints).place()}
 
 
-def group_neighbours(model: Model, placements: Mapping[int, Sequence[Placement]]) -> tuple[Group, ...]:
-    """Groups neighbours on the same device into steps, in the order of the main graph."""
+def group_consecutive_operations(
+    model: Model, placements: Mapping[int, Sequence[Placement]]
+) -> tuple[Group, ...]:
+    """Groups consecutive operations on the same device into steps, in the order of the main graph."""
     runs: list[tuple[int, list[int]]] = []
     for position, placement in enumerate(placements[MAIN]):
         if runs and runs[-1][0] == placement.device:
@@ -59,51 +70,55 @@ def group_neighbours(model: Model, placements: Mapping[int, Sequence[Placement]]
     )
 
 
-def wait_counts(model: Model, steps: Sequence[StepGroup]) -> tuple[int, ...]:
-    """Returns for each step of a graph the number of its operands that other steps write.
+def awaited_operand_counts(model: Model, steps: Sequence[StepGroup]) -> tuple[int, ...]:
+    """Returns for each step of a graph how many of its inputs other steps write.
 
-    A step may start once that many of its operands have been written.
+    A step may start once all of these have been written.
     """
     if not steps:
         return ()
     graph = graph_of(model, steps[0].graph)
-    written = writers(graph).keys()
+    written = writer_by_operand(graph).keys()
     return tuple(
         sum(index in written for index in boundary.inputs)
         for boundary in boundaries(graph, [step.operations for step in steps])
     )
 
 
-def cut(operations: Sequence[Operation], blocked: Sequence[int]) -> list[range]:
+def ranges_for_cpu(operations: Sequence[Operation], blocked: Sequence[int]) -> list[range]:
     """Returns the ranges that the CPU device runs, last to first.
 
     Args:
-        operations: of the graph.
-        blocked: positions of the operations that the device cannot run, ascending.
+        operations: the operations of the graph.
+        blocked: positions of the operations that the device cannot run, in ascending order.
     """
     ranges = []
     end = len(operations)
     for position in reversed(blocked):
-        too_little = _complexity(operations[position + 1 : end]) < COMPLEXITY
+        too_little = _complexity(operations[position + 1 : end]) < MIN_COMPLEXITY
         ranges.append(range(position, end if too_little else position + 1))
         end = position
     return ranges
 
 
 def _complexity(operations: Sequence[Operation]) -> int:
-    return sum(COMPLEXITY if operation.type in _FULLY_CONNECTED else 1 for operation in operations)
+    return sum(MIN_COMPLEXITY if operation.type in _FULLY_CONNECTED else 1 for operation in operations)
 
 
-class _Cutter:
+class _TengineChooser:
     def __init__(
-        self, model: Model, candidates: Sequence[Candidate], preference: Preference, wishes: Wishes
+        self,
+        model: Model,
+        candidates: Sequence[Candidate],
+        preference: Preference,
+        constraints: PlacementConstraints,
     ) -> None:
         nesting = Nesting(model)
         self._model = model
         self._candidates = candidates
-        self._wishes = wishes
+        self._constraints = constraints
         self._operations = model.main.operations
-        self._scores = [Scores(model, nesting, c.capabilities, preference) for c in candidates]
+        self._scores = [DeviceScores(model, nesting, c.capabilities, preference) for c in candidates]
         #: By candidate, why it cannot run each operation.
         self._unsupported_reasons = [
             [candidate.unsupported_reason((MAIN, n)) for n in range(len(self._operations))]
@@ -120,24 +135,24 @@ class _Cutter:
         return tuple(self._placement(position, *choice) for position, choice in enumerate(chosen))
 
     def _move(self, chosen: list[tuple[int, str]], cpu: int) -> None:
-        """Moves operations to the CPU device that the device could run, too."""
+        """Moves operations that the device could run to the CPU device, by the rules above."""
         can_fall_back = [not reason for reason in self._unsupported_reasons[cpu]]
         blocked = [position for position, (device, _) in enumerate(chosen) if device != self._device]
-        for covered in cut(self._operations, blocked):
+        for covered in ranges_for_cpu(self._operations, blocked):
             reason = (
-                f"too little for {self._name} follows operation {operation_number(self._model.main, covered[0])}, which {self._name} does not run: "
-                f"fewer than {COMPLEXITY} operations"
+                f"fewer than {MIN_COMPLEXITY} operations follow operation "
+                f"{operation_number(self._model.main, covered[0])}, which {self._name} does not run"
             )
             for position in covered[1:]:
-                if can_fall_back[position] and self._wish(position)[0] is None:
+                if can_fall_back[position] and self._requested_device(position)[0] is None:
                     chosen[position] = (cpu, reason)
-        for (_, position), reason in self._wishes.demoted.items():
+        for (_, position), reason in self._constraints.demoted.items():
             if can_fall_back[position]:
                 chosen[position] = (cpu, reason)
 
     def _preferred_device(self, position: int) -> tuple[int, str]:
-        """Returns the device of an operation considered alone, and the reason."""
-        wished, rule = self._wish(position)
+        """Returns the device for an operation if only that operation is considered, and the reason."""
+        wished, rule = self._requested_device(position)
         if wished is not None:
             return wished, rule
         if not self._unsupported_reasons[self._device][position]:
@@ -151,8 +166,8 @@ class _Cutter:
         best = min(able, key=lambda n: (n != self._cpu, self._scores[n].operation(graph, operation), n))
         return best, f"{self._name} cannot run it"
 
-    def _wish(self, position: int) -> tuple[int | None, str]:
-        wished, rule = self._wishes.preferred.get((MAIN, position), (None, ""))
+    def _requested_device(self, position: int) -> tuple[int | None, str]:
+        wished, rule = self._constraints.preferred.get((MAIN, position), (None, ""))
         return (
             (wished, rule)
             if wished is not None and not self._unsupported_reasons[wished][position]
@@ -160,9 +175,9 @@ class _Cutter:
         )
 
     def _placement(self, position: int, device: int, reason: str) -> Placement:
-        beside = f"policy tengine uses {self._name}, and the CPU device"
+        unused = f"policy tengine only uses {self._name} and the CPU device"
         rejected = {
-            n: reasons[position] or (reason if n in (self._device, self._cpu) else beside)
+            n: reasons[position] or (reason if n in (self._device, self._cpu) else unused)
             for n, reasons in enumerate(self._unsupported_reasons)
             if n != device
         }

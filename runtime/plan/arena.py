@@ -1,6 +1,6 @@
-"""The arena for the temporaries of a plan.
+"""Plans the arena for the temporaries of a plan.
 
-Those that are never needed at the same time share bytes.
+Temporaries that are never needed at the same time share bytes.
 """
 
 from collections.abc import Sequence
@@ -10,5 +10,8 @@ from neurald.hal.memory.pool import ALIGNMENT
 
 
 def plan_arena(lifespans: Sequence[Lifespan]) -> MemoryPlan:
-    """Places temporaries at multiples of `ALIGNMENT`, since they become arguments of requests."""
+    """Assigns each temporary an offset in the arena.
+
+    Offsets are multiples of `ALIGNMENT`, because temporaries become arguments of requests.
+    """
     return plan_memory(lifespans, alignment=ALIGNMENT)

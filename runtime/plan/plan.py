@@ -1,12 +1,10 @@
-"""The plan of a compilation.
-
-Which device runs which operations in which order, with prepared models.
+"""Defines the plan of a compilation: which device runs which operations, and in which order.
 
 A plan has either one step, which is the application's own model (`SimpleBody`), or a program
-(`CompoundBody`): a flat list of steps and jumps, executed by position. Steps exchange operands as
-*values*. A value represents all operands that are the same inside and outside of a branch: the
+(`CompoundBody`), which is a flat list of steps and jumps. Steps exchange operands as *values*. A
+value represents all operands that are the same inside and outside of a branch. For example, the
 input of a branch and the operand that the IF passes to it are one value, so that nothing is copied
-at the boundary. An IF is laid out as {If, then steps, Goto, else steps}, a WHILE as {While,
+at the boundary. An IF is laid out as {If, then steps, Goto, else steps}, and a WHILE as {While,
 condition steps, Goto, body steps, Goto}; both Gotos of a WHILE lead back to it.
 """
 
@@ -30,14 +28,15 @@ class ExecutionStep:
     """Operations that one device runs as one model.
 
     Attributes:
-        device: the device.
-        graph: number of the operations' graph; see `neurald.runtime.partitioning.groups`.
-        operations: their positions in that graph, in the application's order, in execution order.
-        model: the model given to the device.
+        device: the device that runs them.
+        graph: number of the graph that contains them; see `neurald.runtime.partitioning.groups`.
+        operations: in execution order, each as its position in the application's order.
+        model: the model that the device prepared.
         prepared_model: the device's prepared model.
-        inputs, outputs: for each input and output of `model`, the operand of the graph.
-        reads, writes: for each of them, the value of the plan; empty in a plan of one step.
-        input_operands, output_operands: the operands of `model`.
+        inputs, outputs: for each input and output of `model`, the index of the graph's operand.
+        reads, writes: for each input and output of `model`, the number of the plan's value; empty
+            in a plan of one step.
+        input_operands, output_operands: the inputs and outputs of `model`.
     """
 
     device: Device
@@ -60,11 +59,13 @@ class ExecutionStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IfStep:
-    """Continues at the next position if the condition holds, otherwise at `else_position`.
+    """Continues at the next position if the condition is true, otherwise at `else_position`.
 
     Attributes:
-        graph, operation: the IF, by its position in the application's order.
+        graph: number of the graph that contains the IF.
+        operation: position of the IF in the application's order.
         condition: number of the condition's value.
+        else_position: start of the else branch in the program.
     """
 
     graph: int
@@ -83,20 +84,21 @@ def _operation_name(graph: int, number: int, kind: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhileStep:
-    """Start of a loop; each of the loop's Gotos leads back here.
+    """Starts a loop. Each of the loop's Gotos leads back here.
 
-    The condition's steps start at the next position. Carried values are read by condition and body.
+    The condition's steps start at the next position. Condition and body read the carried values.
     The body writes the new ones to different memory, so that an iteration never overwrites its own
-    input.
+    input. All values are given by number.
 
     Attributes:
-        graph, operation: the WHILE, by its position in the application's order.
+        graph: number of the graph that contains the WHILE.
+        operation: position of the WHILE in the application's order.
         condition: the value that decides whether there is another iteration.
         initial: the initial values of the loop.
         carried: for each initial value, the value that the steps of the loop read.
-        results: for each of them, the value that the body writes.
-        spares: for each of them, the second buffer of the results, which `carried` does not use.
-        outputs: receive the final values of the first of `carried`.
+        results: for each carried value, the value that the body writes.
+        spares: for each carried value, the second buffer for its results.
+        outputs: receive the final values of the first carried values.
         body_position: start of the body's steps.
         end_position: where execution continues after the loop.
     """
@@ -127,7 +129,7 @@ PlanStep: TypeAlias = ExecutionStep | IfStep | WhileStep | GotoStep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Constant:
+class ConstantBytes:
     """Bytes of a model constant that a plan passes to a step as an input."""
 
     memory: Memory
@@ -136,14 +138,15 @@ class Constant:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Value:
+class PlanValue:
     """An operand that steps of a plan exchange, or share with the client.
 
     Attributes:
-        graph, operand: the outermost operand that it represents, by the application's number.
+        graph: number of the graph that contains the outermost operand that it represents.
+        operand: index of that operand, as the application numbered it.
         type, dimensions: as declared by that operand.
-        client_input, client_output: the input or output of the model that it is; at most one of
-            them.
+        client_input, client_output: index of the model's input or output that it is; at most one of
+            them is set.
         constant: its bytes, if it is a constant.
         is_omitted: whether it is an optional argument that the model omits.
         is_bound: whether a loop assigns its storage at run time.
@@ -155,7 +158,7 @@ class Value:
     dimensions: Dimensions
     client_input: int | None = None
     client_output: int | None = None
-    constant: Constant | None = None
+    constant: ConstantBytes | None = None
     is_omitted: bool = False
     is_bound: bool = False
 
@@ -172,7 +175,7 @@ class Value:
 
     @property
     def size_bytes(self) -> int | None:
-        """Its size; None if it is unknown before the plan runs."""
+        """The size of the value; None if it is unknown before the plan runs."""
         return value_size(self.type, self.dimensions)
 
     def __str__(self) -> str:
@@ -196,17 +199,18 @@ class CompoundBody:
     """A plan of several steps.
 
     Attributes:
-        program: steps and jumps; it ends after the last position.
+        program: steps and jumps; execution ends after the last position.
         values: the values that the steps exchange, by number.
-        arena: memory for temporaries of known size.
+        arena: the layout of the memory for temporaries of known size.
         shares_memory: True if a device of another process takes part, so that temporaries must be
             in shared memory.
-        shared: values of the client that are copied to shared memory; see
+        shared: numbers of the client's values that are copied to shared memory; see
             `neurald.runtime.plan.shared_values`.
+        steps: the steps of the program, without jumps.
     """
 
     program: tuple[PlanStep, ...]
-    values: tuple[Value, ...]
+    values: tuple[PlanValue, ...]
     arena: MemoryPlan
     shares_memory: bool
     shared: frozenset[int] = frozenset()
@@ -222,9 +226,11 @@ StepRole: TypeAlias = tuple[ExecutionStep, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryPreference:
-    """A device's preferred memory.
+    """The memory layout that a device prefers.
 
-    Its start a multiple of `alignment` bytes, its size one of `padding`.
+    Attributes:
+        alignment: the start is a multiple of this number of bytes.
+        padding: the size is a multiple of this number of bytes.
     """
 
     alignment: int = 1
@@ -232,7 +238,7 @@ class MemoryPreference:
 
 
 class ExecutionPlan:
-    """How a model is run.
+    """The steps that run a model, and the roles of its inputs and outputs in them.
 
     Attributes:
         model: the application's model.
@@ -256,7 +262,7 @@ class ExecutionPlan:
 
     @property
     def temporary_bytes(self) -> int:
-        """Maximum bytes of operands of known size between the steps of one execution."""
+        """Size of the arena: the memory for operands of known size between the steps."""
         return 0 if isinstance(self.body, SimpleBody) else self.body.arena.size_bytes
 
     def roles_of_input(self, index: int) -> tuple[StepRole, ...]:
@@ -271,7 +277,7 @@ class ExecutionPlan:
     def roles_of_output(self, index: int) -> tuple[StepRole, ...]:
         """Returns the steps that write a model output, each with the index of its own output.
 
-        Outputs of an interpreted WHILE are copied when it ends: no step writes them.
+        No step writes the outputs of an interpreted WHILE, which are copied when the loop ends.
 
         Raises:
             BadData: there is no such output.
@@ -306,19 +312,19 @@ class ExecutionPlan:
 
 
 def memory_preference(device: Device) -> MemoryPreference:
-    """Returns a device's preference.
+    """Returns the memory layout that a device prefers.
 
-    Older drivers never access bytes behind an argument: no padding.
+    Drivers below feature level 5 never access bytes beyond an argument and need no padding.
     """
     padding = ALIGNMENT if feature_level(device) >= FeatureLevel.LEVEL_5 else 1
     return MemoryPreference(alignment=ALIGNMENT, padding=padding)
 
 
 def _strictest(roles: Iterable[StepRole]) -> MemoryPreference:
-    wishes = [memory_preference(step.device) for step, _ in roles]
+    preferences = [memory_preference(step.device) for step, _ in roles]
     return MemoryPreference(
-        alignment=max((wish.alignment for wish in wishes), default=1),
-        padding=max((wish.padding for wish in wishes), default=1),
+        alignment=max((preference.alignment for preference in preferences), default=1),
+        padding=max((preference.padding for preference in preferences), default=1),
     )
 
 
@@ -331,7 +337,7 @@ _Roles: TypeAlias = Mapping[int, tuple[StepRole, ...]]
 
 
 def _roles(model: Model, body: SimpleBody | CompoundBody) -> tuple[_Roles, _Roles, _Roles]:
-    """Returns the steps that read inputs, write outputs and read outputs, by model operand."""
+    """Returns the steps that read each input, write each output, and read each output."""
     if isinstance(body, SimpleBody):
         return (
             {n: ((body.step, n),) for n in range(len(model.main.inputs))},
@@ -372,7 +378,7 @@ def _initial_values(program: Sequence[PlanStep]) -> dict[int, int]:
 
 
 def _origins(number: int, starts: Mapping[int, int]) -> Iterable[int]:
-    """Yields a value, and the values it may be in the first iterations of the loops around it."""
+    """Yields a value, and the initial values that it has in the first iterations of loops."""
     yield number
     while number in starts:
         number = starts[number]

@@ -1,13 +1,13 @@
 """Builds a plan from groups: creates the models of the steps and has devices prepare them.
 
-If that fails and the application left the choice of devices open, the whole model goes to the CPU
-device (AOSP's full fallback), except for errors that say the model itself is wrong. With an
+If preparing fails and the application left the choice of devices open, the CPU device runs the
+whole model (AOSP's full fallback), unless the error says that the model itself is invalid. With an
 explicit list of devices the error is raised.
 
-A step whose results are never read has no outputs and cannot be a model. As on Android, this is a
-failure that sends the whole model to the CPU device. If that is not allowed, the step is dropped,
-which has no observable effect. A step without inputs, which Android refuses as well, runs: its
-device computes with constants.
+A step whose results are never read has no outputs, and a model needs outputs. As on Android, this
+is a failure that sends the whole model to the CPU device. If that is not allowed, the step is
+dropped, which has no observable effect. Unlike Android, neurald accepts a step without inputs,
+whose device computes only with constants.
 """
 
 import logging
@@ -18,14 +18,14 @@ from neurald.hal.device import Device
 from neurald.hal.errors import BadData, Error, UnexpectedNull, error_for
 from neurald.hal.model.numbering import operation_name, operation_numbers
 from neurald.hal.model.types import Model
-from neurald.runtime.devices.discovery import cpu_device, verdicts_as_run
+from neurald.runtime.devices.discovery import cpu_device, verdicts_in_execution_order
 from neurald.runtime.model.boundary import Boundary, boundaries
 from neurald.runtime.model.branches import graph_of
 from neurald.runtime.model.step_model import StepModel, step_model
 from neurald.runtime.partitioning.groups import Group, StepGroup
 from neurald.runtime.partitioning.limits import step_groups
 from neurald.runtime.plan.plan import CompoundBody, ExecutionPlan, ExecutionStep, SimpleBody
-from neurald.runtime.plan.preparer import PreparationReport, Prepared, Preparer
+from neurald.runtime.plan.preparer import PreparationReport, PreparedStep, Preparer
 from neurald.runtime.plan.program_builder import build_program
 from neurald.runtime.plan.report import CompilationReport
 from neurald.runtime.plan.shared_values import values_to_share
@@ -34,7 +34,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
+class PlanningResult:
     """A plan and its report."""
 
     plan: ExecutionPlan
@@ -48,45 +48,45 @@ def make_plan(
     preparer: Preparer,
     *,
     may_fall_back: bool,
-) -> Planned:
+) -> PlanningResult:
     """Prepares every group's step on its device.
 
     Args:
         model: a valid model.
         groups: of the main graph, from `neurald.runtime.partitioning.partitioner.partition`.
         devices: the devices that the groups refer to by index.
-        preparer: has devices prepare models.
-        may_fall_back: whether the CPU device may run the whole model on failure.
+        preparer: has devices prepare the models of the steps.
+        may_fall_back: whether the CPU device may run the whole model after a failure.
 
     Raises:
         BadData, UnexpectedNull: a device rejects the model as invalid.
         Error: a device failed, and the CPU device may not or cannot take over.
     """
-    planner = _Planner(model, devices, preparer, leaves_out_unread=not may_fall_back)
+    planner = _Planner(model, devices, preparer, drops_unread_steps=not may_fall_back)
     try:
         return planner.plan(groups)
     except (BadData, UnexpectedNull):
         raise
     except Error as error:
         cpu = cpu_device()
-        was_that = len(groups) == 1 and isinstance(groups[0], StepGroup) and devices[groups[0].device] is cpu
-        if not may_fall_back or was_that:
+        was_cpu = len(groups) == 1 and isinstance(groups[0], StepGroup) and devices[groups[0].device] is cpu
+        if not may_fall_back or was_cpu:
             raise
-        obstacle = _obstacle(cpu, model)
-        if obstacle:
-            raise error_for(error.code, f"{error}; {cpu.name} cannot stand in: {obstacle}") from error
+        unsupported = _unsupported_reason(cpu, model)
+        if unsupported:
+            raise error_for(error.code, f"{error}; {cpu.name} cannot take over: {unsupported}") from error
         reason = f"{planner.failing} could not prepare the model: {error}" if planner.failing else str(error)
         _LOGGER.warning("the CPU runs the whole model: %s", reason)
-        planner = _Planner(model, (cpu,), preparer, leaves_out_unread=False)
+        planner = _Planner(model, (cpu,), preparer, drops_unread_steps=False)
         return planner.simple_plan(cpu, fallback=reason)
 
 
-def _obstacle(device: Device, model: Model) -> str:
-    """Returns why a device cannot run the whole model, by its first unsupported operation.
+def _unsupported_reason(device: Device, model: Model) -> str:
+    """Returns why a device cannot run the first operation that it does not support.
 
-    Else "".
+    Returns an empty string if it can run the whole model.
     """
-    for position, verdict in enumerate(verdicts_as_run(model, [device])[device.name]):
+    for position, verdict in enumerate(verdicts_in_execution_order(model, [device])[device.name]):
         if not verdict.ok:
             return f"{operation_name(model.main, position)}: {verdict.reason}"
     return ""
@@ -96,22 +96,23 @@ class _Planner:
     """Builds one plan.
 
     Attributes:
-        failing: name of the device that is preparing a model, or failed to; otherwise empty.
+        failing: name of the device that is preparing a model, or that failed to prepare one;
+            otherwise empty.
     """
 
     def __init__(
-        self, model: Model, devices: Sequence[Device], preparer: Preparer, *, leaves_out_unread: bool
+        self, model: Model, devices: Sequence[Device], preparer: Preparer, *, drops_unread_steps: bool
     ) -> None:
         self._model = model
         self._devices = devices
         self._preparer = preparer
-        self._leaves_out_unread = leaves_out_unread
+        self._drops_unread_steps = drops_unread_steps
         self._boundaries: dict[StepGroup, Boundary] = {}
-        self._made: dict[StepGroup, tuple[StepModel, Prepared]] = {}
+        self._made: dict[StepGroup, tuple[StepModel, PreparedStep]] = {}
         self._reports: list[PreparationReport] = []
         self.failing = ""
 
-    def plan(self, groups: Sequence[Group]) -> Planned:
+    def plan(self, groups: Sequence[Group]) -> PlanningResult:
         if len(groups) == 1 and isinstance(groups[0], StepGroup):
             everything = tuple(range(len(self._model.main.operations)))
             if groups[0].operations == everything:
@@ -129,7 +130,7 @@ class _Planner:
         )
         return self._planned(body)
 
-    def simple_plan(self, device: Device, fallback: str = "") -> Planned:
+    def simple_plan(self, device: Device, fallback: str = "") -> PlanningResult:
         """Plans a single step on one device: the application's own model, unchanged."""
         prepared = self._prepare(device, self._model)
         self._reports.append(prepared.report)
@@ -144,15 +145,15 @@ class _Planner:
         )
         return self._planned(SimpleBody(step=step), fallback)
 
-    def _prepare(self, device: Device, model: Model) -> Prepared:
+    def _prepare(self, device: Device, model: Model) -> PreparedStep:
         self.failing = device.name
         prepared = self._preparer.prepare(device, model)
         self.failing = ""
         return prepared
 
-    def _planned(self, body: SimpleBody | CompoundBody, fallback: str = "") -> Planned:
+    def _planned(self, body: SimpleBody | CompoundBody, fallback: str = "") -> PlanningResult:
         report = CompilationReport(steps=tuple(self._reports), fallback=fallback)
-        return Planned(plan=ExecutionPlan(self._model, body), report=report)
+        return PlanningResult(plan=ExecutionPlan(self._model, body), report=report)
 
     def _find_boundaries(self, groups: Sequence[Group]) -> None:
         by_graph: dict[int, dict[StepGroup, None]] = {}
@@ -163,16 +164,16 @@ class _Planner:
             edges = boundaries(graph, [group.operations for group in found])
             self._boundaries.update(zip(found, edges, strict=True))
 
-    def _is_left_out(self, group: StepGroup) -> bool:
-        """Returns True if a group's results are never read and it need not run."""
-        return not self._boundaries[group].outputs and self._leaves_out_unread
+    def _is_dropped(self, group: StepGroup) -> bool:
+        """Returns True if a group is not run, because its results are never read."""
+        return not self._boundaries[group].outputs and self._drops_unread_steps
 
     def _prepare_steps(self, groups: Sequence[Group]) -> None:
         """Has devices prepare the steps of all groups.
 
-        A step that several IFs or WHILEs run is prepared once.
+        A step that belongs to several IFs or WHILEs is prepared once.
         """
-        wanted = [group for group in dict.fromkeys(step_groups(groups)) if not self._is_left_out(group)]
+        wanted = [group for group in dict.fromkeys(step_groups(groups)) if not self._is_dropped(group)]
         parts = [
             step_model(self._model, group.graph, group.operations, self._boundaries[group])
             for group in wanted
@@ -188,12 +189,12 @@ class _Planner:
         self._made = {
             group: (part, outcome)
             for group, part, outcome in zip(wanted, parts, outcomes, strict=True)
-            if isinstance(outcome, Prepared)
+            if isinstance(outcome, PreparedStep)
         }
 
     def _make_step(self, group: StepGroup) -> ExecutionStep | None:
-        """Builds the step of a group; None if its results are never read."""
-        if self._is_left_out(group):
+        """Builds the step of a group; None if the group is dropped."""
+        if self._is_dropped(group):
             return None
         device = self._devices[group.device]
         part, prepared = self._made[group]

@@ -1,9 +1,9 @@
 """Has devices prepare models, from the cache if possible, and reports the outcome.
 
-The cache never makes a preparation fail: whatever goes wrong with it, the device compiles. The
-device compiles exactly the content that the key was computed from, since both read constants that
-were sealed before. Constants of a file that is unchanged since they were last read are neither
-sealed nor read again; artifacts compiled from them are stored only if the file is still unchanged
+The cache never makes a preparation fail: after any problem with it the device compiles. The device
+compiles exactly the content that the key was computed from, since both read constants that were
+sealed before. Constants of a file that has not changed since they were last read are neither sealed
+nor read again. Artifacts compiled from them are stored only if the file is still unchanged
 afterwards.
 """
 
@@ -35,21 +35,21 @@ from neurald.hal.errors import (
 from neurald.hal.model.constants import seal_constants
 from neurald.hal.model.types import Model
 from neurald.hal.process.fork import forkable_lock
-from neurald.runtime.devices.driver_faults import checked, checked_executable, faults_of
+from neurald.runtime.devices.driver_faults import checked, checked_executable, convert_driver_faults
 
 logger = logging.getLogger(__name__)
 
 #: Maximum time to wait for another process that compiles the same model, in seconds.
-LOCK_WAIT_S = 120.0
-_NO_ARTIFACT = "the device gave no artifact"
-#: Reason of a miss if compilation is deferred, so that no lookup took place.
-COMPILED_LATER = "the shapes of its inputs are known to executions only; what is compiled for them is kept for each set of shapes"
+MAX_LOCK_WAIT_S = 120.0
+_NO_ARTIFACT = "the device returned no artifact"
+#: Reason of a miss if compilation is deferred to executions, so that no lookup took place.
+DEFERRED_COMPILATION = "the shapes of its inputs are only known to executions, so it is compiled and cached for each set of shapes"
 #: Minimum share of the time until the deadline that is reserved for compiling.
-_COMPILE_SHARE = 0.5
+_MIN_COMPILE_SHARE = 0.5
 
 
 class CacheOutcome(Enum):
-    """Effect of the cache on a prepared model."""
+    """The role of the cache in a preparation: not used, entry found, or no usable entry."""
 
     OFF = "off"
     HIT = "hit"
@@ -62,15 +62,16 @@ class PreparationReport:
 
     Attributes:
         device: name of the device.
-        milliseconds: total time until the prepared model was available: cold if it was compiled,
-            warm after a hit.
-        cache: whether it was compiled or loaded from the cache.
-        reason: why the cache was off or missed.
-        compile_ms: time of compiling alone; after a hit, at the time when the entry was made.
+        milliseconds: total time until the prepared model was available, including compilation
+            unless the cache had an entry.
+        cache: whether the prepared model was compiled or loaded from the cache.
+        reason: why the cache was not used or had no usable entry; empty after a hit.
+        compile_ms: time of the compilation alone; after a hit, that of the compilation that created
+            the entry.
         key: of the cache entry, in hexadecimal.
         is_stored: whether the cache has an entry now.
-        variants: stores what the device compiles for the shapes of executions; None if it compiled
-            at once, or if the device is in another process.
+        variants: the cache of what the device compiles for the shapes of executions; None if it
+            compiled the model at once, or is in another process.
     """
 
     device: str
@@ -84,12 +85,12 @@ class PreparationReport:
 
     @property
     def is_later(self) -> bool:
-        """True if compilation is deferred, because only executions have the shapes."""
-        return self.reason == COMPILED_LATER
+        """True if compilation is deferred, because only executions know the input shapes."""
+        return self.reason == DEFERRED_COMPILATION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
+class PreparedStep:
     """A prepared model and its report."""
 
     prepared_model: PreparedModel
@@ -98,18 +99,23 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caching:
-    """The cache directory, and the caller's token for the model: 32 bytes or none."""
+    """Where compiled artifacts are stored.
+
+    Attributes:
+        directory: the cache directory.
+        token: the application's token for the model, of 32 bytes; empty for none.
+    """
 
     directory: Path
     token: bytes = b""
 
     @classmethod
     def by_default(cls) -> Self | None:
-        """Returns the user's own cache; None, after a warning, if there is no directory for one."""
+        """Returns the user's own cache; logs a warning and returns None if it has no directory."""
         try:
             return cls(directory=default_directory())
         except BadState as error:
-            _warn_once(f"nothing is cached: {error}")
+            _warn_once(f"compiled models are not cached: {error}")
             return None
 
 
@@ -118,22 +124,22 @@ class Preparer:
 
     Args:
         options: for every step.
-        caching: where artifacts are stored; None disables caching.
+        caching: where artifacts are stored; None to disable caching.
         lock_wait_s: maximum time to wait for another process that compiles the same model.
     """
 
     def __init__(
-        self, options: PrepareOptions, caching: Caching | None = None, *, lock_wait_s: float = LOCK_WAIT_S
+        self, options: PrepareOptions, caching: Caching | None = None, *, lock_wait_s: float = MAX_LOCK_WAIT_S
     ) -> None:
         self._options = options
         self._caching = caching
         self._lock_wait_s = lock_wait_s
 
     def without_deadline(self) -> "Preparer":
-        """Returns a preparer without deadline, for steps that are prepared again later."""
+        """Returns a preparer without a deadline, for steps that are prepared again later."""
         return Preparer(replace(self._options, deadline_s=None), self._caching, lock_wait_s=self._lock_wait_s)
 
-    def prepare(self, device: Device, model: Model) -> Prepared:
+    def prepare(self, device: Device, model: Model) -> PreparedStep:
         """Has `device` prepare `model`.
 
         Raises:
@@ -149,7 +155,7 @@ class Preparer:
         if isinstance(preparation, str):
             prepared_model = _compiled(device, model, self._options)
             milliseconds = _since(started)
-            prepared = Prepared(
+            prepared = PreparedStep(
                 prepared_model=prepared_model,
                 report=PreparationReport(
                     device=device.name,
@@ -164,16 +170,19 @@ class Preparer:
         logger.debug("%s", prepared.report)
         return prepared
 
-    def prepare_all(self, wanted: Sequence[tuple[Device, Model]]) -> list[Prepared | BaseException | None]:
+    def prepare_all(
+        self, wanted: Sequence[tuple[Device, Model]]
+    ) -> list[PreparedStep | BaseException | None]:
         """Has devices prepare models; different daemons work concurrently.
 
-        The models of one daemon, and those of this process, are prepared sequentially in order.
-        After a failure no further preparation starts.
+        The models of one daemon, and those of the devices in this process, are prepared one after
+        another, in order. After a failure no further preparation starts.
 
         Returns:
-            For each model the prepared model or the exception raised; None if it was not started.
+            For each model, the prepared step or the exception that was raised; None if its
+                preparation was not started.
         """
-        outcomes: list[Prepared | BaseException | None] = [None] * len(wanted)
+        outcomes: list[PreparedStep | BaseException | None] = [None] * len(wanted)
         has_failed = threading.Event()
 
         def run(numbers: Sequence[int]) -> None:
@@ -204,11 +213,11 @@ class Preparer:
         return outcomes
 
     def _preparation(self, device: Device, model: Model) -> "_CachedPreparation | str":
-        """Returns the preparation with a cache, or the reason for not using one."""
-        with faults_of(device.name):
+        """Returns the preparation with a cache, or the reason why no cache is used."""
+        with convert_driver_faults(device.name):
             needed = checked(device.cache_files_needed, CacheFilesNeeded, device.name, "cache_files_needed")
         if not needed:
-            return "the device has nothing to cache"
+            return "the device needs no cache files"
         if self._caching is None:
             return "caching is off"
         token = self._caching.token
@@ -218,9 +227,9 @@ class Preparer:
             known = None if question is None else cache.constants.recall(question)
             sealed = model if known is not None else seal_constants(model)
         except Error as error:
-            _warn_once(f"nothing is cached: {error}")
+            _warn_once(f"compiled models are not cached: {error}")
             return str(error)
-        with faults_of(device.name):
+        with convert_driver_faults(device.name):
             checked(device.version, str, device.name, "version")
             parts = key_parts(sealed, device, self._options, token, known)
         if known is not None:
@@ -234,8 +243,8 @@ class _CachedPreparation:
     """Prepares one model on one device with a cache.
 
     Args:
-        question: the question that the key's constants answer (see `constants_question`), if the
-            model's constants are not sealed.
+        question: identifies the file state that the key's constants were read from (see
+            `constants_question`); None if the model's constants are sealed.
     """
 
     def __init__(
@@ -258,18 +267,19 @@ class _CachedPreparation:
         self._key = parts.key()
         self._options = replace(options, cache_key=self._key)
 
-    def run(self, started: float) -> Prepared:
-        """Returns the prepared model.
+    def run(self, started: float) -> PreparedStep:
+        """Loads the prepared model from the cache, or compiles and stores it.
 
-        `started` is when it was requested, by `time.perf_counter()`.
+        Args:
+            started: when it was requested, on the clock of `time.perf_counter()`.
         """
         found = self._load(started)
-        if isinstance(found, Prepared):
+        if isinstance(found, PreparedStep):
             return found
         with self._lock():
-            # The previous holder of the lock may have stored it.
+            # The previous holder of the lock may have stored the entry.
             again = self._load(started)
-            if isinstance(again, Prepared):
+            if isinstance(again, PreparedStep):
                 return again
             return self._compile(started, found.reason or again.reason)
 
@@ -278,12 +288,12 @@ class _CachedPreparation:
         wait_s = self._lock_wait_s
         if self._options.deadline_s is not None:
             left_s = self._options.deadline_s - time.monotonic()
-            wait_s = min(wait_s, left_s * (1 - _COMPILE_SHARE))
-        # Compiles even without the lock, at worst twice.
+            wait_s = min(wait_s, left_s * (1 - _MIN_COMPILE_SHARE))
+        # If the wait is over, the model is compiled without the lock; at worst it is compiled twice.
         with self._cache.lock(self._key, wait_s):
             yield
 
-    def _load(self, started: float) -> Prepared | Miss:
+    def _load(self, started: float) -> PreparedStep | Miss:
         found = self._cache.load(self._key, self._device.cache_files_needed)
         if isinstance(found, Miss):
             return found
@@ -300,28 +310,28 @@ class _CachedPreparation:
         ):
             raise
         except Exception as error:
-            # This includes exceptions that no driver should raise: the worst effect of an artifact
-            # must be a recompilation.
-            logger.info("%s does not take its artifact back: %s", self._device.name, error)
+            # This includes exceptions that no driver should raise: an unusable artifact must have no
+            # effect other than a recompilation.
+            logger.info("%s cannot load its cached artifact: %s", self._device.name, error)
             self._cache.remove(self._key.hex())
             if isinstance(error, DeadObject) and self._device.is_remote:
-                raise  # it cannot compile now, and this is why
-            return Miss(reason=f"the device does not take its artifact back: {error}")
+                raise  # the daemon is gone, so it cannot compile either
+            return Miss(reason=f"the device cannot load its cached artifact: {error}")
         return self._prepared(
             prepared_model, started, CacheOutcome.HIT, compile_ms=_compile_ms(found), is_stored=True
         )
 
-    def _why_not_stored(self) -> str:
-        """Returns why nothing may be stored under this key; empty if it may."""
+    def _reason_not_storable(self) -> str:
+        """Returns why nothing may be stored under this key; empty if storing is allowed."""
         if self._device.version != self._version:
-            return f"the device was updated meanwhile, from version {self._version}"
+            return f"the device was updated in the meantime, from version {self._version}"
         if self._question is not None and self._question != constants_question(self._model):
-            return "the model's file was written to meanwhile"
+            return "the model's file was modified in the meantime"
         return ""
 
-    def _compile(self, started: float, reason: str) -> Prepared:
+    def _compile(self, started: float, reason: str) -> PreparedStep:
         variants = self._variants()
-        # This object cannot be passed to another process.
+        # The variants object cannot be passed to another process.
         options = self._options if self._device.is_remote else replace(self._options, variants=variants)
         compiling = time.perf_counter()
         prepared_model = _compiled(self._device, self._model, options)
@@ -336,13 +346,15 @@ class _CachedPreparation:
                 is_stored=True,
                 key=record.key,
             )
-        # Looked up before the new entry exists, which would match completely.
+        # The reason must be looked up before the new entry exists, because that would match.
         reason = reason or self._cache.why_missing(self._parts)
         failure = (
-            "" if record is not None else self._why_not_stored() or self._store(prepared_model, compile_ms)
+            ""
+            if record is not None
+            else self._reason_not_storable() or self._store(prepared_model, compile_ms)
         )
         if failure == _NO_ARTIFACT and not has_known_inputs(self._model):
-            reason = COMPILED_LATER
+            reason = DEFERRED_COMPILATION
         elif failure:
             reason = f"{reason}; not stored: {failure}"
         return self._prepared(
@@ -353,7 +365,7 @@ class _CachedPreparation:
             compile_ms=compile_ms,
             is_stored=not failure,
             key="" if record is None else record.key,
-            variants=None if reason != COMPILED_LATER or self._device.is_remote else variants,
+            variants=None if reason != DEFERRED_COMPILATION or self._device.is_remote else variants,
         )
 
     def _variants(self) -> VariantCache:
@@ -362,7 +374,7 @@ class _CachedPreparation:
             lambda: self._parts,
             self._device.cache_files_needed,
             describe(self._model),
-            self._why_not_stored,
+            self._reason_not_storable,
             _warn_once,
         )
 
@@ -375,12 +387,15 @@ class _CachedPreparation:
                 return _NO_ARTIFACT
             counts = len(artifact.model), len(artifact.data)
             if counts != (needed.model, needed.data):
-                return f"the device gave {counts[0]} and {counts[1]} memories of {needed.model} and {needed.data}"
+                return (
+                    f"the device returned {counts[0]} model and {counts[1]} data files; "
+                    f"it announced {needed.model} and {needed.data}"
+                )
             origin = Origin(model=describe(self._model), compile_ms=compile_ms, created_s=time.time())
             self._cache.store(self._parts, artifact, origin)
         except Exception as error:
-            # The model is ready regardless of what a driver or a disk does now.
-            _warn_once(f"what {self._device.name} compiled is not cached: {error}")
+            # The model is ready, so a problem of a driver or a disk must not fail the preparation.
+            _warn_once(f"a model compiled by {self._device.name} cannot be cached: {error}")
             return str(error)
         return ""
 
@@ -395,7 +410,7 @@ class _CachedPreparation:
         is_stored: bool,
         key: str = "",
         variants: VariantCache | None = None,
-    ) -> Prepared:
+    ) -> PreparedStep:
         report = PreparationReport(
             device=self._device.name,
             milliseconds=_since(started),
@@ -406,11 +421,11 @@ class _CachedPreparation:
             is_stored=is_stored,
             variants=variants,
         )
-        return Prepared(prepared_model=prepared_model, report=report)
+        return PreparedStep(prepared_model=prepared_model, report=report)
 
 
 def _compiled(device: Device, model: Model, options: PrepareOptions) -> PreparedModel:
-    with faults_of(device.name):
+    with convert_driver_faults(device.name):
         return _checked(device.prepare_model(model, options), device)
 
 

@@ -1,7 +1,4 @@
-"""Builds the program of a plan from groups.
-
-A list of steps and jumps, and the values they exchange.
-"""
+"""Builds the program of a plan from groups: a list of steps and jumps, and their values."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -15,12 +12,12 @@ from neurald.runtime.model.branches import MAIN, graph_of, referenced_graphs
 from neurald.runtime.partitioning.groups import Group, IfGroup, StepGroup, WhileGroup
 from neurald.runtime.plan.arena import plan_arena
 from neurald.runtime.plan.plan import (
-    Constant,
+    ConstantBytes,
     ExecutionStep,
     GotoStep,
     IfStep,
     PlanStep,
-    Value,
+    PlanValue,
     WhileStep,
 )
 
@@ -29,29 +26,29 @@ MakeStep: TypeAlias = Callable[[StepGroup], ExecutionStep | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
-    """See `neurald.runtime.plan.plan.CompoundBody`."""
+class PlanProgram:
+    """The parts of a `neurald.runtime.plan.plan.CompoundBody` that follow from the groups."""
 
     steps: tuple[PlanStep, ...]
-    values: tuple[Value, ...]
+    values: tuple[PlanValue, ...]
     arena: MemoryPlan
 
 
-def build_program(model: Model, groups: Sequence[Group], make_step: MakeStep) -> Program:
+def build_program(model: Model, groups: Sequence[Group], make_step: MakeStep) -> PlanProgram:
     """Lays out the groups of the main graph and of all nested branches, one after another."""
-    builder = _Builder(model, make_step)
-    builder.lay_out(groups, _Scope(builder.number_client_values()))
-    return Program(
+    builder = _ProgramBuilder(model, make_step)
+    builder.lay_out(groups, _GraphScope(builder.number_client_values()))
+    return PlanProgram(
         steps=tuple(builder.program), values=tuple(builder.values), arena=plan_arena(builder.lifespans())
     )
 
 
-class _Scope:
-    """One use of a graph by the program, with the known values of its operands.
+class _GraphScope:
+    """One instance of a graph in the program.
 
     Args:
-        values: by operand.
-        loops: enclosing loops, by start position.
+        values: numbers of the values of its operands, by operand.
+        loops: start positions of the enclosing loops, outermost first.
     """
 
     def __init__(self, values: dict[int, int], loops: tuple[int, ...] = ()) -> None:
@@ -59,13 +56,13 @@ class _Scope:
         self.loops = loops
 
 
-class _Builder:
+class _ProgramBuilder:
     def __init__(self, model: Model, make_step: MakeStep) -> None:
         self._model = model
         self._make_step = make_step
         self.program: list[PlanStep] = []
-        self.values: list[Value] = []
-        self._homes: list[tuple[int, ...]] = []
+        self.values: list[PlanValue] = []
+        self._loops_of_values: list[tuple[int, ...]] = []
         self._uses: list[list[tuple[int, tuple[int, ...]]]] = []
         self._ends: dict[int, int] = {}
 
@@ -81,7 +78,7 @@ class _Builder:
             numbers[index] = self._add(replace(value, client_output=position), ())
         return numbers
 
-    def lay_out(self, groups: Sequence[Group], scope: _Scope) -> None:
+    def lay_out(self, groups: Sequence[Group], scope: _GraphScope) -> None:
         for group in groups:
             if isinstance(group, StepGroup):
                 self._lay_out_step(group, scope)
@@ -90,7 +87,7 @@ class _Builder:
             else:
                 self._lay_out_while(group, scope)
 
-    def _lay_out_step(self, group: StepGroup, scope: _Scope) -> None:
+    def _lay_out_step(self, group: StepGroup, scope: _GraphScope) -> None:
         step = self._make_step(group)
         if step is None:
             return
@@ -100,7 +97,7 @@ class _Builder:
             self._use(number, scope)
         self.program.append(replace(step, reads=reads, writes=writes))
 
-    def _lay_out_if(self, group: IfGroup, scope: _Scope) -> None:
+    def _lay_out_if(self, group: IfGroup, scope: _GraphScope) -> None:
         graph = graph_of(self._model, group.graph)
         operation = graph.operations[group.operation]
         branches = referenced_graphs(graph, operation)
@@ -125,7 +122,7 @@ class _Builder:
         )
         self.program[end_of_then] = GotoStep(position=len(self.program))
 
-    def _lay_out_while(self, group: WhileGroup, scope: _Scope) -> None:
+    def _lay_out_while(self, group: WhileGroup, scope: _GraphScope) -> None:
         graph = graph_of(self._model, group.graph)
         operation = graph.operations[group.operation]
         condition_graph, body_graph = referenced_graphs(graph, operation)
@@ -180,16 +177,16 @@ class _Builder:
         inputs: Sequence[int],
         outputs: Sequence[int],
         loops: tuple[int, ...],
-    ) -> _Scope:
-        """Lays out a graph with the given values as inputs and outputs.
+    ) -> _GraphScope:
+        """Lays out a graph with the given values as its inputs and outputs.
 
-        Creates outputs if none are given.
+        If no outputs are given, values are created for them.
         """
         graph = graph_of(self._model, number)
         values = dict(zip(graph.inputs, inputs, strict=True))
         if outputs:
             values.update(zip(graph.outputs, outputs, strict=True))
-        scope = _Scope(values, loops)
+        scope = _GraphScope(values, loops)
         self.lay_out(groups, scope)
         return scope
 
@@ -198,12 +195,12 @@ class _Builder:
         self.program.append(GotoStep(position=-1))
         return len(self.program) - 1
 
-    def _value_of(self, graph: int, index: int, scope: _Scope) -> int:
+    def _value_of(self, graph: int, index: int, scope: _GraphScope) -> int:
         if index not in scope.values:
             scope.values[index] = self._add(self._inner_value(graph, index), scope.loops)
         return scope.values[index]
 
-    def _inner_value(self, graph: int, index: int) -> Value:
+    def _inner_value(self, graph: int, index: int) -> PlanValue:
         operands = graph_of(self._model, graph).operands
         operand, value = operands[index], _value(graph, index, operands)
         if operand.lifetime is Lifetime.NO_VALUE:
@@ -212,26 +209,26 @@ class _Builder:
             return replace(value, constant=_constant(self._model, operand))
         return value
 
-    def _add(self, value: Value, loops: tuple[int, ...]) -> int:
+    def _add(self, value: PlanValue, loops: tuple[int, ...]) -> int:
         self.values.append(value)
-        self._homes.append(loops)
+        self._loops_of_values.append(loops)
         self._uses.append([])
         return len(self.values) - 1
 
-    def _use(self, number: int, scope: _Scope) -> None:
+    def _use(self, number: int, scope: _GraphScope) -> None:
         self._uses[number].append((len(self.program), scope.loops))
 
     def lifespans(self) -> list[Lifespan]:
         """Returns the lifespans of all temporaries of known size.
 
-        A value from outside of a loop that is used inside lasts for the whole loop: the next
-        iteration reads it again.
+        A value that is created outside of a loop and used inside it lasts for the whole loop,
+        because the next iteration reads it again.
         """
         found = []
         for number, value in enumerate(self.values):
             if not value.is_temporary or value.size_bytes is None or not self._uses[number]:
                 continue
-            depth = len(self._homes[number])
+            depth = len(self._loops_of_values[number])
             first, last = len(self.program), 0
             for position, loops in self._uses[number]:
                 outermost = loops[depth] if len(loops) > depth else None
@@ -241,13 +238,13 @@ class _Builder:
         return found
 
 
-def _value(graph: int, index: int, operands: Sequence[Operand]) -> Value:
+def _value(graph: int, index: int, operands: Sequence[Operand]) -> PlanValue:
     operand, number = operands[index], operand_number(operands, index)
-    return Value(graph=graph, operand=number, type=operand.type, dimensions=operand.dimensions)
+    return PlanValue(graph=graph, operand=number, type=operand.type, dimensions=operand.dimensions)
 
 
-def _constant(model: Model, operand: Operand) -> Constant:
-    place = operand.location
-    if place is None:
-        return Constant(memory=HostMemory(operand.value), offset=0, length=len(operand.value))
-    return Constant(memory=model.pools[place.pool], offset=place.offset, length=place.length)
+def _constant(model: Model, operand: Operand) -> ConstantBytes:
+    location = operand.location
+    if location is None:
+        return ConstantBytes(memory=HostMemory(operand.value), offset=0, length=len(operand.value))
+    return ConstantBytes(memory=model.pools[location.pool], offset=location.offset, length=location.length)

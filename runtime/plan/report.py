@@ -1,4 +1,4 @@
-"""Report of a compilation: how devices obtained their prepared models, and which failed since."""
+"""Defines the report of a compilation: how its steps were prepared, and which devices failed."""
 
 from dataclasses import dataclass
 
@@ -11,9 +11,9 @@ class StepFailure:
 
     Attributes:
         step: position of the step in the plan.
-        device: device that the step was planned for.
-        failures: number of failures; those during the retry pause count as one.
-        reason: of the last failure.
+        device: name of the device that the step was planned for.
+        failures: number of failures, without those during the pause before a retry.
+        reason: message of the last failure.
     """
 
     step: int
@@ -24,12 +24,12 @@ class StepFailure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompilationReport:
-    """How the steps of a plan were prepared, and the failures since.
+    """How the steps of a plan were prepared, and which of their devices have failed since.
 
     Attributes:
         steps: for each step of the plan, how its device obtained the prepared model.
-        fallback: why the whole model went to the CPU device; empty if it did not.
-        failures: the steps whose devices have failed since.
+        fallback: why the CPU device runs the whole model; empty if it does not.
+        failures: the steps whose devices have failed since they were prepared.
     """
 
     steps: tuple[PreparationReport, ...]

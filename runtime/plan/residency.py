@@ -1,8 +1,8 @@
 """Finds values between steps that can stay in the memory of the device that computes them.
 
 A value that steps of one device write and read need not be transferred to the host in between. It
-lies in a buffer of that device (`Device.allocate`), and is copied to the host only if a step of
-another device, or control flow, reads it.
+is stored in a buffer of that device (`Device.allocate`), and copied to the host only if a step on
+another device reads it.
 """
 
 from collections.abc import Sequence
@@ -14,8 +14,8 @@ from neurald.hal.memory.pool import Memory
 from neurald.hal.model.device_buffer import DeviceBuffer
 from neurald.hal.model.types import OperandType
 from neurald.runtime.devices.discovery import cpu_device
-from neurald.runtime.devices.driver_faults import checked, faults_of, is_cpu
-from neurald.runtime.plan.plan import ExecutionStep, IfStep, PlanStep, StepRole, Value, WhileStep
+from neurald.runtime.devices.driver_faults import checked, convert_driver_faults, is_cpu
+from neurald.runtime.plan.plan import ExecutionStep, IfStep, PlanStep, PlanValue, StepRole, WhileStep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +24,8 @@ class Residence:
 
     Attributes:
         device: device that writes the value and reads it in a later step.
-        writers, readers: steps of that device, with the index of their output or input.
+        writers, readers: the steps of that device that write and read the value, each with the
+            index of its output or input.
     """
 
     device: Device
@@ -32,14 +33,14 @@ class Residence:
     readers: tuple[StepRole, ...]
 
     def allocate(self) -> DeviceBuffer | None:
-        """Allocates a buffer for the value; None if the device has no memory of its own for it."""
+        """Allocates a buffer for the value; None if the device offers no memory of its own."""
         description = BufferDescription(
             dimensions=None,
             input_roles=tuple(_role(*reader) for reader in self.readers),
             output_roles=tuple(_role(*writer) for writer in self.writers),
         )
         try:
-            with faults_of(self.device.name):
+            with convert_driver_faults(self.device.name):
                 memory = checked(self.device.allocate(description), Memory, self.device.name, "allocate()")
         except Error:
             return None
@@ -50,7 +51,7 @@ def _role(step: ExecutionStep, index: int) -> BufferRole:
     return BufferRole(prepared_model=step.prepared_model, index=index, probability=1.0)
 
 
-def residences(program: Sequence[PlanStep], values: Sequence[Value]) -> dict[int, Residence]:
+def residences(program: Sequence[PlanStep], values: Sequence[PlanValue]) -> dict[int, Residence]:
     """Finds the values that may stay on a device.
 
     Values of unknown size, strings, values that loops exchange and conditions stay on the host.
@@ -94,8 +95,8 @@ def residences(program: Sequence[PlanStep], values: Sequence[Value]) -> dict[int
 
 
 def _has_memory(device: Device) -> bool:
-    """Returns True if a device may have its own memory.
+    """Returns True if a device may have memory of its own.
 
-    The memory of CPUs in other processes is shared.
+    The CPU device of this process computes in host memory, CPU devices of daemons in shared memory.
     """
     return device is not cpu_device() and not (device.is_remote and is_cpu(device))

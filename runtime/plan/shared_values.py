@@ -1,16 +1,16 @@
 """Chooses the client buffers that a plan copies to shared memory for devices of other processes.
 
-Such a device copies data from other memory on each read or write. So an input or constant that is
-read more than once is copied once, and an output that a later step reads stays in shared memory and
-is copied back at the end.
+Each time such a device reads or writes memory that is not shared, the data is copied. Therefore an
+input or constant that is read more than once is copied to shared memory once, and an output that a
+later step reads stays in shared memory and is copied back at the end.
 """
 
 from collections.abc import Sequence
 
-from neurald.runtime.plan.plan import ExecutionStep, PlanStep, Value, WhileStep
+from neurald.runtime.plan.plan import ExecutionStep, PlanStep, PlanValue, WhileStep
 
 
-def values_to_share(program: Sequence[PlanStep], values: Sequence[Value]) -> frozenset[int]:
+def values_to_share(program: Sequence[PlanStep], values: Sequence[PlanValue]) -> frozenset[int]:
     """Returns the numbers of the values to copy."""
     loops = [
         range(position, step.end_position)
@@ -30,10 +30,10 @@ def values_to_share(program: Sequence[PlanStep], values: Sequence[Value]) -> fro
         if not isinstance(step, ExecutionStep):
             continue
         remote = step.device.is_remote
-        # A loop reads repeatedly, but reads the initial value of a carried operand only once.
-        turns = 2 if any(position in loop for loop in loops) else 1
+        # A step in a loop reads repeatedly, except for the initial value of a carried operand.
+        reads = 2 if any(position in loop for loop in loops) else 1
         for number in step.reads:
-            weight = turns
+            weight = reads
             while number in starts:
                 number, weight = starts[number], 1
             read.add(number)

@@ -30,11 +30,11 @@ from neurald.service.sandbox.mode import OWN_PROCESS
 DEBUG_VARIABLE = "NEURALD_DEBUG"
 
 #: Longer messages are truncated: names in a hostile model can have any length.
-_MESSAGE_LIMIT = 2000
+_MAX_MESSAGE_LENGTH = 2000
 
 _INTERRUPTED = 130
 _BROKEN_PIPE = 141
-_MOMENT_S = 0.01
+_INTERRUPT_DELAY_S = 0.01
 
 
 class _Commands(TyperGroup):
@@ -86,7 +86,7 @@ def _one_line(text: str) -> str:
     for line in text.split("\n"):
         separator = "" if not joined else " " if joined.endswith(":") else "; "
         joined += separator + line.strip()
-    return joined if len(joined) <= _MESSAGE_LIMIT else joined[:_MESSAGE_LIMIT] + "…"
+    return joined if len(joined) <= _MAX_MESSAGE_LENGTH else joined[:_MAX_MESSAGE_LENGTH] + "…"
 
 
 def _print_version(wanted: bool) -> None:
@@ -152,7 +152,7 @@ def _interrupt_again(unraisable: "sys.UnraisableHookArgs") -> None:
     import signal
     import threading
 
-    threading.Timer(_MOMENT_S, os.kill, (os.getpid(), signal.SIGINT)).start()
+    threading.Timer(_INTERRUPT_DELAY_S, os.kill, (os.getpid(), signal.SIGINT)).start()
 
 
 def _reopen_closed_streams() -> None:

@@ -52,12 +52,12 @@ def benchmark(
     from contextlib import nullcontext
 
     import neurald as nd
-    from neurald.service.console.device_choice import describe_steps, executions_elsewhere, find_devices
+    from neurald.service.console.device_choice import describe_steps, executions_on_cpu, find_devices
     from neurald.service.console.measurement import BoundExecution, RunControl, repeat, summarise
     from neurald.service.console.output import note, progress, status, write_json
     from neurald.service.console.profile import describe_profile, median_profile
     from neurald.service.tensors.arrays import SEED, input_slots, random_inputs
-    from neurald.service.tensors.shapes import parse_shapes, remarks_on_defaults
+    from neurald.service.tensors.shapes import default_shape_remarks, parse_shapes
 
     chosen = find_devices(device or ())
     with status(f"preparing {model}", quiet=json):
@@ -75,7 +75,7 @@ def benchmark(
         outputs = compilation.run(*inputs)
         first_s = time.perf_counter() - start
     if not json:
-        for remark in remarks_on_defaults(slots, shapes):
+        for remark in default_shape_remarks(slots, shapes):
             note(remark)
     warmup: list[float] = []
     with compilation.create_burst() if burst else nullcontext() as used:
@@ -84,7 +84,7 @@ def benchmark(
             control = RunControl(runs=warmup_runs, min_s=warmup_min_secs, max_s=max_secs)
             with progress("warming up", quiet=json) as bar:
                 warmup = repeat(execution.time_once, control, bar.advance_to)
-        elsewhere = executions_elsewhere(compilation)
+        elsewhere = executions_on_cpu(compilation)
         with progress("measuring", quiet=json) as bar:
             steady = repeat(
                 execution.time_once, RunControl(runs=runs, min_s=min_secs, max_s=max_secs), bar.advance_to
@@ -122,7 +122,7 @@ def _cached(step: dict[str, Any]) -> str:
 
 
 def _show(document: dict[str, Any]) -> None:
-    from neurald.service.console.device_choice import say_where_it_ran
+    from neurald.service.console.device_choice import fallback_messages
     from neurald.service.console.output import printable, write_line, write_table
     from neurald.service.console.profile import show_profile
 
@@ -136,7 +136,7 @@ def _show(document: dict[str, Any]) -> None:
             f"{document['model']}: {places}; {document['inputs']} inputs{', in a burst' if document['burst'] else ''}"
         )
     )
-    for sentence in say_where_it_ran(document["steps"], document["fallback"]):
+    for sentence in fallback_messages(document["steps"], document["fallback"]):
         write_line(printable(f"warning: {sentence}"))
     rows = [
         ("load", "1", f"{document['load_ms']:.3f}"),

@@ -151,7 +151,7 @@ def warm(
     from neurald.service.console.device_choice import find_devices
     from neurald.service.console.output import note, status, write_json
     from neurald.service.tensors.arrays import input_slots, random_inputs
-    from neurald.service.tensors.shapes import parse_shapes, remarks_on_defaults
+    from neurald.service.tensors.shapes import default_shape_remarks, parse_shapes
 
     asked = nd.Preference[_member("--preference", preference, nd.Preference)]
     rank = nd.Priority[_member("--priority", priority, nd.Priority)]
@@ -176,7 +176,7 @@ def warm(
                 inputs=random_inputs(slots, shapes) if shapes else None,
             )
         if shapes:
-            for remark in remarks_on_defaults(slots, shapes):
+            for remark in default_shape_remarks(slots, shapes):
                 note(remark)
         elif any(not slot.operand.is_fully_specified for slot in slots):
             note(f"{path} leaves shapes of inputs open; --shape says for which ones to compile")

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from neurald.service.conformance.report import Run
+    from neurald.service.conformance.report import SuiteRun
 
 #: Number of failures that are listed; `--json` has them all.
-_SHOWN = 20
+_MAX_LISTED = 20
 
 
 def conformance(
@@ -69,7 +69,7 @@ def conformance(
     from datetime import UTC, datetime
 
     from neurald.hal.errors import BadData
-    from neurald.service.conformance.report import Run, document, write
+    from neurald.service.conformance.report import SuiteRun, document, write
     from neurald.service.conformance.suite import Plan, run
     from neurald.service.console.device_choice import find_devices
     from neurald.service.console.output import note, progress, write_json
@@ -92,7 +92,7 @@ def conformance(
         results = list(run(found, plan, bar.advance_to))
     if case and not results:
         raise BadData(f"there is no case {case!r}; a report names those that there are")
-    done = Run(
+    done = SuiteRun(
         device=found,
         driver=device,
         plan=plan,
@@ -122,7 +122,7 @@ def _operations(names: Sequence[str]) -> tuple[Any, ...]:
     return tuple(OperationType[name] for name in names)
 
 
-def _show(run: "Run") -> None:
+def _show(run: "SuiteRun") -> None:
     from collections import Counter
 
     from neurald.service.conformance.coverage import coverage
@@ -148,19 +148,19 @@ def _show(run: "Run") -> None:
     if declined:
         write_line()
         write_line("declined:")
-        for (group, reason), number in declined.most_common(_SHOWN):
+        for (group, reason), number in declined.most_common(_MAX_LISTED):
             _write_item(f"{number} of {group}: {reason}")
-        if len(declined) > _SHOWN:
-            note(f"{len(declined) - _SHOWN} more reasons; --report FILE writes all")
+        if len(declined) > _MAX_LISTED:
+            note(f"{len(declined) - _MAX_LISTED} more reasons; --report FILE writes all")
     if run.failed:
         write_line()
         write_line("failed:")
-    for result in run.failed[:_SHOWN]:
+    for result in run.failed[:_MAX_LISTED]:
         label = f", {result.label}" if result.label else ""
         _write_item(f"{result.group}: {result.subject}{label}: {result.detail}")
         write_line(f"    {printable(command(run, result))}")
-    if len(run.failed) > _SHOWN:
-        note(f"{len(run.failed) - _SHOWN} more failed; --report FILE and --json list all")
+    if len(run.failed) > _MAX_LISTED:
+        note(f"{len(run.failed) - _MAX_LISTED} more failed; --report FILE and --json list all")
 
 
 def _write_item(text: str) -> None:

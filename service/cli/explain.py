@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from neurald.runtime.explain.records import StepExplanation
 
 #: Number of operations that are listed; `--json` and `--html` have all.
-_LISTED = 8
+_MAX_LISTED_OPERATIONS = 8
 
 
 def explain(
@@ -97,7 +97,9 @@ def _show(explained: "Explanation") -> None:
             device = refusal.device
             write_line()
             write_line(printable(f"Not on {device}:"))
-        where = ", ".join(refusal.operations[:_LISTED]) + (", …" if len(refusal.operations) > _LISTED else "")
+        where = ", ".join(refusal.operations[:_MAX_LISTED_OPERATIONS]) + (
+            ", …" if len(refusal.operations) > _MAX_LISTED_OPERATIONS else ""
+        )
         count = f"{len(refusal.operations)} × {refusal.type} ({where})"
         write_line("  " + printable(f"{count}: {refusal.reason}"))
 

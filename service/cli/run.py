@@ -67,11 +67,11 @@ def run(
     if image is None and (mean is not None or std is not None):
         raise typer.BadParameter("--mean and --std need --image")
     import neurald as nd
-    from neurald.service.console.device_choice import describe_steps, find_devices, say_where_it_ran
+    from neurald.service.console.device_choice import describe_steps, fallback_messages, find_devices
     from neurald.service.console.output import note, status, write_json
     from neurald.service.tensors.arrays import input_slots, output_slots, write_outputs
     from neurald.service.tensors.classification import read_labels
-    from neurald.service.tensors.shapes import parse_shapes, remarks_on_defaults
+    from neurald.service.tensors.shapes import default_shape_remarks, parse_shapes
 
     # Cheap checks come before any work.
     names = None if labels is None else read_labels(labels)
@@ -86,7 +86,7 @@ def run(
         compilation = nd.CompilationBuilder(loaded, find_devices(device or ()), threads).finish()
     if image is None and inputs is None and not json:
         note(f"inputs are {source}")
-        for remark in remarks_on_defaults(input_slots(loaded), shapes):
+        for remark in default_shape_remarks(input_slots(loaded), shapes):
             note(remark)
     with status(f"running {model}", quiet=json):
         results = compilation.run(*arrays)
@@ -107,7 +107,7 @@ def run(
     if json:
         write_json(document)
         return
-    for remark in [*say_where_it_ran(steps, fallback), *remarks]:
+    for remark in [*fallback_messages(steps, fallback), *remarks]:
         note(remark)
     _show(document)
 

@@ -1,1 +1,1 @@
-"""Conformance suite: checks the required behaviour on a device. `neurald conformance` runs it."""
+"""The conformance suite, which checks that a device behaves as the HAL requires."""

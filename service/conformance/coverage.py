@@ -1,18 +1,22 @@
-"""Summarises what a run certified: operations with their forms and types, and reasons for gaps."""
+"""Summarises the results of a run by operation, form and types."""
 
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from neurald.service.conformance.result import Outcome, Result
+from neurald.service.conformance.result import CheckResult, Outcome
 
 
 @dataclass(slots=True, kw_only=True)
 class Coverage:
-    """Outcomes of the cases of one operation, form and row of types.
+    """The outcomes of the cases of one operation, form and row of types.
 
     Attributes:
-        reasons: the reasons for declined cases, with their counts.
+        operation: the name of the operation.
+        form: the number of the form.
+        types: the types of the row.
+        passed, failed: the numbers of cases with these outcomes.
+        reasons: the reasons of declined cases, with the number of cases for each.
     """
 
     operation: str
@@ -24,17 +28,17 @@ class Coverage:
 
     @property
     def declined(self) -> int:
-        """Number of cases that the device declined."""
+        """The number of cases that the device declined."""
         return sum(self.reasons.values())
 
     @property
     def is_certified(self) -> bool:
-        """Whether at least one case passed and none failed."""
+        """True if at least one case passed and none failed."""
         return self.passed > 0 and self.failed == 0
 
 
-def coverage(results: Iterable[Result]) -> list[Coverage]:
-    """Groups results by operation, form and types, in the order in which they were checked."""
+def coverage(results: Iterable[CheckResult]) -> list[Coverage]:
+    """Groups the results of generated cases by operation, form and types, in their order."""
     found: dict[tuple[str, int, str], Coverage] = {}
     for result in results:
         if not result.operation:

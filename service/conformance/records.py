@@ -1,8 +1,6 @@
-"""Android's conformance records: models with inputs and expected outputs.
+"""Runs Android's conformance records: models with inputs and expected outputs.
 
-The format is `nnapi-vectors/1`, gzipped JSON.
-
-The user provides a folder of them; it is read as data, and nothing in it is executed.
+The user provides a folder of record files. Their format is `nnapi-vectors/1` as gzipped JSON.
 """
 
 import base64
@@ -19,18 +17,18 @@ import numpy as np
 import neurald as nd
 from neurald.hal.errors import BadData
 from neurald.hal.operations.machinery.call import Array
-from neurald.service.conformance.result import Outcome, Result
+from neurald.service.conformance.result import CheckResult, Outcome
 
 _FORMAT = "nnapi-vectors/1"
 _SUFFIX = ".json.gz"
-#: Short, for records with endless loops.
+#: Loop timeout for records with endless loops.
 _LOOP_TIMEOUT_S = 0.05
 _TYPES = {kind.name: kind for kind in nd.OperandType} | {"SUBGRAPH": nd.OperandType.MODEL}
 
 
 @dataclass(slots=True, kw_only=True)
 class RecordOperand:
-    """Operand; `data` is the value of a constant, or the index of a referenced graph."""
+    """An operand. `data` is the value of a constant, or the index of a referenced graph."""
 
     type: str
     dims: tuple[int, ...]
@@ -42,13 +40,13 @@ class RecordOperand:
 
     @property
     def is_tensor(self) -> bool:
-        """Whether it has dimensions."""
+        """True for tensors."""
         return self.type.startswith("TENSOR_")
 
 
 @dataclass(slots=True, kw_only=True)
 class RecordOperation:
-    """Operation, by name."""
+    """An operation, with the name of its type."""
 
     type: str
     inputs: list[int]
@@ -57,7 +55,7 @@ class RecordOperation:
 
 @dataclass(slots=True, kw_only=True)
 class RecordGraph:
-    """Operands, operations, inputs and outputs of a graph."""
+    """A graph. Inputs and outputs are indices of operands."""
 
     operands: list[RecordOperand]
     operations: list[RecordOperation]
@@ -67,7 +65,7 @@ class RecordGraph:
 
 @dataclass(slots=True, kw_only=True)
 class RecordOutput:
-    """Expected output; `data` is None if it is not compared."""
+    """An expected output. `data` is None if it is not compared."""
 
     type: str
     dims: tuple[int, ...]
@@ -79,7 +77,7 @@ class RecordOutput:
 
 @dataclass(slots=True, kw_only=True)
 class Record:
-    """Model, inputs (None if omitted) and expected outputs. Variants are derived from copies."""
+    """A model with its inputs and expected outputs. An omitted input is None."""
 
     name: str
     op: str
@@ -94,18 +92,18 @@ class Record:
 
     @property
     def op_types(self) -> set[str]:
-        """Names of all operations."""
+        """The names of the types of all operations."""
         graphs = (self.main, *self.referenced)
         return {operation.type for graph in graphs for operation in graph.operations}
 
 
 def record_files(folder: Path) -> list[Path]:
-    """Returns the files below a folder, in a stable order."""
+    """Returns the record files in the subfolders of a folder, sorted by path."""
     return sorted(folder.glob(f"*/*{_SUFFIX}"))
 
 
 def spec_name(path: Path) -> str:
-    """Returns the display name of a file: folder and name."""
+    """Returns the name of a record file for messages: its folder and its name."""
     return f"{path.parent.name}/{path.name.removesuffix(_SUFFIX)}"
 
 
@@ -123,7 +121,7 @@ def load_records(path: Path) -> list[Record]:
         buffers = [base64.b64decode(buffer) for buffer in document["buffers"]]
         return [_record(each, buffers) for each in document["records"]]
     except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, IndexError) as error:
-        raise BadData(f"{path} holds no conformance records: {type(error).__name__}: {error}") from None
+        raise BadData(f"{path} contains no conformance records: {type(error).__name__}: {error}") from None
 
 
 def _record(source: Mapping[str, Any], buffers: Sequence[bytes]) -> Record:
@@ -216,11 +214,12 @@ def build(record: Record, graph: RecordGraph) -> nd.Model:
     return builder.finish()
 
 
+#: Compiles a model.
 Compile = Callable[[nd.Model], nd.Compilation]
 
 
 def compile_for(device: nd.Device) -> Compile:
-    """Returns a function that compiles for that device alone, without the cache."""
+    """Returns a function that compiles models for one device, without the cache."""
 
     def compile_model(model: nd.Model) -> nd.Compilation:
         builder = nd.CompilationBuilder(model, [device])
@@ -231,7 +230,7 @@ def compile_for(device: nd.Device) -> Compile:
 
 
 def run(record: Record, compile_model: Compile) -> list[Array]:
-    """Builds, compiles and executes a record; the results have their actual shapes.
+    """Builds, compiles and executes a record, and returns the outputs.
 
     Raises:
         Error: one of these steps failed.
@@ -255,7 +254,7 @@ def run(record: Record, compile_model: Compile) -> list[Array]:
 
 
 def mismatches(record: Record, results: Sequence[Array]) -> list[str]:
-    """Describes what is wrong with the results of a record; empty if they are correct."""
+    """Returns descriptions of what is wrong with the outputs of a record, one per output."""
     if record.multinomial_tolerance:
         return _frequencies(record, results[0], record.multinomial_tolerance)
     lines = []
@@ -272,29 +271,36 @@ def mismatches(record: Record, results: Sequence[Array]) -> list[str]:
         if wrong.size:
             first = int(wrong[0])
             lines.append(
-                f"output {position} ({expected.type}): {wrong.size} of {want.size} elements differ, the first at "
-                f"{first}: {got.flat[first]!s}; {want.flat[first]!s} is expected"
+                f"output {position} ({expected.type}): {wrong.size} of {want.size} elements differ, "
+                f"the first at {first}: {got.flat[first]!s}; expected {want.flat[first]!s}"
             )
     return lines
 
 
 def _frequencies(record: Record, samples: Array, tolerance: float) -> list[str]:
+    """Compares the frequencies of random classes with the probabilities that the logits give."""
     logits = record.inputs[0]
     if logits is None or samples.shape != record.outputs[0].dims:
         return [f"output 0: shape {list(samples.shape)}; expected {list(record.outputs[0].dims)}"]
     for batch, row in enumerate(logits.astype(np.float64)):
         drawn = samples[batch].astype(np.int64)
         if drawn.min() < 0 or drawn.max() >= row.size:
-            return [f"output 0: batch {batch}: there is no such class"]
+            return [
+                f"output 0: batch {batch}: classes from {drawn.min()} to {drawn.max()}; "
+                f"expected 0 to {row.size - 1}"
+            ]
         wanted = np.exp(row) / np.exp(row).sum()
         worst = float(np.abs(np.bincount(drawn, minlength=row.size) / drawn.size - wanted).max())
         if worst > tolerance:
-            return [f"output 0: batch {batch}: the frequency of a class differs by {worst:g}"]
+            return [
+                f"output 0: batch {batch}: the frequency of a class differs by {worst:g}; "
+                f"at most {tolerance:g} is allowed"
+            ]
     return []
 
 
 def failures(records: Iterable[Record], compile_model: Compile) -> list[str]:
-    """Describes everything that is wrong with the results of records, one line each."""
+    """Runs records and returns descriptions of everything that is wrong, one per line."""
     lines = []
     for record in records:
         try:
@@ -314,11 +320,11 @@ def require_records(folder: Path) -> list[Path]:
     """Returns the files with records in a folder.
 
     Raises:
-        BadData: there are none.
+        BadData: the folder contains none.
     """
     files = record_files(folder)
     if not files:
-        raise BadData(f"{folder} contains no conformance records (*/*{_SUFFIX})")
+        raise BadData(f"{folder} contains no conformance records; expected files {folder}/*/*{_SUFFIX}")
     return files
 
 
@@ -326,41 +332,41 @@ def check_records(
     device: nd.Device,
     folder: Path,
     operations: Sequence[nd.OperationType],
-    told: Callable[[float], None],
-) -> Iterator[Result]:
-    """Runs every record below a folder that the device supports.
+    report_progress: Callable[[float], None],
+) -> Iterator[CheckResult]:
+    """Runs the records in a folder that the device supports.
 
     Args:
-        device: any device.
+        device: the device to check.
         folder: the folder with the records.
-        operations: only records with one of these run; none selects all.
-        told: called with the completed share of the work.
+        operations: runs only records with one of these operations; an empty sequence runs all.
+        report_progress: called with the completed fraction of the work, from 0 to 1.
 
     Raises:
-        BadData: there are no records.
+        BadData: the folder contains no records.
     """
     files = require_records(folder)
     wanted = {operation.name for operation in operations}
     for position, path in enumerate(files):
-        told(position / len(files))
+        report_progress(position / len(files))
         for record in load_records(path):
             if not wanted or record.op_types & wanted:
                 yield _check(device, record)
 
 
-def _check(device: nd.Device, record: Record) -> Result:
+def _check(device: nd.Device, record: Record) -> CheckResult:
     reason = "" if record.expect_failure else _refusal(device, record)
     if reason:
-        return Result(group="records", subject=record.name, outcome=Outcome.DECLINED, detail=reason)
+        return CheckResult(group="records", subject=record.name, outcome=Outcome.DECLINED, detail=reason)
     lines = failures((record,), compile_for(device))
     outcome = Outcome.FAILED if lines else Outcome.PASSED
-    return Result(group="records", subject=record.name, outcome=outcome, detail="; ".join(lines))
+    return CheckResult(group="records", subject=record.name, outcome=outcome, detail="; ".join(lines))
 
 
 def _refusal(device: nd.Device, record: Record) -> str:
-    """Returns the reason why the device does not support a record; "" if it does."""
+    """Returns the reason why the device does not support a record, or ""."""
     missing = sorted(name for name in record.op_types if name not in nd.OperationType.__members__)
     if missing:
-        return f"{', '.join(missing)} is not known"
+        return f"neurald does not know {', '.join(missing)}"
     (answers,) = nd.supported_operations(build(record, record.main), [device]).values()
     return next((verdict.reason for verdict in answers if not verdict.ok), "")

@@ -1,4 +1,4 @@
-"""Reports a run as JSON or Markdown: the device, and what was certified, declined and wrong."""
+"""Reports a run as JSON or Markdown: the device, certified operations, refusals and failures."""
 
 import shlex
 from collections.abc import Sequence
@@ -11,17 +11,20 @@ from neurald._version import __version__
 from neurald.hal.device import Device
 from neurald.service.conformance.coverage import Coverage, coverage
 from neurald.service.conformance.operation_check import GUARD_PAGES
-from neurald.service.conformance.result import Outcome, Result, count
+from neurald.service.conformance.result import CheckResult, Outcome, count
 from neurald.service.conformance.suite import Plan
 from neurald.service.console.output import printable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """Run of the suite.
+class SuiteRun:
+    """A run of the suite.
 
     Attributes:
-        driver: the name given on the command line.
+        device: the device that was checked.
+        driver: the name of the device or driver on the command line.
+        plan: the checks that were selected.
+        results: the results of all checks.
         began: the start time in UTC.
         took_s: the duration.
     """
@@ -29,24 +32,24 @@ class Run:
     device: Device
     driver: str
     plan: Plan
-    results: Sequence[Result]
+    results: Sequence[CheckResult]
     began: datetime
     took_s: float
 
     @property
-    def failed(self) -> list[Result]:
-        """Failed results."""
+    def failed(self) -> list[CheckResult]:
+        """The results of failed checks."""
         return [result for result in self.results if result.outcome is Outcome.FAILED]
 
     @property
     def guarded(self) -> tuple[int, str]:
-        """Number of cases run between guard pages, and the reason if not more did, else ""."""
+        """The number of cases that ran between guard pages, and the reason if others could not."""
         found = [result for result in self.results if result.group == GUARD_PAGES]
         refusals = [result.detail for result in found if result.outcome is Outcome.DECLINED]
         return len(found) - len(refusals), next(iter(refusals), "")
 
 
-def command(run: Run, result: Result) -> str:
+def command(run: SuiteRun, result: CheckResult) -> str:
     """Returns the command that repeats a failed check."""
     base = f"neurald conformance --device {shlex.quote(run.driver)}"
     if result.seed is not None and result.operation:
@@ -57,7 +60,7 @@ def command(run: Run, result: Result) -> str:
     return base + names
 
 
-def document(run: Run) -> dict[str, Any]:
+def document(run: SuiteRun) -> dict[str, Any]:
     """Returns the report as data."""
     counts = {
         group: {outcome.value: found[outcome] for outcome in Outcome}
@@ -108,7 +111,7 @@ def document(run: Run) -> dict[str, Any]:
     }
 
 
-def markdown(run: Run) -> str:
+def markdown(run: SuiteRun) -> str:
     """Returns the report as Markdown."""
     found = document(run)
     guarded, refusal = run.guarded
@@ -157,8 +160,8 @@ def markdown(run: Run) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write(run: Run, path: Path) -> None:
-    """Writes the report: Markdown if the file's name ends with .md, else JSON.
+def write(run: SuiteRun, path: Path) -> None:
+    """Writes the report to a file, as Markdown if its name ends with .md and as JSON otherwise.
 
     Raises:
         OSError: the report cannot be written.
@@ -179,15 +182,16 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _cell(text: str) -> str:
-    """Escapes a device's text for a table."""
+    """Escapes text for a cell of a table."""
     return printable(text).replace("|", "\\|").replace("<", "&lt;")
 
 
 def certified_by_operation(rows: Sequence[Coverage]) -> list[tuple[str, int, int, int]]:
-    """Lists the operations of which something ran.
+    """Lists the operations of which cases ran.
 
-    Each entry has the name, the number of certified combinations of form and types, the number of
-    combinations that the device accepted, and the number of passed cases.
+    Returns:
+        For each operation its name, the number of certified combinations of form and types, the
+        number of combinations that the device accepted, and the number of passed cases.
     """
     found: dict[str, list[Coverage]] = {}
     for each in rows:

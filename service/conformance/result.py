@@ -1,4 +1,7 @@
-"""Result of one check."""
+"""Results of checks.
+
+Tests of drivers outside of this project use `Outcome`, so its name and members must not change.
+"""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -7,7 +10,7 @@ from enum import Enum
 
 
 class Outcome(Enum):
-    """Outcome of a check; `DECLINED` means that the device permissibly refused."""
+    """The outcome of a check. `DECLINED` means that the device refused, as it may."""
 
     PASSED = "passed"
     DECLINED = "declined"
@@ -15,19 +18,20 @@ class Outcome(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
-    """Result of one check of a device.
+class CheckResult:
+    """The result of one check of a device.
 
     Attributes:
-        group: the kind of check: "operations", "contract", "invalid models", "records".
-        subject: the operation, rule or file.
+        group: the kind of check, such as "operations", "contract", "invalid models" or "records".
+        subject: the operation, rule or file that was checked.
         outcome: the outcome.
-        detail: the reason, or what was found and what was expected.
-        seed: the seed that reproduces a random case.
-        label: identifies the case within the operation, such as "activation=2".
-        case: the argument of `neurald conformance --case` that repeats it.
-        operation, form, types: of a generated case: the name, the number of the form, and the types
-            of its row.
+        detail: the reason of the outcome, or "".
+        seed: the seed of a random case.
+        label: identifies a case within its signature, such as "activation=2".
+        case: the argument of `neurald conformance --case` that repeats the case.
+        operation: the name of the operation of a generated case; otherwise "".
+        form: the number of its form.
+        types: the types of its row.
     """
 
     group: str
@@ -42,7 +46,7 @@ class Result:
     types: str = ""
 
 
-def count(results: Iterable[Result]) -> dict[str, Counter[Outcome]]:
+def count(results: Iterable[CheckResult]) -> dict[str, Counter[Outcome]]:
     """Counts outcomes by group."""
     counts: dict[str, Counter[Outcome]] = {}
     for result in results:

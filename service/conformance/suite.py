@@ -1,6 +1,6 @@
-"""The conformance suite.
+"""Runs the checks of a device: operations, the HAL's contract, invalid models, Android's records.
 
-Supported operations, the HAL contract, invalid models, and Android's records.
+Tests of drivers outside of this project use `Plan` and `run`, so these names must not change.
 """
 
 import threading
@@ -15,36 +15,40 @@ from neurald.hal.errors import Error, ResultCode
 from neurald.hal.model.operation_type import OperationType
 from neurald.service.conformance.cases.case import Case, signatures
 from neurald.service.conformance.cases.mutation import mutations
-from neurald.service.conformance.cases.runner import has_bytes, prepare_options
-from neurald.service.conformance.guard.run import guarded_runs
+from neurald.service.conformance.cases.runner import has_output_elements, prepare_options
+from neurald.service.conformance.guard.run import guard_runner_for
 from neurald.service.conformance.operation_check import GUARD_PAGES, OperationCheck
-from neurald.service.conformance.result import Outcome, Result
+from neurald.service.conformance.result import CheckResult, Outcome
 from neurald.service.conformance.rules.contract import RULES
-from neurald.service.conformance.rules.rule import Broken, Declined, Subject
+from neurald.service.conformance.rules.rule import Declined, RuleViolation, Subject
 
-#: Limit on the operations whose models are made invalid; each gives about fifty models.
-_MUTATED = 12
+#: Number of operations whose models are made invalid. Each gives about fifty models.
+_MAX_MUTATED_OPERATIONS = 12
 #: Number of models that are prepared in addition to the one that rules are checked with.
-_OTHERS = 7
+_OTHER_MODELS = 7
+#: A device is lost after this many consecutive DEAD_OBJECT errors.
+_MAX_DEAD_RESULTS = 3
+#: Cases with more output elements are not preferred for checking rules.
+_LARGE_CASE_ELEMENTS = 1000
 
-Told = Callable[[float], None]
+#: Called with the completed fraction of the work, from 0 to 1.
+ReportProgress = Callable[[float], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Selection of the checks.
+    """Selects the checks of a run.
 
     Attributes:
-        count: random cases for each form and row of types of an operation, in addition to those
-            that always run.
-        seed: the seed of the first one.
-        operations: only these are checked; none selects all.
-        vectors: a folder with Android's conformance records.
-        case: the identifier of the only case to run, "" for all.
-        is_thorough: whether every type of an operation runs all cases, all of them between guard
-            pages.
-        driver: the name of a driver, or module:factory, that opens the device in another process,
-            where cases run between guard pages. Without it, or for remote devices, no case does so.
+        count: the number of random cases for each form and row of types of an operation, in
+            addition to the cases that always run.
+        seed: the seed of the first random case.
+        operations: the operations to check; an empty tuple selects all.
+        vectors: a folder with Android's conformance records to run as well.
+        case: the identifier of the only case to run; "" runs all.
+        is_thorough: True runs all cases for every type, and all of them between guard pages.
+        driver: the name of a driver, or module:factory, that opens the device in another process to
+            run cases between guard pages. Without it no case runs between guard pages.
     """
 
     count: int = 1
@@ -56,38 +60,43 @@ class Plan:
     driver: str = ""
 
 
-def run(device: Device, plan: Plan, told: Told = lambda share: None) -> Generator[Result, None, None]:
-    """Checks a device; yields a result for each check.
+def run(
+    device: Device, plan: Plan, report_progress: ReportProgress = lambda fraction: None
+) -> Generator[CheckResult, None, None]:
+    """Checks a device and yields a result for each check.
 
-    Ends early if the device is permanently lost.
+    It ends early if the device is permanently lost.
 
     Args:
-        device: any device.
+        device: the device to check.
         plan: the selection of checks.
-        told: called with the completed share of the work.
+        report_progress: called with the completed fraction of the work, from 0 to 1.
 
     Raises:
-        BadData: the folder has no records.
+        BadData: the folder of records contains none.
     """
     if plan.vectors is not None:
         from neurald.service.conformance.records import check_records, require_records
 
         require_records(plan.vectors)
-    with closing(guarded_runs(device, plan.driver)) as guarded:
+    with closing(guard_runner_for(device, plan.driver)) as guard_runner:
         _, _, label = plan.case.partition(":")[2].partition(":")[2].partition(":")
-        check = OperationCheck(device, guarded, label, is_thorough=plan.is_thorough)
-        failures = 0
-        for result in _operations(check, plan, told):
+        check = OperationCheck(device, guard_runner, label, is_thorough=plan.is_thorough)
+        dead_count = 0
+        for result in _operations(check, plan, report_progress):
             yield result
-            failures = failures + 1 if result.detail.startswith(ResultCode.DEAD_OBJECT.name) else 0
-            if failures >= 3:
+            is_dead = result.detail.startswith(ResultCode.DEAD_OBJECT.name)
+            dead_count = dead_count + 1 if is_dead else 0
+            if dead_count == _MAX_DEAD_RESULTS:
                 return
     if plan.case:
         return
-    if guarded.refusal:
-        yield Result(group=GUARD_PAGES, subject="all cases", outcome=Outcome.DECLINED, detail=guarded.refusal)
+    if guard_runner.refusal:
+        yield CheckResult(
+            group=GUARD_PAGES, subject="all cases", outcome=Outcome.DECLINED, detail=guard_runner.refusal
+        )
     is_remote = device.is_remote
-    usable = [case for case in check.supported if has_bytes(case) and case.inputs]
+    usable = [case for case in check.supported if has_output_elements(case) and case.inputs]
     if usable:
         subject = Subject(
             device=device,
@@ -99,39 +108,39 @@ def run(device: Device, plan: Plan, told: Told = lambda share: None) -> Generato
     if is_remote:
         yield from _invalid_models(device, usable)
     if plan.vectors is not None:
-        yield from check_records(device, plan.vectors, plan.operations, told)
+        yield from check_records(device, plan.vectors, plan.operations, report_progress)
 
 
 def _others(cases: Sequence[Case]) -> tuple[Case, ...]:
-    """Returns some cases, of different operations if possible, completed by neighbours."""
+    """Returns `_OTHER_MODELS` cases, if there are so many, of different operations if possible."""
     by_type = list({case.type: case for case in cases}.values())
-    step = max(1, len(by_type) // _OTHERS)
-    found = by_type[::step][:_OTHERS]
-    return (*found, *cases[-_OTHERS + len(found) :]) if len(found) < _OTHERS else tuple(found)
+    step = max(1, len(by_type) // _OTHER_MODELS)
+    found = by_type[::step][:_OTHER_MODELS]
+    return (*found, *cases[-_OTHER_MODELS + len(found) :]) if len(found) < _OTHER_MODELS else tuple(found)
 
 
 def _size(case: Case) -> int:
-    return min(sum(value.size for value in case.expected), 1000)
+    return min(sum(value.size for value in case.expected), _LARGE_CASE_ELEMENTS)
 
 
-def _operations(check: OperationCheck, plan: Plan, told: Told) -> Iterator[Result]:
+def _operations(check: OperationCheck, plan: Plan, report_progress: ReportProgress) -> Iterator[CheckResult]:
     listed = [
         each
         for each in signatures(plan.operations)
         if plan.case.startswith(f"{each.identifier}:") or not plan.case
     ]
     for position, signature in enumerate(listed):
-        told(position / len(listed))
+        report_progress(position / len(listed))
         yield from check.check(signature, range(plan.seed, plan.seed + plan.count))
 
 
-def _contract(subject: Subject) -> Iterator[Result]:
+def _contract(subject: Subject) -> Iterator[CheckResult]:
     for name, rule in RULES.items():
         try:
             rule(subject)
         except Declined as reason:
             outcome, detail = Outcome.DECLINED, str(reason)
-        except Broken as reason:
+        except RuleViolation as reason:
             outcome, detail = Outcome.FAILED, str(reason)
         except Error as error:
             outcome, detail = Outcome.FAILED, f"{error.code.name}: {error}"
@@ -139,14 +148,14 @@ def _contract(subject: Subject) -> Iterator[Result]:
             outcome, detail = Outcome.FAILED, f"{type(error).__name__}: {error}"
         else:
             outcome, detail = Outcome.PASSED, ""
-        yield Result(group="contract", subject=name, outcome=outcome, detail=detail)
+        yield CheckResult(group="contract", subject=name, outcome=outcome, detail=detail)
 
 
-def _invalid_models(device: Device, cases: Sequence[Case]) -> Iterator[Result]:
-    """Yields checks of invalid models, of as many different operations as possible."""
+def _invalid_models(device: Device, cases: Sequence[Case]) -> Iterator[CheckResult]:
+    """Checks that invalid models are refused, for several operations."""
     chosen = list({case.type: case for case in cases}.values())
-    step = max(1, len(chosen) // _MUTATED)
-    for case in chosen[::step][:_MUTATED]:
+    step = max(1, len(chosen) // _MAX_MUTATED_OPERATIONS)
+    for case in chosen[::step][:_MAX_MUTATED_OPERATIONS]:
         for what, model in mutations(case.model):
             calls: dict[str, Callable[[], object]] = {
                 "supported_operations": partial(device.supported_operations, model),
@@ -154,7 +163,7 @@ def _invalid_models(device: Device, cases: Sequence[Case]) -> Iterator[Result]:
             }
             for name, call in calls.items():
                 detail = _acceptance(call)
-                yield Result(
+                yield CheckResult(
                     group="invalid models",
                     subject=f"{case.type.name}, {what}, {name}",
                     outcome=Outcome.FAILED if detail else Outcome.PASSED,
@@ -163,7 +172,7 @@ def _invalid_models(device: Device, cases: Sequence[Case]) -> Iterator[Result]:
 
 
 def _acceptance(call: Callable[[], object]) -> str:
-    """Describes how a call with an invalid model ended wrongly; "" if it was refused properly."""
+    """Returns what is wrong with the outcome of a call with an invalid model, or ""."""
     try:
         call()
     except Error as error:
@@ -171,4 +180,4 @@ def _acceptance(call: Callable[[], object]) -> str:
         return "" if is_right else f"{error.code.name}: {error}; expected BAD_DATA"
     except Exception as error:
         return f"{type(error).__name__}: {error}"
-    return "it was accepted"
+    return "it was accepted; expected BAD_DATA"

@@ -121,7 +121,7 @@ def performance(device: nd.Device) -> dict[str, dict[str, float] | None]:
     return report
 
 
-def executions_elsewhere(compilation: nd.Compilation) -> dict[int, int]:
+def executions_on_cpu(compilation: nd.Compilation) -> dict[int, int]:
     """Returns by step how many executions the CPU device has run instead of the step's device."""
     return {found.step: found.executions for found in compilation.recovery.substitutions}
 
@@ -133,7 +133,7 @@ def describe_steps(
 
     Args:
         compilation: the compilation.
-        before: an earlier result of `executions_elsewhere`, to be subtracted; None counts all.
+        before: an earlier result of `executions_on_cpu`, to be subtracted; None counts all.
 
     Returns:
         For each step its device, its number of operations, how it was prepared (see
@@ -160,7 +160,7 @@ def describe_steps(
     return steps
 
 
-def say_where_it_ran(steps: Sequence[Mapping[str, Any]], fallback: str) -> list[str]:
+def fallback_messages(steps: Sequence[Mapping[str, Any]], fallback: str) -> list[str]:
     """Reports, in one sentence each, what did not run on the device that was chosen for it.
 
     Args:

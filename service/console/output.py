@@ -18,7 +18,7 @@ _PIPE_WIDTH = 10_000
 #: Spaces between two columns of a table.
 _COLUMN_GAP = 3
 #: Minimum width of a shortened column.
-_NARROWEST = 8
+_MIN_COLUMN_WIDTH = 8
 
 
 def printable(text: str) -> str:
@@ -96,7 +96,7 @@ def _shortened(
     # The narrowest first, so that the others get the room that it leaves.
     waiting = sorted(shorten, key=natural.__getitem__)
     for number, column in enumerate(waiting):
-        share = max(room // (len(waiting) - number), _NARROWEST)
+        share = max(room // (len(waiting) - number), _MIN_COLUMN_WIDTH)
         widths[column] = min(natural[column], share)
         room -= widths[column]
     return widths
@@ -115,7 +115,7 @@ class Progress(Protocol):
         ...
 
 
-class _Silent:
+class _NoProgress:
     def advance_to(self, share: float) -> None:
         pass
 
@@ -138,7 +138,7 @@ def progress(text: str, *, quiet: bool = False) -> Iterator[Progress]:
     It draws only inside `advance_to`, at most ten times a second.
     """
     if quiet or not sys.stderr.isatty():
-        yield _Silent()
+        yield _NoProgress()
         return
     yield from _bar(text)
 

@@ -15,10 +15,10 @@ from neurald.runtime.model.branches import graph_of
 from neurald.service.console.output import printable, write_line, write_table
 
 #: Number of profiles per median, and the seconds after which no further one starts.
-_PROFILES = 9
-_LIMIT_S = 2.0
+_MAX_PROFILES = 9
+_MAX_PROFILING_S = 2.0
 #: Number of operations that are listed per kernel, and of those without kernels; `--json` has all.
-_LISTED = 6
+_MAX_LISTED_OPERATIONS = 6
 
 
 def median_profile(compilation: nd.Compilation, run_once: Callable[[], object]) -> tuple[StepProfile, ...]:
@@ -35,8 +35,8 @@ def median_profile(compilation: nd.Compilation, run_once: Callable[[], object]) 
         Error: an execution failed.
     """
     taken: list[tuple[StepProfile, ...]] = []
-    end = time.monotonic() + _LIMIT_S
-    while not taken or (len(taken) < _PROFILES and time.monotonic() < end):
+    end = time.monotonic() + _MAX_PROFILING_S
+    while not taken or (len(taken) < _MAX_PROFILES and time.monotonic() < end):
         run_once()
         taken.append(compilation.profile())
     return tuple(_median([each[number] for each in taken], last) for number, last in enumerate(taken[-1]))
@@ -211,8 +211,8 @@ def _listed(operations: Sequence[dict[str, Any]]) -> str:
     named = [
         " ".join(filter(None, (str(each["operation"]), each["type"], each["output"]))) for each in operations
     ]
-    more = [f"… ({len(named)} in all)"] if len(named) > _LISTED else []
-    return ", ".join(named[:_LISTED] + more)
+    more = [f"… ({len(named)} in all)"] if len(named) > _MAX_LISTED_OPERATIONS else []
+    return ", ".join(named[:_MAX_LISTED_OPERATIONS] + more)
 
 
 def _compiled(document: dict[str, Any]) -> str:

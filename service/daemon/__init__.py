@@ -1,1 +1,1 @@
-"""The driver process: serves a device at an address, reports its health, and limits its memory."""
+"""The driver daemon, which serves a device at an address, reports its health, and limits memory."""

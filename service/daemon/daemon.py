@@ -1,9 +1,9 @@
-"""Driver daemon: serves a device at an address, from start-up to the end of its last call.
+"""Daemon: serves a device at an address, from start-up to the end of its last call.
 
-A daemon holds a lock beside its socket throughout its life. Of two that start at the same time one
-is therefore refused, and the socket of a dead one can be distinguished from a served one. On a stop
-request (SIGTERM, SIGINT) it accepts no new work, completes running calls, and removes its sockets;
-on a second one it does not wait for them.
+As long as it lives, a daemon holds a lock on a file beside its socket. Therefore one of two daemons
+that start at the same time is refused, and the socket of a dead daemon can be told from that of a
+living one. On a stop request (SIGTERM or SIGINT) a daemon accepts no new work, completes running
+calls, and removes its sockets. On a second request it does not wait for running calls.
 """
 
 import contextlib
@@ -38,33 +38,36 @@ from neurald.hal.registry import create_device, is_served
 from neurald.hal.rpc.server.server import SERVICE, DeviceServer
 from neurald.hal.rpc.transport.status import abort, parse
 from neurald.service.daemon.health import Health
-from neurald.service.daemon.memory_wall import limited_memory
+from neurald.service.daemon.memory_limit import limited_memory
 from neurald.service.sandbox.mode import SandboxMode
 from neurald.service.sandbox.sandbox import Sandbox
 
 logger = logging.getLogger(__name__)
 
-#: Time limit for running calls when a daemon stops.
-DRAIN_S = 30.0
-#: Limits on concurrent reflection streams, and on their idle time.
-_REFLECTIONS = 8
-_REFLECTION_S = 10.0
+#: Default time limit for running calls when a daemon stops.
+DEFAULT_DRAIN_S = 30.0
+#: Maximum number of concurrent reflection streams, and maximum idle time of one.
+_MAX_REFLECTION_STREAMS = 8
+_MAX_REFLECTION_IDLE_S = 10.0
 _REFLECTION_GRACE_S = 0.25
-_LOOK_S = 0.5
-#: Python's thread switch interval: calls of one client must not delay those of all others.
-_SWITCH_S = 2e-4
+_CHECK_INTERVAL_S = 0.5
+#: Python's thread switch interval. It is short, so that calls of one client do not delay those of
+#: all others.
+_THREAD_SWITCH_INTERVAL_S = 2e-4
 
 
 class Daemon:
-    """Driver served at an address: `startup`, `serve` until `stop` is called, `shutdown`.
+    """Serves a driver's device at an address.
+
+    Call `startup`, then `serve`, which returns after `stop` was called, then `shutdown`.
 
     Args:
-        driver: the name of a driver, or `module:factory`.
+        driver: name of a driver, or `module:factory`.
         listen: `unix:///path` or `host:port`; None for a socket in the runtime directory.
-        insecure: whether to listen beyond this host, although without TLS.
+        insecure: whether clients need no token, and may connect from other hosts without TLS.
         limits: the limits on sessions.
-        drain_s: the time limit for running calls during shutdown.
-        sandbox: the restrictions of the process, which are completed before clients are served.
+        drain_s: time limit for running calls during shutdown.
+        sandbox: the sandbox of the process, which is closed before clients are served.
 
     Raises:
         BadData: the address is invalid.
@@ -77,7 +80,7 @@ class Daemon:
         *,
         insecure: bool = False,
         limits: Limits | None = None,
-        drain_s: float = DRAIN_S,
+        drain_s: float = DEFAULT_DRAIN_S,
         sandbox: Sandbox | None = None,
     ) -> None:
         self._driver = driver
@@ -86,22 +89,24 @@ class Daemon:
         self._insecure = insecure
         self._limits = limits
         self._drain_s = drain_s
-        # Safe for signal handlers, unlike an event, whose lock the interrupted thread may hold.
+        # A signal handler may use a SimpleQueue, but not an event, whose lock the interrupted thread
+        # may hold.
         self._stops: SimpleQueue[None] = SimpleQueue()
         self._garbage = GarbageCollector()
         self._cleanup = contextlib.ExitStack()
 
     @property
     def address(self) -> str:
-        """Address that is served, with the actual port after `startup`."""
+        """The address that is served; after `startup` with the actual port."""
         return str(self._address)
 
     def startup(self) -> None:
         """Acquires the address, creates the device and serves it.
 
         Raises:
-            BadState: another process serves this address, or the location is not safe.
-            BadData: other hosts can reach the address, and it is not `insecure`.
+            BadState: another process serves this address, or other users can replace the directory
+                of the socket.
+            BadData: other hosts can reach the address, and `insecure` is False.
             UnavailableDevice: there is no such driver, or its device is unavailable.
         """
         _raise_descriptor_limit()
@@ -113,7 +118,7 @@ class Daemon:
                 _remove_stale(path)
                 _remove_stale(self._address.memory_path)
             device = self._device = create_device(self._driver)
-            # some devices measure on the first call: do it before clients wait
+            # Some devices measure themselves at the first call, which must not make clients wait.
             device.capabilities()
             self._server = DeviceServer(
                 device,
@@ -128,46 +133,45 @@ class Daemon:
             self._server.handler.sandbox = self._sandbox.parts
             self._server.start()
             self._address = self._server.address
-            self._tell_health(health_pb2.HealthCheckResponse.SERVING)
+            self._set_health(health_pb2.HealthCheckResponse.SERVING)
             self._cleanup = cleanup.pop_all()
-        logger.info("%s serves at %s", device.name, self.address)
+        logger.info("%s listens at %s", device.name, self.address)
 
     def serve(self) -> None:
-        """Waits until `stop` is called, and keeps the health service up to date.
+        """Waits until `stop` is called.
 
-        The state depends on whether the device completes its executions.
-
-        It also returns the memory that clients have released to the system.
+        In the meantime it reports to the health service whether the device completes its
+        executions, and returns memory that clients have released to the system.
         """
         was_hanging = False
         heap = HeapTrimmer()
         while True:
-            # A signal that arrives just before the wait, or in another thread, does not interrupt
-            # it.
+            # The wait has a timeout, because a signal that arrives just before it, or in another
+            # thread, does not interrupt it.
             with contextlib.suppress(Empty):
-                return self._stops.get(timeout=_LOOK_S)
+                return self._stops.get(timeout=_CHECK_INTERVAL_S)
             if not self._server.is_serving:
-                _give_up()
+                _exit_at_once()
             is_hanging = self._server.handler.admission.is_hanging
             if is_hanging != was_hanging:
                 states = health_pb2.HealthCheckResponse
-                self._tell_health(states.NOT_SERVING if is_hanging else states.SERVING)
+                self._set_health(states.NOT_SERVING if is_hanging else states.SERVING)
                 was_hanging = is_hanging
             self._garbage.collect_if_due()
             heap.trim_if_due()
 
     def limit_memory(self) -> contextlib.AbstractContextManager[None]:
-        """Limits the memory of the whole process during the block; use it after `startup`."""
+        """Limits the memory of the whole process during the block. Call it after `startup`."""
         return limited_memory(self._device, self._limits or Limits())
 
-    def collect_seldom(self) -> contextlib.AbstractContextManager[None]:
-        """Reduces garbage collections during the block and leaves them to `serve`."""
+    def reduced_garbage_collection(self) -> contextlib.AbstractContextManager[None]:
+        """Leaves full garbage collections during the block to `serve`, which runs them rarely."""
         return self._garbage.full_collections_on_demand()
 
     def stop(self) -> None:
-        """Makes `serve` return; a second call makes `shutdown` not wait.
+        """Makes `serve` return. After a second call, `shutdown` does not wait for running calls.
 
-        May be called by signal handlers.
+        Signal handlers may call this.
         """
         self._stops.put(None)
 
@@ -175,36 +179,35 @@ class Daemon:
         """Refuses new work, completes running calls, and removes sockets and locks.
 
         Returns:
-            True if all calls finished. False also if hanging calls were abandoned: their threads
-                still run, and the interpreter cannot exit before them.
-            interpreter ends before them.
+            True if all calls have finished. False if calls were abandoned: their threads still run,
+                and the interpreter cannot exit before they end.
         """
-        self._tell_health(health_pb2.HealthCheckResponse.NOT_SERVING)
-        logger.info("stopping; calls under way have %g s", self._drain_s)
+        self._set_health(health_pb2.HealthCheckResponse.NOT_SERVING)
+        logger.info("stopping; running calls have %g s to finish", self._drain_s)
         is_done = self._server.handler.admission.drain(self._drain_s, lambda: not self._stops.empty())
         if not is_done:
-            logger.warning("stopping though calls are under way")
+            logger.warning("stopping although calls are still running")
         is_hanging = self._server.handler.admission.is_hanging
         self._cleanup.close()
         logger.info("stopped")
         return is_done and not is_hanging
 
-    def _tell_health(self, status: Any) -> None:
+    def _set_health(self, status: Any) -> None:
         for name in ("", SERVICE):
             self._health.set(name, status)
 
 
-def _give_up() -> NoReturn:
-    """Ends the process at once, which its parent or supervisor notices."""
-    logger.critical("the thread that serves clients has ended; the daemon ends too")
+def _exit_at_once() -> NoReturn:
+    """Ends the process at once, so that its parent or supervisor notices."""
+    logger.critical("the thread that serves clients has ended unexpectedly; exiting")
     logging.shutdown()
     os._exit(os.EX_SOFTWARE)
 
 
 class _Reflection(reflection.ReflectionServicer):  # type: ignore[misc]
-    """Reflection service with a limit on streams, each of which takes a thread without a session.
+    """The standard reflection service, with a limit on streams.
 
-    Streams that stall are cut off.
+    Each stream occupies a thread, although it has no session. Streams that stall are closed.
     """
 
     def __init__(self, streams: StreamLimiter) -> None:
@@ -212,9 +215,9 @@ class _Reflection(reflection.ReflectionServicer):  # type: ignore[misc]
         self._streams = streams
 
     def handlers(self) -> grpc.GenericRpcHandler:
-        """Returns a handler that receives requests as bytes.
+        """Returns a handler that receives requests as bytes and parses them itself.
 
-        gRPC loses track of streams whose requests it cannot parse.
+        If gRPC cannot parse a request, it does not notice when the stream ends.
         """
         service = reflection_pb2.DESCRIPTOR.services_by_name["ServerReflection"]
         (method,) = service.methods
@@ -250,8 +253,10 @@ def _add_health(server: DeviceServer, cleanup: contextlib.ExitStack) -> Health:
     servicer = Health()
     cleanup.callback(servicer.close)
     health_pb2_grpc.add_HealthServicer_to_server(servicer, server.grpc)
-    # A separate limit, so that they cannot use up the streams that memories need.
-    streams = StreamLimiter(limit=_REFLECTIONS, patience_s=_REFLECTION_S, grace_s=_REFLECTION_GRACE_S)
+    # Reflection has a limit of its own, so that it cannot use up the streams for memories.
+    streams = StreamLimiter(
+        limit=_MAX_REFLECTION_STREAMS, patience_s=_MAX_REFLECTION_IDLE_S, grace_s=_REFLECTION_GRACE_S
+    )
     server.grpc.add_generic_rpc_handlers((_Reflection(streams).handlers(),))
     return servicer
 
@@ -262,21 +267,20 @@ def serve(
     *,
     insecure: bool = False,
     limits: Limits | None = None,
-    drain_s: float = DRAIN_S,
+    drain_s: float = DEFAULT_DRAIN_S,
     sandbox: Sandbox | None = None,
     ready: Callable[[str], None] | None = None,
     until_exit_of: int | None = None,
 ) -> int:
-    """Runs a daemon until SIGTERM or SIGINT, in the main thread.
-
-    See `Daemon` for other arguments.
+    """Runs a daemon in the main thread until SIGTERM or SIGINT.
 
     On return, the process's signal handlers and memory limits are restored. If calls do not finish
-    in time, it ends the process instead, also with status 0.
+    in time, the function ends the process with status 0 instead of returning.
 
     Args:
-        ready: called with the address when the daemon serves.
-        until_exit_of: a process id; the daemon stops when that process ends for any reason.
+        driver, listen, insecure, limits, drain_s, sandbox: as for `Daemon`.
+        ready: called with the address once the daemon serves.
+        until_exit_of: id of a process; the daemon stops when that process ends for any reason.
 
     Returns:
         The exit status, 0.
@@ -287,14 +291,14 @@ def serve(
     daemon = Daemon(driver, listen, insecure=insecure, limits=limits, drain_s=drain_s, sandbox=sandbox)
     with contextlib.ExitStack() as cleanup:
         if sandbox is not None:
-            cleanup.callback(sandbox.leave_nothing)
+            cleanup.callback(sandbox.remove_temporary_files)
         cleanup.callback(sys.setswitchinterval, sys.getswitchinterval())
-        sys.setswitchinterval(_SWITCH_S)
+        sys.setswitchinterval(_THREAD_SWITCH_INTERVAL_S)
         cleanup.enter_context(_signals(daemon.stop))
         if until_exit_of is not None:
             _stop_at_exit(until_exit_of, daemon.stop)
         daemon.startup()
-        cleanup.enter_context(daemon.collect_seldom())
+        cleanup.enter_context(daemon.reduced_garbage_collection())
         with daemon.limit_memory():
             try:
                 if ready is not None:
@@ -318,7 +322,7 @@ def _stop_at_exit(process: int, stop: Callable[[], None]) -> None:
     try:
         descriptor = os.pidfd_open(process)
     except OSError as error:
-        raise BadState(f"process {process} cannot be watched: {error.strerror}") from None
+        raise BadState(f"cannot watch process {process} (--until-exit-of): {error.strerror}") from None
 
     def watch() -> None:
         try:
@@ -344,7 +348,7 @@ def _signals(stop: Callable[[], None]) -> Iterator[None]:
 
 
 def _raise_descriptor_limit() -> None:
-    """Raises the soft limit on descriptors: every mapped memory of a client takes one."""
+    """Raises the soft limit on descriptors, since each mapped memory of a client needs one."""
     now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = machine.descriptors()
     if now != resource.RLIM_INFINITY and now < wanted:
@@ -355,7 +359,7 @@ def _prepare_directory(directory: Path) -> None:
     """Creates the directory of a socket with access for its user only.
 
     Raises:
-        BadState: other users could replace the directory or it cannot be used.
+        BadState: other users could replace the directory, or it cannot be used.
     """
     is_ours = directory == runtime_directory()
     try:
@@ -376,7 +380,7 @@ def _lock(path: Path) -> FileLock:
     try:
         lock.acquire()
     except Timeout:
-        raise BadState(f"another daemon already serves unix://{path}, or is starting") from None
+        raise BadState(f"another daemon already serves unix://{path} or is about to") from None
     except OSError as error:
         raise BadState(f"{lock.lock_file} cannot be locked: {error.strerror}") from None
     return lock
@@ -385,7 +389,7 @@ def _lock(path: Path) -> FileLock:
 def _release(lock: FileLock) -> None:
     """Removes the lock file while holding it, then releases it.
 
-    `FileLock` notices if a file that it waited for was removed.
+    `FileLock` notices if the file that it waits for is removed.
     """
     with contextlib.suppress(OSError):
         Path(lock.lock_file).unlink()

@@ -1,8 +1,8 @@
-"""The standard health service, in which slow watchers cannot block other callers.
+"""Implements the standard health service so that slow watchers cannot block other callers.
 
-gRPC's own servicer sends while holding its lock, and waits until gRPC has sent, that is, for a
-client that may not read. It deadlocks if another watch ends meanwhile, since ending takes the lock
-in the thread that serves all.
+gRPC's own servicer holds its lock while it sends, and waits until the message is sent, which
+depends on a client that may not read. If another watch ends in the meantime, it deadlocks, because
+the thread that serves all calls needs the lock to end a watch.
 """
 
 import threading
@@ -17,49 +17,49 @@ from neurald.hal.admission.streams import StreamLimiter
 from neurald.hal.errors import ResourceExhaustedTransient
 from neurald.hal.rpc.transport.status import abort
 
-#: Limit on watches; beyond it, the oldest one is cancelled.
+#: Maximum number of watches; a further one cancels the oldest.
 MAX_WATCHES = 64
 #: Number of threads that notify watches, and the time limit for one notification.
-_TELLERS = 4
-_TELL_S = 10.0
+_NOTIFIER_THREADS = 4
+_MAX_NOTIFICATION_S = 10.0
 _GRACE_S = 0.25
 
 
-class _Watch:
-    """Client that is notified of every change."""
+class _HealthWatch:
+    """A client that is notified of every change of a service's state."""
 
-    __slots__ = ("context", "lock", "send", "service", "told")
+    __slots__ = ("context", "lock", "send", "sent_state", "service")
 
     def __init__(self, service: str, context: grpc.ServicerContext, send: Callable[[Any], None]) -> None:
         self.service = service
         self.context = context
         self.send = send
         self.lock = threading.Lock()
-        self.told: int | None = None
+        self.sent_state: int | None = None
 
 
 class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
-    """Reports whether services serve."""
+    """Reports whether services work."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._states: dict[str, int] = {}
-        # By call, in order of arrival.
-        self._watches: dict[grpc.ServicerContext, _Watch] = {}
-        self._telling = StreamLimiter(limit=MAX_WATCHES, patience_s=_TELL_S, grace_s=_GRACE_S)
-        self._tellers = ThreadPoolExecutor(_TELLERS, thread_name_prefix="neurald health")
+        # The watches by call, in the order of arrival.
+        self._watches: dict[grpc.ServicerContext, _HealthWatch] = {}
+        self._streams = StreamLimiter(limit=MAX_WATCHES, patience_s=_MAX_NOTIFICATION_S, grace_s=_GRACE_S)
+        self._notifiers = ThreadPoolExecutor(_NOTIFIER_THREADS, thread_name_prefix="neurald health")
 
     def set(self, service: str, state: int) -> None:
-        """Changes the state of a service; watches are notified asynchronously."""
+        """Changes the state of a service. Its watches are notified asynchronously."""
         with self._lock:
             self._states[service] = state
             for watch in self._watches.values():
                 if watch.service == service:
-                    self._tellers.submit(self._tell, watch)
+                    self._notifiers.submit(self._notify, watch)
 
     def close(self) -> None:
         """Stops all notifications."""
-        self._tellers.shutdown(wait=False, cancel_futures=True)
+        self._notifiers.shutdown(wait=False, cancel_futures=True)
 
     def Check(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802 - name from the protocol
         """Returns the state of a service."""
@@ -74,7 +74,7 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
         self, request: Any, context: grpc.ServicerContext, send_response_callback: Callable[[Any], None]
     ) -> None:
         """Reports the state of a service now, and whenever it changes."""
-        watch = _Watch(request.service, context, send_response_callback)
+        watch = _HealthWatch(request.service, context, send_response_callback)
         oldest = None
         with self._lock:
             self._watches[context] = watch
@@ -88,7 +88,7 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
             return
         refusal = ""
         try:
-            self._tell(watch)
+            self._notify(watch)
         except ResourceExhaustedTransient as error:
             refusal = str(error)
         if refusal:
@@ -97,13 +97,13 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
     # Makes gRPC pass a send callback instead of iterating in a thread until the stream ends.
     Watch.experimental_non_blocking = True  # type: ignore[attr-defined]
 
-    def _tell(self, watch: _Watch) -> None:
+    def _notify(self, watch: _HealthWatch) -> None:
         with watch.lock:
             with self._lock:
                 state = self._states.get(watch.service, health_pb2.HealthCheckResponse.SERVICE_UNKNOWN)
-            if state != watch.told:
-                watch.told = state
-                with self._telling.open(None, watch.context):
+            if state != watch.sent_state:
+                watch.sent_state = state
+                with self._streams.open(None, watch.context):
                     watch.send(health_pb2.HealthCheckResponse(status=state))
 
     def _forget(self, context: grpc.ServicerContext) -> None:

@@ -14,8 +14,8 @@ from types import FrameType
 import neurald as nd
 from neurald.hal.errors import UnavailableDevice
 
-_START_LIMIT_S = 30.0
-_STOP_LIMIT_S = 10.0
+_MAX_START_S = 30.0
+_MAX_STOP_S = 10.0
 
 
 @contextmanager
@@ -57,7 +57,7 @@ def driver_daemon(driver: str) -> Iterator[str]:
 
 
 def _wait_until_served(process: "subprocess.Popen[bytes]", address: str) -> bool:
-    end = time.monotonic() + _START_LIMIT_S
+    end = time.monotonic() + _MAX_START_S
     while process.poll() is None and time.monotonic() < end:
         if Path(address.removeprefix("unix://")).exists():
             try:
@@ -73,7 +73,7 @@ def _wait_until_served(process: "subprocess.Popen[bytes]", address: str) -> bool
 def _stop(process: "subprocess.Popen[bytes]") -> None:
     process.terminate()
     try:
-        process.wait(_STOP_LIMIT_S)
+        process.wait(_MAX_STOP_S)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

@@ -11,19 +11,19 @@ from neurald.service.console.device_choice import address
 from neurald.service.console.measurement import BoundExecution, RunControl, repeat, summarise
 from neurald.service.console.output import status, write_line, write_table
 from neurald.service.demo.daemon import driver_daemon
-from neurald.service.demo.digits import MODEL, Digits, held_back
+from neurald.service.demo.digits import MODEL, Digits, load_held_out_digits
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Number of digits that are drawn.
-SHOWN = 4
+DRAWN_DIGITS = 4
 
 _SHADES = " ░▒▓█"
 _ASCII_SHADES = " .+*#"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
+class DemoResult:
     """One device's results for the digits.
 
     Attributes:
@@ -43,13 +43,13 @@ class Result:
         return float(np.mean(self.guesses == labels))
 
 
-def run(*, quiet: bool = False) -> tuple[Digits, list[Result]]:
+def run(*, quiet: bool = False) -> tuple[Digits, list[DemoResult]]:
     """Classifies all digits on the CPU in this process, and on the CPU through a daemon.
 
     Raises:
         Error: the daemon does not start, or a device fails.
     """
-    digits = held_back()
+    digits = load_held_out_digits()
     model = nd.load_tflite(MODEL)
     results = []
     with status("classifying digits in this process", quiet=quiet):
@@ -62,7 +62,7 @@ def run(*, quiet: bool = False) -> tuple[Digits, list[Result]]:
     return digits, results
 
 
-def _classify(model: nd.Model, device: nd.Device, digits: Digits) -> Result:
+def _classify(model: nd.Model, device: nd.Device, digits: Digits) -> DemoResult:
     compilation = nd.CompilationBuilder(model, devices=[device]).finish()
     image = np.empty((1, 8, 8, 1), np.uint8)
     scores = compilation.run(image)
@@ -74,7 +74,7 @@ def _classify(model: nd.Model, device: nd.Device, digits: Digits) -> Result:
         execution.time_once()
         found[number] = execution.outputs[0][0]
     seconds = repeat(execution.time_once, RunControl(runs=200, min_s=0.2, max_s=5.0))
-    return Result(
+    return DemoResult(
         device=device.name,
         address=address(device),
         guesses=found.argmax(-1),
@@ -83,17 +83,20 @@ def _classify(model: nd.Model, device: nd.Device, digits: Digits) -> Result:
     )
 
 
-def show(digits: Digits, results: Sequence[Result], encoding: str) -> None:
+def show(digits: Digits, results: Sequence[DemoResult], encoding: str) -> None:
     """Draws a few digits with the first device's guesses, then a table of all devices."""
     first = results[0]
     write_line(f"{len(digits.images)} handwritten digits that the model has never seen, for example")
     write_line()
-    for line in draw(digits.images[:SHOWN], encoding):
+    for line in draw(digits.images[:DRAWN_DIGITS], encoding):
         write_line(line.rstrip())
     captions = [
         f"{guess} ({100 * probability:.1f} %)" + ("" if guess == label else f", is {label}")
         for guess, probability, label in zip(
-            first.guesses[:SHOWN], first.probabilities[:SHOWN], digits.labels[:SHOWN], strict=True
+            first.guesses[:DRAWN_DIGITS],
+            first.probabilities[:DRAWN_DIGITS],
+            digits.labels[:DRAWN_DIGITS],
+            strict=True,
         )
     ]
     write_line("  ".join(f"{caption:^16}" for caption in captions).rstrip())

@@ -13,13 +13,13 @@ import numpy as np
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-_HERE = Path(__file__).resolve().parent
+_DATA_DIRECTORY = Path(__file__).resolve().parent
 
 #: The classifier: uint8 [1, 8, 8, 1], white on black, to probabilities as uint8 [1, 10].
-MODEL = _HERE / "digits.tflite"
+MODEL = _DATA_DIRECTORY / "digits.tflite"
 
 #: Digits that were held out from training.
-DIGITS = _HERE / "digits.npz"
+DIGITS = _DATA_DIRECTORY / "digits.npz"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class Digits:
     labels: Array
 
 
-def held_back() -> Digits:
+def load_held_out_digits() -> Digits:
     """Loads the digits that the model has never seen.
 
     Raises:

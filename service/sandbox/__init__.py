@@ -1,1 +1,1 @@
-"""Sandbox of driver processes, which run vendors' code on untrusted models."""
+"""The sandbox of driver processes, which run vendor code on untrusted models."""

@@ -1,4 +1,4 @@
-"""Linux calls for which Python has no function."""
+"""Makes Linux system calls for which Python has no function."""
 
 import ctypes
 import os
@@ -11,12 +11,12 @@ def _libc() -> ctypes.CDLL:
 
 
 def system_call(number: int, *arguments: "int | bytes | ctypes.Array[ctypes.c_char] | None") -> int:
-    """Makes a system call; bytes and buffers are passed by their address.
+    """Makes a system call. Bytes and buffers are passed by address.
 
     Raises:
         OSError: the call failed.
     """
-    values = [ctypes.c_long(one) if isinstance(one, int) else one for one in arguments]
+    values = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
     result: int = _libc().syscall(ctypes.c_long(number), *values)
     if result == -1:
         code = ctypes.get_errno()

@@ -1,8 +1,8 @@
 """Landlock: restricts where a process may write, its TCP ports, and access to other processes.
 
-Linux has it since 5.13, in versions ("ABIs") that add rights; rights unknown to a version are not
-restricted. It applies to the calling thread, and to threads and processes started from then on. See
-https://docs.kernel.org/userspace-api/landlock.html.
+Linux has had it since version 5.13. Its own versions ("ABIs") add rights; a right that a version
+does not know is not restricted. It applies to the calling thread, and to threads and processes that
+are started afterwards. See https://docs.kernel.org/userspace-api/landlock.html.
 """
 
 import os
@@ -22,7 +22,7 @@ _WRITE_FILE, _TRUNCATE, _IOCTL_DEV = 1 << 1, 1 << 14, 1 << 15
 _REMOVE_DIRECTORY, _REMOVE_FILE, _MAKE_DEVICE = 1 << 4, 1 << 5, 1 << 6 | 1 << 11
 _MAKE = 1 << 7 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 12  # directories, files, sockets, pipes and links
 _REFER = 1 << 13
-#: Reading and executing are not restricted.
+#: The rights that each version added. Reading and executing are not restricted.
 _RIGHTS_BY_VERSION = {
     1: _WRITE_FILE | _REMOVE_DIRECTORY | _REMOVE_FILE | _MAKE_DEVICE | _MAKE,
     2: _REFER,
@@ -37,7 +37,7 @@ _SCOPES_SINCE = 6
 
 
 def version() -> int:
-    """Returns the version that this kernel supports, 0 for none."""
+    """Returns the version that this kernel supports; 0 if it does not support Landlock."""
     try:
         return system_call(_CREATE_RULESET, None, 0, _GET_VERSION)
     except OSError:
@@ -47,15 +47,15 @@ def version() -> int:
 def restrict(
     landlock: int, writable: Iterable[Path], ports: Iterable[int], *, emptied: Iterable[Path] = ()
 ) -> None:
-    """Restricts this thread and its children permanently; PR_SET_NO_NEW_PRIVS must be set.
+    """Restricts this thread and its children permanently. PR_SET_NO_NEW_PRIVS must be set.
 
-    It then writes only to `writable`, listens only on `ports`, cannot connect over TCP or abstract
-    UNIX sockets, and sends signals only to itself and its children.
+    Afterwards they can write only to `writable` and listen only on `ports`. They cannot connect
+    over TCP or abstract UNIX sockets, and can send signals only to themselves and their children.
 
     Args:
         landlock: the version to use.
-        writable: directories with their contents, and files; devices also accept control calls
-            (ioctl). Missing paths are ignored.
+        writable: directories, whose contents are writable, files, and devices, which also accept
+            control calls (ioctl). Missing paths are ignored.
         ports: TCP ports; 0 for any port that the kernel chooses.
         emptied: directories from which empty directories may be removed.
 

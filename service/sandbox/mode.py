@@ -1,16 +1,19 @@
-"""The required extent of a driver process's sandbox."""
+"""Defines the modes of a driver process's sandbox."""
 
 from enum import StrEnum
 
 
 class SandboxMode(StrEnum):
-    """AUTO uses the parts that the kernel supports, FULL requires all of them, OFF uses none."""
+    """Which parts of the sandbox are used.
+
+    AUTO uses the parts that the kernel supports, FULL requires all parts, and OFF uses none.
+    """
 
     AUTO = "auto"
     FULL = "full"
     OFF = "off"
 
 
-#: Context object of a command whose process does nothing else, so that it may be restricted
+#: Context object of a command that has the process to itself, so that it may restrict the process
 #: permanently.
 OWN_PROCESS = "own process"

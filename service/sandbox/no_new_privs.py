@@ -1,4 +1,4 @@
-"""Prevents child programs from gaining rights through set-user-ID bits or file capabilities."""
+"""Prevents programs from gaining rights through set-user-ID bits or file capabilities."""
 
 from neurald.service.sandbox.kernel import process_control
 

@@ -1,6 +1,6 @@
 """Disables resources that no driver needs.
 
-Descriptors and memory have separate limits that depend on the daemon's.
+The limits on descriptors and memory are not set here, since they depend on the daemon's limits.
 """
 
 import resource
@@ -16,7 +16,7 @@ _NONE = (
 
 
 def limit_resources() -> None:
-    """Sets the limits of this process and its children to zero.
+    """Sets the limits on these resources to zero for this process and its children.
 
     Raises:
         OSError, ValueError: the kernel refuses.

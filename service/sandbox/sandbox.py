@@ -1,8 +1,8 @@
-"""The sandbox of a driver process.
+"""Restricts a driver process to what a driver needs.
 
-It is entered before anything else is loaded, since Landlock applies to the calling thread and
-threads started later. Before clients are served it is closed: from then on the process cannot
-connect.
+A process enters the sandbox before it loads anything else, since Landlock applies only to the
+calling thread and to threads that are started later. It closes the sandbox before it serves
+clients; from then on it cannot connect to anything.
 """
 
 import contextlib
@@ -16,13 +16,13 @@ from neurald.hal.process.address import Address
 from neurald.service.sandbox import landlock, seccomp
 from neurald.service.sandbox.mode import SandboxMode
 from neurald.service.sandbox.no_new_privs import set_no_new_privs
-from neurald.service.sandbox.places import make_places
 from neurald.service.sandbox.rlimits import limit_resources
 from neurald.service.sandbox.temporary_directory import TemporaryDirectory
+from neurald.service.sandbox.writable_paths import make_writable_paths
 
 logger = logging.getLogger(__name__)
 
-#: Parts of Landlock and their first version. The last one stands for signals and abstract sockets.
+#: The first version of each part of Landlock. The last part restricts signals and abstract sockets.
 _LANDLOCK_PARTS = (
     (1, "landlock-files"),
     (3, "landlock-truncation"),
@@ -31,18 +31,18 @@ _LANDLOCK_PARTS = (
     (6, "landlock-signals"),
 )
 _SECCOMP = "seccomp"
-_REFUSED = "the sandbox cannot be entered: {}; --sandbox off does without"
+_REFUSED = "the sandbox cannot be entered: {}; use --sandbox off to run without it"
 ALL_PARTS = ("no_new_privs", "rlimits", *(name for _, name in _LANDLOCK_PARTS), _SECCOMP)
 
 
 @dataclass(slots=True, kw_only=True)
 class Sandbox:
-    """Restrictions of a process.
+    """The restrictions of a process.
 
     Attributes:
-        mode: the requested extent.
-        parts: those of `ALL_PARTS` in force.
-        temporary: its directory for temporary files; None if it uses the shared one.
+        mode: the requested mode.
+        parts: the members of `ALL_PARTS` that are in force.
+        temporary: the process's own directory for temporary files; None if it uses the shared one.
     """
 
     mode: SandboxMode
@@ -51,11 +51,11 @@ class Sandbox:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Parts that are not in force."""
+        """The members of `ALL_PARTS` that are not in force."""
         return tuple(part for part in ALL_PARTS if part not in self.parts)
 
     def close(self) -> None:
-        """Forbids connections. Devices must be open by now; clients can be served after this.
+        """Forbids connections. Call this after devices are opened and before clients are served.
 
         Raises:
             BadState: the kernel refuses.
@@ -67,7 +67,7 @@ class Sandbox:
                 raise BadState(_REFUSED.format(error)) from None
         logger.info("sandbox %s: %s", self.mode, ", ".join(self.parts) or "nothing is restricted")
 
-    def leave_nothing(self) -> None:
+    def remove_temporary_files(self) -> None:
         """Removes the directory for temporary files; the restrictions remain."""
         if self.temporary is not None:
             self.temporary.remove()
@@ -77,13 +77,14 @@ class Sandbox:
 def enter(
     mode: SandboxMode, address: Address, writable: Iterable[Path] = (), *, is_own_process: bool
 ) -> Sandbox:
-    """Restricts this process, which must have a single thread, permanently.
+    """Restricts this process permanently. It must have a single thread.
 
     Args:
-        mode: the requested extent.
-        address: the address that it will serve.
-        writable: paths that the driver writes to in addition to those of all drivers.
-        is_own_process: whether the process only runs the daemon; otherwise nothing is restricted.
+        mode: the requested mode.
+        address: the address that the process will serve.
+        writable: paths that the driver writes to, in addition to those that all drivers write to.
+        is_own_process: whether the process runs nothing but the daemon; otherwise nothing is
+            restricted.
 
     Raises:
         BadState: a part is missing and `mode` is FULL, or the kernel refuses.
@@ -106,7 +107,7 @@ def enter(
         )
     if not parts:
         return sandbox
-    places = make_places(address)
+    paths = make_writable_paths(address)
     sandbox.temporary = TemporaryDirectory()
     try:
         set_no_new_privs()
@@ -114,17 +115,17 @@ def enter(
         if version:
             ports = () if address.path is not None else (address.port,)
             own = sandbox.temporary.path
-            landlock.restrict(version, [*places, *writable, own], ports, emptied=[own.parent])
+            landlock.restrict(version, [*paths, *writable, own], ports, emptied=[own.parent])
         if has_seccomp:
             seccomp.forbid(tcp=address.path is None)
     except (OSError, ValueError) as error:
-        sandbox.leave_nothing()
+        sandbox.remove_temporary_files()
         raise BadState(_REFUSED.format(error)) from None
     return sandbox
 
 
 def _is_alone() -> bool:
-    """Returns True if the process has one thread."""
+    """Returns True if the process has a single thread."""
     with contextlib.suppress(OSError):
         return len(tuple(Path("/proc/self/task").iterdir())) == 1
     return False

@@ -1,9 +1,10 @@
 """seccomp: restricts the system calls of a process.
 
-It refuses calls that no driver needs and that affect things outside the process: other processes,
-kernel modules, mounts, keys, tracing, namespaces, sockets to elsewhere, set-user-ID files. An
-allowlist would have to follow each release of Python, LLVM and every vendor's library. System calls
-unknown to this file are refused, however, as on an older kernel.
+The filter refuses calls that no driver needs and that affect things outside of the process: other
+processes, kernel modules, mounts, keys, tracing, namespaces, sockets to other hosts, and
+set-user-ID files. An allowlist is not practical, since it would have to follow each release of
+Python, LLVM and every vendor's library. However, system calls that this file does not know fail as
+they do on an older kernel.
 """
 
 import ctypes
@@ -17,7 +18,7 @@ from collections.abc import Iterable
 
 from neurald.service.sandbox.bpf import ALLOW, Code, fail, if_any_bit, if_equal, load_argument, program
 from neurald.service.sandbox.kernel import system_call
-from neurald.service.sandbox.system_calls import LAST_KNOWN, MACHINES
+from neurald.service.sandbox.system_calls import LAST_KNOWN_NUMBER, MACHINES
 
 _SET_MODE_FILTER, _GET_ACTION_AVAIL = 1, 2
 _ALL_THREADS = 1
@@ -58,14 +59,15 @@ _FORBIDDEN = (
     # Global state of the machine.
     *("settimeofday", "clock_settime", "clock_adjtime", "adjtimex", "sethostname", "setdomainname", "syslog"),
 )
-#: Calls whose effects seccomp cannot see. Programs fall back to older ones.
+#: Calls whose effects seccomp cannot see. They fail as if the kernel did not have them, and programs
+#: then use older calls.
 _OPAQUE = ("io_uring_setup", "io_uring_enter", "io_uring_register", "clone3", "openat2")
 
 _NAMESPACES = 0x7E02_0000  # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID and NEWNET
 _SET_ID = stat.S_ISUID | stat.S_ISGID
 _MAKES_FILES = os.O_CREAT | 0o20000000  # __O_TMPFILE
 _TERMINAL_INPUT = (0x5412, 0x541C)  # TIOCSTI and TIOCLINUX inject terminal input
-_ANY_PERSONALITY = 0xFFFF_FFFF  # queries the personality
+_QUERY_PERSONALITY = 0xFFFF_FFFF
 _TYPE_MASK = 0xF
 _MSG_FASTOPEN = 0x2000_0000
 
@@ -75,7 +77,7 @@ _NOT_PERMITTED = fail(errno.EACCES)
 
 
 def is_available() -> bool:
-    """Returns True if this kernel supports it, and the machine is known."""
+    """Returns True if this kernel supports seccomp and the machine type is known."""
     machine = MACHINES.get(platform.machine())
     if machine is None:
         return False
@@ -87,7 +89,7 @@ def is_available() -> bool:
 
 
 def forbid(*, tcp: bool) -> None:
-    """Forbids calls that no driver needs, for all threads and children.
+    """Forbids calls that no driver needs, for all threads and children of this process.
 
     PR_SET_NO_NEW_PRIVS must be set.
 
@@ -99,7 +101,7 @@ def forbid(*, tcp: bool) -> None:
     """
     rules = dict.fromkeys(_FORBIDDEN, _REFUSED) | dict.fromkeys(_OPAQUE, _UNKNOWN)
     rules["clone"] = load_argument(0, if_any_bit(_NAMESPACES, _REFUSED, ALLOW))
-    rules["personality"] = load_argument(0, if_equal(_ANY_PERSONALITY, ALLOW, _REFUSED))
+    rules["personality"] = load_argument(0, if_equal(_QUERY_PERSONALITY, ALLOW, _REFUSED))
     rules["ioctl"] = load_argument(1, _one_of(_TERMINAL_INPUT, _REFUSED, ALLOW))
     for name, mode in (("chmod", 1), ("fchmod", 1), ("fchmodat", 2), ("fchmodat2", 2), ("creat", 1)):
         rules[name] = _without_set_id(mode)
@@ -117,15 +119,15 @@ def forbid(*, tcp: bool) -> None:
 
 
 def forbid_connecting() -> None:
-    """Forbids all threads of this process, and its children, to connect; see `forbid`.
+    """Forbids all threads and children of this process to connect sockets; see `forbid`.
 
-    A service outside might do what this process may not.
+    Otherwise a service outside of the sandbox could do for the process what the process may not do.
     """
-    to_nobody = load_argument(4, if_equal(0, ALLOW, _NOT_PERMITTED), upper=True)
+    without_address = load_argument(4, if_equal(0, ALLOW, _NOT_PERMITTED), upper=True)
     _install(
         {
             "connect": _NOT_PERMITTED,
-            "sendto": load_argument(4, if_equal(0, to_nobody, _NOT_PERMITTED)),
+            "sendto": load_argument(4, if_equal(0, without_address, _NOT_PERMITTED)),
             "sendmsg": load_argument(2, if_any_bit(_MSG_FASTOPEN, _NOT_PERMITTED, ALLOW)),
             "sendmmsg": load_argument(3, if_any_bit(_MSG_FASTOPEN, _NOT_PERMITTED, ALLOW)),
         }
@@ -144,7 +146,7 @@ def _without_set_id(mode: int) -> Code:
 
 
 def _internet() -> Code:
-    """Allows TCP sockets only: Landlock does not check other protocols."""
+    """Returns code that allows only TCP sockets, since Landlock does not check other protocols."""
     protocol = load_argument(2, _one_of((0, socket.IPPROTO_TCP), ALLOW, _NOT_PERMITTED))
     stream = load_argument(1, if_equal(socket.SOCK_STREAM, protocol, _NOT_PERMITTED), mask=_TYPE_MASK)
     return load_argument(0, _one_of((socket.AF_INET, socket.AF_INET6), stream, _NOT_PERMITTED))
@@ -154,9 +156,9 @@ def _install(rules: dict[str, Code]) -> None:
     machine = MACHINES[platform.machine()]
     numbers = machine.numbers
     known = [(numbers[name], code) for name, code in rules.items() if name in numbers]
-    code = program(machine.architecture, LAST_KNOWN, _UNKNOWN, known)
+    code = program(machine.architecture, LAST_KNOWN_NUMBER, _UNKNOWN, known)
     buffer = ctypes.create_string_buffer(code, len(code))
     described = struct.pack("@HP", len(code) // 8, ctypes.addressof(buffer))
     thread = system_call(numbers["seccomp"], _SET_MODE_FILTER, _ALL_THREADS, described)
     if thread:
-        raise OSError(errno.EBUSY, f"thread {thread} has another filter")
+        raise OSError(errno.EBUSY, f"thread {thread} has a different filter")

@@ -1,13 +1,15 @@
-"""Numbers of system calls by name, for the machines that the sandbox supports.
+"""Lists the numbers of system calls by name, for the machine types that the sandbox supports.
 
-From 424 on all machines share the numbers. See `asm/unistd_64.h` and `asm-generic/unistd.h`.
+Numbers from 424 on are the same on all machines. See `asm/unistd_64.h` and
+`asm-generic/unistd.h`.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-#: Last known number (Linux 6.18). Later calls may do what the sandbox forbids.
-LAST_KNOWN = 469
+#: The largest number in this file (Linux 6.18). Calls with larger numbers might do what the sandbox
+#: forbids.
+LAST_KNOWN_NUMBER = 469
 
 _EVERYWHERE = {
     "io_uring_setup": 425,
@@ -162,18 +164,18 @@ _AARCH64 = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """Properties of a machine type that a filter of system calls needs.
+    """The properties of a machine type that a system call filter depends on.
 
     Attributes:
-        architecture: the kernel's number for it (AUDIT_ARCH_…).
-        numbers: numbers of system calls by name, without calls that the machine lacks.
+        architecture: the kernel's number for the machine type (AUDIT_ARCH_…).
+        numbers: number of each system call by name; calls that the machine lacks are missing.
     """
 
     architecture: int
     numbers: Mapping[str, int]
 
 
-#: By the names that `platform.machine()` returns.
+#: The machine types, by the names that `platform.machine()` returns.
 MACHINES = {
     "x86_64": Machine(architecture=0xC000_003E, numbers={**_EVERYWHERE, **_X86_64}),
     "aarch64": Machine(architecture=0xC000_00B7, numbers={**_EVERYWHERE, **_AARCH64}),

@@ -1,4 +1,4 @@
-"""Directory for the temporary files of one process, so that it need not write to the shared one."""
+"""Creates a directory for the temporary files of a process that may not write to the shared one."""
 
 import contextlib
 import fcntl
@@ -14,10 +14,10 @@ _PREFIX = "neurald-driver-"
 
 
 class TemporaryDirectory:
-    """New directory, which this process and its children use for temporary files from now on.
+    """A new directory that this process and its children use for temporary files from now on.
 
     Attributes:
-        path: its path.
+        path: the path of the directory.
     """
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class TemporaryDirectory:
         os.environ["TMPDIR"] = tempfile.tempdir = str(self.path)
 
     def remove(self) -> None:
-        """Removes the directory with its contents."""
+        """Removes the directory and its contents."""
         shutil.rmtree(self.path, ignore_errors=True)
         os.close(self._lock)
 
@@ -36,20 +36,21 @@ class TemporaryDirectory:
 def _make(shared: Path) -> tuple[Path, int]:
     """Creates a directory.
 
-    Returns it and a descriptor that holds its lock while this process lives.
+    Returns:
+        Its path, and a descriptor that holds its lock as long as this process lives.
     """
     while True:
         path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=shared))
         descriptor = _locked(path)
-        # Another process may have removed it as abandoned just before.
+        # Another process may have removed it as abandoned before it was locked.
         if descriptor is not None and path.is_dir():
             return path, descriptor
 
 
 def _locked(path: Path) -> int | None:
-    """Returns a descriptor that holds a directory's lock.
+    """Locks a directory and returns the descriptor that holds the lock.
 
-    Returns None if another process holds it, or another user owns the directory.
+    Returns None if another process holds the lock, or another user owns the directory.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -26,9 +26,9 @@ Array = np.ndarray[Any, np.dtype[Any]]
 #: Seed of all random inputs.
 SEED = 0
 
-_NAME_LIMIT = 200
+_MAX_NAME_LENGTH = 200
 #: Upper limit of random 32-bit integers, which are usually indices into a table that may be short.
-_INDEX_LIMIT = 99
+_MAX_RANDOM_INDEX = 99
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +81,7 @@ def _slots(model: Model, indexes: Sequence[int], names: Sequence[str], kind: str
 
 def _is_file_name(name: str) -> bool:
     return (
-        0 < len(name) <= _NAME_LIMIT
+        0 < len(name) <= _MAX_NAME_LENGTH
         and name.isprintable()
         and "\\" not in name
         and not name.startswith("/")
@@ -105,18 +105,20 @@ def random_inputs(slots: Sequence[Slot], shapes: Mapping[str, tuple[int, ...]] |
 
 
 #: Headers of NumPy's own arrays have about a hundred bytes.
-_HEADER_LIMIT_BYTES = 1 << 16
+_MAX_HEADER_BYTES = 1 << 16
 _LENGTH = struct.Struct("<I")
 _COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 #: DEFLATE expands a byte to at most 1032.
-_MAX_EXPANDED = 1032
+_MAX_EXPANSION = 1032
 _LEAST_BYTES = 1 << 10
 
 
 def _random(rng: np.random.Generator, operand: Operand, shape: tuple[int, ...]) -> Array:
     dtype = operand.type.dtype
     if dtype.kind == "O":
-        return as_strings(rng.integers(0, _INDEX_LIMIT, shape, endpoint=True).astype(np.bytes_), "a number")
+        return as_strings(
+            rng.integers(0, _MAX_RANDOM_INDEX, shape, endpoint=True).astype(np.bytes_), "a number"
+        )
     if dtype.kind == "c":
         return (rng.random(shape) + 1j * rng.random(shape)).astype(dtype)
     if dtype.kind == "f":
@@ -125,7 +127,7 @@ def _random(rng: np.random.Generator, operand: Operand, shape: tuple[int, ...]) 
     if dtype.kind == "b":
         return rng.integers(0, 2, shape).astype(dtype)
     if dtype.itemsize >= 4:
-        return rng.integers(0, _INDEX_LIMIT, shape, dtype.name, endpoint=True)
+        return rng.integers(0, _MAX_RANDOM_INDEX, shape, dtype.name, endpoint=True)
     info = np.iinfo(dtype.name)
     return rng.integers(info.min, info.max, shape, dtype, endpoint=True)
 
@@ -205,7 +207,7 @@ def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, slot: Slo
 
 def _most_bytes(compressed: int) -> int:
     """Returns the maximum size that compressed bytes expand to with NumPy's compression methods."""
-    return _MAX_EXPANDED * compressed + _LEAST_BYTES
+    return _MAX_EXPANSION * compressed + _LEAST_BYTES
 
 
 def _read_header(member: IO[bytes]) -> "tuple[tuple[int, ...], np.dtype[Any]]":
@@ -216,9 +218,9 @@ def _read_header(member: IO[bytes]) -> "tuple[tuple[int, ...], np.dtype[Any]]":
         # NumPy trusts a length of up to 4 GiB, and reads that much before it checks anything.
         prefix = member.read(_LENGTH.size)
         length = _LENGTH.unpack(prefix)[0] if len(prefix) == _LENGTH.size else 0
-        if length > _HEADER_LIMIT_BYTES:
+        if length > _MAX_HEADER_BYTES:
             raise ValueError(
-                f"its header of {length} bytes is too long; expected at most {_HEADER_LIMIT_BYTES}"
+                f"its header of {length} bytes is too long; expected at most {_MAX_HEADER_BYTES}"
             )
         shape, _, dtype = np.lib.format.read_array_header_2_0(io.BytesIO(prefix + member.read(length)))
     else:

@@ -27,7 +27,7 @@ _TRANSPARENT = frozenset(
         OperationType.EXPAND_DIMS,
     )
 )
-_LABEL_FILE_LIMIT_BYTES = 16 << 20
+_MAX_LABEL_FILE_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class Guess:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scores:
+class ClassScores:
     """Scores of all classes, 0 to 1, and a remark on their conversion ("" if there was none)."""
 
     values: Array
@@ -69,7 +69,7 @@ def real_values(array: Array, operand: Operand) -> Array:
     return array
 
 
-def class_scores(model: Model, position: int, output: Array) -> Scores:
+def class_scores(model: Model, position: int, output: Array) -> ClassScores:
     """Returns probabilities from the output at `position`.
 
     The model's own, or softmax of its logits.
@@ -86,17 +86,17 @@ def class_scores(model: Model, position: int, output: Array) -> Scores:
         raise BadData("the model's scores are not all finite numbers")
     writer = _writer(model, index)
     if writer is OperationType.SOFTMAX:
-        return Scores(values=values)
+        return ClassScores(values=values)
     if writer is OperationType.LOGISTIC:
-        return Scores(
+        return ClassScores(
             values=values, remark="each class has an independent probability; they need not sum to 1"
         )
     if writer is OperationType.LOG_SOFTMAX:
-        return Scores(values=np.exp(values))
+        return ClassScores(values=np.exp(values))
     if values.min() >= 0 and values.max() <= 1 and abs(values.sum() - 1) <= 0.02:
-        return Scores(values=values)
+        return ClassScores(values=values)
     odds = np.exp(values - values.max())
-    return Scores(
+    return ClassScores(
         values=odds / odds.sum(), remark="the model outputs logits; softmax converted them to probabilities"
     )
 
@@ -117,9 +117,9 @@ def read_labels(path: Path) -> list[str]:
         OSError: it cannot be read.
     """
     with open_regular(path) as file:
-        content = file.read(_LABEL_FILE_LIMIT_BYTES + 1)
-    if len(content) > _LABEL_FILE_LIMIT_BYTES:
-        raise BadData(f"{path} is too large for a label file (more than {_LABEL_FILE_LIMIT_BYTES} bytes)")
+        content = file.read(_MAX_LABEL_FILE_BYTES + 1)
+    if len(content) > _MAX_LABEL_FILE_BYTES:
+        raise BadData(f"{path} is too large for a label file (more than {_MAX_LABEL_FILE_BYTES} bytes)")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -156,7 +156,7 @@ def align_labels(labels: Sequence[str], classes: int) -> tuple[list[str], str]:
     return list(labels[:classes]), remark
 
 
-def best(scores: Scores, count: int, labels: Sequence[str] | None) -> list[Guess]:
+def best(scores: ClassScores, count: int, labels: Sequence[str] | None) -> list[Guess]:
     """Returns the `count` most probable classes, the best first.
 
     Ties in the order of their indices.

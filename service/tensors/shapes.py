@@ -52,7 +52,7 @@ def parse_shapes(settings: Sequence[str], slots: Sequence[Slot]) -> Shapes:
     return shapes
 
 
-def remarks_on_defaults(slots: Sequence[Slot], shapes: Shapes) -> list[str]:
+def default_shape_remarks(slots: Sequence[Slot], shapes: Shapes) -> list[str]:
     """Reports inputs whose size defaults to 1 because neither model nor user specifies it."""
     return [
         f"input {slot.describe()} has no fixed shape; size 1 stands for each '?' "

@@ -54,7 +54,7 @@ from neurald.hal.rpc.transport.burst_packet import (
     request_packet,
     shapes_packet,
 )
-from neurald.hal.rpc.transport.burst_ring import RING_BYTES, RingEnd, Side
+from neurald.hal.rpc.transport.burst_ring import RING_BYTES, RingEnd, RingSide
 from neurald.hal.rpc.transport.packet import receive_packet, rights
 
 _MEMORY_BYTES = 1024
@@ -224,7 +224,7 @@ class RingTarget:
             with theirs:
                 assert self._peer.side is not None
                 self._peer.side.configure_burst(self._handle, theirs, memory)
-            return self._played(ours, RingEnd(memory, ours, Side.CLIENT), memory, actions)
+            return self._played(ours, RingEnd(memory, ours, RingSide.CLIENT), memory, actions)
 
     def _from_daemon(self, actions: Sequence[Action]) -> str:
         """Runs a hostile daemon against a client."""
@@ -254,7 +254,7 @@ class RingTarget:
         thread = threading.Thread(target=execute, name="victim")
         with ours:
             thread.start()
-            self._played(ours, RingEnd(memory, ours, Side.DAEMON), memory, actions)
+            self._played(ours, RingEnd(memory, ours, RingSide.DAEMON), memory, actions)
         thread.join(_REACTION_S + _EXECUTION_S)
         if thread.is_alive():
             raise Finding(f"an execution with a deadline of {_EXECUTION_S:g} s does not end")

@@ -280,7 +280,7 @@ _EXECUTION = (
     Mutant(
         name="control-flow-swaps-buffers",
         file="runtime/execution/loop_interpreter.py",
-        text="places[result], places[spare] = places[spare], places[result]",
+        text="storage[result], storage[spare] = storage[spare], storage[result]",
         replacement="pass",
         breaks="The body of a loop overwrites the values that it reads.",
         tests=("tests/runtime/execution/test_loop_interpreter.py",),
@@ -357,7 +357,7 @@ _DRIVERS = (
     ),
     Mutant(
         name="opencl-codegen-rounding",
-        file="drivers/opencl/codegen/dialect.py",
+        file="drivers/opencl/codegen/functions.cl",
         text="return ((value >> ~exponent) + 1) >> 1;",
         replacement="return value >> -exponent;",
         breaks="Quantised results of four elements at once are truncated, not rounded.",

@@ -20,7 +20,7 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Lifetime, Location, Model, Operand, OperandType, Subgraph
 from neurald.hal.operations.machinery.call import Array
 from neurald.hal.validation.model_rules import validate_model
-from neurald.service.conformance.cases.case import Case, Signature, generate, signatures
+from neurald.service.conformance.cases.case import Case, CaseSignature, generate, signatures
 
 #: Shares of the kinds of additions; the rest are Android's other operations.
 _POINTWISE, _EXTENSION, _CONTROL_FLOW = 0.35, 0.15, 0.08
@@ -112,8 +112,8 @@ def _add(graph: Growing, depth: int) -> None:
 
 
 @cache
-def _signatures() -> Mapping[OperationType, Sequence[Signature]]:
-    found: dict[OperationType, list[Signature]] = {}
+def _signatures() -> Mapping[OperationType, Sequence[CaseSignature]]:
+    found: dict[OperationType, list[CaseSignature]] = {}
     for signature in signatures():
         if signature.definition.type not in _RANDOM:
             found.setdefault(signature.definition.type, []).append(signature)

@@ -44,7 +44,7 @@ def test_cold_and_then_warm() -> None:
 def test_a_device_that_has_nothing_to_cache() -> None:
     (step,) = warm(model_adding(1), [ReferenceDevice()])
     assert step.cache is CacheOutcome.OFF
-    assert step.reason == "the device has nothing to cache"
+    assert step.reason == "the device needs no cache files"
     assert step.cold_ms is not None
     assert step.warm_ms is None
 
@@ -57,7 +57,7 @@ def test_a_cache_without_benefit_is_told() -> None:
     (step,) = warm(model_adding(1), [Forgetful()])
     assert step.cache is CacheOutcome.MISS
     assert step.warm_ms is None
-    assert "first use; stored, and yet not to be had again" in step.reason
+    assert "first use; it was stored, but could not be loaded again" in step.reason
     assert "it has forgotten" in step.reason
 
 
@@ -112,7 +112,7 @@ def test_shapes_that_executions_tell() -> None:
     rows = np.ones((5, 3), np.float32)
     (step,) = warm(model(), [CpuDevice()])
     assert step.cache is CacheOutcome.MISS
-    assert "known to executions only" in step.reason
+    assert "only known to executions" in step.reason
     assert (step.cold_ms, step.warm_ms) == (None, None)
     (cold,) = warm(model(), [CpuDevice()], inputs=[rows])
     assert cold.cache is CacheOutcome.MISS

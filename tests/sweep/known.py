@@ -166,7 +166,7 @@ REFUSED: tuple[Known, ...] = (
     Known(
         operators=("EMBEDDING_LOOKUP",),
         forms=r"q16z? to f32",
-        message="does not go with",
+        message="with the types of the other operands",
         what="INT16 with a result of real numbers",
         why="LiteRT reads the numbers as bytes.",
     ),

@@ -112,7 +112,7 @@ class Instance:
         """Builds step, records and arguments for native code, all in the instance's own memory."""
         bases = {Base.ARENA: self._arena.address, Base.CONSTANTS: constants}
         calls, address, team = self._executable.calls, self._code.addresses, self._team
-        addresses = [bases[location.base] + location.offset for call in calls for location in call.places]
+        addresses = [bases[location.base] + location.offset for call in calls for location in call.locations]
         step = np.zeros(self._table + len(addresses), np.int64)
         step[self._table :] = addresses
         begin = step.ctypes.data
@@ -121,7 +121,7 @@ class Instance:
             step[_STEP_WORDS : self._table].reshape(-1, RECORD_WORDS), calls, strict=True
         ):
             record[:] = (
-                address[caller_name(len(call.places))],
+                address[caller_name(len(call.locations))],
                 address[call.function],
                 argument,
                 status,
@@ -129,7 +129,7 @@ class Instance:
                 chunks(call, team.threads),
                 pieces(call),
             )
-            argument += step.itemsize * len(call.places)
+            argument += step.itemsize * len(call.locations)
             status += ctypes.sizeof(ctypes.c_int32)
         step[:_STEP_WORDS] = (
             begin + step.itemsize * _STEP_WORDS,

@@ -55,7 +55,9 @@ class NativeModel:
         )
         self.constants = _aligned(constants)
         self.team = team
-        names = {name for call in executable.calls for name in (call.function, caller_name(len(call.places)))}
+        names = {
+            name for call in executable.calls for name in (call.function, caller_name(len(call.locations)))
+        }
         self._code = LoadedCode(self.codes, sorted(names))
         # A reference to this object would create a cycle and delay the release of its memory.
         new_instance = partial(Instance, executable, self._code, self.constants.ctypes.data, team)

@@ -1,8 +1,10 @@
+; Runs the calls of a step one after another. step_program.py describes the layouts of memory.
 
 declare i64 @syscall(i64, ...)
 declare i32 @clock_gettime(i32, ptr)
 $PAUSE_DECLARATION
 
+; Runs the work items %begin to %end - 1 of a call.
 define internal void @call(ptr %record, ptr %scratch, i64 %begin, i64 %end) {
   %caller = load ptr, ptr %record
   %p.function = getelementptr i8, ptr %record, i64 8
@@ -15,7 +17,7 @@ define internal void @call(ptr %record, ptr %scratch, i64 %begin, i64 %end) {
   ret void
 }
 
-; Whether the execution is cancelled, or late.
+; Returns true if the execution is cancelled or past its deadline.
 define internal i1 @must.stop(ptr %cancellation, i64 %deadline) {
   %time = alloca [2 x i64]
   %own = load atomic i64, ptr %cancellation monotonic, align 8
@@ -41,7 +43,7 @@ no:
   ret i1 false
 }
 
-; Nanoseconds; %time is room for what the system says.
+; Returns the monotonic time in nanoseconds. %time is memory for a struct timespec.
 define internal i64 @now(ptr %time) {
   store i64 0, ptr %time
   %p.rest = getelementptr i8, ptr %time, i64 8
@@ -54,6 +56,8 @@ define internal i64 @now(ptr %time) {
   ret i64 %total
 }
 
+; Runs all calls of a step. Returns the position of the call whose requirement failed, or the number
+; of calls; if it was stopped, the position of the unfinished call plus $STOPPED.
 define i64 @neurald_run(ptr %step) {
 entry:
   %records = load ptr, ptr %step

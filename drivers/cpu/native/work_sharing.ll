@@ -1,5 +1,7 @@
+; Shares calls among the owner of a slot and the workers; see step_program.py.
 
-; Claims a chunk, if the word is still %word, and runs it as thread %thread. Whether there was one.
+; Claims a chunk if the slot's word is still %word, and runs it as thread %thread. Returns true if
+; it claimed one.
 define internal i1 @claim(ptr %slot, i64 %word, i64 %thread) {
   %less = sub i64 %word, 1
   %swap = cmpxchg ptr %slot, i64 %word, i64 %less acq_rel acquire
@@ -66,7 +68,7 @@ lost:
   ret i1 false
 }
 
-; Wakes the workers that may help and sleep.
+; Wakes those of the first %helpers workers that sleep, as far as the limit on threads allows.
 define internal void @wake(ptr %pool, i32 %helpers) {
 entry:
   %running = load atomic i32, ptr %pool seq_cst, align 4
@@ -106,7 +108,7 @@ end:
   ret void
 }
 
-; Whether all chunks were run, and none was left out.
+; Shares a call. Returns true if all chunks ran, and false if one was skipped.
 define internal i1 @share(ptr %pool, ptr %slot, ptr %record, i32 %helpers) {
 entry:
   %time = alloca [2 x i64]
@@ -172,7 +174,7 @@ end:
   ret i1 %is.whole
 }
 
-; Has the next calls run whole, twice as many as the last time.
+; Disables sharing for the next calls. Their number doubles each time, up to a maximum.
 define internal void @avoid(ptr %pool) {
   %p.whole = getelementptr i8, ptr %pool, i64 16
   %p.next = getelementptr i8, ptr %pool, i64 20
@@ -187,14 +189,14 @@ define internal void @avoid(ptr %pool) {
   ret void
 }
 
-; Whether a call may be shared, or is one of those that are to be run whole.
+; Returns true if a call may be shared, and counts down the calls that may not.
 define internal i1 @may.share(ptr %pool) {
   %p.whole = getelementptr i8, ptr %pool, i64 16
   %whole = load atomic i32, ptr %p.whole monotonic, align 4
   %free = icmp sle i32 %whole, 0
   br i1 %free, label %yes, label %no
 yes:
-  ; What comes after the next long sleep gets less with every call that is shared.
+  ; Every shared call lowers the number of unshared calls after the next long sleep.
   %p.next = getelementptr i8, ptr %pool, i64 20
   %next = load atomic i32, ptr %p.next monotonic, align 4
   %none = icmp sle i32 %next, 0
@@ -211,7 +213,7 @@ no:
   ret i1 false
 }
 
-; A slot of one's own; null: all have owners.
+; Acquires a free slot. Returns null if all slots have owners.
 define internal ptr @acquire(ptr %pool) {
 entry:
   br label %test
@@ -236,7 +238,7 @@ none:
   ret ptr null
 }
 
-; The word of a slot if there is an unclaimed chunk that the worker may claim, else 0.
+; Returns the word of a slot if the worker may claim a chunk of it, else 0.
 define internal i64 @open(ptr %pool, ptr %slot, i32 %worker) {
   %word = load atomic i64, ptr %slot acquire, align 8
   %unclaimed = and i64 %word, 4294967295
@@ -259,7 +261,8 @@ no:
   ret i64 0
 }
 
-; Claims what it can from every slot once. Whether it got any.
+; Claims chunks of every slot as long as there are any. Returns true if it claimed one, or if
+; %only.look is set and there is one.
 define internal i1 @help(ptr %pool, i32 %worker, i1 %only.look) {
 entry:
   %wide = zext i32 %worker to i64
@@ -294,6 +297,7 @@ end:
   ret i1 %found
 }
 
+; Runs a worker until it has to quit.
 define void @neurald_work(ptr %pool, i64 %worker.wide) {
 entry:
   %worker = trunc i64 %worker.wide to i32

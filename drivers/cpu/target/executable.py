@@ -15,7 +15,7 @@ class Call(msgspec.Struct, frozen=True, array_like=True):
 
     Attributes:
         function: its name in the object code.
-        places: locations of its arguments; the output first.
+        locations: of its arguments; the output first.
         work items, cost_ns: see `neurald.drivers.cpu.target.routine.Routine`.
         messages: of failed requirements, which are numbered from 1.
         label: describes the algorithm, for profiles.
@@ -23,7 +23,7 @@ class Call(msgspec.Struct, frozen=True, array_like=True):
     """
 
     function: str
-    places: tuple[BufferLocation, ...]
+    locations: tuple[BufferLocation, ...]
     work_items: int
     cost_ns: float
     messages: tuple[str, ...] = ()

@@ -1,7 +1,4 @@
-"""KernelArguments of a kernel's function.
-
-Pointers, or images of values that it reads four elements at a time.
-"""
+"""Arguments of a kernel's function: pointers, and images of values that it reads as vectors."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,7 +13,7 @@ from neurald.drivers.opencl.codegen.dialect import (
     texel_text,
     texel_vector,
 )
-from neurald.drivers.opencl.platform.storage import Images
+from neurald.drivers.opencl.platform.storage import ImageSupport
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +41,7 @@ class KernelArgument:
 
     @property
     def call_arguments(self) -> str:
-        """KernelArguments of a call that pass it on."""
+        """Arguments that pass it to a called function."""
         return f"{self.name}, {self.first}" if self.first else self.name
 
     def load(self, place: str) -> str:
@@ -57,7 +54,7 @@ class KernelArgument:
     def load4(self, place: str) -> str:
         """Returns the text that loads four elements from an aligned index.
 
-        As `float4`, or as stored integers.
+        The result is a `float4`, or a vector of the stored integers.
         """
         if not self.first:
             return load4_text(self.name, place, self.type, self.space)
@@ -66,7 +63,7 @@ class KernelArgument:
 
 @dataclass(frozen=True, slots=True)
 class KernelArguments:
-    """KernelArguments of a function, in order.
+    """Arguments of a function, in order.
 
     Attributes:
         values: the values; the first of them is the output.
@@ -81,7 +78,7 @@ class KernelArguments:
     def __getitem__(self, position: int) -> KernelArgument:
         """Returns the argument at a position.
 
-        `a0` and so on, or `n0` and so on if it is in local memory.
+        Its name is `a` and the position, or `n` and the position if it is in local memory.
         """
         value = self.values[position]
         if value in self.near:
@@ -96,7 +93,7 @@ class KernelArguments:
 
     @property
     def by_value(self) -> dict[Value, KernelArgument]:
-        """KernelArguments by value."""
+        """Arguments by value."""
         return dict(zip(self.values, self.all, strict=True))
 
     @property
@@ -122,9 +119,9 @@ class KernelArguments:
         return ", ".join((*(each.call_arguments for each in self.all), "status"))
 
 
-def as_images(values: Iterable[Value], allowed: Images | None) -> frozenset[Value]:
+def as_images(values: Iterable[Value], allowed: ImageSupport | None) -> frozenset[Value]:
     """Returns those values that a device can read through images, up to its limit per kernel."""
     if allowed is None:
         return frozenset()
     found = dict.fromkeys(each for each in values if not allowed.unsupported_reason(each))
-    return frozenset(islice(found, allowed.most_arguments))
+    return frozenset(islice(found, allowed.max_arguments))

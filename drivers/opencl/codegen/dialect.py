@@ -29,7 +29,7 @@ _COMPUTED = {**_STORED, Scalar.BOOL: "int", Scalar.FLOAT16: "float", Scalar.INDE
 def multiply_add(kind: str, total: str, left: str, right: str) -> str:
     """Returns the statement that adds a product to an accumulator.
 
-    Floats are rounded once where that is faster.
+    Devices may fuse the multiplication and addition of floats, which rounds only once.
 
     Args:
         kind: `float` or `int`, whatever the width.
@@ -119,7 +119,7 @@ def load_text(pointer: str, place: str, kind: Scalar) -> str:
 def load4_text(pointer: str, place: str, kind: Scalar, space: str = "__global") -> str:
     """Returns the text that loads four elements from an aligned index.
 
-    FLOAT16 as `float4`, others as stored.
+    FLOAT16 becomes `float4`; other types keep their stored form.
     """
     if kind is Scalar.FLOAT16:
         return f"vloada_half4({place} >> 2, {pointer})"
@@ -186,13 +186,13 @@ def apply_text(expression: Apply, arguments: list[str]) -> str:
     text = _applied(expression, arguments)
     if kind in (Scalar.INT8, Scalar.UINT8, Scalar.INT16, Scalar.UINT16) and op is not Op.SELECT:
         return f"({computed(kind)})({text})"
-    if kind is Scalar.FLOAT16 and op not in _EXACT_ON_HALVES:
+    if kind is Scalar.FLOAT16 and op not in _EXACT_ON_FLOAT16:
         return f"neurald_half({text})"
     return text
 
 
 #: Operations whose result on float16 operands is a float16.
-_EXACT_ON_HALVES = frozenset(
+_EXACT_ON_FLOAT16 = frozenset(
     (
         Op.MINIMUM,
         Op.MAXIMUM,
@@ -270,7 +270,7 @@ def _applied(expression: Apply, arguments: list[str]) -> str:
 def _extreme(kind: Scalar, first: str, second: str, *, is_minimum: bool) -> str:
     """Returns the text of a minimum or maximum.
 
-    Operands appear once each, because they may be long.
+    Each operand appears only once, because its text may be long.
     """
     name = "min" if is_minimum else "max"
     if kind.is_float:
@@ -293,9 +293,9 @@ def _floor(expression: Apply, first: str, second: str) -> str:
 
 
 def _reinterpreted(text: str, source: Scalar, kind: Scalar) -> str:
-    """Reinterprets bits.
+    """Returns the text that reinterprets the bits of a number.
 
-    FLOAT16 values are floats in registers, so their bits go through memory.
+    FLOAT16 values are floats in registers, so their bits are converted through memory.
     """
     if source is Scalar.FLOAT16:
         text = f"neurald_half_bits({text})"
@@ -307,7 +307,7 @@ def _reinterpreted(text: str, source: Scalar, kind: Scalar) -> str:
 def _is_nan_lost(source: Scalar, kind: Scalar) -> bool:
     """Returns True if NVIDIA's saturating conversion does not convert NaN to 0.
 
-    If either side has 64 bits.
+    That is the case if either type has 64 bits.
     """
     return source is Scalar.FLOAT64 or computed(kind) in ("long", "ulong")
 
@@ -326,17 +326,17 @@ def _converted(text: str, source: Scalar, kind: Scalar) -> str:
     return f"({computed(kind)}){text}"
 
 
-def fold_text(fold: ReductionOp, total: str, value: str, kind: Scalar) -> str:
+def combine_text(reduction: ReductionOp, total: str, value: str, kind: Scalar) -> str:
     """Returns the statement that combines one more value into an accumulator."""
-    if fold is ReductionOp.SUM:
+    if reduction is ReductionOp.SUM:
         return f"{total} += {value};"
-    if fold is ReductionOp.PRODUCT:
+    if reduction is ReductionOp.PRODUCT:
         return f"{total} *= {value};"
-    if fold in (ReductionOp.ANY, ReductionOp.ALL):
-        return f"{total} = {total} {'||' if fold is ReductionOp.ANY else '&&'} {value};"
-    return f"{total} = {_extreme(kind, value, total, is_minimum=fold is ReductionOp.MINIMUM)};"
+    if reduction in (ReductionOp.ANY, ReductionOp.ALL):
+        return f"{total} = {total} {'||' if reduction is ReductionOp.ANY else '&&'} {value};"
+    return f"{total} = {_extreme(kind, value, total, is_minimum=reduction is ReductionOp.MINIMUM)};"
 
 
-def fold_start_text(fold: ReductionOp, kind: Scalar) -> str:
+def identity_text(reduction: ReductionOp, kind: Scalar) -> str:
     """Returns the initial value of a reduction."""
-    return constant_text(reduction_identity(fold, kind), kind)
+    return constant_text(reduction_identity(reduction, kind), kind)

@@ -19,7 +19,7 @@ _POINTERS = {Base.ARENA: "arena", Base.CONSTANTS: "constants"}
 def kernel_name(source: Source, bases: Iterable[Base]) -> str:
     """Returns the name of the kernel that runs a source on arguments in these buffers.
 
-    The buffer of an image does not matter.
+    The name does not depend on the buffers of images.
     """
     letters = ("i" if position in source.images else "ac"[base] for position, base in enumerate(bases))
     return f"run_{source.name}_{''.join(letters)}"
@@ -33,8 +33,7 @@ def function_text(source: Source) -> str:
 def kernel_text(source: Source, bases: tuple[Base, ...]) -> str:
     """Returns the kernel that calls a source's function.
 
-    It takes both buffers and the offsets of the status, the workspace and the arguments.
-
+    The kernel takes both buffers and the offsets of the status, the workspace and the arguments.
     For an image argument it takes the image and the index of the value's first texel.
     """
     offsets, pointers = "", ""
@@ -63,7 +62,9 @@ def kernel_text(source: Source, bases: tuple[Base, ...]) -> str:
 class KernelTexts:
     """Kernels of a step, which can be built separately.
 
-    uses: sources, and the buffers that their arguments are in.
+    Attributes:
+        uses: sources, and the buffers that their arguments are in.
+        has_fp64: whether the device supports double precision.
     """
 
     uses: tuple[tuple[Source, tuple[Base, ...]], ...]
@@ -72,7 +73,7 @@ class KernelTexts:
     def alone(self) -> dict[str, str]:
         """Returns the separate program of each kernel, by the kernel's name.
 
-        It determines the kernel's behaviour.
+        The text determines everything that the kernel does.
         """
         uses = {kernel_name(source, bases): (source, bases) for source, bases in self.uses}
         return {name: program_text([use], has_fp64=self.has_fp64) for name, use in uses.items()}

@@ -1,6 +1,6 @@
-"""Renders kernels as OpenCL C.
+"""Renders any kernel as OpenCL C, from the expressions of its elements.
 
-The text depends on the kernel only. Fast kernels for contractions are in `kernels`.
+The text depends on the kernel only. `kernels` has faster ones, mainly for contractions.
 """
 
 import math
@@ -13,21 +13,21 @@ from neurald.drivers.compiler.ir.traversal import free_axes, substitute, walk
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.contraction_expansion import expand_contraction
 from neurald.drivers.opencl.codegen.arguments import KernelArguments
-from neurald.drivers.opencl.codegen.dialect import computed, fold_start_text, fold_text, store_text
+from neurald.drivers.opencl.codegen.dialect import combine_text, computed, identity_text, store_text
 from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
 from neurald.drivers.opencl.codegen.statements import Statements
 
 #: Work-items of a group.
 LOCAL_SIZE = 64
 #: Work-items of a group that reduces to one element.
-_FOLDING_SIZE = 256
-#: Minimum length of a reduction that gets its own group ...
-_LONG_FOLD = 128
-#: ... if there are at most this many results, which would not keep a device busy otherwise.
-_FEW_RESULTS = 4096
-#: With at least this many rows of at most this length, each work-item computes a row.
-_MANY_ROWS = 2048
-_SHORT_ROW = 128
+_REDUCTION_SIZE = 256
+#: Minimum length of a reduction that is distributed over a work-group ...
+_MIN_LONG_REDUCTION = 128
+#: ... and the maximum number of results for that: with more, a work-item per result suffices.
+_MAX_RESULTS = 4096
+#: Each work-item computes a whole row if there are at least this many rows of at most this length.
+_MIN_ROWS = 2048
+_MAX_ROW_LENGTH = 128
 
 
 def arguments_of(kernel: Kernel) -> tuple[Value, ...]:
@@ -57,8 +57,8 @@ def render(kernel: Kernel) -> Source:
     count = kernel.row_axes
     if count is not None:
         return _rows(kernel, count)
-    fold = _long_fold(kernel, total)
-    return _folding(kernel, fold, total) if fold is not None else _plain(kernel, total)
+    reduction = _long_reduction(kernel, total)
+    return _by_group(kernel, reduction, total) if reduction is not None else _plain(kernel, total)
 
 
 def _by_place(kernel: Kernel, place: Expression) -> Kernel:
@@ -100,37 +100,37 @@ def _plain(kernel: Kernel, total: int) -> Source:
         arguments=values.values,
         groups=-(-total // LOCAL_SIZE),
         local_size=LOCAL_SIZE,
-        label="element by element",
+        label="a work-item for each element",
         operations=kernel.operations,
     )
 
 
-def _long_fold(kernel: Kernel, total: int) -> Reduce | None:
+def _long_reduction(kernel: Kernel, total: int) -> Reduce | None:
     """Returns the only reduction of a kernel, if it is long and there are few results."""
-    folds = [each for each in walk(*kernel.roots) if isinstance(each, Reduce)]
-    if len(folds) != 1 or total > _FEW_RESULTS:
+    reductions = [each for each in walk(*kernel.roots) if isinstance(each, Reduce)]
+    if len(reductions) != 1 or total > _MAX_RESULTS:
         return None
-    extent = math.prod(each.extent for each in folds[0].axes)
-    return folds[0] if extent >= _LONG_FOLD else None
+    extent = math.prod(each.extent for each in reductions[0].axes)
+    return reductions[0] if extent >= _MIN_LONG_REDUCTION else None
 
 
-def _folding(kernel: Kernel, fold: Reduce, total: int) -> Source:
+def _by_group(kernel: Kernel, reduction: Reduce, total: int) -> Source:
     """Uses one work-group per element.
 
-    Each work-item reduces a part, followed by a tree reduction.
+    Each work-item reduces a part of the elements, and a tree reduction combines the results.
     """
     values = KernelArguments(arguments_of(kernel))
     place = axis(total, "at")
     placed = _by_place(kernel, place)
-    fold = next(each for each in walk(*placed.roots) if isinstance(each, Reduce))
-    after = Statements(values.by_value, {place: "at", fold: "total"}, indent="    ")
+    reduction = next(each for each in walk(*placed.roots) if isinstance(each, Reduce))
+    after = Statements(values.by_value, {place: "at", reduction: "total"}, indent="    ")
     lines = finish_lines(after, placed, "at")
-    size = _FOLDING_SIZE
+    size = _REDUCTION_SIZE
     text = "\n".join(
         (
             f"static void {NAME}({values.parameters}) {{",
             "  const int at = group;",
-            *_together(values, fold, "total", {place: "at"}, size),
+            *_group_reduction(values, reduction, "total", {place: "at"}, size),
             "  if (lid == 0) {",
             *(f"  {line}" for line in lines),
             "  }",
@@ -145,43 +145,43 @@ def _folding(kernel: Kernel, fold: Reduce, total: int) -> Source:
         local_size=size,
         scratch_bytes=8 * size,
         has_barriers=True,
-        label="a group for each fold",
+        label="a work-group for each reduction",
         operations=kernel.operations,
     )
 
 
-def _together(
-    values: KernelArguments, fold: Reduce, name: str, known: Mapping[Expression, str], size: int
+def _group_reduction(
+    values: KernelArguments, reduction: Reduce, name: str, known: Mapping[Expression, str], size: int
 ) -> list[str]:
     """Returns the statements of a reduction by a whole group; each work-item gets the result.
 
     Args:
         values: the arguments of the function.
-        fold: the reduction.
+        reduction: the reduction.
         name: the name of the result.
         known: names of the expressions that the reduction depends on.
         size: the size of the group, a power of two.
     """
-    shape = tuple(each.extent for each in fold.axes)
+    shape = tuple(each.extent for each in reduction.axes)
     along = axis(math.prod(shape), "along")
-    body = substitute(fold.body, dict(zip(fold.axes, delinearize(along, shape), strict=True)))
+    body = substitute(reduction.body, dict(zip(reduction.axes, delinearize(along, shape), strict=True)))
     inner = Statements(values.by_value, {**known, along: "along"}, indent="    ")
     value = inner.value(body)
-    kind = computed(fold.type)
+    kind = computed(reduction.type)
     return [
-        f"  {kind} {name} = {fold_start_text(fold.reduction, fold.type)};",
+        f"  {kind} {name} = {identity_text(reduction.reduction, reduction.type)};",
         "  {",
         f"    __local {kind} *parts = (__local {kind} *)scratch;",
         f"    for (int along = lid; along < {along.extent}; along += {size}) {{",
         *inner.lines,
-        f"      {fold_text(fold.reduction, name, value, fold.type)}",
+        f"      {combine_text(reduction.reduction, name, value, reduction.type)}",
         "    }",
         f"    parts[lid] = {name};",
         "    barrier(CLK_LOCAL_MEM_FENCE);",
         f"    for (int half_size = {size // 2}; half_size > 0; half_size >>= 1) {{",
         "      if (lid < half_size) {",
         f"        const {kind} other = parts[lid + half_size];",
-        f"        {fold_text(fold.reduction, name, 'other', fold.type)}",
+        f"        {combine_text(reduction.reduction, name, 'other', reduction.type)}",
         f"        parts[lid] = {name};",
         "      }",
         "      barrier(CLK_LOCAL_MEM_FENCE);",
@@ -195,7 +195,7 @@ def _together(
 def _rows(kernel: Kernel, count: int) -> Source:
     """Uses one group per row, or one work-item if rows are many and short.
 
-    Computes its reductions, then its elements.
+    The group computes the reductions of the row first, then its elements.
     """
     values = KernelArguments(arguments_of(kernel))
     rows, length = math.prod(kernel.shape[:count]), math.prod(kernel.shape[count:])
@@ -203,22 +203,22 @@ def _rows(kernel: Kernel, count: int) -> Source:
     at = (*delinearize(row, kernel.shape[:count]), *delinearize(column, kernel.shape[count:]))
     placed = _moved(kernel, at)
     # Inner reductions stay inside outer ones, unless they are constant for the whole row.
-    folds = [
+    reductions = [
         each for each in walk(*placed.roots) if isinstance(each, Reduce) and free_axes(each) <= {row, column}
     ]
-    longest = max(length, *(math.prod(axis.extent for axis in each.axes) for each in folds))
-    is_shared = longest > _SHORT_ROW or rows < _MANY_ROWS
-    size = _FOLDING_SIZE if is_shared and longest > LOCAL_SIZE else LOCAL_SIZE
+    longest = max(length, *(math.prod(axis.extent for axis in each.axes) for each in reductions))
+    is_shared = longest > _MAX_ROW_LENGTH or rows < _MIN_ROWS
+    size = _REDUCTION_SIZE if is_shared and longest > LOCAL_SIZE else LOCAL_SIZE
     known: dict[Expression, str] = {row: "row"}
     lines = ["  const int row = group;"]
     if is_shared:
-        for number, fold in enumerate(folds):
-            lines += _together(values, fold, f"f{number}", known, size)
-            known[fold] = f"f{number}"
+        for number, reduction in enumerate(reductions):
+            lines += _group_reduction(values, reduction, f"f{number}", known, size)
+            known[reduction] = f"f{number}"
     else:
         lines = [f"  const int row = group * {size} + lid;", f"  if (row >= {rows}) return;"]
         before = Statements(values.by_value, known, prefix="f")
-        known.update([(fold, before.value(fold)) for fold in folds])
+        known.update([(reduction, before.value(reduction)) for reduction in reductions])
         lines += before.lines
     inner = Statements(values.by_value, {**known, column: "column"}, indent="  ")
     elements = finish_lines(inner, placed, f"row * {length} + column")
@@ -241,7 +241,7 @@ def _rows(kernel: Kernel, count: int) -> Source:
         local_size=size,
         scratch_bytes=8 * size if is_shared else 0,
         has_barriers=is_shared,
-        label="a group for each row" if is_shared else "row by row",
+        label="a work-group for each row" if is_shared else "a work-item for each row",
         operations=kernel.operations,
     )
 

@@ -1,6 +1,6 @@
 """Renders expressions as statements of OpenCL C.
 
-Each is computed once, outside as many loops as possible.
+Each expression is computed only once, outside as many loops as possible.
 """
 
 import hashlib
@@ -25,14 +25,14 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.arguments import KernelArgument
 from neurald.drivers.opencl.codegen.dialect import (
     apply_text,
+    combine_text,
     computed,
     constant_text,
-    fold_start_text,
-    fold_text,
+    identity_text,
 )
 
 #: Longer keys are replaced by a digest.
-_LONGEST_KEY = 200
+_MAX_KEY_LENGTH = 200
 #: Limit on nested parentheses: compilers reject deeper texts (Clang: 256), and operations add a few
 #: of their own.
 _MAX_PARENTHESES = 32
@@ -47,7 +47,7 @@ class _Scope:
 
 
 class Statements:
-    """Makes statements for one function, in the order in which they are asked for.
+    """Renders the statements of one function, in the order in which their values are requested.
 
     Args:
         pointers: the argument for each value.
@@ -83,9 +83,9 @@ class Statements:
         return self._scopes[0].lines
 
     def value(self, expression: Expression) -> str:
-        """Returns the text of an expression, a name or in parentheses.
+        """Returns the text of an expression, which is a name or in parentheses.
 
-        Adds the statements that it needs.
+        Adds the statements that the value needs.
         """
         for each in walk(expression):
             for operand in each.operands:
@@ -103,7 +103,7 @@ class Statements:
 
     def _new_value(self, expression: Expression) -> str:
         if isinstance(expression, Reduce):
-            return self._reduced(expression)
+            return self._reduction(expression)
         operands = self._operands(expression)
         texts = [self._value(each) for each in operands]
         depth = max((self._depths[each] for each in operands), default=0)
@@ -119,9 +119,9 @@ class Statements:
         return self._texts[expression]
 
     def _parts(self, expression: Expression) -> list[Expression]:
-        """Returns the parts of an expression to be rendered before it.
+        """Returns the parts of an expression that are rendered before it.
 
-        The body of a reduction belongs into its loop.
+        The body of a reduction is not one of them: it is rendered inside the loop.
         """
         if isinstance(expression, Reduce):
             return []
@@ -167,12 +167,12 @@ class Statements:
             parts = sorted(f"{factor}*{part}" for factor, part in zip(factors, parts, strict=True))
             what = f"{expression.constant}"
         key = f"{what}({','.join(parts)})"
-        return key if len(key) <= _LONGEST_KEY else hashlib.blake2s(key.encode()).hexdigest()
+        return key if len(key) <= _MAX_KEY_LENGTH else hashlib.blake2s(key.encode()).hexdigest()
 
     def _is_short(self, expression: Expression) -> bool:
         """Returns True if the expression is written where it is used.
 
-        Anything used once except loads.
+        This applies to every expression that is used only once, except loads.
         """
         return self._uses.get(expression, 0) <= 1 and not isinstance(expression, Load)
 
@@ -210,7 +210,7 @@ class Statements:
         element = self._pointers[expression.value].load(texts[0])
         return element if len(texts) == 1 else f"{texts[1]} ? {element} : {texts[2]}"
 
-    def _reduced(self, expression: Reduce) -> str:
+    def _reduction(self, expression: Reduce) -> str:
         """Renders a reduction outside of as many loops as possible."""
         depth = max((self._depths[each] for each in free_axes(expression)), default=0)
         inner = self._scopes[depth + 1 :]
@@ -218,16 +218,16 @@ class Statements:
         for each in hidden:
             del self._texts[each], self._depths[each]
         del self._scopes[depth + 1 :]
-        text = self._folded(expression)
+        text = self._loops(expression)
         self._scopes += inner
         for each, (known, found) in hidden.items():
             self._texts[each], self._depths[each] = known, found
         return text
 
-    def _folded(self, expression: Reduce) -> str:
-        """Renders a loop for each axis.
+    def _loops(self, expression: Reduce) -> str:
+        """Renders the loops of a reduction, one for each axis.
 
-        Expressions that do not depend on the axes are computed before.
+        Expressions that do not depend on the axes are computed before the loops.
         """
         outer = self._scopes[-1].depth
         total = f"{self._prefix}{self._count}"
@@ -242,7 +242,9 @@ class Statements:
             opened.append((axis, name))
         value = self._value(expression.body)
         margin = self._margin(self._scopes[-1].depth)
-        self._scopes[-1].lines.append(margin + fold_text(expression.reduction, total, value, expression.type))
+        self._scopes[-1].lines.append(
+            margin + combine_text(expression.reduction, total, value, expression.type)
+        )
         inner: list[str] = []
         for axis, name in reversed(opened):
             scope = self._scopes.pop()
@@ -251,7 +253,7 @@ class Statements:
             inner = [head, *scope.lines, *inner, f"{margin}}}"]
             self._forget(scope.depth)
         lines = self._scopes[-1].lines
-        start = fold_start_text(expression.reduction, expression.type)
+        start = identity_text(expression.reduction, expression.type)
         lines.append(f"{self._margin(outer)}{computed(expression.type)} {total} = {start};")
         lines.extend(inner)
         self._texts[expression], self._depths[expression] = total, outer

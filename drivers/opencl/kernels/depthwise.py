@@ -11,7 +11,7 @@ from neurald.drivers.opencl.codegen.dialect import multiply_add
 from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
 from neurald.drivers.opencl.codegen.render import LOCAL_SIZE
 from neurald.drivers.opencl.codegen.template import fill, kernel_arguments, resolved, templates
-from neurald.drivers.opencl.kernels.epilogue.epilogue import Epilogue, epilogue, read_by_fours, used_values
+from neurald.drivers.opencl.kernels.epilogue.epilogue import Epilogue, epilogue, used_values, vector4_reads
 from neurald.drivers.opencl.kernels.gemm.gemm_view import is_supported, loads, reader
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
@@ -19,12 +19,12 @@ _TEMPLATES = templates(__name__, "depthwise.cl")
 #: Larger windows are computed in loops instead of unrolled code.
 _MAX_TAPS = 49
 #: With fewer work-items per compute unit, each one computes a single position.
-_FEWEST_ITEMS = 96
+_MIN_ITEMS_PER_UNIT = 96
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
-    """Channels and positions of a work-item."""
+class _WorkItemTile:
+    """Output elements that a work-item computes: some channels of adjacent positions of a row."""
 
     contraction: DepthwiseConvolution
     channels: int
@@ -59,7 +59,7 @@ class _Plan:
 def candidates(kernel: Kernel, contraction: DepthwiseConvolution, facts: DeviceFacts) -> list[Source]:
     """Returns one source per number of positions of a work-item.
 
-    Two come first if there is enough parallelism, because that reads less.
+    The source with two positions comes first if there is enough parallelism, because it reads less.
     """
     if not is_supported(contraction.input, contraction.weights, contraction.output):
         return []
@@ -69,22 +69,22 @@ def candidates(kernel: Kernel, contraction: DepthwiseConvolution, facts: DeviceF
     width = 4 if contraction.multiplier == 1 and channels % 4 == 0 else 1
     is_long = contraction.depth > _MAX_TAPS
     plans = [
-        _Plan(contraction, width, positions)
+        _WorkItemTile(contraction, width, positions)
         for positions in ((1,) if is_long else (4, 2, 1))
         if positions <= columns
     ]
-    is_busy = _Plan(contraction, width, 2).items >= facts.compute_units * _FEWEST_ITEMS
+    is_busy = _WorkItemTile(contraction, width, 2).items >= facts.compute_units * _MIN_ITEMS_PER_UNIT
     order = (2, 4, 1) if is_busy else (1, 2, 4)
     plans.sort(key=lambda plan: order.index(plan.positions))
     return [_source(kernel, plan, facts) for plan in plans]
 
 
-def _source(kernel: Kernel, plan: _Plan, facts: DeviceFacts) -> Source:
+def _source(kernel: Kernel, plan: _WorkItemTile, facts: DeviceFacts) -> Source:
     contraction = plan.contraction
     operands = (contraction.input, contraction.weights)
     images = frozenset[Value]()
     if facts.images is not None and plan.channels == 4:
-        images = as_images((*operands, *read_by_fours(kernel)), facts.images)
+        images = as_images((*operands, *vector4_reads(kernel)), facts.images)
     values = kernel_arguments(kernel.output, operands, used_values(kernel), images)
     after = epilogue(kernel, values, is_vector=plan.channels == 4)
     kind = "float" if contraction.output.type is Scalar.FLOAT32 else "int"
@@ -108,7 +108,7 @@ def _source(kernel: Kernel, plan: _Plan, facts: DeviceFacts) -> Source:
     )
 
 
-def _text(plan: _Plan, after: Epilogue, kind: str) -> str:
+def _text(plan: _WorkItemTile, after: Epilogue, kind: str) -> str:
     contraction = plan.contraction
     columns = contraction.output.shape[2]
     vector = f"{kind}{plan.channels if plan.channels > 1 else ''}"
@@ -125,7 +125,7 @@ def _text(plan: _Plan, after: Epilogue, kind: str) -> str:
     lines = [f"  for (int o = 0; o < {plan.positions}; ++o) sums[o] = ({vector})(0);"]
     is_long = contraction.depth > _MAX_TAPS
     left, right = after.arguments[1].call_arguments, after.arguments[2].call_arguments
-    written = _looped(plan, kind, left, right) if is_long else _written_out(plan, kind, vector, left, right)
+    written = _loop(plan, kind, left, right) if is_long else _unrolled(plan, kind, vector, left, right)
     lines += written
     store = after.store4 if plan.channels == 4 else after.store
     place = "(image * $rows + y) * $columns + x"
@@ -135,7 +135,7 @@ def _text(plan: _Plan, after: Epilogue, kind: str) -> str:
     return "\n".join((begin.rstrip("\n"), *lines, "}", ""))
 
 
-def _looped(plan: _Plan, kind: str, source: str, weights: str) -> list[str]:
+def _loop(plan: _WorkItemTile, kind: str, source: str, weights: str) -> list[str]:
     """Returns a loop over the window of one position."""
     contraction, size = plan.contraction, plan.channels
     read = f"{NAME}_l{size}({source}, base + (y_at * $width + x_at) * $channels$SIZE_ARGUMENTS)"
@@ -150,7 +150,7 @@ def _looped(plan: _Plan, kind: str, source: str, weights: str) -> list[str]:
     ]
 
 
-def _written_out(plan: _Plan, kind: str, vector: str, source: str, weights: str) -> list[str]:
+def _unrolled(plan: _WorkItemTile, kind: str, vector: str, source: str, weights: str) -> list[str]:
     """Returns unrolled code for the windows of all positions, which reads shared inputs once."""
     contraction, size = plan.contraction, plan.channels
     rows, columns = contraction.kernel

@@ -1,6 +1,6 @@
 """Elementwise kernels with four elements per work-item, read together as texels of images.
 
-The four elements are computed one by one, as elsewhere; only adjacent reads are combined.
+Only the reads are vectors: the four elements are computed one by one, as in other kernels.
 """
 
 import math
@@ -18,15 +18,18 @@ from neurald.drivers.opencl.codegen.dialect import computed, stored, texel_vecto
 from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
 from neurald.drivers.opencl.codegen.render import LOCAL_SIZE, arguments_of, render
 from neurald.drivers.opencl.codegen.statements import Statements
-from neurald.drivers.opencl.kernels.epilogue.four_loads import is_multiple_of_4
+from neurald.drivers.opencl.kernels.epilogue.vector4_loads import is_multiple_of_4
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
-    """Element at a row and a column.
+class _VectorPlan:
+    """Kernel whose output is viewed as a matrix.
 
-    body: the expression of the element.
+    Attributes:
+        body: the expression of the element at a row and a column.
+        row, column: the axes that `body` depends on.
+        loads: the loads that read four adjacent elements for four adjacent columns.
     """
 
     body: Expression
@@ -47,14 +50,14 @@ def candidates(kernel: Kernel, facts: DeviceFacts) -> tuple[Source, ...]:
     if facts.images is None or kernel.has_reduction or kernel.requirements or not kernel.inputs:
         return ()
     images = as_images(kernel.inputs, facts.images)
-    # As one row, a value of the output's shape can be read in fours even if its rows end in
-    # between.
+    # With all dimensions as one row, vectors of a value of the output's shape may span several
+    # rows.
     plans = [_plan(kernel, count, images) for count in (0, len(kernel.shape) - 1)]
     best = max(plans, key=lambda plan: len(plan.loads))
     return (_source(kernel, best), render(kernel)) if best.loads else ()
 
 
-def _plan(kernel: Kernel, leading: int, images: frozenset[Value]) -> _Plan:
+def _plan(kernel: Kernel, leading: int, images: frozenset[Value]) -> _VectorPlan:
     """Returns the plan whose rows span all but the first `leading` dimensions.
 
     It has no loads if the rows' length is not a multiple of four.
@@ -66,7 +69,7 @@ def _plan(kernel: Kernel, leading: int, images: frozenset[Value]) -> _Plan:
     is_whole = column.extent % 4 == 0
     loads = [each for each in walk(body) if isinstance(each, Load) and each.value in images]
     found = tuple(each for each in loads if is_whole and _is_side_by_side(each, column))
-    return _Plan(body, row, column, found)
+    return _VectorPlan(body, row, column, found)
 
 
 def _is_side_by_side(load: Load, column: Axis) -> bool:
@@ -75,7 +78,7 @@ def _is_side_by_side(load: Load, column: Axis) -> bool:
     return load.guard is None and column not in walk(start) and is_multiple_of_4(start)
 
 
-def _source(kernel: Kernel, plan: _Plan) -> Source:
+def _source(kernel: Kernel, plan: _VectorPlan) -> Source:
     values = KernelArguments(arguments_of(kernel), frozenset(each.value for each in plan.loads))
     length = plan.column.extent
     items = math.prod(kernel.shape) // 4
@@ -101,12 +104,12 @@ def _source(kernel: Kernel, plan: _Plan) -> Source:
         images=values.image_positions,
         groups=-(-items // LOCAL_SIZE),
         local_size=LOCAL_SIZE,
-        label="four elements by four",
+        label="vectors of four elements",
         operations=kernel.operations,
     )
 
 
-def _texels(plan: _Plan, values: KernelArguments) -> list[str]:
+def _texels(plan: _VectorPlan, values: KernelArguments) -> list[str]:
     """Returns the statements that read each texel."""
     places = Statements(values.by_value, {plan.row: "row", plan.column: "column"})
     reads = []

@@ -9,11 +9,11 @@ from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.lazy_sources import LazySources
 from neurald.drivers.opencl.kernels import depthwise, elementwise4
 from neurald.drivers.opencl.kernels.gemm import cpu_tile, gemv, int8_dot, tensor_core, tile
-from neurald.drivers.opencl.kernels.gemm.gemm_view import product_of
+from neurald.drivers.opencl.kernels.gemm.gemm_view import gemm_view
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
 #: Above this many FLOAT32 products, tensor cores are always faster.
-_MANY = 1 << 25
+_MIN_MULTIPLICATIONS = 1 << 25
 
 
 def candidates(
@@ -47,7 +47,7 @@ def _candidates(
     if isinstance(kernel.contraction, DepthwiseConvolution):
         yield from depthwise.candidates(kernel, kernel.contraction, facts)
         return
-    product = product_of(kernel)
+    product = gemm_view(kernel)
     if product is None:
         return
     yield from gemv.candidates(kernel, product, facts)
@@ -56,7 +56,7 @@ def _candidates(
     )
     tiles = tile.candidates(kernel, product, facts, has_workspace=has_workspace)
     others = [*cpu_tile.candidates(kernel, product, facts), *int8_dot.candidates(kernel, product, facts)]
-    if product.is_integer or relaxed or product.multiplications >= _MANY:
+    if product.is_integer or relaxed or product.multiplications >= _MIN_MULTIPLICATIONS:
         yield from chain(tensor_cores, others, tiles)
     else:
         # Tensor cores compute three products for one of FLOAT32, which pays only for large

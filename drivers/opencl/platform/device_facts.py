@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Any
 
 from neurald.drivers.opencl.platform.reduction_order import ReductionOrder
-from neurald.drivers.opencl.platform.storage import Images, Storage
+from neurald.drivers.opencl.platform.storage import ImageSupport, Storage
 
 #: Facts that no kernel depends on: the position of the device, limits on model sizes, and values
 #: that follow from other facts or are already part of `DeviceFacts.digest`.
@@ -19,7 +19,7 @@ _NOT_DECISIVE = frozenset(
         "global_memory_bytes",
         "images",
         "storage",
-        "sums",
+        "reduction_order",
         "handle",
     }
 )
@@ -48,9 +48,9 @@ class DeviceFacts:
             (cl_khr_integer_dot_product).
         flush_every: how many kernels are launched between two flushes of the queue; 0 if one flush
             at the end suffices.
-        most_image_texels: the limit on an image over a buffer; 0 if there are no such images.
+        max_image_texels: the limit on an image over a buffer; 0 if there are no such images.
         storage: what kernels read from.
-        sums: the order in which kernels may add partial sums.
+        reduction_order: the order in which kernels may add partial sums.
         images: the images that kernels read; None if they read buffers, or the device is not open
             yet.
         handle: pyopencl's device.
@@ -80,10 +80,10 @@ class DeviceFacts:
     is_nvidia: bool
     compute_capability: tuple[int, int] | None
     flush_every: int
-    most_image_texels: int = 0
+    max_image_texels: int = 0
     storage: Storage = Storage.BUFFER
-    sums: ReductionOrder = ReductionOrder.FAST
-    images: Images | None = None
+    reduction_order: ReductionOrder = ReductionOrder.FAST
+    images: ImageSupport | None = None
     handle: Any = field(repr=False, compare=False)
 
     @property
@@ -99,7 +99,7 @@ class DeviceFacts:
                 self.device_version,
                 self.c_version,
                 *(() if self.storage is Storage.BUFFER else (self.storage.value,)),
-                *(() if self.sums is ReductionOrder.FAST else (self.sums.value,)),
+                *(() if self.reduction_order is ReductionOrder.FAST else (self.reduction_order.value,)),
             )
         )
 

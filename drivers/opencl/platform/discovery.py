@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind, version_of
 from neurald.drivers.opencl.platform.errors import OPENCL, DeviceState
 from neurald.drivers.opencl.platform.images import images_of
-from neurald.drivers.opencl.platform.known_programs import KnownPrograms
 from neurald.drivers.opencl.platform.loader import all_libraries, load
+from neurald.drivers.opencl.platform.program_cache import ProgramCache
 from neurald.drivers.opencl.platform.reduction_order import wanted_order
 from neurald.drivers.opencl.platform.storage import storage_of
 from neurald.drivers.opencl.settings import process_settings
@@ -71,7 +71,7 @@ class DeviceContext:
 
         OPENCL.require()
         self.state = DeviceState(f"OpenCL device {facts.name}", is_nvidia=facts.is_nvidia)
-        self.programs = KnownPrograms()
+        self.programs = ProgramCache()
         with self.state.guard("opening"):
             self.context: cl.Context = cl.Context([facts.handle])
             self.facts = replace(facts, images=images_of(self.context, facts))
@@ -82,7 +82,7 @@ class DeviceContext:
         import pyopencl as cl
 
         properties: Any = cl.command_queue_properties.PROFILING_ENABLE if profiling else 0
-        with self.state.guard("making a queue"):
+        with self.state.guard("creating a queue"):
             return cl.CommandQueue(self.context, self.facts.handle, properties=properties)
 
 
@@ -153,8 +153,8 @@ def choose(discovery: Discovery, wanted: str | None = None) -> DeviceFacts:
             [str(one) for one in discovery.devices]
             + [f"{one.name} is not used: {one.reason}" for one in discovery.skipped]
         )
-        which = f"called {wanted!r}" if wanted else f"of use ({_INSTALL})"
-        raise UnavailableDevice(f"no OpenCL device {which}; there are: {there or 'none'}")
+        which = f"matches {wanted!r}" if wanted else f"is usable ({_INSTALL})"
+        raise UnavailableDevice(f"no OpenCL device {which}; devices found: {there or 'none'}")
     order = list(DeviceKind)
     return min(devices, key=lambda one: order.index(one.kind))
 
@@ -182,7 +182,7 @@ def _device_reason(device: cl.Device) -> str:
     import pyopencl as cl
 
     if not device.available:
-        return "is not available"
+        return "is unavailable"
     if not device.compiler_available:
         return "has no compiler for OpenCL C"
     if version_of(device.version) < _OLDEST_VERSION:
@@ -195,7 +195,7 @@ def _device_reason(device: cl.Device) -> str:
             cl.Program(cl.Context([device]), "kernel void k(global int* a) { *a = 0; }").build()
         except cl.Error as error:
             if "unknown target CPU" in str(error):
-                return "is too old for this CPU, every build fails; install Debian's pocl-opencl-icd"
+                return "is too old for this CPU, so that no program builds; install Debian's pocl-opencl-icd"
             raise
     return ""
 
@@ -242,14 +242,14 @@ def _facts(
         is_nvidia="nvidia" in device.vendor.lower(),
         compute_capability=capability,
         flush_every=flush_every(name, device.vendor),
-        most_image_texels=_most_image_texels(device),
+        max_image_texels=_max_image_texels(device),
         storage=storage_of(name, device.vendor, settings, is_gpu=kind is DeviceKind.GPU),
-        sums=wanted_order(settings),
+        reduction_order=wanted_order(settings),
         handle=device,
     )
 
 
-def _most_image_texels(device: cl.Device) -> int:
+def _max_image_texels(device: cl.Device) -> int:
     import pyopencl as cl
 
     # Some devices support images but fail when asked about those over buffers.
@@ -261,8 +261,8 @@ def _most_image_texels(device: cl.Device) -> int:
 def flush_every(name: str, vendor: str) -> int:
     """Returns the number of kernels between two flushes of the queue (`DeviceFacts.flush_every`).
 
-    The numbers are those of TFLite's GPU delegate: Mali 24, PowerVR 16 (4 up to Rogue GM9xxx),
-    Adreno up to 630 16.
+    The numbers are those of TFLite's GPU delegate: 24 for Mali, 16 for PowerVR (4 up to Rogue
+    GM9xxx), and 16 for Adreno up to 630.
     """
     text = f"{name} {vendor}".lower()
     if "mali" in text:

@@ -1,6 +1,4 @@
-"""OpenCL's error codes.
-
-Their names, the corresponding errors of `neurald.hal.errors`, and lost devices.
+"""Converts OpenCL's error codes to errors of `neurald.hal.errors`, and tracks lost devices.
 
 A device is lost when its context can no longer be used: the device was unplugged or reset, or a
 kernel on an NVIDIA device failed. OpenCL then refuses every call with varying codes. `DeviceState`
@@ -118,12 +116,12 @@ _NO_MEMORY = frozenset({MEM_OBJECT_ALLOCATION_FAILURE, OUT_OF_HOST_MEMORY, INVAL
 _BUILD_FAILURES = frozenset({BUILD_PROGRAM_FAILURE, -15, -17, -42, -43})
 
 #: Number of lines of a build log that an error message contains.
-_LOG_LINES = 12
+_MAX_LOG_LINES = 12
 
 
 def name(code: int) -> str:
     """Returns the symbolic name of an error code, followed by the code."""
-    return f"{NAMES.get(code, 'an error that OpenCL does not know')} ({code})"
+    return f"{NAMES.get(code, 'unknown error code')} ({code})"
 
 
 class DeviceState:
@@ -210,11 +208,11 @@ class DeviceState:
 def _shortened(log: str) -> str:
     """Returns the most useful lines of a build log.
 
-    From its first error on, or else its first lines.
+    These start with the first error, or with the first line if there is no error.
     """
     lines = [line.rstrip() for line in log.splitlines() if line.strip()]
     first = next((index for index, line in enumerate(lines) if "error:" in line.lower()), 0)
-    chosen = lines[first : first + _LOG_LINES]
+    chosen = lines[first : first + _MAX_LOG_LINES]
     if "unknown target CPU" in log:
         chosen.append(
             "this OpenCL runtime is too old for this CPU: install a newer one (Debian: pocl-opencl-icd)"

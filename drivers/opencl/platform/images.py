@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
-from neurald.drivers.opencl.platform.storage import TEXEL, Images, Range, Storage
+from neurald.drivers.opencl.platform.storage import TEXEL, ImageRange, ImageSupport, Storage
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -27,10 +27,10 @@ _CHANNELS = {
 }
 
 
-def images_of(context: cl.Context, facts: DeviceFacts) -> Images | None:
+def images_of(context: cl.Context, facts: DeviceFacts) -> ImageSupport | None:
     """Returns the images that kernels of a device may read.
 
-    None, with a log entry, if there are none.
+    Returns None and logs the reason if there are none.
     """
     import pyopencl as cl
 
@@ -39,29 +39,29 @@ def images_of(context: cl.Context, facts: DeviceFacts) -> Images | None:
     reason = ""
     types: frozenset[Scalar] = frozenset()
     if not facts.has_images:
-        reason = "it has no images"
-    elif not facts.most_image_texels:
-        reason = "it has no images of buffers"
+        reason = "it does not support images"
+    elif not facts.max_image_texels:
+        reason = "it does not support images over buffers"
     else:
         try:
             types = _types(context)
         except cl.Error as error:
             reason = str(error)
-        reason = reason or ("" if types else "no type of elements has images of buffers")
+        reason = reason or ("" if types else "it supports images over buffers for no element type")
     if reason:
-        _LOG.info("%s reads buffers, and no images: %s", facts.name, reason)
+        _LOG.info("%s: kernels read buffers instead of images: %s", facts.name, reason)
         return None
-    return Images(
+    return ImageSupport(
         types=types,
-        most_texels=facts.most_image_texels,
-        most_arguments=context.devices[0].max_read_image_args,
+        max_texels=facts.max_image_texels,
+        max_arguments=context.devices[0].max_read_image_args,
         is_divided=_is_divided(context, facts, next(iter(types))),
         alignment_bytes=facts.alignment_bytes,
     )
 
 
 def image_over(
-    context: cl.Context, buffer: cl.Buffer, part: Range, kind: Scalar, *, is_divided: bool
+    context: cl.Context, buffer: cl.Buffer, part: ImageRange, kind: Scalar, *, is_divided: bool
 ) -> cl.Image:
     """Creates an image over a range of a buffer; the image keeps the buffer alive.
 
@@ -103,13 +103,13 @@ def _types(context: cl.Context) -> frozenset[Scalar]:
 def _is_divided(context: cl.Context, facts: DeviceFacts, kind: Scalar) -> bool:
     """Returns True if images of parts of a buffer can be created.
 
-    The standard leaves this optional, and staying within the limits on sizes needs it.
+    The OpenCL standard leaves this optional. It keeps images within their limit on texels.
     """
     import pyopencl as cl
 
     size = max(256, facts.alignment_bytes)
     buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, 2 * size)
-    part = Range(start=size, texels=size // (TEXEL * kind.size_bytes), first=0)
+    part = ImageRange(start=size, texels=size // (TEXEL * kind.size_bytes), first=0)
     try:
         image_over(context, buffer, part, kind, is_divided=True)
     except cl.Error:

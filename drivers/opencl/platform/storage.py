@@ -54,30 +54,30 @@ def storage_of(name: str, vendor: str, settings: Settings, *, is_gpu: bool) -> S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Images:
+class ImageSupport:
     """Images that an open device supports over its buffers.
 
     Attributes:
         types: the element types of images.
-        most_texels: the limit on the size of an image.
-        most_arguments: the number of images that a kernel may read.
+        max_texels: the limit on the size of an image.
+        max_arguments: the number of images that a kernel may read.
         is_divided: whether an image may cover a part of a buffer; otherwise it starts at the first
             byte.
         alignment_bytes: the alignment of such a part.
     """
 
     types: frozenset[Scalar]
-    most_texels: int
-    most_arguments: int
+    max_texels: int
+    max_arguments: int
     is_divided: bool
     alignment_bytes: int
 
     def unsupported_reason(self, value: Value) -> str:
         """Returns the reason why a value cannot be read through an image; "" if it can."""
         if value.type not in self.types:
-            return f"no images of {value.type.name}"
+            return f"images of {value.type.name} are not supported"
         if not value.count:
-            return "no elements"
+            return "it has no elements"
         # An image starts at an aligned byte; a value that is part of another one may start later.
         before = -(-self.alignment_bytes // (TEXEL * value.type.size_bytes)) if self.is_divided else 0
         return self._too_long(-(-value.count // TEXEL) + before)
@@ -91,7 +91,7 @@ class Images:
             return ""
         return self._too_long(size_bytes // (TEXEL * kind.size_bytes))
 
-    def range_of(self, offset: int, size_bytes: int, buffer_bytes: int, kind: Scalar) -> "Range":
+    def range_of(self, offset: int, size_bytes: int, buffer_bytes: int, kind: Scalar) -> "ImageRange":
         """Returns the range of the buffer that an image for a value covers.
 
         Args:
@@ -104,16 +104,16 @@ class Images:
         start = offset // self.alignment_bytes * self.alignment_bytes if self.is_divided else 0
         end = offset + size_bytes if self.is_divided else buffer_bytes // texel_bytes * texel_bytes
         texels = -(-(end - start) // texel_bytes)
-        return Range(start=start, texels=texels, first=(offset - start) // texel_bytes)
+        return ImageRange(start=start, texels=texels, first=(offset - start) // texel_bytes)
 
     def _too_long(self, texels: int) -> str:
-        if texels <= self.most_texels:
+        if texels <= self.max_texels:
             return ""
-        return f"{texels} texels, images have {self.most_texels} at most"
+        return f"an image of {texels} texels exceeds the limit of {self.max_texels}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Range:
+class ImageRange:
     """Range of a buffer that an image covers.
 
     Attributes:

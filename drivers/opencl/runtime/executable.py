@@ -96,7 +96,7 @@ class Executable(msgspec.Struct, frozen=True, array_like=True):
     def flags_bytes(self) -> int:
         """Size of what is read back after a run: the abort flag and the status words.
 
-        0 if there are none.
+        The size is 0 if there are none.
         """
         statuses = sum(1 for call in self.calls if call.status)
         return 4 * (1 + statuses) if statuses or self.persistent is not None else 0

@@ -9,7 +9,7 @@
 //: means that there is no wait.
 #define $WAIT_PARAMETERS , __global uint *sync, const uint target
 #define $WAIT_ARGUMENTS , sync, target
-#define $WAIT if (target) neurald_wait(sync, target, lid, $SPIN_LIMIT);
+#define $WAIT if (target) neurald_wait(sync, target, lid, $MAX_SPINS);
 $PLACE
 static $CALLED void neurald_arrive(__global uint *sync, const uint target, const int lid) {
   barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
@@ -36,7 +36,7 @@ static $CALLED void neurald_meet(__global uint *sync, const uint target, const i
   neurald_wait(sync, target, lid, patience);
 }
 static $CALLED void neurald_idle(__global uint *sync, const uint target, const int lid) {
-  neurald_wait(sync, target, lid, $SPIN_LIMIT);
+  neurald_wait(sync, target, lid, $MAX_SPINS);
 }
 //: After a barrier the initial state is no longer read, so one work-group prepares the next launch.
 static inline void neurald_leave(__global uint *sync, const uint target, const int first, const int lid) {

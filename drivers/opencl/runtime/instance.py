@@ -16,11 +16,11 @@ from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.images import image_over
 from neurald.drivers.opencl.runtime.buffer import OpenClBuffer
 from neurald.drivers.opencl.runtime.executable import FLAGS, Call, Executable, ImageUse
-from neurald.drivers.opencl.runtime.launcher import CommandList, Launch, Transfer
+from neurald.drivers.opencl.runtime.launcher import CommandList, HostTransfer, Launch
 from neurald.drivers.opencl.runtime.persistent_kernel import SYNC_BYTES
 from neurald.drivers.opencl.runtime.portions import Portions
-from neurald.drivers.opencl.runtime.program import Program
-from neurald.drivers.opencl.runtime.staging import Region, Staging
+from neurald.drivers.opencl.runtime.program import BuiltProgram
+from neurald.drivers.opencl.runtime.staging import BufferRange, Staging
 from neurald.hal.accounting.account import reserve
 from neurald.hal.device import KernelTime
 from neurald.hal.errors import Error, OpFailed
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pyopencl as cl
 
 #: OpenCL has no empty buffers.
-_LEAST_BYTES = 256
+_MIN_BUFFER_BYTES = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ class Instance:
     """
 
     def __init__(
-        self, device: DeviceContext, executable: Executable, program: Program, constants: "cl.Buffer"
+        self, device: DeviceContext, executable: Executable, program: BuiltProgram, constants: "cl.Buffer"
     ) -> None:
         self._device = device
         self._executable = executable
@@ -93,7 +93,7 @@ class Instance:
     def _route(self, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> "_Route":
         """Returns the commands for executions in which these inputs and outputs lie on the host."""
         executable = self._executable
-        flags = Region(
+        flags = BufferRange(
             buffer=self._arena, size_bytes=executable.flags_bytes, offset_bytes=executable.zeros + FLAGS
         )
         staging = Staging(
@@ -105,8 +105,8 @@ class Instance:
         commands = CommandList(self._device, [*staging.writes, *self._launches, *staging.reads])
         return _Route(inputs=inputs, outputs=outputs, staging=staging, commands=commands)
 
-    def _region(self, port: Port) -> Region:
-        return Region(buffer=self._arena, size_bytes=port.size_bytes, offset_bytes=port.offset or 0)
+    def _region(self, port: Port) -> BufferRange:
+        return BufferRange(buffer=self._arena, size_bytes=port.size_bytes, offset_bytes=port.offset or 0)
 
     def _route_for(
         self, inputs: "Sequence[int | OpenClBuffer | None]", outputs: "Sequence[int | OpenClBuffer]"
@@ -144,7 +144,7 @@ class Instance:
         with self._device.state.guard("running kernels", after_launch=True):
             self._queue.finish()
 
-    def _launch(self, program: Program, call: Call) -> Launch:
+    def _launch(self, program: BuiltProgram, call: Call) -> Launch:
         if call is self._executable.persistent:
             return self._persistent_launch(call, call.groups, len(self._executable.calls))
         status = self._executable.zeros + FLAGS + 4 * call.status
@@ -161,7 +161,7 @@ class Instance:
 
         The caller must keep it: kernels do not keep their arguments alive.
         """
-        with self._device.state.guard("dividing the arena"):
+        with self._device.state.guard("creating a sub-buffer of the arena"):
             return self._arena.get_sub_region(offset, size_bytes)
 
     def are_resident(self, call: Call, groups: int) -> bool:
@@ -171,7 +171,7 @@ class Instance:
             Error: the device failed.
         """
         flag = np.zeros(1, np.uint32)
-        seen = Transfer(self._arena, 4, offset_bytes=self._executable.zeros + FLAGS, to_device=False)
+        seen = HostTransfer(self._arena, 4, offset_bytes=self._executable.zeros + FLAGS, to_device=False)
         seen.address = flag.ctypes.data
         CommandList(self._device, [self._persistent_launch(call, groups, 0), seen]).run(self._queue)
         if flag[0]:
@@ -245,7 +245,9 @@ class Instance:
             return
         self._clear_zeros()
         if self._flags[0]:
-            raise OpFailed("work-groups of the persistent kernel were not on the device together")
+            raise OpFailed(
+                "a grid barrier of the persistent kernel timed out: not all of its work-groups were resident on the device"
+            )
         for call in self._executable.calls:
             code = int(self._flags[call.status]) if call.status else 0
             if code:
@@ -269,7 +271,7 @@ class Instance:
         self._clear_zeros()
         return elapsed
 
-    def profile(self, program: Program | None = None) -> tuple[KernelTime, ...]:
+    def profile(self, program: BuiltProgram | None = None) -> tuple[KernelTime, ...]:
         """Measures each kernel of the step on the present contents of the arena, one by one.
 
         Args:
@@ -309,7 +311,7 @@ def allocate(device: DeviceContext, size_bytes: int) -> "cl.Buffer":
     import pyopencl as cl
 
     with device.state.guard(f"allocating {size_bytes} bytes"):
-        return cl.Buffer(device.context, cl.mem_flags.READ_WRITE, max(_LEAST_BYTES, size_bytes))
+        return cl.Buffer(device.context, cl.mem_flags.READ_WRITE, max(_MIN_BUFFER_BYTES, size_bytes))
 
 
 def clear(
@@ -323,11 +325,16 @@ def clear(
 
 
 def bound_launch(
-    device: DeviceContext, program: Program, call: Call, buffers: dict[Base, Any], status: int
+    device: DeviceContext, program: BuiltProgram, call: Call, buffers: dict[Base, Any], status: int
 ) -> Launch:
     """Creates a kernel with bound arguments, in the order that `program_text.kernel_text` defines.
 
-    `status` is the offset of its status word in the arena.
+    Args:
+        device: the device to run on.
+        program: the program with the kernel.
+        call: the call whose arguments are bound.
+        buffers: the arena and the constants.
+        status: the offset of the call's status word in the arena.
     """
     kernel = program.new_kernel(call.kernel)
     images = {use.argument: use for use in call.images}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.errors import SUCCESS
-from neurald.drivers.opencl.runtime.native_loop import KERNEL, READ, WRITE, Encoded, native_loop
+from neurald.drivers.opencl.runtime.native_loop import KERNEL, READ, WRITE, EncodedCommand, native_loop
 from neurald.drivers.opencl.runtime.portions import PORTION_S, Portions
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Launch:
     images: tuple[cl.Image, ...] = ()
 
 
-class Transfer:
+class HostTransfer:
     """Copy between host memory, which may differ for each execution, and a range of a buffer.
 
     Attributes:
@@ -73,7 +73,7 @@ class Transfer:
 
 
 #: Commands of a `CommandList`.
-Command: TypeAlias = Launch | Transfer
+Command: TypeAlias = Launch | HostTransfer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +104,7 @@ class CommandList:
         self._commands = tuple(
             one for one in commands if (one.groups if isinstance(one, Launch) else one.size_bytes)
         )
-        self._native = (Encoded * len(self._commands))(*map(_encoded, self._commands))
+        self._native = (EncodedCommand * len(self._commands))(*map(_encoded, self._commands))
         self._loop = native_loop()
 
     def run(self, queue: cl.CommandQueue, *, finish: bool = True) -> None:
@@ -176,7 +176,7 @@ class CommandList:
     def _marker(self, queue: cl.CommandQueue) -> cl.Event:
         import pyopencl as cl
 
-        with self._device.state.guard("marking an end", after_launch=True):
+        with self._device.state.guard("enqueueing a marker", after_launch=True):
             marker = cl.enqueue_marker(queue)
             queue.flush()
         return marker
@@ -205,7 +205,7 @@ class CommandList:
             # Also after a failure: commands enqueued before it use the caller's memory.
             with self._device.state.guard("running kernels", after_launch=True):
                 queue.finish()
-        with self._device.state.guard("asking for times"):
+        with self._device.state.guard("reading kernel times"):
             return tuple(
                 LaunchTime(name=name, duration_ns=event.profile.end - event.profile.start)
                 for name, event in events
@@ -217,7 +217,7 @@ class CommandList:
 
         events: list[tuple[str, cl.Event]] = []
         for index, command in enumerate(self._commands):
-            if isinstance(command, Transfer):
+            if isinstance(command, HostTransfer):
                 self._run(queue, index, 1, finish=False)
                 continue
             with self._device.state.guard("launching", kernel=command.name):
@@ -232,7 +232,7 @@ class CommandList:
         failed = self._loop(
             queue.int_ptr,
             count,
-            ctypes.byref(self._native, first * ctypes.sizeof(Encoded)),
+            ctypes.byref(self._native, first * ctypes.sizeof(EncodedCommand)),
             self._device.facts.flush_every,
             finish,
             ctypes.byref(code),
@@ -252,16 +252,16 @@ class CommandList:
         raise state.error(code.value, "writing to a buffer" if command.to_device else "reading a buffer")
 
 
-def _encoded(command: Command) -> Encoded:
+def _encoded(command: Command) -> EncodedCommand:
     if isinstance(command, Launch):
-        return Encoded(
+        return EncodedCommand(
             KERNEL,
             command.kernel.int_ptr,
             command.groups * command.local_size,
             command.local_size,
             None,
         )
-    return Encoded(
+    return EncodedCommand(
         WRITE if command.to_device else READ,
         command.buffer.int_ptr,
         command.offset_bytes,

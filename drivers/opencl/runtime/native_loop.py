@@ -24,7 +24,7 @@ WRITE: Final = 1
 READ: Final = 2
 
 
-class Encoded(ctypes.Structure):
+class EncodedCommand(ctypes.Structure):
     """Command as the native loop reads it.
 
     `first` and `second` are the global and local size of a kernel, or the offset and size of a
@@ -121,7 +121,7 @@ def _addresses() -> dict[str, int]:
         return {name: ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in _FUNCTIONS}
     except AttributeError as error:
         raise UnavailableDevice(
-            f"this build of pyopencl hides OpenCL's functions ({error}): install pyopencl with pip"
+            f"this build of pyopencl does not export OpenCL's functions ({error}): install pyopencl with pip"
         ) from None
 
 

@@ -33,30 +33,30 @@ from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 _TEMPLATES = templates(__name__, "grid_barrier.cl")
 #: Work-items of a work-group, unless a source with barriers asks for another number.
 ITEMS: Final = 256
-#: Layout of the synchronisation memory, in `uint`s. The barrier counter is at 0 or at
-#: `_COUNTER_PITCH`. `_SELECTOR` selects the one that a launch uses, which starts at zero; the launch
-#: clears the other one for the next launch.
+#: Layout of the synchronisation memory, in `uint`s. There are two barrier counters, at 0 and at
+#: `_COUNTER_PITCH`. The word at `_SELECTOR` selects the one that a launch uses, which starts at
+#: zero; the launch clears the other one for the next launch.
 _COUNTER_PITCH, _SELECTOR = 8, 16
-#: Counters that number the work-groups: the first one on each compute unit, the others, and all
-#: work-groups per compute unit.
+#: Counters that number the work-groups: one for the first work-group on each compute unit, one for
+#: the others, and a table with the number of work-groups on each compute unit.
 _FIRST_GROUPS, _OTHER_GROUPS, _UNITS, _UNIT_COUNT = 32, 48, 64, 256
 #: Index of the abort flag, in `uint`s. The host clears the whole memory after an abort.
 ABORTED: Final = _UNITS + _UNIT_COUNT
 #: Size of the synchronisation memory, which is zero before the first launch; the host clears it
 #: after a failure.
 SYNC_BYTES: Final = 4 * ABORTED + 128
-#: Spin limits: about two seconds, and some milliseconds for a trial launch of the barrier alone.
-_SPIN_LIMIT, _TRIAL_SPIN_LIMIT = 1 << 22, 1 << 15
-#: Value of the barrier counter after an abort: larger than any number that is waited for.
+#: Spin limits: about two seconds, or some milliseconds for a trial launch that only runs the barrier.
+_MAX_SPINS, _MAX_TRIAL_SPINS = 1 << 22, 1 << 15
+#: Value of the barrier counter after an abort, which is larger than any number of arrivals.
 _RELEASE_ALL = 1 << 31
-#: Some runtimes cannot call functions that contain barriers; there they are inlined.
+#: Prevents inlining on NVIDIA devices. Some runtimes cannot call functions that contain barriers.
 _CALLED = "__attribute__((noinline))"
 #: Maximum number of work-groups per compute unit.
 _MAX_PER_UNIT = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Region:
+class MemoryRange:
     """Range of a buffer.
 
     Attributes:
@@ -68,7 +68,7 @@ class Region:
     start: int
     stop: int
 
-    def overlaps(self, other: "Region") -> bool:
+    def overlaps(self, other: "MemoryRange") -> bool:
         """Returns True if both have a byte in common."""
         return self.base == other.base and self.start < other.stop and other.start < self.stop
 
@@ -88,23 +88,23 @@ class Phase:
 
     source: Source
     pointers: tuple[str, ...]
-    regions: tuple[Region | None, ...]
+    regions: tuple[MemoryRange | None, ...]
     status: str
     workspace: str = ""
-    workspace_region: Region | None = None
+    workspace_region: MemoryRange | None = None
 
     @property
-    def written(self) -> tuple[Region, ...]:
+    def written(self) -> tuple[MemoryRange, ...]:
         """Memory that the phase writes."""
         return tuple(each for each in (self.regions[0], self.workspace_region) if each is not None)
 
     @property
-    def touched(self) -> tuple[Region, ...]:
+    def touched(self) -> tuple[MemoryRange, ...]:
         """Memory that the phase reads or writes."""
         return tuple(each for each in (*self.regions, self.workspace_region) if each is not None)
 
 
-def is_offered(facts: DeviceFacts) -> bool:
+def is_supported(facts: DeviceFacts) -> bool:
     """Returns True if the device is known to keep all work-groups of a fitting launch resident.
 
     Devices whose kernels read images are excluded: phases have pointers only, and texture caches
@@ -116,7 +116,7 @@ def is_offered(facts: DeviceFacts) -> bool:
 def local_size(sources: Sequence[Source]) -> int | None:
     """Returns the work-group size of the persistent kernel.
 
-    None if the sources require different ones.
+    Returns None if the sources require different sizes.
     """
     sizes = {source.local_size for source in sources if source.has_barriers}
     if len(sizes) > 1:
@@ -179,7 +179,7 @@ def grid_barrier_text(*, is_nvidia: bool) -> str:
         ARRIVE=_TEMPLATES[f"arrive{suffix}"],
         POLL=_TEMPLATES[f"poll{suffix}"],
         CALLED=_CALLED if is_nvidia else "inline",
-        SPIN_LIMIT=_SPIN_LIMIT,
+        MAX_SPINS=_MAX_SPINS,
         COUNTER_PITCH=_COUNTER_PITCH,
         SELECTOR=_SELECTOR,
         FIRST_GROUPS=_FIRST_GROUPS,
@@ -191,7 +191,7 @@ def grid_barrier_text(*, is_nvidia: bool) -> str:
     )
 
 
-def kernel_text(name: str, parameters: str, phases: Sequence[Phase], *, least_groups: int = 1) -> str:
+def kernel_text(name: str, parameters: str, phases: Sequence[Phase], *, min_groups: int = 1) -> str:
     """Returns the kernel's text.
 
     The program must also contain `grid_barrier_text` and the functions of all sources (see
@@ -201,7 +201,7 @@ def kernel_text(name: str, parameters: str, phases: Sequence[Phase], *, least_gr
         name: the name of the kernel.
         parameters: the kernel's parameters, which the phases' expressions refer to.
         phases: in order; `local_size` must accept their sources.
-        least_groups: the minimum number of work-groups of a launch, which each have their own
+        min_groups: the minimum number of work-groups of a launch, which each have their own
             compute unit.
     """
     items = local_size([phase.source for phase in phases])
@@ -212,9 +212,7 @@ def kernel_text(name: str, parameters: str, phases: Sequence[Phase], *, least_gr
     # if there are barriers.
     place = "(int)get_group_id(0)"
     if any(has_grid_barrier):
-        place = (
-            f"groups <= {least_groups} ? {place} : neurald_place(sync, groups, lid, (__local int *)scratch)"
-        )
+        place = f"groups <= {min_groups} ? {place} : neurald_place(sync, groups, lid, (__local int *)scratch)"
     lines = [
         f"__kernel __attribute__((reqd_work_group_size({items}, 1, 1)))",
         f"void {name}({parameters}, __global uint *sync, const int phases) {{",
@@ -223,26 +221,26 @@ def kernel_text(name: str, parameters: str, phases: Sequence[Phase], *, least_gr
         f"  const int first = {place};",
         # The highest bit selects the counter; the rest is the count to wait for.
         f"  uint target = sync[{_SELECTOR}] << 31;",
-        f"  if (phases == 0) neurald_meet(sync, target += groups, lid, {_TRIAL_SPIN_LIMIT});",
+        f"  if (phases == 0) neurald_meet(sync, target += groups, lid, {_MAX_TRIAL_SPINS});",
     ]
     for number, (phase, needs_barrier) in enumerate(zip(phases, has_grid_barrier, strict=True)):
         lines.append(f"  if (phases > {number}) {{")
         if needs_barrier and phase.source.waits:
             lines += ["    target += groups;", "    neurald_arrive(sync, target, lid);"]
         elif needs_barrier:
-            lines.append(f"    neurald_meet(sync, target += groups, lid, {_SPIN_LIMIT});")
+            lines.append(f"    neurald_meet(sync, target += groups, lid, {_MAX_SPINS});")
         elif phase.source.has_barriers and number:
             # Local memory may still be read by the previous phase; a grid barrier includes the wait
             # for that.
             lines.append("    barrier(CLK_LOCAL_MEM_FENCE);")
-        lines += [*_phase_lines(phase, items, needs_barrier=needs_barrier, least_groups=least_groups), "  }"]
+        lines += [*_phase_lines(phase, items, needs_barrier=needs_barrier, min_groups=min_groups), "  }"]
     lines += ["  neurald_leave(sync, target, first, lid);", "}", ""]
     return "\n".join(lines)
 
 
-def _phase_lines(phase: Phase, items: int, *, needs_barrier: bool, least_groups: int) -> list[str]:
+def _phase_lines(phase: Phase, items: int, *, needs_barrier: bool, min_groups: int) -> list[str]:
     source = phase.source
-    is_alone = source.groups <= least_groups
+    is_alone = source.groups <= min_groups
     pointers = [*phase.pointers, *((phase.workspace,) if source.workspace_bytes else ()), phase.status]
     if source.waits:
         # Only the first of a work-group's groups has to wait.

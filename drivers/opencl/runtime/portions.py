@@ -35,7 +35,7 @@ class Portions:
     def bounds(self, count: int) -> tuple[int, ...]:
         """Returns the start of each portion and the end of the last one.
 
-        Until measured, all commands count as equally long.
+        Before the first measurement, all commands are assumed to take equally long.
         """
         with self._lock:
             if not self._bounds or self._bounds[-1] != count:

@@ -15,7 +15,7 @@ import msgspec
 
 from neurald.drivers.opencl.codegen.program_text import KernelTexts
 from neurald.drivers.opencl.platform.discovery import DeviceContext
-from neurald.drivers.opencl.platform.known_programs import source_key
+from neurald.drivers.opencl.platform.program_cache import source_key
 from neurald.hal.errors import OpFailed
 from neurald.hal.process.fork import keep_in_children
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 _CHECKSUM_BYTES: Final = 32
 
 
-class Program:
+class BuiltProgram:
     """Built program and its kernels.
 
-    Sources that were built before for the same device are not built again: programs as a whole,
-    steps kernel by kernel. A kernel has one set of arguments, so callers that need different ones
+    Text that was built before for the same device is not built again: `from_source` reuses whole
+    programs, and `of_kernels` single kernels. A kernel has one set of arguments, so callers that need different ones
     use `new_kernel`.
     """
 
@@ -129,7 +129,7 @@ class Program:
     def binary(self) -> bytes:
         """The built program in a form for `from_binary`.
 
-        Complete only after every kernel was launched.
+        It is complete only after every kernel was launched.
 
         Raises:
             OpFailed: the runtime provides none.
@@ -159,14 +159,14 @@ class Program:
         """
         import pyopencl as cl
 
-        with self._device.state.guard("making", kernel=name):
+        with self._device.state.guard("creation", kernel=name):
             return cl.Kernel(self._others.get(name, self._program), name)
 
     def work_group_limit(self, kernel: cl.Kernel) -> int:
         """Returns the maximum work-group size of that kernel on this device."""
         import pyopencl as cl
 
-        with self._device.state.guard("asking about", kernel=kernel.function_name):
+        with self._device.state.guard("query", kernel=kernel.function_name):
             return kernel.get_work_group_info(
                 cl.kernel_work_group_info.WORK_GROUP_SIZE, self._device.facts.handle
             )

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import numpy as np
 
 from neurald.drivers.opencl.platform.discovery import DeviceContext
-from neurald.drivers.opencl.runtime.launcher import Transfer
+from neurald.drivers.opencl.runtime.launcher import HostTransfer
 from neurald.drivers.opencl.runtime.native_loop import native_copy
 from neurald.hal.accounting.account import Reservation, reserve
 from neurald.hal.errors import OutOfMemory, ResourceExhaustedPersistent, ResourceExhaustedTransient
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     import pyopencl as cl
 
 #: Limit on the pinned memory of one `Staging`: pinned memory is scarce.
-PINNED_LIMIT_BYTES: Final = 32 << 20
+MAX_PINNED_BYTES: Final = 32 << 20
 _ALIGNMENT_BYTES: Final = 256
 #: Outputs with at most this distance share a transfer.
-_GAP_BYTES: Final = 2048
+_MAX_GAP_BYTES: Final = 2048
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Region:
+class BufferRange:
     """Range of a device buffer that holds one input or output."""
 
     buffer: cl.Buffer
@@ -52,7 +52,7 @@ class _Passage:
 
     __slots__ = ("host", "size_bytes", "slot", "transfer")
 
-    def __init__(self, size_bytes: int, transfer: Transfer, slot: int) -> None:
+    def __init__(self, size_bytes: int, transfer: HostTransfer, slot: int) -> None:
         self.size_bytes = size_bytes
         self.transfer = transfer
         self.slot = slot
@@ -75,10 +75,10 @@ class Staging:
         self,
         device: DeviceContext,
         queue: cl.CommandQueue,
-        inputs: Sequence[Region],
-        outputs: Sequence[Region],
+        inputs: Sequence[BufferRange],
+        outputs: Sequence[BufferRange],
         *,
-        pinned_limit_bytes: int = PINNED_LIMIT_BYTES,
+        max_pinned_bytes: int = MAX_PINNED_BYTES,
     ) -> None:
         """Allocates pinned memory up to the limit, unless the device is a CPU or none is available.
 
@@ -90,7 +90,7 @@ class Staging:
         self._copy = native_copy()
         self._area: tuple[cl.Buffer, cl.MemoryMap] | None = None
         self._reservation: Reservation | None = None
-        limit = 0 if device.facts.is_cpu else pinned_limit_bytes
+        limit = 0 if device.facts.is_cpu else max_pinned_bytes
         ways = [[number] for number in range(len(inputs))], _near(outputs) if limit else _single(outputs)
         slots: list[list[int | None]] = []
         used = 0
@@ -147,7 +147,7 @@ class Staging:
             buffer, mapping = self._area
             self._area = None
             if not self._device.state.is_lost:
-                with self._device.state.guard("giving pinned memory back"):
+                with self._device.state.guard("releasing pinned memory"):
                     mapping.release(self._queue)
                     self._queue.finish()
                     buffer.release()
@@ -164,11 +164,11 @@ class Staging:
         """Allocates pinned memory; returns its address."""
         import pyopencl as cl
 
-        self._reservation = reserve(size_bytes, "inputs and outputs on their way")
+        self._reservation = reserve(size_bytes, "staged inputs and outputs")
         flags = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
         access: Any = cl.map_flags.READ | cl.map_flags.WRITE
         area: Any
-        with self._device.state.guard(f"taking {size_bytes} bytes of pinned memory"):
+        with self._device.state.guard(f"allocating {size_bytes} bytes of pinned memory"):
             buffer = cl.Buffer(self._device.context, flags, size_bytes)
             area, _ = cl.enqueue_map_buffer(
                 self._queue,
@@ -183,11 +183,11 @@ class Staging:
         return int(np.asarray(area).ctypes.data)
 
 
-def _single(regions: Sequence[Region]) -> list[list[int]]:
+def _single(regions: Sequence[BufferRange]) -> list[list[int]]:
     return [[number] for number in range(len(regions))]
 
 
-def _near(regions: Sequence[Region]) -> list[list[int]]:
+def _near(regions: Sequence[BufferRange]) -> list[list[int]]:
     """Groups the numbers of regions that share a transfer."""
     order = sorted(
         range(len(regions)), key=lambda number: (regions[number].buffer.int_ptr, regions[number].offset_bytes)
@@ -199,7 +199,7 @@ def _near(regions: Sequence[Region]) -> list[list[int]]:
         if (
             others
             and others[0].buffer == region.buffer
-            and region.offset_bytes <= _range(others)[1] + _GAP_BYTES
+            and region.offset_bytes <= _range(others)[1] + _MAX_GAP_BYTES
         ):
             spans[-1].append(number)
         else:
@@ -207,7 +207,7 @@ def _near(regions: Sequence[Region]) -> list[list[int]]:
     return spans
 
 
-def _range(regions: Sequence[Region]) -> tuple[int, int]:
+def _range(regions: Sequence[BufferRange]) -> tuple[int, int]:
     """Returns the first byte of regions of a buffer, and the one after the last."""
     return min(each.offset_bytes for each in regions), max(
         each.offset_bytes + each.size_bytes for each in regions
@@ -215,13 +215,13 @@ def _range(regions: Sequence[Region]) -> tuple[int, int]:
 
 
 def _passages(
-    regions: Sequence[Region],
+    regions: Sequence[BufferRange],
     spans: Sequence[Sequence[int]],
     slots: Sequence[int | None],
     area: int,
     *,
     to_device: bool,
-) -> tuple[tuple[_Passage, ...], tuple[Transfer, ...]]:
+) -> tuple[tuple[_Passage, ...], tuple[HostTransfer, ...]]:
     """Creates the passages of regions, in their order, and their transfers.
 
     Args:
@@ -237,7 +237,9 @@ def _passages(
         is_direct = slot is None or not area
         for part in [[number] for number in span] if is_direct else [span]:
             start, end = _range([regions[number] for number in part])
-            transfer = Transfer(regions[part[0]].buffer, end - start, offset_bytes=start, to_device=to_device)
+            transfer = HostTransfer(
+                regions[part[0]].buffer, end - start, offset_bytes=start, to_device=to_device
+            )
             transfers.append(transfer)
             if slot is not None and area:
                 transfer.address = area + slot

@@ -21,26 +21,26 @@ import neurald
 from neurald.drivers.compiler.support.worker_process import WorkerProcess
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.drivers.opencl.platform.discovery import DeviceContext
-from neurald.drivers.opencl.runtime.program import Program
+from neurald.drivers.opencl.runtime.program import BuiltProgram
 from neurald.drivers.opencl.tuning.program_messages import Answer, Build, Measure
+from neurald.drivers.opencl.tuning.shard_queue import Shard, ShardQueue
 from neurald.drivers.opencl.tuning.sharding import work_bytes
 from neurald.drivers.opencl.tuning.trials import trials_of
-from neurald.drivers.opencl.tuning.work import Shard, Work
 from neurald.hal.errors import OpFailed
 
 _LOG = logging.getLogger(__name__)
 
 _WORKER = Path(__file__).with_name("program_worker.py")
 #: Maximum number of processes that build.
-_PROCESSES = 8
+_MAX_PROCESSES = 8
 #: Bytes of functions in a program that justify a process: building them takes longer than starting
 #: the process and opening the device.
-_SHARE_BYTES = 100_000
+_MIN_WORK_BYTES = 100_000
 #: Device memory reserved for the context of each process.
 _CONTEXT_BYTES = 1 << 30
 #: Time limits for building a program and for measuring kernels; a process that exceeds them is
 #: stuck.
-_BUILD_LIMIT_S, _MEASURE_LIMIT_S = 120.0, 60.0
+_MAX_BUILD_S, _MAX_MEASURE_S = 120.0, 60.0
 
 
 def process_count(facts: DeviceFacts) -> int:
@@ -52,10 +52,10 @@ def process_count(facts: DeviceFacts) -> int:
     if facts.is_cpu:
         return 1
     cores = len(os.sched_getaffinity(0))
-    return max(1, min(_PROCESSES, cores, facts.global_memory_bytes // _CONTEXT_BYTES))
+    return max(1, min(_MAX_PROCESSES, cores, facts.global_memory_bytes // _CONTEXT_BYTES))
 
 
-def _started(facts: DeviceFacts) -> WorkerProcess | None:
+def _start_worker(facts: DeviceFacts) -> WorkerProcess | None:
     """Starts a process that opens the same device; returns None if that fails."""
     about = {
         "path": [*map(os.path.abspath, sys.path), str(Path(neurald.__file__).parent.parent)],
@@ -66,11 +66,11 @@ def _started(facts: DeviceFacts) -> WorkerProcess | None:
     try:
         return WorkerProcess(_WORKER, about)
     except OSError as error:
-        _LOG.warning("cannot start a process that helps to compile: %s", error)
+        _LOG.warning("cannot start a build helper process: %s", error)
         return None
 
 
-class Helper:
+class BuildHelper:
     """Process that takes shards, one after another, until none are left.
 
     Args:
@@ -79,10 +79,10 @@ class Helper:
         is_resident: whether kernels are measured as phases of a persistent kernel.
     """
 
-    def __init__(self, work: Work, device: DeviceContext, *, is_resident: bool) -> None:
+    def __init__(self, work: ShardQueue, device: DeviceContext, *, is_resident: bool) -> None:
         self._work = work
         self._facts, self._is_resident = device.facts, is_resident
-        self.process = _started(device.facts)
+        self.process = _start_worker(device.facts)
         self._thread: threading.Thread | None = None
         if self.process is not None:
             self._thread = threading.Thread(
@@ -98,7 +98,7 @@ class Helper:
                 # Whatever failed will be reported where the shard is built next; waiting threads
                 # must not hang.
                 if not process.is_closed:
-                    _LOG.warning("a process that helps to compile ended: %s", error)
+                    _LOG.warning("a build helper process ended: %s", error)
                 self._work.give_back(shard)
                 return
             if not is_there:
@@ -113,14 +113,14 @@ class Helper:
             OSError, ValueError, struct.error: the process has ended, or its answer is invalid.
         """
         text, trials = trials_of(shard, self._facts, is_resident=self._is_resident)
-        built = _asked(process, Build(text=text), _BUILD_LIMIT_S)
+        built = _request(process, Build(text=text), _MAX_BUILD_S)
         if built.error:
             self._work.split(shard, built.error)
             return True
-        with self._work.turn:
-            times = _asked(process, Measure(trials=trials), _MEASURE_LIMIT_S).times_ns
+        with self._work.measuring_lock:
+            times = _request(process, Measure(trials=trials), _MAX_MEASURE_S).times_ns
         if len(times) > len(shard) or not all(time_ns is None or time_ns >= 0 for time_ns in times):
-            raise ValueError(f"invalid times from a process that helps to compile: {times}")
+            raise ValueError(f"a build helper process returned invalid times: {times}")
         self._work.measured(shard, times)
         return len(times) == len(shard)
 
@@ -139,7 +139,7 @@ class Helper:
 
 
 @contextmanager
-def built_elsewhere(device: DeviceContext, text: str) -> Iterator[Callable[[], Program]]:
+def build_in_helper(device: DeviceContext, text: str) -> Iterator[Callable[[], BuiltProgram]]:
     """Builds a program in another process during the `with` block.
 
     The yielded function waits for the result, and builds the program here if the process failed.
@@ -148,10 +148,10 @@ def built_elsewhere(device: DeviceContext, text: str) -> Iterator[Callable[[], P
         device: the device to build for.
         text: the text of the program.
     """
-    is_worthwhile = process_count(device.facts) > 1 and work_bytes([text]) >= _SHARE_BYTES
-    process = _started(device.facts) if is_worthwhile else None
+    is_worthwhile = process_count(device.facts) > 1 and work_bytes([text]) >= _MIN_WORK_BYTES
+    process = _start_worker(device.facts) if is_worthwhile else None
     if process is None:
-        yield lambda: Program.from_source(device, text)
+        yield lambda: BuiltProgram.from_source(device, text)
         return
     binaries: list[bytes] = []
     thread = threading.Thread(
@@ -159,14 +159,14 @@ def built_elsewhere(device: DeviceContext, text: str) -> Iterator[Callable[[], P
     )
     thread.start()
 
-    def program() -> Program:
+    def program() -> BuiltProgram:
         thread.join()
         try:
             if binaries:
-                return Program.from_binary(device, binaries[0])
+                return BuiltProgram.from_binary(device, binaries[0])
         except OpFailed as error:
-            _LOG.warning("the binary built by another process is not used: %s", error)
-        return Program.from_source(device, text)
+            _LOG.warning("the binary from a build helper process cannot be used: %s", error)
+        return BuiltProgram.from_source(device, text)
 
     try:
         yield program
@@ -179,16 +179,16 @@ def built_elsewhere(device: DeviceContext, text: str) -> Iterator[Callable[[], P
 def _fetch(process: WorkerProcess, text: str, binaries: list[bytes]) -> None:
     """Appends the binary of a program, if the process builds it."""
     try:
-        answer = _asked(process, Build(text=text, wants_binary=True), _BUILD_LIMIT_S)
+        answer = _request(process, Build(text=text, wants_binary=True), _MAX_BUILD_S)
     except (OSError, ValueError, struct.error) as error:
         if not process.is_closed:
-            _LOG.warning("a process that helps to compile ended: %s", error)
+            _LOG.warning("a build helper process ended: %s", error)
         return
     if not answer.error:
         binaries.append(answer.binary)
 
 
-def _asked(process: WorkerProcess, request: Build | Measure, limit_s: float) -> Answer:
+def _request(process: WorkerProcess, request: Build | Measure, limit_s: float) -> Answer:
     """Returns the answer of a process.
 
     Raises:

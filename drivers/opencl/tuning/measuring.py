@@ -6,20 +6,20 @@ from collections.abc import Callable, Sequence
 
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.platform.discovery import DeviceContext
-from neurald.drivers.opencl.runtime.program import Program
-from neurald.drivers.opencl.tuning.build_helper import Helper, process_count
+from neurald.drivers.opencl.runtime.program import BuiltProgram
+from neurald.drivers.opencl.tuning.build_helper import BuildHelper, process_count
+from neurald.drivers.opencl.tuning.shard_queue import ShardQueue
 from neurald.drivers.opencl.tuning.sharding import shards_of
 from neurald.drivers.opencl.tuning.trials import Bench, trials_of
-from neurald.drivers.opencl.tuning.work import Work
 from neurald.hal.errors import DeadObject, Error
 
 _LOG = logging.getLogger(__name__)
 
 #: Target size of a program's functions in bytes: about one second for compilers that optimise much.
-_SHARD_BYTES = 30_000
+_TARGET_SHARD_BYTES = 30_000
 #: Minimum number of programs per process: starting a process and opening the device takes about as
 #: long.
-_SHARDS_EACH = 3
+_MIN_SHARDS_PER_PROCESS = 3
 
 
 def times_ns(
@@ -44,14 +44,14 @@ def times_ns(
         Error: the device lacks memory, or `require_wanted` raised it.
     """
     started = time.monotonic()
-    shards = shards_of(sources, _SHARD_BYTES)
-    work = Work(shards)
-    count = min(process_count(device.facts), len(shards) // _SHARDS_EACH)
-    helpers: list[Helper] = []
+    shards = shards_of(sources, _TARGET_SHARD_BYTES)
+    work = ShardQueue(shards)
+    count = min(process_count(device.facts), len(shards) // _MIN_SHARDS_PER_PROCESS)
+    helpers: list[BuildHelper] = []
     try:
         for _ in range(count - 1):
-            helpers.append(Helper(work, device, is_resident=is_resident))
-        _take_part(work, device, is_resident=is_resident, require_wanted=require_wanted)
+            helpers.append(BuildHelper(work, device, is_resident=is_resident))
+        _measure_here(work, device, is_resident=is_resident, require_wanted=require_wanted)
     finally:
         work.close()
         for helper in helpers:
@@ -67,22 +67,22 @@ def times_ns(
     return {name: each for name, each in work.times_ns.items() if each is not None}
 
 
-def _take_part(
-    work: Work, device: DeviceContext, *, is_resident: bool, require_wanted: Callable[[str], None]
+def _measure_here(
+    work: ShardQueue, device: DeviceContext, *, is_resident: bool, require_wanted: Callable[[str], None]
 ) -> None:
     """Builds and measures in this process until no shard is left."""
     bench: Bench | None = None
-    while (shard := work.next(is_here=True)) is not None:
+    while (shard := work.next(is_local=True)) is not None:
         require_wanted("while kernels were measured")
         text, trials = trials_of(shard, device.facts, is_resident=is_resident)
         try:
-            program = Program.from_source(device, text)
+            program = BuiltProgram.from_source(device, text)
         except DeadObject:
             raise
         except Error as error:
             work.split(shard, str(error))
             continue
         bench = bench or Bench(device)
-        with work.turn:
+        with work.measuring_lock:
             times = list(bench.times_ns(program, trials))
         work.measured(shard, times)

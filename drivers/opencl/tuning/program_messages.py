@@ -28,7 +28,7 @@ class Answer(msgspec.Struct, frozen=True, array_like=True):
 
     Attributes:
         error: the reason why the program does not build; "" if it does.
-        binary: the value of `Program.binary`, if it was requested.
+        binary: the value of `BuiltProgram.binary`, if it was requested.
         times_ns: the time of each kernel; None if it cannot run. If there are fewer than kernels,
             the next kernel lost the device.
     """

@@ -1,8 +1,6 @@
 """Builds programs for another process and measures their kernels.
 
-Requests come on standard input, and answers go to standard output.
-
-It runs as a script in a Python that finds its packages on the other process's path. Its own context
+It reads requests from standard input, and writes answers to standard output. It runs as a script in a Python that finds its packages on the other process's path. Its own context
 protects the other process from faults of kernels and compilers.
 """
 
@@ -51,30 +49,30 @@ def _opened(place: str, digest: str) -> "DeviceContext":
 
     facts = choose(discover(), place)
     if facts.digest != digest:
-        raise UnavailableDevice(f"{facts.digest} is not {digest}")
+        raise UnavailableDevice(f"the device at {place} is {facts.digest}; expected {digest}")
     return DeviceContext(facts)
 
 
 def _serve(device: "DeviceContext", requests: IO[bytes], answers: IO[bytes]) -> None:
     import msgspec
 
-    from neurald.drivers.opencl.runtime.program import Program
+    from neurald.drivers.opencl.runtime.program import BuiltProgram
     from neurald.drivers.opencl.tuning.program_messages import Answer, Build, Measure
     from neurald.drivers.opencl.tuning.trials import Bench
     from neurald.hal.errors import DeadObject, OpFailed
 
     decoder = msgspec.msgpack.Decoder(Build | Measure)
     bench = Bench(device)
-    program: Program | None = None
+    program: BuiltProgram | None = None
     while length := requests.read(8):
         request = decoder.decode(requests.read(struct.unpack("<Q", length)[0]))
         is_lost = False
         if isinstance(request, Build):
             try:
-                program = Program.from_source(device, request.text)
+                program = BuiltProgram.from_source(device, request.text)
                 answer = Answer(binary=program.binary if request.wants_binary else b"")
             except OpFailed as error:
-                answer = Answer(error=str(error) or "it fails")
+                answer = Answer(error=str(error) or "the build failed")
         else:
             assert program is not None  # noqa: S101 - a request to build comes first
             times: list[float | None] = []

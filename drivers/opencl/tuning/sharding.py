@@ -24,7 +24,7 @@ class _Shard:
 def work_bytes(texts: Iterable[str]) -> int:
     """Returns how many bytes of these texts a compiler processes in one program.
 
-    Shared functions count once.
+    Functions that texts share occur only once in a program.
     """
     shared: dict[str, int] = {}
     own = 0
@@ -41,26 +41,24 @@ def work_bytes(texts: Iterable[str]) -> int:
 def functions_of(source: Source) -> tuple[str, ...]:
     """Returns the functions that dominate the build time of a source.
 
-    Those it shares with others, or else its own.
+    These are the functions that it shares with other sources, or its own one if there are none.
     """
     return tuple(found[1] for found in _SHARED.finditer(source.text)) or (source.name,)
 
 
-def shards_of(sources: Sequence[Source], least_bytes: int) -> list[tuple[Source, ...]]:
-    """Groups the sources such that groups take about equally long to build.
-
-    The longest come first.
+def shards_of(sources: Sequence[Source], min_bytes: int) -> list[tuple[Source, ...]]:
+    """Groups the sources such that groups take about equally long to build, the longest first.
 
     Args:
         sources: with pairwise different texts.
-        least_bytes: the minimum work of a group, if there is that much in total.
+        min_bytes: the minimum work of a group, if there is that much in total.
     """
     families: dict[tuple[str, ...], list[int]] = {}
     for position, source in enumerate(sources):
         families.setdefault(functions_of(source), []).append(position)
     sized = [(work_bytes(sources[each].text for each in family), family) for family in families.values()]
     sized.sort(key=lambda pair: -pair[0])
-    count = max(1, min(sum(size for size, _ in sized) // max(1, least_bytes), len(sized)))
+    count = max(1, min(sum(size for size, _ in sized) // max(1, min_bytes), len(sized)))
     shards = [_Shard() for _ in range(count)]
     for size, family in sized:
         least = min(shards, key=lambda shard: shard.work_bytes)

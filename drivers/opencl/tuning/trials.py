@@ -23,7 +23,7 @@ from neurald.drivers.opencl.runtime.persistent_kernel import (
     kernel_text,
     local_size,
 )
-from neurald.drivers.opencl.runtime.program import Program
+from neurald.drivers.opencl.runtime.program import BuiltProgram
 from neurald.hal.accounting.account import charge
 from neurald.hal.errors import DeadObject, Error
 
@@ -73,7 +73,7 @@ def trials_of(sources: Sequence[Source], facts: DeviceFacts, *, is_resident: boo
                 _phases_name(source),
                 BUFFERS,
                 [phase_of(source, call, 0)] * _PHASES,
-                least_groups=facts.compute_units,
+                min_groups=facts.compute_units,
             )
             for source, call in zip(sources, calls, strict=True)
         ]
@@ -102,7 +102,7 @@ class Bench:
         self._arena: cl.Buffer | None = None
         self._arena_bytes = 0
 
-    def times_ns(self, program: Program, trials: Trials) -> Iterator[float | None]:
+    def times_ns(self, program: BuiltProgram, trials: Trials) -> Iterator[float | None]:
         """Yields the time of each kernel as soon as it is known; None if it cannot run.
 
         Raises:
@@ -117,7 +117,7 @@ class Bench:
             except DeadObject:
                 raise
             except Error as error:
-                _LOG.info("a candidate for operation %s cannot run: %s", call.operations, error)
+                _LOG.info("a candidate for operations %s cannot run: %s", call.operations, error)
                 yield None
 
     def _memory(self, size_bytes: int) -> "cl.Buffer":
@@ -130,14 +130,14 @@ class Bench:
             self._arena_bytes = size_bytes
         return self._arena
 
-    def _call_ns(self, program: Program, call: Call, arena: "cl.Buffer") -> float:
+    def _call_ns(self, program: BuiltProgram, call: Call, arena: "cl.Buffer") -> float:
         self._clear(arena)
         buffers = {Base.ARENA: arena, Base.CONSTANTS: arena}
         launch = bound_launch(self._device, program, call, buffers, 0)
         times = CommandList(self._device, [launch] * (1 + _RUNS)).profile(self._queue)
         return statistics.median(each.duration_ns for each in times[1:])
 
-    def _phase_ns(self, program: Program, call: Call, arena: "cl.Buffer") -> float:
+    def _phase_ns(self, program: BuiltProgram, call: Call, arena: "cl.Buffer") -> float:
         """Returns the time of a source as a phase, including the grid barrier before it."""
         self._clear(arena)
         sync = allocate(self._device, SYNC_BYTES)
@@ -155,8 +155,8 @@ class Bench:
     def _clear(self, arena: "cl.Buffer") -> None:
         """Clears all memory.
 
-        Output of another source may lie where this one has its counters or a table of indices: a
-        kernel that reads at meaningless indices loses the device.
+        The output of another source may lie where this one has counters or a table of indices, and
+        reading at invalid indices would lose the device.
         """
         clear(self._device, self._queue, arena, 0, self._arena_bytes)
 

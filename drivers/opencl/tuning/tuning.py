@@ -11,15 +11,15 @@ import msgspec
 
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.compiler import Compiled
-from neurald.drivers.opencl.kernels.fused.chains import Chain
+from neurald.drivers.opencl.kernels.fused.chains import KernelChain
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.runtime.executable import Executable
 from neurald.drivers.opencl.runtime.instance import Instance, allocate
-from neurald.drivers.opencl.runtime.persistent_kernel import ITEMS, is_offered, resident_groups
-from neurald.drivers.opencl.runtime.program import Program
+from neurald.drivers.opencl.runtime.persistent_kernel import ITEMS, is_supported, resident_groups
+from neurald.drivers.opencl.runtime.program import BuiltProgram
 from neurald.drivers.opencl.runtime.staging import upload
-from neurald.drivers.opencl.tuning.build_helper import built_elsewhere
+from neurald.drivers.opencl.tuning.build_helper import build_in_helper
 from neurald.drivers.opencl.tuning.measuring import times_ns
 from neurald.drivers.opencl.tuning.sharding import functions_of
 from neurald.drivers.settings import Settings
@@ -52,8 +52,8 @@ class Tuning(Enum):
     def of(preference: Preference, facts: DeviceFacts, settings: Settings) -> "Tuning":
         """Maps a preference to the extent for a device; NEURALD_OPENCL_TUNING overrides it.
 
-        Runtimes on CPUs would compile the candidates for seconds, and are not used where speed
-        matters.
+        On CPUs nothing is measured: their compilers would need seconds for the candidates, and
+        OpenCL on a CPU is not used where speed matters.
 
         Raises:
             BadData: the value of the variable is invalid.
@@ -71,15 +71,15 @@ _OF_PREFERENCE = {
 }
 #: Limits on the functions that are measured for each kernel, and on the candidates per function:
 #: sizes passed as arguments cost no build time.
-_FUNCTIONS = {Tuning.FAST: 1, Tuning.BRIEF: 8, Tuning.EXHAUSTIVE: 1 << 20}
-_USES = {Tuning.FAST: 1, Tuning.BRIEF: 2, Tuning.EXHAUSTIVE: 1}
+_MAX_FUNCTIONS = {Tuning.FAST: 1, Tuning.BRIEF: 8, Tuning.EXHAUSTIVE: 1 << 20}
+_MAX_USES = {Tuning.FAST: 1, Tuning.BRIEF: 2, Tuning.EXHAUSTIVE: 1}
 
 
 class Tuner:
-    """Selects sources.
+    """Selects one of the sources of each kernel.
 
-    Kernels with the same candidates are measured once, even if they differ in numbers: similar
-    layers share functions.
+    Kernels with the same candidates are measured once, even if their constants differ, because
+    similar layers share functions.
 
     Args:
         device: the device to measure on.
@@ -95,13 +95,13 @@ class Tuner:
     ) -> None:
         self._device = device
         self._require_wanted = require_wanted
-        self._functions = _FUNCTIONS[tuning]
-        self._limit = self._functions * _USES[tuning]
+        self._functions = _MAX_FUNCTIONS[tuning]
+        self._limit = self._functions * _MAX_USES[tuning]
         # Sources that may become phases of a persistent kernel are measured as phases.
-        self._is_resident = is_offered(device.facts)
+        self._is_resident = is_supported(device.facts)
 
     def choose(
-        self, kernels: Sequence[Sequence[Source]], chains: Sequence[Chain] = ()
+        self, kernels: Sequence[Sequence[Source]], chains: Sequence[KernelChain] = ()
     ) -> list[Source | None]:
         """Returns the fastest of the tried sources of each kernel.
 
@@ -109,23 +109,23 @@ class Tuner:
         is used if it is faster than its kernels' other sources, or, without measurements, if that
         is likely: then the last kernel has the chain's source, and the others have None.
         """
-        tried = [self._tried(sources) for sources in kernels]
-        together = [self._tried(chain.sources) for chain in chains]
-        joined = {position for chain in chains for position in chain.members}
+        tried = [self._to_try(sources) for sources in kernels]
+        chained = [self._to_try(chain.sources) for chain in chains]
+        members = {position for chain in chains for position in chain.members}
         measured = {
             source.name: source
             for sources in (
-                *(each for number, each in enumerate(tried) if len(each) > 1 or number in joined),
-                *together,
+                *(each for number, each in enumerate(tried) if len(each) > 1 or number in members),
+                *chained,
             )
             for source in sources
         }
         is_measured = self._limit > 1 and bool(measured)
         if not is_measured:
             first: list[Source | None] = [sources[0] for sources in tried]
-            for chain, sources in zip(chains, together, strict=True):
+            for chain, sources in zip(chains, chained, strict=True):
                 if chain.is_likely:
-                    _take(first, chain, sources[0])
+                    _use_chain(first, chain, sources[0])
             return first
         works: dict[Hashable, Source] = {}
         # Sources that do the same work share one measurement.
@@ -137,12 +137,13 @@ class Tuner:
             require_wanted=self._require_wanted,
         )
         times = {name: found.get(source.name, math.inf) for name, source in alike.items()}
-        return _fastest(tried, chains, together, times)
+        return _fastest(tried, chains, chained, times)
 
-    def _tried(self, sources: Sequence[Source]) -> tuple[Source, ...]:
+    def _to_try(self, sources: Sequence[Source]) -> tuple[Source, ...]:
         """Returns the candidates to try.
 
-        For a persistent kernel only those that can be a phase, if there are any.
+        If the device supports persistent kernels, these are the candidates that can be a phase,
+        unless there are none.
         """
         self._require_wanted("before candidates for a kernel were made")
         found: list[Source] = []
@@ -164,7 +165,7 @@ class Tuner:
 def _work_of(source: Source) -> Hashable:
     """Returns a key that determines the time of a source.
 
-    Zero points and multipliers do not matter.
+    Zero points and multipliers do not affect it.
     """
     values = tuple((value.shape, value.type) for value in source.arguments)
     return functions_of(source), source.groups, source.local_size, values
@@ -172,8 +173,8 @@ def _work_of(source: Source) -> Hashable:
 
 def _fastest(
     tried: Sequence[Sequence[Source]],
-    chains: Sequence[Chain],
-    together: Sequence[Sequence[Source]],
+    chains: Sequence[KernelChain],
+    chained: Sequence[Sequence[Source]],
     times: Mapping[str, float],
 ) -> list[Source | None]:
     """Implements `Tuner.choose` for known times."""
@@ -183,7 +184,7 @@ def _fastest(
 
     chosen: list[Source | None] = [min(sources, key=time_ns) for sources in tried]
     taken: list[frozenset[int]] = []
-    for chain, sources in zip(chains, together, strict=True):
+    for chain, sources in zip(chains, chained, strict=True):
         members = frozenset(chain.members)
         if any(members & other and not other <= members for other in taken):
             # A member also belongs to another chain that is already selected.
@@ -191,12 +192,12 @@ def _fastest(
         source = min(sources, key=time_ns)
         apart = [each for each in (chosen[position] for position in chain.members) if each is not None]
         if time_ns(source) < sum(map(time_ns, apart)):
-            _take(chosen, chain, source)
+            _use_chain(chosen, chain, source)
             taken.append(members)
     return chosen
 
 
-def _take(chosen: list[Source | None], chain: Chain, source: Source) -> None:
+def _use_chain(chosen: list[Source | None], chain: KernelChain, source: Source) -> None:
     """Replaces the kernels of a chain by its source."""
     *before, last = chain.members
     for position in before:
@@ -204,7 +205,7 @@ def _take(chosen: list[Source | None], chain: Chain, source: Source) -> None:
     chosen[last] = source
 
 
-def faster(device: DeviceContext, compiled: Compiled) -> tuple[Executable, Program]:
+def select_faster(device: DeviceContext, compiled: Compiled) -> tuple[Executable, BuiltProgram]:
     """Returns the faster of the executable as it is and with a persistent kernel, and its program.
 
     Args:
@@ -216,30 +217,34 @@ def faster(device: DeviceContext, compiled: Compiled) -> tuple[Executable, Progr
     """
     single = compiled.executable
     assert compiled.persistent is not None  # noqa: S101 - callers ask
-    charge(single.constants_bytes, "constants of a step that is measured")
+    charge(single.constants_bytes, "constants of a step to be measured")
     constants = allocate(device, single.constants_bytes)
     upload(device, device.queue(), constants, compiled.constants)
     call = compiled.persistent
-    with built_elsewhere(device, single.text) as finish:
-        combined = Program.from_source(device, compiled.persistent_text)
+    with build_in_helper(device, single.text) as finish:
+        combined = BuiltProgram.from_source(device, compiled.persistent_text)
         alone = finish()
     trial = Instance(device, msgspec.structs.replace(single, persistent=call), combined, constants)
     most = resident_groups(device.facts, lambda count: trial.are_resident(call, count))
     trial.close()
     ways = [(single, alone)]
     for groups in range(device.facts.compute_units, most + 1, device.facts.compute_units):
-        together = msgspec.structs.replace(call, groups=groups)
-        ways.append((msgspec.structs.replace(single, persistent=together), combined))
+        persistent = msgspec.structs.replace(call, groups=groups)
+        ways.append((msgspec.structs.replace(single, persistent=persistent), combined))
     times = [_step_ns(device, executable, program, constants) for executable, program in ways]
     for (executable, _), time_ns in zip(ways, times, strict=True):
         one = executable.persistent
-        what = f"{len(single.calls)} kernels" if one is None else f"one kernel of {one.groups} groups"
+        what = (
+            f"{len(single.calls)} kernels"
+            if one is None
+            else f"one persistent kernel of {one.groups} work-groups"
+        )
         _LOG.info("%s: %.1f us", what, time_ns / 1e3)
     return ways[times.index(min(times))]
 
 
 def _step_ns(
-    device: DeviceContext, executable: Executable, program: Program, constants: "cl.Buffer"
+    device: DeviceContext, executable: Executable, program: BuiltProgram, constants: "cl.Buffer"
 ) -> float:
     """Returns the median time of the step without transfers."""
     instance = Instance(device, executable, program, constants)

@@ -24,11 +24,11 @@ from neurald.hal.rpc.transport.burst_packet import (
     COMPLETION,
     OUTCOME,
     PACKET_BYTES,
-    Outcome,
+    BurstOutcome,
     read_outcome,
     require_success,
 )
-from neurald.hal.rpc.transport.burst_ring import RING_BYTES, SPIN_S, WAKE, RingEnd, Side
+from neurald.hal.rpc.transport.burst_ring import RING_BYTES, SPIN_S, WAKE, RingEnd, RingSide
 from neurald.hal.rpc.transport.packet import receive_packet, send_packet, shut_down
 from neurald.hal.sync.fence import Fence
 
@@ -68,10 +68,10 @@ class BurstPeer:
         # By then the connection is over, and this burst with it.
         forget = connection.life.call_at_end(partial(shut_down, self.socket))
         weakref.finalize(self, forget).atexit = False
-        self._ring = RingEnd(memory, self.socket, Side.CLIENT)
+        self._ring = RingEnd(memory, self.socket, RingSide.CLIENT)
         self._usual_s = 0.0
         self._answer: bytes | None = None
-        self._outcome: Outcome | None = None
+        self._outcome: BurstOutcome | None = None
         self._is_over = False
         at_fork(self)
 
@@ -135,7 +135,7 @@ class BurstPeer:
             OpFailed: the daemon broke the rules.
         """
         try:
-            return self._ring.is_there
+            return self._ring.has_entry
         except BadData as error:
             raise self._broken(error) from None
 
@@ -157,7 +157,7 @@ class BurstPeer:
                 raise self._broken(error) from None
         return True
 
-    def complete(self, options: ExecuteOptions) -> tuple[Timing, Outcome | None]:
+    def complete(self, options: ExecuteOptions) -> tuple[Timing, BurstOutcome | None]:
         """How long the execution took, and what is new about the outputs of its request, if anything.
 
         Raises:
@@ -189,7 +189,7 @@ class BurstPeer:
         usual_s = self._usual_s
         return self._ring.spin(usual_s + SPIN_S if usual_s <= _SHORT_RUN_S else 0.0)
 
-    def _told(self) -> Outcome:
+    def _told(self) -> BurstOutcome:
         """What the daemon told before it completed the execution."""
         if self._outcome is None:
             try:
@@ -231,7 +231,7 @@ class BurstPeer:
         if self._ring.sleep(timeout_s, also):
             return True
         self._read()
-        return self._ring.is_there
+        return self._ring.has_entry
 
     def _require_answer(self) -> None:
         """Raises DeadObject if the daemon, which has been at it for long, lives but answers no call any more."""
@@ -255,7 +255,7 @@ class BurstPeer:
                 raise self._dead("it has ended the burst")
             kind = packet.data[0]
             if kind == WAKE:
-                self._ring.hear(packet.data)
+                self._ring.note_wake(packet.data)
             elif kind == ANSWER:
                 self._answer = packet.data
             elif kind == OUTCOME:

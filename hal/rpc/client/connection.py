@@ -31,7 +31,7 @@ from neurald.hal.process.address import Address
 from neurald.hal.process.fork import forkable_lock, keep_in_children, require_grpc
 from neurald.hal.rpc.client.channel import ChannelClient
 from neurald.hal.rpc.client.life import Life
-from neurald.hal.rpc.transport.access_token import clients_token, token_metadata
+from neurald.hal.rpc.transport.access_token import client_token, token_metadata
 from neurald.hal.rpc.transport.status import (
     CHUNK_BYTES,
     CLIENT_OPTIONS,
@@ -86,7 +86,7 @@ class Connection:
     Args:
         address: of the daemon.
         traffic: where messages are counted.
-        token_file: see `clients_token`.
+        token_file: see `client_token`.
         deadline_s: by which it must be there, on the clock of `time.monotonic()`.
 
     Attributes:
@@ -107,7 +107,7 @@ class Connection:
         token_file: Path | None = None,
     ) -> None:
         require_grpc()
-        self._access = token_metadata(clients_token(address, token_file))
+        self._access = token_metadata(client_token(address, token_file))
         self._metadata: tuple[tuple[str, str], ...] = ()
         self._address = address
         self._traffic = traffic

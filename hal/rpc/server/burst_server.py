@@ -39,7 +39,7 @@ from neurald.hal.rpc.transport.burst_packet import (
     read_request,
     shapes_packet,
 )
-from neurald.hal.rpc.transport.burst_ring import RING_BYTES, SPIN_S, WAKE, RingEnd, Side
+from neurald.hal.rpc.transport.burst_ring import RING_BYTES, SPIN_S, WAKE, RingEnd, RingSide
 from neurald.hal.rpc.transport.packet import Packet, receive_packet, send_packet, shut_down
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.deadline import deadline_in
@@ -121,7 +121,7 @@ class BurstServer:
         self._types = output_types(registered.model)
         self._connection = connection
         self._admission = admission
-        self._ring = RingEnd(memory, connection, Side.DAEMON)
+        self._ring = RingEnd(memory, connection, RingSide.DAEMON)
         self._cancellation = _RunCancellation(self._ring)
         self._lock = threading.Lock()
         self._slots: dict[int, Memory] = {}
@@ -229,7 +229,7 @@ class BurstServer:
 
     def _handle(self, kind: int, packet: Packet) -> None:
         if kind == WAKE:
-            self._ring.hear(packet.data)
+            self._ring.note_wake(packet.data)
         elif kind == RELEASE:
             self._release(packet.data)
         elif kind in (MEMORY, REQUEST):

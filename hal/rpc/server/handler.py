@@ -21,8 +21,8 @@ from neurald.hal.buffers.buffer_use import buffers_in_use
 from neurald.hal.buffers.staging import output_types, stage
 from neurald.hal.cache.artifact_seal import check_seal, make_seal, named_tokens
 from neurald.hal.cache.variants import daemon_variants
+from neurald.hal.compiling.compile_admission import CompileAdmission
 from neurald.hal.compiling.pool import CompilePool
-from neurald.hal.compiling.queue import CompileQueue
 from neurald.hal.device import (
     Artifact,
     Device,
@@ -85,7 +85,7 @@ class DeviceHandler:
         self.sandbox: tuple[str, ...] = ()
         self._device = device
         self._compilers = compilers
-        self._compile_queue = CompileQueue(limits) if compilers is None else compilers.queue
+        self._compile_admission = CompileAdmission(limits) if compilers is None else compilers.admission
         self._extensions = declared_extensions(device)
 
     # What any client may ask
@@ -230,7 +230,7 @@ class DeviceHandler:
         """Has the device prepare a model; one that compiles in this process waits for its turn first."""
         if options.compiler is not None:
             return self._device.prepare_model(model, options)
-        with self._compile_queue.turn(
+        with self._compile_admission.slot(
             session, options.priority, options.deadline_s, options.cancellation
         ) as stop:
             return self._device.prepare_model(model, replace(options, cancellation=stop))

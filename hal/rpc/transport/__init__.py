@@ -1,1 +1,1 @@
-"""What both ends of a connection share: statuses, packets, burst rings and access tokens."""
+"""What client and server share: statuses, packets, burst rings and access tokens."""

@@ -1,9 +1,10 @@
-"""The secret by which a daemon knows who may use it: 32 random bytes in a file that only its own user can read.
+"""Access tokens: 32 random bytes in a file that only the daemon's own user can read.
 
-A daemon makes another one each time that it starts, and removes it when it stops, so that whoever takes over the address of
-a daemon that is gone learns nothing of use. Beside a UNIX socket the file is `PATH.token`; for TCP it is in the
-runtime directory and named after host and port. A client of the same user finds it there. Any other client is given a copy.
-A client on this host is never sent elsewhere by a name: `localhost` is 127.0.0.1, so that nobody who listens at ::1 is shown a token.
+A daemon creates a new token each time that it starts, and removes it when it stops, so that a
+process that takes over the address of a dead daemon learns nothing of use. Beside a UNIX socket the
+file is `PATH.token`; for TCP it is in the runtime directory and named after host and port. A client
+of the same user finds it there; any other client needs a copy. Names are not resolved for clients
+on this host: `localhost` is 127.0.0.1, so that a process that listens at ::1 is never sent a token.
 """
 
 import contextlib
@@ -22,18 +23,18 @@ from neurald.hal.process.runtime_directory import runtime_directory
 
 logger = logging.getLogger(__name__)
 
-#: The name under which calls carry the token.
+#: The metadata key with which calls carry the token.
 TOKEN_KEY = "neurald-token"  # noqa: S105 - the name of a field
-#: Names the file of the token that is sent to daemons on TCP.
+#: The environment variable that names the token file for daemons on TCP.
 TOKEN_VARIABLE = "NEURALD_TOKEN_FILE"  # noqa: S105 - the name of a variable
 TOKEN_BYTES = 32
 TOKEN_SUFFIX = ".token"  # noqa: S105 - a suffix of file names
-#: Opening a pipe must not wait for who writes to it.
+#: Non-blocking, because opening a pipe would wait for its writer.
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 def token_path(address: Address) -> Path:
-    """Where the token of the daemon at an address is."""
+    """Returns the path of the token file of the daemon at an address."""
     if address.path is not None:
         return address.path.with_name(address.path.name + TOKEN_SUFFIX)
     host = address.numeric.host
@@ -43,10 +44,10 @@ def token_path(address: Address) -> Path:
 
 
 def create_token(address: Address) -> bytes:
-    """Makes a new token for the daemon that has bound an address, in place of what a dead one has left.
+    """Creates a new token for the daemon that has bound an address; replaces that of a dead one.
 
     Raises:
-        BadState: the file cannot be made, or its directory is not safe.
+        BadState: the file cannot be created, or its directory is not safe.
     """
     path = token_path(address)
     token = secrets.token_bytes(TOKEN_BYTES)
@@ -64,12 +65,12 @@ def create_token(address: Address) -> bytes:
         finally:
             os.close(directory)
     except OSError as error:
-        raise BadState(f"the token file {path} cannot be made: {error.strerror or error}") from None
+        raise BadState(f"the token file {path} cannot be created: {error.strerror or error}") from None
     return token
 
 
 def remove_token(address: Address, token: bytes) -> None:
-    """Removes the file of a daemon that stops, unless it is by now another daemon's."""
+    """Removes the token file of a daemon that stops, unless it now belongs to another daemon."""
     path = token_path(address)
     with contextlib.suppress(OSError, BadState):
         if read_token(path) == token:
@@ -77,12 +78,12 @@ def remove_token(address: Address, token: bytes) -> None:
 
 
 def read_token(path: Path) -> bytes:
-    """The token in the file of a daemon of this user, which nobody else but root can have read or written.
+    """Reads the token of a daemon of this user from a file that only it and root can access.
 
-    Root may read those of all daemons.
+    Root may read the tokens of all daemons.
 
     Raises:
-        BadState: it is not a private file, or it holds no token.
+        BadState: the file is not private, or does not hold a token.
         OSError: it cannot be opened.
     """
     directory = open_private(path.parent, may_be_link=True)
@@ -101,13 +102,13 @@ def read_token(path: Path) -> bytes:
         return _content(path, file)
 
 
-def read_copy(path: Path) -> bytes:
-    """The token in a copy that somebody has handed out; it may be shared by a group, and be reached through links.
+def read_token_copy(path: Path) -> bytes:
+    """Reads a token from a copy, which may be shared with a group, and reached through links.
 
     Logs a warning if every user can read it.
 
     Raises:
-        BadState: it cannot be read, or it holds no token.
+        BadState: it cannot be read, or does not hold a token.
     """
     try:
         with os.fdopen(os.open(path, _READ), "rb") as file:
@@ -119,31 +120,33 @@ def read_copy(path: Path) -> bytes:
 
 
 def _content(path: Path, file: BinaryIO) -> bytes:
-    """The token in an open file; raises BadState if there is none."""
+    """Returns the token in an open file; raises BadState if there is none."""
     status = os.fstat(file.fileno())
     if not stat.S_ISREG(status.st_mode):
         raise BadState(f"the token file {path} is not a regular file")
     content = file.read(TOKEN_BYTES + 1)
     if len(content) != TOKEN_BYTES:
         raise BadState(
-            f"the token file {path} has {status.st_size} bytes; {TOKEN_BYTES} are expected, as the daemon wrote them"
+            f"the token file {path} has {status.st_size} bytes; {TOKEN_BYTES} are expected, as written by the "
+            "daemon"
         )
     return content
 
 
-def clients_token(address: Address, token_file: Path | None = None) -> bytes | None:
-    """The token that a client sends to a daemon; None where it has none for it.
+def client_token(address: Address, token_file: Path | None = None) -> bytes | None:
+    """Returns the token that a client sends to a daemon; None if it has none.
 
-    Tokens are not sent to other hosts: nothing is encrypted on the way there.
+    Tokens are not sent to other hosts, because the connection is not encrypted.
 
     Args:
         address: of the daemon.
-        token_file: a copy of the daemon's token file; by default what NEURALD_TOKEN_FILE names, for TCP, or else the file of a
-            daemon of this user.
+        token_file: a copy of the daemon's token file. By default the file that NEURALD_TOKEN_FILE
+            names, for TCP, or else the token file of a daemon of this user.
 
     Raises:
         BadData: `token_file` is given for an address on another host.
-        BadState: the file cannot be read, or holds no token; or that of this user's daemon is not private.
+        BadState: the file cannot be read, or does not hold a token; or the file of this user's
+            daemon is not private.
     """
     if not address.is_loopback:
         if token_file is not None:
@@ -155,11 +158,11 @@ def clients_token(address: Address, token_file: Path | None = None) -> bytes | N
     if token_file is None and address.path is None and (named := os.environ.get(TOKEN_VARIABLE)):
         token_file = Path(named)
     if token_file is not None:
-        return read_copy(token_file)
+        return read_token_copy(token_file)
     try:
         return read_token(token_path(address))
     except (FileNotFoundError, PermissionError):
-        # A daemon that wants a token says so; older ones want none.
+        # A daemon that needs a token reports that; older ones need none.
         return None
     except OSError as error:
         raise BadState(
@@ -168,5 +171,5 @@ def clients_token(address: Address, token_file: Path | None = None) -> bytes | N
 
 
 def token_metadata(token: bytes | None) -> tuple[tuple[str, str], ...]:
-    """The metadata by which a client shows a token."""
+    """Returns the metadata with which a client presents a token."""
     return () if token is None else ((TOKEN_KEY, token.hex()),)

@@ -1,4 +1,4 @@
-"""What the two ends of a burst tell each other in packets: all that is not said again in every execution.
+"""The packets of a burst: everything that is not repeated in every execution.
 
     client -> daemon:   MEMORY (slot, size, whether constant; with its descriptor), answered
                         RELEASE (slot)
@@ -8,9 +8,10 @@
                         OUTCOME (number of the completion, result code, then shapes or a text)
                         WAKE
 
-Slots are numbered from 1 upwards and never again. A request number stands for the last request given under it, until one
-of its slots is released. An execution then names the request by number only, and its completion says no more
-than that the shapes are those told last for it, unless an OUTCOME came before.
+Slots are numbered from 1 upwards and never reused. A request number refers to the last request sent
+under it, until one of its slots is released. An execution only names the number of the request, and
+its completion only says that the shapes are the last ones sent for it, unless an OUTCOME was sent
+before.
 """
 
 import struct
@@ -24,10 +25,10 @@ from neurald.hal.model.types import Argument, Dimensions, Request
 from neurald.hal.operations.machinery.signature import MAX_RANK
 
 PACKET_BYTES = 1 << 16
-#: How many of each a burst keeps.
+#: How many slots and requests a burst keeps.
 MAX_SLOTS = 128
 MAX_REQUESTS = 64
-#: Inputs and outputs together; with so many the largest packet has room for all of them.
+#: Inputs and outputs of a request together; that many fit into a packet.
 MAX_ARGUMENTS = 256
 
 MEMORY, RELEASE, REQUEST, ANSWER, OUTCOME = range(1, 6)
@@ -40,18 +41,19 @@ _ARGUMENT = struct.Struct("<QQQb")
 _ANSWER_HEAD = struct.Struct("<BB")
 _OUTCOME_HEAD = struct.Struct("<BIB")
 _SHAPE = struct.Struct("<?qb")
-_NONE = -1
-_TEXT_BYTES = 4096
+_ABSENT = -1
+_MAX_TEXT_BYTES = 4096
 
-#: A submission: request, whether to measure, seconds that are left (negative: no limit), loop timeout in seconds.
+#: A submission: request, whether to measure, remaining seconds (negative: no limit), loop timeout
+#: in seconds.
 SUBMISSION = struct.Struct("<II dd")
-#: A completion: whether an OUTCOME came before it, padding, time on the device, in the driver and in queues (negative:
-#: unknown).
+#: A completion: whether an OUTCOME was sent before it, padding, time on the device, in the driver
+#: and in queues (negative: unknown).
 COMPLETION = struct.Struct("<II qqq")
 
 
-class _Reader:
-    """Reads values off a packet; whatever is missing or too much is BadData."""
+class _PacketReader:
+    """Reads values from a packet; missing or surplus bytes raise BadData."""
 
     def __init__(self, packet: bytes) -> None:
         self._packet = packet
@@ -69,7 +71,7 @@ class _Reader:
         return self._packet[self._offset :].decode("utf-8", "replace")
 
     def read_dimensions(self, rank: int) -> Dimensions:
-        if rank == _NONE:
+        if rank == _ABSENT:
             return None
         if not 0 <= rank <= MAX_RANK:
             raise BadData(f"rank {rank} in a packet of a burst; at most {MAX_RANK} is allowed")
@@ -77,29 +79,29 @@ class _Reader:
 
     def require_end(self) -> None:
         if self._offset != len(self._packet):
-            raise BadData(f"{len(self._packet) - self._offset} bytes too many in a packet of a burst")
+            raise BadData(f"a packet of a burst has {len(self._packet) - self._offset} surplus bytes")
 
 
 def _dimensions(dimensions: Dimensions) -> tuple[int, bytes]:
     if dimensions is None:
-        return _NONE, b""
+        return _ABSENT, b""
     return len(dimensions), struct.pack(f"<{len(dimensions)}Q", *dimensions)
 
 
 def _text(message: str) -> bytes:
-    return message.encode("utf-8", "replace")[:_TEXT_BYTES]
+    return message.encode("utf-8", "replace")[:_MAX_TEXT_BYTES]
 
 
 # Requests
 
 
 def request_packet(number: int, arguments: bytes) -> bytes:
-    """A REQUEST; `arguments` are those of `pack_arguments`."""
+    """Encodes a REQUEST; `arguments` come from `pack_arguments`."""
     return _REQUEST_HEAD.pack(REQUEST, number) + arguments
 
 
 def pack_arguments(request: Request, slots: Sequence[int]) -> bytes:
-    """A request whose pools lie in `slots`, as bytes. Equal requests are equal bytes.
+    """Encodes the arguments of a request whose pools are in `slots`; equal ones give equal bytes.
 
     Raises:
         BadData: a number is larger than its field.
@@ -116,18 +118,25 @@ def pack_arguments(request: Request, slots: Sequence[int]) -> bytes:
 
 
 def read_request(packet: bytes, memory: Callable[[int], Memory]) -> tuple[int, frozenset[int], Request]:
-    """Number, slots and request of a REQUEST, to be validated against its model; `memory` finds those of slots.
+    """Decodes a REQUEST, which must still be validated against its model.
+
+    Args:
+        packet: the packet.
+        memory: returns the memory of a slot.
+
+    Returns:
+        The number of the request, its slots, and the request.
 
     Raises:
-        BadData: it is none.
+        BadData: the packet is not valid.
     """
-    reader = _Reader(packet)
+    reader = _PacketReader(packet)
     _, number = reader.read(_REQUEST_HEAD)
     inputs, outputs = reader.read(_COUNTS)
     if number >= MAX_REQUESTS or inputs + outputs > MAX_ARGUMENTS:
         raise BadData(
-            f"request {number} with {inputs + outputs} arguments; a burst has {MAX_REQUESTS} "
-            f"with {MAX_ARGUMENTS}"
+            f"request {number} has {inputs + outputs} arguments; numbers below {MAX_REQUESTS} and at most "
+            f"{MAX_ARGUMENTS} arguments are allowed"
         )
     pools: dict[int, int] = {}
     arguments = []
@@ -147,23 +156,23 @@ def read_request(packet: bytes, memory: Callable[[int], Memory]) -> tuple[int, f
 
 
 def answer_packet(error: Error | None) -> bytes:
-    """An ANSWER: that all went well, or what did not."""
+    """Encodes an ANSWER: success, or an error."""
     if error is None:
         return _ANSWER_HEAD.pack(ANSWER, ResultCode.NO_ERROR)
     return _ANSWER_HEAD.pack(ANSWER, error.code) + _text(str(error))
 
 
 def require_success(packet: bytes) -> None:
-    """Raises the error that an ANSWER tells, if it does."""
-    reader = _Reader(packet)
+    """Raises the error of an ANSWER, if it has one."""
+    reader = _PacketReader(packet)
     _, code = reader.read(_ANSWER_HEAD)
     if code != ResultCode.NO_ERROR:
         raise _error(code, reader.rest())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What an OUTCOME tells: shapes, or else an error."""
+class BurstOutcome:
+    """The content of an OUTCOME: shapes, or an error."""
 
     number: int
     shapes: tuple[OutputShape, ...] = ()
@@ -171,30 +180,30 @@ class Outcome:
 
 
 def shapes_packet(number: int, shapes: Sequence[OutputShape]) -> bytes:
-    """An OUTCOME with the shapes of all outputs."""
+    """Encodes an OUTCOME with the shapes of all outputs."""
     parts = [_OUTCOME_HEAD.pack(OUTCOME, number, ResultCode.NO_ERROR)]
     for shape in shapes:
         rank, dimensions = _dimensions(shape.dimensions)
-        length = _NONE if shape.length is None else shape.length
+        length = _ABSENT if shape.length is None else shape.length
         parts += [_SHAPE.pack(shape.sufficient, length, rank), dimensions]
     return b"".join(parts)
 
 
 def error_packet(number: int, error: Error) -> bytes:
-    """An OUTCOME with an error."""
+    """Encodes an OUTCOME with an error."""
     return _OUTCOME_HEAD.pack(OUTCOME, number, error.code) + _text(str(error))
 
 
-def read_outcome(packet: bytes, outputs: int) -> Outcome:
-    """What an OUTCOME of a model with that many outputs tells.
+def read_outcome(packet: bytes, outputs: int) -> BurstOutcome:
+    """Decodes an OUTCOME of a model with that many outputs.
 
     Raises:
-        BadData: it is none.
+        BadData: the packet is not valid.
     """
-    reader = _Reader(packet)
+    reader = _PacketReader(packet)
     _, number, code = reader.read(_OUTCOME_HEAD)
     if code != ResultCode.NO_ERROR:
-        return Outcome(number=number, error=_error(code, reader.rest()))
+        return BurstOutcome(number=number, error=_error(code, reader.rest()))
     shapes = []
     for _ in range(outputs):
         sufficient, length, rank = reader.read(_SHAPE)
@@ -205,11 +214,11 @@ def read_outcome(packet: bytes, outputs: int) -> Outcome:
             )
         )
     reader.require_end()
-    return Outcome(number=number, shapes=tuple(shapes))
+    return BurstOutcome(number=number, shapes=tuple(shapes))
 
 
 def _error(code: int, text: str) -> Error:
     try:
         return error_for(ResultCode(code), text)
     except (ValueError, KeyError):
-        return OpFailed(f"the daemon answered with result code {code}: {text}")
+        return OpFailed(f"the daemon answered with unknown result code {code}: {text}")

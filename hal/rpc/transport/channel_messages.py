@@ -1,17 +1,20 @@
-"""The side channel of a UNIX socket: it opens a session and carries memory, which gRPC cannot.
+"""The messages of the side channel of a UNIX socket, which opens a session and carries memory.
 
-It is a SEQPACKET socket beside the daemon's own, `MEMORY_SUFFIX` appended. Each message is one packet:
+gRPC cannot carry descriptors. The side channel is a SEQPACKET socket beside the daemon's own, at
+its path with `MEMORY_SUFFIX` appended. Each message is one packet:
 
-    daemon -> client, once:     greeting, then an answer whose token is that of the session
-    client -> daemon:           size (u64), flags (u8), and with it exactly one descriptor: of a sealed memfd,
-                                or with size 0 and the flag for it of an eventfd; or a prepared model (u64), the
-                                flag for a burst of it, and two descriptors: of a socket to the daemon's end
-                                of the burst, and of its ring (`neurald.hal.rpc.transport.burst_ring`)
-    daemon -> client, to each:  an answer: result code (u8), token (16 bytes), for errors a sentence in UTF-8
+    daemon -> client, once:     a greeting, then an answer whose token is that of the session
+    client -> daemon:           size (u64) and flags (u8), with exactly one descriptor: of a
+                                sealed memfd or, with size 0 and the flag FENCE, of an eventfd; or
+                                the handle of a prepared model (u64) and the flag BURST, with two
+                                descriptors: of the socket for the daemon's end, and of its ring
+                                (`neurald.hal.rpc.transport.burst_ring`)
+    daemon -> client, to each:  an answer: result code (u8), token (16 bytes), for errors a message
+                                in UTF-8
 
-The kernel tells the daemon whose process the client is; only its own user and root get a session. The
-session lasts as long as the connection. A client that breaks these rules is cut off; a memory that is
-refused is not breaking them.
+The kernel tells the daemon the user of the client's process; only the daemon's own user and root
+get a session. The session lasts as long as the connection. A client that breaks these rules is
+disconnected; a refused memory does not break them.
 """
 
 import struct
@@ -19,28 +22,30 @@ import struct
 from neurald.hal.errors import OpFailed, ResultCode, error_for
 
 GREETING = b"neurald1"
-#: Size, or the handle of a prepared model, and flags.
+#: The head of a packet from a client: size, or handle of a prepared model, and flags.
 REGISTER = struct.Struct("<QB")
-#: Flags: the memory never changes; the descriptor is an eventfd; the descriptors are for a burst.
+#: Flags: the memory is constant; the descriptor is an eventfd; the descriptors are for a burst.
 CONSTANT = 1
 FENCE = 2
 BURST = 4
-#: Result code and token; for errors a sentence follows.
+#: The head of an answer: result code and token; for errors a message follows.
 ANSWER = struct.Struct("<B16s")
 #: Maximum size of a packet.
 PACKET_BYTES = 1024
 
 
 def write_answer(code: ResultCode, token: bytes = b"", message: str = "") -> bytes:
-    """Encodes an answer; a message that is too long is cut."""
+    """Encodes an answer; a message that is too long is truncated."""
     text = message.encode("utf-8", "replace")[: PACKET_BYTES - ANSWER.size - len(GREETING)]
     return ANSWER.pack(code, token) + text
 
 
 def read_answer(packet: bytes) -> bytes:
-    """The token in an answer; raises the error that it tells instead."""
+    """Returns the token of an answer, or raises the error that it reports."""
     if len(packet) < ANSWER.size:
-        raise OpFailed(f"the side socket answered {len(packet)} bytes; at least {ANSWER.size} are expected")
+        raise OpFailed(
+            f"the side channel answered with {len(packet)} bytes; at least {ANSWER.size} are expected"
+        )
     number, token = ANSWER.unpack_from(packet)
     if number == ResultCode.NO_ERROR:
         return bytes(token)
@@ -48,5 +53,5 @@ def read_answer(packet: bytes) -> bytes:
     try:
         code = ResultCode(number)
     except ValueError:
-        raise OpFailed(f"the side socket answered with result code {number}: {text}") from None
+        raise OpFailed(f"the side channel answered with unknown result code {number}: {text}") from None
     raise error_for(code, text)

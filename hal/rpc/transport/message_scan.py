@@ -1,10 +1,12 @@
-"""Looks through a serialized message before anything is made of it, and takes it apart a piece at a time.
+"""Scans a serialized message before it is decoded, and decodes it piece by piece.
 
-An empty message inside another one is two bytes of it, and over a hundred in memory. So what a message holds is counted on
-the bytes as they came: field by field, down to the messages inside, without an object for any of them. What protobuf
-would skip or only find out later is refused at once: fields that are not known here, lengths that lead out of a message.
+An empty nested message takes two bytes on the wire, and over a hundred in memory. So the parts of a
+message are counted on the received bytes: field by field, down to nested messages, without creating
+an object for any. What protobuf would skip or only detect later is refused at once: unknown fields,
+and lengths beyond the end of a message.
 
-Protobuf parses a message in one go, in which no other thread of Python can run. `parse_in_pieces` has them run in between.
+Protobuf decodes a message in one go, during which no other Python thread can run. `parse_in_pieces`
+lets them run in between.
 """
 
 from collections.abc import Mapping
@@ -19,20 +21,21 @@ from neurald.hal.errors import BadData, ResourceExhaustedPersistent
 
 _M = TypeVar("_M", bound=Message)
 
-#: Parsing so many bytes takes a fraction of a millisecond.
+#: Decoding so many bytes takes a fraction of a millisecond.
 _PIECE_BYTES: Final = 1 << 16
 
-# How a value of a field is passed over, by its wire type.
+# How to skip the value of a field, by its wire type.
 _VARINT: Final = 0
 _FIXED64: Final = 1
 _DELIMITED: Final = 2
 _FIXED32: Final = 5
-#: Of wire type `_DELIMITED` too, but each is a part.
+#: Also of wire type `_DELIMITED`, but each value counts as a part.
 _REPEATED_BYTES: Final = 6
 
 _MAX_VARINT_BYTES: Final = 10
-#: So often it is looked at whether a message consists of parts that hold nothing: such a one is not read to its limit.
-_LOOK_PARTS: Final = 1 << 13
+#: After so many parts each, it is checked whether most parts are empty: such a message is refused
+#: before its limit.
+_CHECK_PARTS: Final = 1 << 13
 _EMPTY_PART_BYTES: Final = 3
 _FIXED: Final = {_FIXED64: 8, _FIXED32: 4}
 _WIRE_TYPES: Final = {
@@ -47,48 +50,48 @@ _WIRE_TYPES: Final = {
 }
 
 
-class _Table:
-    """The fields of one kind of message: by tag how a value is passed over, or the table of the message that it is."""
+class _FieldTable:
+    """The fields of a message type, by tag: how to skip a value, or the table of its message."""
 
     __slots__ = ("tags",)
 
     def __init__(self) -> None:
-        self.tags: dict[int, int | _Table] = {}
+        self.tags: dict[int, int | _FieldTable] = {}
 
 
-def count_parts(kind: type[Message], data: bytes, most: int) -> int:
-    """How many messages, strings and byte strings a serialized message holds, at any depth, in its repeated fields and others.
+def count_parts(kind: type[Message], data: bytes, limit: int) -> int:
+    """Counts the nested messages of a message, and the strings and byte strings in repeated fields.
 
-    It takes time in proportion to the fields that are looked at, and no memory.
+    It takes time in proportion to the number of fields, and no memory.
 
     Args:
-        kind: what `data` is.
-        data: from anybody.
-        most: how many there may be.
+        kind: type of the message.
+        data: the serialized message, which is not trusted.
+        limit: how many parts there may be.
 
     Raises:
-        BadData: it is no such message, or has fields that are not known here.
-        ResourceExhaustedPersistent: there are more; nothing behind these was looked at.
+        BadData: it is not such a message, or has unknown fields.
+        ResourceExhaustedPersistent: there are more parts; the rest of the message was not scanned.
     """
     name = kind.DESCRIPTOR.name
     try:
-        return _count(name, _table(kind.DESCRIPTOR).tags, data, most)
+        return _count(name, _table(kind.DESCRIPTOR).tags, data, limit)
     except IndexError:
         raise _malformed(name, data) from None
 
 
-def _count(name: str, tags: Mapping[int, "int | _Table"], data: bytes, most: int) -> int:
+def _count(name: str, tags: Mapping[int, "int | _FieldTable"], data: bytes, limit: int) -> int:
     at, end = 0, len(data)
     parts = 0
-    bound = min(most, _LOOK_PARTS)
-    around: list[tuple[int, Mapping[int, int | _Table]]] = []
+    bound = min(limit, _CHECK_PARTS)
+    enclosing: list[tuple[int, Mapping[int, int | _FieldTable]]] = []
     while True:
         if at >= end:
             if at > end:
                 raise _malformed(name, data)
-            if not around:
+            if not enclosing:
                 return parts
-            end, tags = around.pop()
+            end, tags = enclosing.pop()
             continue
         tag = data[at]
         at += 1
@@ -110,7 +113,7 @@ def _count(name: str, tags: Mapping[int, "int | _Table"], data: bytes, most: int
             at += 8
             continue
         if entry is None:
-            raise BadData(f"{name} has fields that are not known here")
+            raise BadData(f"{name} has fields that are not known here; it may be of a newer version")
         length = data[at]
         at += 1
         if length > 0x7F:
@@ -120,39 +123,39 @@ def _count(name: str, tags: Mapping[int, "int | _Table"], data: bytes, most: int
             continue
         parts += 1
         if parts > bound:
-            bound = _next_bound(name, data, at, parts, most)
+            bound = _next_bound(name, data, at, parts, limit)
         if entry == _REPEATED_BYTES:
             at += length
             continue
         if at + length > end:
             raise _malformed(name, data)
-        around.append((end, tags))
+        enclosing.append((end, tags))
         end = at + length
         tags = entry.tags  # type: ignore[union-attr]
 
 
-def _next_bound(name: str, data: bytes, at: int, parts: int, most: int) -> int:
-    """How many parts there may be until the next look at them; see `count_parts`."""
+def _next_bound(name: str, data: bytes, at: int, parts: int, limit: int) -> int:
+    """Returns the number of parts at which to check the next time; see `count_parts`."""
     step(is_interpreted=True)
-    what = f"{name} of {len(data)} bytes holds {parts} parts in its first {at}"
-    if parts > most:
-        raise ResourceExhaustedPersistent(f"{what}; at most {most} are allowed")
+    what = f"{name} of {len(data)} bytes has {parts} parts in its first {at} bytes"
+    if parts > limit:
+        raise ResourceExhaustedPersistent(f"{what}; at most {limit} are allowed")
     if at < parts * _EMPTY_PART_BYTES:
         raise ResourceExhaustedPersistent(
-            f"{what}, of which most hold nothing; a message with content is expected"
+            f"{what}, of which most are empty; a message with content is expected"
         )
-    return min(most, parts + _LOOK_PARTS)
+    return min(limit, parts + _CHECK_PARTS)
 
 
 def parse_in_pieces(kind: type[_M], data: bytes) -> _M:
-    """The message that `data` holds, as `kind.FromString` makes it, with a moment for other threads every so many bytes.
+    """Decodes a message like `kind.FromString`, and lets other threads run in between.
 
     Args:
-        kind: what `data` is.
-        data: what `count_parts` has looked through.
+        kind: type of the message.
+        data: bytes that `count_parts` has scanned.
 
     Raises:
-        BadData: it is no such message.
+        BadData: it is not such a message.
     """
     message = kind()
     try:
@@ -163,7 +166,7 @@ def parse_in_pieces(kind: type[_M], data: bytes) -> _M:
 
 
 def _merge(message: Any, data: bytes, start: int, end: int) -> None:
-    """Adds what the bytes of a message hold to it: small fields together, large messages inside by themselves."""
+    """Decodes the bytes of a message into it: small fields together, large messages alone."""
     name = message.DESCRIPTOR.name
     at = start
     while at < end:
@@ -200,13 +203,13 @@ def _merge(message: Any, data: bytes, start: int, end: int) -> None:
 
 
 def _is_plain_message(field: FieldDescriptor) -> bool:
-    """Whether values of a field are messages of their own, which those of a map are not for its users."""
+    """Returns whether values of a field are messages, which entries of a map are not."""
     kind = field.message_type
     return kind is not None and not kind.GetOptions().map_entry
 
 
 def _varint(name: str, data: bytes, at: int) -> tuple[int, int]:
-    """The number at a place, and the place behind it."""
+    """Decodes the number at an offset; returns it and the offset behind it."""
     value = shift = 0
     while True:
         byte = data[at]
@@ -220,19 +223,19 @@ def _varint(name: str, data: bytes, at: int) -> tuple[int, int]:
 
 
 def _malformed(name: str, data: bytes) -> BadData:
-    return BadData(f"{name}: these {len(data)} bytes are no such message")
+    return BadData(f"{name}: the {len(data)} bytes received are not a valid message")
 
 
 @cache
-def _table(descriptor: Descriptor) -> _Table:
+def _table(descriptor: Descriptor) -> _FieldTable:
     return _table_of(descriptor, {})
 
 
-def _table_of(descriptor: Descriptor, known: dict[str, _Table]) -> _Table:
+def _table_of(descriptor: Descriptor, known: dict[str, _FieldTable]) -> _FieldTable:
     table = known.get(descriptor.full_name)
     if table is not None:
         return table
-    table = known[descriptor.full_name] = _Table()
+    table = known[descriptor.full_name] = _FieldTable()
     for field in descriptor.fields:
         base = field.number << 3
         if field.message_type is not None:
@@ -245,5 +248,5 @@ def _table_of(descriptor: Descriptor, known: dict[str, _Table]) -> _Table:
             table.tags[base | _DELIMITED] = _REPEATED_BYTES
         else:
             table.tags[base | wire_type] = wire_type
-            table.tags[base | _DELIMITED] = _DELIMITED  # many values in one
+            table.tags[base | _DELIMITED] = _DELIMITED  # a packed field
     return table

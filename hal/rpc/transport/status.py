@@ -1,8 +1,8 @@
-"""What both ends of the gRPC contract agree on beyond the messages: limits, errors as statuses, and sessions.
+"""What client and server agree on beyond the messages: limits, errors as statuses, sessions.
 
-An error of the tree travels as a gRPC status with its result code in the trailing metadata, so that the
-same error is raised at the other end. Whatever else goes wrong in a daemon is told without its text: that
-may hold what the client must not see.
+An `Error` travels as a gRPC status with its result code in the trailing metadata, so that the same
+error is raised at the other end. The text of any other exception in a daemon is not sent, since it
+may contain what the client must not see.
 """
 
 import resource
@@ -23,23 +23,25 @@ from neurald.hal.errors import (
     error_for,
 )
 
-#: Of one message to a daemon: the graphs of a model of 80,000 operations fit; the values of its constants are memories.
+#: Of one message to a daemon. The graphs of a model of 80,000 operations fit; values of constants
+#: are sent as memories.
 MAX_MESSAGE_BYTES = 8 << 20
-#: Of one message to a client, which may be a sentence for each operation.
+#: Of one message to a client, which may have a sentence for each operation.
 MAX_REPLY_BYTES = 16 << 20
-#: Memory that cannot be mapped travels in pieces of this size.
+#: Memory that cannot be mapped is sent in pieces of this size.
 CHUNK_BYTES = 1 << 20
 
 SESSION_KEY = "neurald-session"
 _CODE_KEY = "neurald-code"
-#: Statuses travel in headers, which have a limit of their own, with up to three bytes for one.
+#: Statuses are sent in headers, which have a limit of their own, and encode a byte in up to three.
 _MAX_DETAILS_BYTES = 2000
 
-#: How often a client pings its daemon, and how long the answer may take. A daemon that stops is noticed within their sum.
-#: Pings are sent and answered by gRPC's own threads, which nothing that a driver does can block.
+#: How often a client pings its daemon, and how long the answer may take. A daemon that stops is
+#: noticed within the sum. Pings are sent and answered by threads of gRPC, which no driver can
+#: block.
 _PING_MS = 600
 _PING_ANSWER_MS = 1_200
-#: How long a daemon may take to answer a new connection, which its gRPC threads do as well.
+#: How long a daemon may take to answer a new connection, which threads of gRPC do as well.
 _CONNECT_MS = 1_500
 
 _COMMON_OPTIONS = (
@@ -50,12 +52,12 @@ CLIENT_OPTIONS = (
     *_COMMON_OPTIONS,
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_receive_message_length", MAX_REPLY_BYTES),
-    # A daemon whose host is gone, or that is stopped, closes nothing; pings find out.
+    # A daemon whose host is gone, or that is stopped, closes nothing; pings detect that.
     ("grpc.keepalive_time_ms", _PING_MS),
     ("grpc.keepalive_timeout_ms", _PING_ANSWER_MS),
     ("grpc.http2.ping_timeout_ms", _PING_ANSWER_MS),
     ("grpc.min_reconnect_backoff_ms", _CONNECT_MS),
-    # A connection belongs to one session, and a new one must not inherit the back-off of a dead one.
+    # A connection belongs to one session; a new one must not inherit the back-off of a dead one.
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.enable_http_proxy", 0),
     ("grpc.enable_retries", 0),
@@ -64,15 +66,17 @@ _SERVER_OPTIONS = (
     *_COMMON_OPTIONS,
     ("grpc.max_send_message_length", MAX_REPLY_BYTES),
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-    # A client that is stopped may go on; one whose host is gone will not, which may take a while to find out.
+    # A client that is stopped may continue; one whose host is gone will not, and may be detected
+    # late.
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 5_000),
-    # Else a second daemon would share the port and take half of the calls.
+    # Otherwise a second daemon would share the port and receive half of the calls.
     ("grpc.so_reuseport", 0),
     ("grpc.max_concurrent_streams", 128),
-    # Who pings more often is cut off.
+    # Clients that ping more often are disconnected.
     ("grpc.http2.min_ping_interval_without_data_ms", _PING_MS // 2),
-    # A connection that says nothing, or has no call under way; one with a session always has one, which watches that.
+    # Limits for silent connections, and for those without a call. A session always has a call:
+    # `Watch`.
     ("grpc.server_handshake_timeout_ms", 10_000),
     ("grpc.http2.settings_timeout", 10_000),
     ("grpc.max_connection_idle_ms", 30_000),
@@ -81,12 +85,12 @@ _MAX_CONNECTIONS = 1024
 
 
 def server_options() -> tuple[tuple[str, int], ...]:
-    """What a gRPC server is made with here. It leaves half of the process's file descriptors to others than connections."""
+    """Returns the options of a gRPC server, which leave half of the descriptors to other uses."""
     descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = _MAX_CONNECTIONS
+    connections = _MAX_CONNECTIONS
     if descriptors != resource.RLIM_INFINITY:
-        most = min(most, descriptors // 2)
-    return (*_SERVER_OPTIONS, ("grpc.max_allowed_incoming_connections", most))
+        connections = min(connections, descriptors // 2)
+    return (*_SERVER_OPTIONS, ("grpc.max_allowed_incoming_connections", connections))
 
 
 _STATUSES = {
@@ -102,7 +106,7 @@ _STATUSES = {
     ResultCode.RESOURCE_EXHAUSTED_PERSISTENT: grpc.StatusCode.RESOURCE_EXHAUSTED,
 }
 
-#: What statuses mean that gRPC itself made.
+#: The errors for statuses that come from gRPC itself.
 _ERRORS: dict[grpc.StatusCode, type[Error]] = {
     grpc.StatusCode.UNAVAILABLE: DeadObject,
     grpc.StatusCode.CANCELLED: DeadObject,
@@ -116,25 +120,25 @@ _M = TypeVar("_M", bound=Message)
 
 
 def parse(kind: type[_M], data: bytes) -> _M:
-    """The message of that kind that `data` holds.
+    """Decodes a message.
 
     Raises:
-        BadData: it holds none, or one with fields that are not known here.
+        BadData: it is not a message of that kind, or has unknown fields.
     """
     name = kind.DESCRIPTOR.name
     try:
         message = kind.FromString(data)
     except DecodeError:
-        raise BadData(f"{name}: these {len(data)} bytes are no such message") from None
+        raise BadData(f"{name}: the {len(data)} bytes received are not a valid message") from None
     size = message.ByteSize()
     message.DiscardUnknownFields()
     if message.ByteSize() != size:
-        raise BadData(f"{name} has fields that are not known here")
+        raise BadData(f"{name} has fields that are not known here; it may be of a newer version")
     return message
 
 
 def token_of(context: grpc.ServicerContext) -> str | None:
-    """The token of a session that a call carries, in hexadecimal if it is one; None if it carries none."""
+    """Returns the session token that a call carries, usually in hexadecimal; None without one."""
     for key, value in context.invocation_metadata():
         if key == SESSION_KEY:
             return str(value)
@@ -142,39 +146,50 @@ def token_of(context: grpc.ServicerContext) -> str | None:
 
 
 def set_status(context: grpc.ServicerContext, error: Error) -> None:
-    """Has a call end with `error` once its handler ends it."""
+    """Sets the status with which a call ends once its handler ends it."""
     context.set_trailing_metadata(((_CODE_KEY, str(int(error.code))),))
     context.set_code(_STATUSES.get(error.code, grpc.StatusCode.INTERNAL))
     context.set_details(_details(error))
 
 
 def abort(context: grpc.ServicerContext, error: Error, status: grpc.StatusCode | None = None) -> Never:
-    """Ends a call with `error`; with a status other than its usual one if that is given."""
+    """Ends a call with an error.
+
+    Args:
+        context: of the call.
+        error: for the client.
+        status: gRPC's status; None for the usual one of the error.
+    """
     context.set_trailing_metadata(((_CODE_KEY, str(int(error.code))),))
     context.abort(status or _STATUSES.get(error.code, grpc.StatusCode.INTERNAL), _details(error))
 
 
 def _details(error: Error) -> str:
-    """The error's message, cut to what a status may hold."""
+    """Returns the error's message, truncated to what a status may hold."""
     return str(error).encode("utf-8", "replace")[:_MAX_DETAILS_BYTES].decode("utf-8", "ignore")
 
 
 def error_of_status(failure: Any) -> Error | None:
-    """The error that the daemon itself ended a call with; None where gRPC ended it."""
+    """Returns the error with which the daemon ended a call; None if gRPC ended it."""
     code = _result_code(failure)
     return None if code is None else error_for(code, failure.details() or code.name)
 
 
 def is_lost(failure: grpc.RpcError) -> bool:
-    """Whether a failed call says that its connection is lost."""
+    """Returns whether a failed call means that its connection is lost."""
     return _result_code(failure) is None and _ERRORS.get(failure.code()) is DeadObject
 
 
 def error_from(failure: grpc.RpcError, what: str) -> Error:
-    """The error that a failed call stands for; `what` names the daemon where gRPC's own words do not."""
-    told = error_of_status(failure)
-    if told is not None:
-        return told
+    """Returns the error of a failed call.
+
+    Args:
+        failure: the failure that gRPC raised.
+        what: names the daemon in messages of gRPC.
+    """
+    own = error_of_status(failure)
+    if own is not None:
+        return own
     kind = _ERRORS.get(failure.code(), OpFailed)
     return kind(f"{what}: {failure.details() or failure.code().name}")
 

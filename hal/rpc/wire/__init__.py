@@ -1,1 +1,1 @@
-"""Values of the HAL as protobuf messages and back. Nothing else touches messages."""
+"""Converts values of the HAL to protobuf messages and back. No other code touches messages."""

@@ -1,4 +1,4 @@
-"""What devices say, and the options of calls, as protobuf messages and back; see `neurald.hal.rpc.wire.model`."""
+"""Converts properties of devices and options of calls; see `neurald.hal.rpc.wire.model`."""
 
 import math
 import re
@@ -37,7 +37,7 @@ from neurald.hal.sync.deadline import deadline_in, remaining_s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceDescription:
-    """What a device says about itself once and for all."""
+    """The properties of a device that never change."""
 
     name: str
     type: DeviceType
@@ -49,7 +49,10 @@ class DeviceDescription:
 
 
 class DeviceStatus(IntEnum):
-    """What a daemon's device does now (`DeviceStatus.aidl`); OFFLINE while it drains before it stops, or hangs."""
+    """The state of a daemon's device (`DeviceStatus.aidl`).
+
+    It is OFFLINE while the daemon drains before it stops, and while the device hangs.
+    """
 
     UNKNOWN = 0
     AVAILABLE = 1
@@ -58,7 +61,11 @@ class DeviceStatus(IntEnum):
 
 
 class Access(IntEnum):
-    """Who may call a daemon: its own user and root, by the modes of its socket; whoever shows its token; or anybody."""
+    """Who may call a daemon.
+
+    OWN_USER: its own user and root, by the mode of its socket. TOKEN: clients that have its token.
+    ANYBODY: every client.
+    """
 
     UNKNOWN = 0
     OWN_USER = 1
@@ -68,9 +75,13 @@ class Access(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DaemonStatus:
-    """What a daemon holds for all its clients, and what protects others from them.
+    """What a daemon holds for all its clients, and how it is protected.
 
     Attributes:
+        device: state of the device.
+        sessions: open sessions.
+        prepared_models: of all sessions.
+        memories: of all sessions.
         calls: preparations, executions and reads under way.
         access: who may call.
         sandbox: the restrictions of its process that are in force.
@@ -85,19 +96,19 @@ class DaemonStatus:
     sandbox: tuple[str, ...] = ()
 
 
-# Options. A deadline travels as the time that is left, since clocks of two hosts have nothing in common.
+# Options. A deadline is sent as the remaining time, since two hosts have no clock in common.
 
 
 def _deadline_from_wire(message: device_pb2.PrepareOptions | device_pb2.ExecuteOptions) -> float | None:
     if not message.HasField("deadline_s"):
         return None
     if math.isinf(message.deadline_s):
-        raise BadData("a deadline in an infinite time; leave it out for none")
+        raise BadData("the deadline is infinite; omit it for no deadline")
     return deadline_in(message.deadline_s, "a deadline")
 
 
 def prepare_options_to_wire(options: PrepareOptions) -> device_pb2.PrepareOptions:
-    """A message for `options`.
+    """Encodes options of a preparation.
 
     Raises:
         BadData: a number is larger than its field.
@@ -118,17 +129,17 @@ def prepare_options_to_wire(options: PrepareOptions) -> device_pb2.PrepareOption
 def prepare_options_from_wire(
     message: device_pb2.PrepareOptions, extensions: Sequence[Extension] = ()
 ) -> PrepareOptions:
-    """The options that a message holds, for a device that declares these extensions.
+    """Decodes options of a preparation, for a device that declares these extensions.
 
     Raises:
-        BadData: a number is not known or outside its limits, or an attribute is not declared.
+        BadData: a number is unknown or out of range, or an attribute is not declared.
     """
     threads = message.threads if message.HasField("threads") else None
     if threads is not None and not 1 <= threads <= MAX_THREADS:
         raise BadData(f"{threads} threads; 1 to {MAX_THREADS} are expected")
     if len(message.cache_key) not in (0, CACHE_KEY_BYTES):
         raise BadData(
-            f"a cache key of {len(message.cache_key)} bytes; {CACHE_KEY_BYTES} are expected, or none"
+            f"the cache key has {len(message.cache_key)} bytes; {CACHE_KEY_BYTES} are expected, or none"
         )
     return PrepareOptions(
         preference=member(Preference, message.preference, "preference"),
@@ -141,12 +152,12 @@ def prepare_options_from_wire(
 
 
 def encode_prepare_options(options: PrepareOptions) -> bytes:
-    """What `decode_prepare_options` takes, in another process on this host."""
+    """Encodes options for another process on this host, see `decode_prepare_options`."""
     return prepare_options_to_wire(options).SerializeToString()
 
 
 def decode_prepare_options(data: bytes) -> PrepareOptions:
-    """The options that `encode_prepare_options` wrote."""
+    """Decodes options that `encode_prepare_options` encoded."""
     return prepare_options_from_wire(device_pb2.PrepareOptions.FromString(data))
 
 
@@ -165,7 +176,7 @@ def cache_record_from_wire(message: device_pb2.PrepareModelReply) -> CacheRecord
 
 
 def execute_options_to_wire(options: ExecuteOptions) -> device_pb2.ExecuteOptions:
-    """A message for `options`."""
+    """Encodes options of an execution."""
     return device_pb2.ExecuteOptions(
         measure=options.measure,
         deadline_s=remaining_s(options.deadline_s),
@@ -177,10 +188,12 @@ def execute_options_to_wire(options: ExecuteOptions) -> device_pb2.ExecuteOption
 def execute_options_from_wire(
     message: device_pb2.ExecuteOptions, extensions: Sequence[Extension] = ()
 ) -> ExecuteOptions:
-    """The options that a message holds, for a device that declares these extensions. A long loop timeout is cut to the maximum.
+    """Decodes options of an execution, for a device that declares these extensions.
+
+    A loop timeout that is too long is reduced to the maximum.
 
     Raises:
-        BadData: a time is negative or no number, or an attribute is not declared.
+        BadData: a time is negative or NaN, or an attribute is not declared.
     """
     if not message.loop_timeout_s >= 0:
         raise BadData(f"loop timeout of {message.loop_timeout_s} s; at least 0 is expected")
@@ -196,7 +209,7 @@ def execute_options_from_wire(
 
 
 def description_to_wire(device: Device) -> device_pb2.DescribeReply:
-    """A message for what `device` says about itself."""
+    """Encodes the properties of a device."""
     return device_pb2.DescribeReply(
         name=device.name,
         type=device.type,  # type: ignore[arg-type]
@@ -210,10 +223,10 @@ def description_to_wire(device: Device) -> device_pb2.DescribeReply:
 
 
 def description_from_wire(message: device_pb2.DescribeReply) -> DeviceDescription:
-    """What a device behind a socket says about itself.
+    """Decodes the properties of a device.
 
     Raises:
-        BadData: a number is not known, or an extension is not declared as one can be.
+        BadData: a number is unknown, or the declaration of an extension is not valid.
     """
     return DeviceDescription(
         name=message.name,
@@ -227,7 +240,7 @@ def description_from_wire(message: device_pb2.DescribeReply) -> DeviceDescriptio
 
 
 def _feature_level(number: int) -> FeatureLevel:
-    """The newest level that both ends know."""
+    """Returns the newest feature level that both ends know."""
     known = [level for level in FeatureLevel if level <= number]
     if not known:
         raise BadData(f"feature level is {number}; {FeatureLevel.LEVEL_1} is the lowest")
@@ -235,7 +248,7 @@ def _feature_level(number: int) -> FeatureLevel:
 
 
 def status_to_wire(status: DaemonStatus) -> device_pb2.GetStatusReply:
-    """A message for `status`."""
+    """Encodes the status of a daemon."""
     return device_pb2.GetStatusReply(
         status=status.device,  # type: ignore[arg-type]
         sessions=status.sessions,
@@ -248,10 +261,10 @@ def status_to_wire(status: DaemonStatus) -> device_pb2.GetStatusReply:
 
 
 def status_from_wire(message: device_pb2.GetStatusReply) -> DaemonStatus:
-    """The status that a message holds.
+    """Decodes the status of a daemon.
 
     Raises:
-        BadData: a number is not known.
+        BadData: a number is unknown.
     """
     return DaemonStatus(
         device=member(DeviceStatus, message.status, "device status"),
@@ -265,7 +278,7 @@ def status_from_wire(message: device_pb2.GetStatusReply) -> DaemonStatus:
 
 
 def verdicts_to_wire(verdicts: Iterable[Verdict]) -> device_pb2.GetSupportedOperationsReply:
-    """A message for verdicts."""
+    """Encodes verdicts."""
     return device_pb2.GetSupportedOperationsReply(
         verdicts=(types_pb2.Verdict(ok=verdict.ok, reason=text(verdict.reason)) for verdict in verdicts)
     )
@@ -274,27 +287,27 @@ def verdicts_to_wire(verdicts: Iterable[Verdict]) -> device_pb2.GetSupportedOper
 def verdicts_from_wire(
     message: device_pb2.GetSupportedOperationsReply, operations: int
 ) -> tuple[Verdict, ...]:
-    """Verdicts on a model with that many operations.
+    """Decodes the verdicts for a model with that many operations.
 
     Raises:
-        BadData: another number of verdicts is told.
+        BadData: the number of verdicts differs.
     """
     if len(message.verdicts) != operations:
-        raise BadData(f"the daemon told {len(message.verdicts)} verdicts on {operations} operations")
+        raise BadData(f"the daemon returned {len(message.verdicts)} verdicts for {operations} operations")
     return tuple(Verdict(ok=verdict.ok, reason=verdict.reason) for verdict in message.verdicts)
 
 
 def capabilities_to_wire(
     capabilities: Capabilities, extensions: Sequence[Extension] = ()
 ) -> types_pb2.Capabilities:
-    """A message for `capabilities`, sorted by operand type.
+    """Encodes capabilities, sorted by operand type.
 
     Args:
         capabilities: of a device.
-        extensions: that it declares.
+        extensions: that the device declares.
 
     Raises:
-        BadData: an operand type belongs to none of these.
+        BadData: an operand type belongs to an undeclared extension.
     """
     numbers = ExtensionNumbers(extensions)
     numbered = {
@@ -320,10 +333,10 @@ def _performance_to_wire(performance: Performance) -> types_pb2.Performance:
 def capabilities_from_wire(
     message: types_pb2.Capabilities, extensions: Sequence[Extension] = ()
 ) -> Capabilities:
-    """The capabilities that a message holds, of a device that declares these extensions.
+    """Decodes the capabilities of a device that declares these extensions.
 
     Raises:
-        BadData: an operand type is not known, or a performance is not positive.
+        BadData: an operand type is unknown, or a figure is not positive.
     """
     numbers = ExtensionNumbers(extensions)
     return Capabilities(
@@ -341,6 +354,6 @@ def capabilities_from_wire(
 def _performance_from_wire(message: types_pb2.Performance) -> Performance:
     if not (message.exec_time > 0 and message.power_usage > 0):
         raise BadData(
-            f"performance {message.exec_time}, {message.power_usage}; positive numbers are expected"
+            f"performance figures are {message.exec_time} and {message.power_usage}; positive numbers are expected"
         )
     return Performance(exec_time=message.exec_time, power_usage=message.power_usage)

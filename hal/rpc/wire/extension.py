@@ -1,7 +1,7 @@
-"""Vendors' extensions in messages: their declarations, types by numbers that only this message gives them, and attributes.
+"""Converts vendor extensions: their declarations, attributes, and the numbers of their types.
 
-What arrives was written by somebody else: a declaration is checked like any other, and whoever reads a model says which
-extensions there are.
+Types have numbers that are only valid within one message. Received declarations are not trusted:
+they are checked like any other, and the reader of a model says which extensions exist.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ from neurald.hal.model.extension_attribute import AttributeValue, check_attribut
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
 
-#: How many extensions a device may declare, or a model use.
+#: How many extensions a device may declare, or a model may use.
 MAX_EXTENSIONS = 64
 
 _DECLARATION_DOMAIN = b"neurald extension 1\0"
@@ -38,7 +38,7 @@ _Kind = TypeVar("_Kind", OperationType, OperandType)
 
 
 def extension_to_wire(extension: Extension) -> types_pb2.Extension:
-    """A message for a declaration."""
+    """Encodes a declaration."""
     message = types_pb2.Extension(name=extension.name)
     for kind in extension.operand_types:
         message.operand_types.add(
@@ -56,14 +56,16 @@ def extension_to_wire(extension: Extension) -> types_pb2.Extension:
 
 
 def extensions_from_wire(messages: Sequence[types_pb2.Extension]) -> tuple[Extension, ...]:
-    """The declarations that messages hold, in their order.
+    """Decodes declarations, in their order.
 
     Raises:
-        BadData: a declaration is none, or an extension is declared twice.
+        BadData: a declaration is not valid, or an extension is declared twice.
         ResourceExhaustedPersistent: there are too many.
     """
     if len(messages) > MAX_EXTENSIONS:
-        raise ResourceExhaustedPersistent(f"{len(messages)} extensions; at most {MAX_EXTENSIONS} are allowed")
+        raise ResourceExhaustedPersistent(
+            f"{len(messages)} extensions are declared; at most {MAX_EXTENSIONS} are allowed"
+        )
     found = tuple(
         Extension(
             name=message.name,
@@ -99,12 +101,12 @@ def _attributes(
 
 @lru_cache(maxsize=MAX_EXTENSIONS)
 def declaration_digest(extension: Extension) -> bytes:
-    """32 bytes that stand for a declaration in every process: whoever has it declared otherwise has other ones."""
+    """Returns the SHA-256 digest of a declaration, which is the same in every process."""
     return hashlib.sha256(_DECLARATION_DOMAIN + msgspec.msgpack.encode(astuple(extension))).digest()
 
 
 def attributes_to_wire(values: Iterable[AttributeValue]) -> Iterable[types_pb2.AttributeValue]:
-    """Messages for values of attributes."""
+    """Encodes values of attributes."""
     return (
         types_pb2.AttributeValue(
             extension=each.extension.name,
@@ -119,7 +121,7 @@ def attributes_to_wire(values: Iterable[AttributeValue]) -> Iterable[types_pb2.A
 def attributes_from_wire(
     messages: Sequence[types_pb2.AttributeValue], use: AttributeUse, declared: Sequence[Extension]
 ) -> tuple[AttributeValue, ...]:
-    """The values of attributes that messages hold.
+    """Decodes values of attributes.
 
     Args:
         messages: of one compilation, or of one execution.
@@ -127,7 +129,8 @@ def attributes_from_wire(
         declared: the extensions that the device declares.
 
     Raises:
-        BadData: an extension or attribute is not declared, or declared differently, or has two values, or there are too many.
+        BadData: an extension or attribute is not declared, or declared differently, or has two
+            values, or there are too many.
     """
     if not messages:
         return ()
@@ -137,11 +140,11 @@ def attributes_from_wire(
         extension = extensions.get(message.extension)
         if extension is None:
             raise BadData(
-                f"an attribute of extension {message.extension[:80]!r}, which the device does not declare"
+                f"an attribute belongs to extension {message.extension[:80]!r}, which the device does not declare"
             )
         if message.declaration != declaration_digest(extension):
             raise BadData(
-                f"an attribute of extension {extension.name}, which is declared differently by the device"
+                f"an attribute belongs to extension {extension.name}, which the device declares differently"
             )
         found.append(AttributeValue(extension=extension, code=message.code, value=message.value))
     check_attributes(found, use)
@@ -149,17 +152,17 @@ def attributes_from_wire(
 
 
 class ExtensionNumbers:
-    """The numbers of types in one message. A vendor's has the place of its extension in a list as its prefix.
+    """The numbers of types in one message. The prefix of a vendor's type is its extension's index.
 
     Args:
-        extensions: that list.
+        extensions: the extensions of the message, in order.
     """
 
     def __init__(self, extensions: Iterable[Extension] = ()) -> None:
         self._extensions = tuple(extensions)
 
     def number(self, kind: OperationType | OperandType) -> int:
-        """The number of a type.
+        """Returns the number of a type.
 
         Raises:
             BadData: its extension is not in the list.
@@ -172,10 +175,10 @@ class ExtensionNumbers:
         return (_FIRST_PREFIX + self._extensions.index(extension)) << _PREFIX_BITS | code_of(kind)
 
     def operation_type(self, number: int, what: str) -> OperationType:
-        """The operation of a number.
+        """Returns the operation with a number; `what` names it in messages.
 
         Raises:
-            BadData: there is none.
+            BadData: there is no such operation.
         """
         extension = self._extension(number)
         if extension is not None:
@@ -183,10 +186,10 @@ class ExtensionNumbers:
         return _built_in(OperationType, number, what)
 
     def operand_type(self, number: int, what: str) -> OperandType:
-        """The operand type of a number.
+        """Returns the operand type with a number; `what` names it in messages.
 
         Raises:
-            BadData: there is none.
+            BadData: there is no such type.
         """
         extension = self._extension(number)
         if extension is not None:
@@ -206,7 +209,7 @@ def _declared(find: Callable[[int], _Kind], number: int, what: str) -> _Kind:
 
 
 def _built_in(kind: type[_Kind], number: int, what: str) -> _Kind:
-    # This process may know a vendor's type by that number, which says nothing here.
+    # A vendor's type that has this number in this process is not meant.
     if not 0 <= number < _FIRST_PREFIX << _PREFIX_BITS:
         raise BadData(f"{what} is {number}, which is not known")
     try:

@@ -1,7 +1,8 @@
-"""Values of the HAL as protobuf messages and back; nothing else looks into messages.
+"""Converts values of the HAL to protobuf messages and back; no other code looks into messages.
 
-What arrives was written by somebody else. Reading it checks numbers, counts and limits, and raises BadData
-that names the field; `neurald.hal.validation.model_rules` then checks what the values mean together.
+Received messages are not trusted. Decoding checks numbers, counts and limits, and raises BadData
+that names the field; `neurald.hal.validation.model_rules` then checks whether the values are
+consistent.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,19 +34,19 @@ from neurald.hal.model.types import (
 from neurald.hal.rpc.wire.extension import ExtensionNumbers, extension_to_wire, extensions_from_wire
 from neurald.hal.validation.model_rules import MAX_OPERANDS, MAX_OPERATIONS
 
-#: Graphs that IF and WHILE may refer to.
+#: How many graphs IF and WHILE operations may refer to.
 MAX_REFERENCED = 1024
 
 _Member = TypeVar("_Member", bound=IntEnum)
-#: A message that has a field `dimensions`. What protobuf generates has no common type for that.
+#: A message with a field `dimensions`. The generated classes have no common type for that.
 _Message = Any
 
 
 def member(kind: Callable[[int], _Member], number: int, what: str) -> _Member:
-    """The member of an enum that has that number.
+    """Returns the member of an enum that has a number; `what` names it in messages.
 
     Raises:
-        BadData: there is none.
+        BadData: there is no such member.
     """
     try:
         return kind(number)
@@ -59,17 +60,17 @@ def _limit(count: int, maximum: int, what: str) -> None:
 
 
 def text(name: str) -> str:
-    """`name` as it can travel: names come from files and may hold what UTF-8 cannot."""
+    """Returns a name that can be sent: names come from files, and may not be valid UTF-8."""
     return name.encode("utf-8", "replace").decode()
 
 
 def dimensions_to_wire(dimensions: Dimensions) -> types_pb2.Dimensions | None:
-    """A message for dimensions."""
+    """Encodes dimensions."""
     return None if dimensions is None else types_pb2.Dimensions(sizes=dimensions)
 
 
 def dimensions_from_wire(message: _Message) -> Dimensions:
-    """What the field `dimensions` of a message holds."""
+    """Decodes the field `dimensions` of a message."""
     return tuple(message.dimensions.sizes) if message.HasField("dimensions") else None
 
 
@@ -77,7 +78,7 @@ def dimensions_from_wire(message: _Message) -> Dimensions:
 
 
 def model_to_wire(model: Model, pools: Sequence[bytes]) -> types_pb2.Model:
-    """A message for `model`.
+    """Encodes a model.
 
     Args:
         model: any model.
@@ -150,7 +151,11 @@ def _operand_to_wire(operand: Operand, numbers: ExtensionNumbers) -> types_pb2.O
 
 
 def check_graphs(message: types_pb2.Model) -> None:
-    """Raises BadData if a message holds more graphs, operands or operations than a model may have; reads nothing else."""
+    """Raises an error if a message has more graphs, operands or operations than a model may have.
+
+    Raises:
+        ResourceExhaustedPersistent: it has.
+    """
     graphs = (message.main, *message.referenced)
     _limit(len(message.referenced), MAX_REFERENCED, "referenced graphs")
     _limit(sum(len(graph.operands) for graph in graphs), MAX_OPERANDS, "operands")
@@ -160,15 +165,16 @@ def check_graphs(message: types_pb2.Model) -> None:
 def model_from_wire(
     message: types_pb2.Model, pools: Sequence[Memory], extensions: Sequence[Extension] = ()
 ) -> Model:
-    """The model that a message holds, to be validated.
+    """Decodes a model, which must still be validated.
 
     Args:
         message: from a client.
-        pools: the memories that `message.pools` stands for.
-        extensions: of vendors, that there are.
+        pools: the memories that `message.pools` refers to.
+        extensions: the known vendor extensions.
 
     Raises:
-        BadData: a number is not known, a limit is passed, or there is no such extension.
+        BadData: a number is unknown, or an extension is unknown.
+        ResourceExhaustedPersistent: a limit is exceeded.
     """
     check_graphs(message)
     numbers = ExtensionNumbers(_extensions(message, extensions))
@@ -188,7 +194,7 @@ def model_from_wire(
 
 
 def encode_model(model: Model) -> bytes:
-    """The same bytes for the same graphs; what is in the pools is left out.
+    """Encodes the graphs of a model without its pools. Equal graphs give equal bytes.
 
     Raises:
         BadData: a number is larger than its field.
@@ -197,26 +203,27 @@ def encode_model(model: Model) -> bytes:
 
 
 def _extensions(message: types_pb2.Model, known: Sequence[Extension]) -> tuple[Extension, ...]:
-    """The extensions of a model, each of which must be there as it is declared."""
+    """Returns the extensions of a model, each of which must be known with the same declaration."""
     found = extensions_from_wire(message.extensions)
     for extension in found:
         if extension not in known:
             same = extension.name in (each.name for each in known)
-            reason = "is declared differently here" if same else "is not there"
+            reason = "is declared differently here" if same else "is not known here"
             raise BadData(f"extension {extension.name} {reason}")
     return found
 
 
 def decode_model(data: bytes, pools: Sequence[Memory], extensions: Sequence[Extension] = ()) -> Model:
-    """The model that `encode_model` wrote, to be validated.
+    """Decodes a model that `encode_model` encoded, which must still be validated.
 
     Raises:
-        BadData: the bytes are no model, a number is not known, a limit is passed, or there is no such extension.
+        BadData: the bytes are not a model, or a number or an extension is unknown.
+        ResourceExhaustedPersistent: a limit is exceeded.
     """
     try:
         message = types_pb2.Model.FromString(data)
     except DecodeError:
-        raise BadData(f"these {len(data)} bytes are no model") from None
+        raise BadData(f"the {len(data)} bytes are not a model") from None
     return model_from_wire(message, pools, extensions)
 
 
@@ -270,7 +277,7 @@ def _operand_from_wire(message: types_pb2.Operand, what: str, numbers: Extension
 
 
 def request_to_wire(request: Request, pools: Sequence[types_pb2.RequestPool]) -> types_pb2.Request:
-    """A message for a request, whose pools the daemon finds in `pools`.
+    """Encodes a request whose pools the daemon finds in `pools`.
 
     Raises:
         BadData: a number is larger than its field.
@@ -296,7 +303,12 @@ def _argument_to_wire(argument: Argument) -> types_pb2.Argument:
 
 
 def request_from_wire(message: types_pb2.Request, pools: Sequence[Memory]) -> Request:
-    """The request that a message holds, to be validated against its model; `pools` are those that it names."""
+    """Decodes a request, which must still be validated against its model.
+
+    Args:
+        message: from a client.
+        pools: the memories that the message refers to.
+    """
     return Request(
         inputs=tuple(map(_argument_from_wire, message.inputs)),
         outputs=tuple(map(_argument_from_wire, message.outputs)),
@@ -315,7 +327,7 @@ def _argument_from_wire(message: types_pb2.Argument) -> Argument:
 
 
 def result_to_wire(result: ExecutionResult, results: Sequence[bytes]) -> device_pb2.ExecuteReply:
-    """A message for what came of an execution; `results` are tokens of new memories."""
+    """Encodes the result of an execution; `results` are tokens of new memories."""
     return device_pb2.ExecuteReply(
         output_shapes=(
             types_pb2.OutputShape(
@@ -331,13 +343,15 @@ def result_to_wire(result: ExecutionResult, results: Sequence[bytes]) -> device_
 
 
 def result_from_wire(message: device_pb2.ExecuteReply, outputs: int) -> ExecutionResult:
-    """What came of an execution of a model with that many outputs.
+    """Decodes the result of an execution of a model with that many outputs.
 
     Raises:
-        BadData: another number of shapes is told.
+        BadData: the number of shapes differs.
     """
     if len(message.output_shapes) != outputs:
-        raise BadData(f"the daemon told {len(message.output_shapes)} output shapes of {outputs}")
+        raise BadData(
+            f"the daemon returned {len(message.output_shapes)} output shapes; {outputs} are expected"
+        )
     return ExecutionResult(
         output_shapes=tuple(
             OutputShape(
@@ -366,7 +380,7 @@ def _timing_from_wire(message: types_pb2.Timing) -> Timing:
 
 
 def outcome_to_wire(outcome: FencedOutcome) -> device_pb2.GetFencedExecutionInfoReply:
-    """A message for what came of a fenced execution."""
+    """Encodes the outcome of a fenced execution."""
     if outcome.result is None:
         error = outcome.error or OpFailed("")
         return device_pb2.GetFencedExecutionInfoReply(
@@ -380,10 +394,10 @@ def outcome_to_wire(outcome: FencedOutcome) -> device_pb2.GetFencedExecutionInfo
 
 
 def outcome_from_wire(message: device_pb2.GetFencedExecutionInfoReply, outputs: int) -> FencedOutcome:
-    """What came of a fenced execution of a model with that many outputs.
+    """Decodes the outcome of a fenced execution of a model with that many outputs.
 
     Raises:
-        BadData: the result makes no sense; see `result_from_wire`.
+        BadData: the result is not valid; see `result_from_wire`.
     """
     code = member(ResultCode, message.code, "result code")
     if code is not ResultCode.NO_ERROR:

@@ -1,4 +1,4 @@
-"""Times of kernels as protobuf messages and back; see `neurald.hal.rpc.wire.model`."""
+"""Converts times of kernels to protobuf messages and back; see `neurald.hal.rpc.wire.model`."""
 
 from collections.abc import Sequence
 
@@ -8,22 +8,23 @@ from neurald.hal.errors import BadData
 from neurald.hal.rpc.wire.model import text
 from neurald.hal.validation.model_rules import MAX_OPERATIONS
 
-#: Kernels of one profile, and operations that all of them name together. More than any model has.
+#: How many kernels a profile may have, and how many operations all of them together. No model has
+#: as many.
 _MAX_KERNELS = 4 * MAX_OPERATIONS
 _MAX_MENTIONS = 16 * MAX_OPERATIONS
-#: Characters of a kernel's name and of its label.
-_MAX_TEXT = 256
+#: How many characters a kernel's name and its label may have.
+_MAX_TEXT_LENGTH = 256
 
 
 def profile_to_wire(kernels: Sequence[KernelTime]) -> device_pb2.ProfileReply:
-    """A message for the times of kernels; long names and labels are cut."""
+    """Encodes the times of kernels; long names and labels are truncated."""
     return device_pb2.ProfileReply(
         kernels=(
             device_pb2.KernelTime(
-                name=text(kernel.name[:_MAX_TEXT]),
+                name=text(kernel.name[:_MAX_TEXT_LENGTH]),
                 duration_ns=kernel.duration_ns,
                 operations=kernel.operations,
-                label=text(kernel.label[:_MAX_TEXT]),
+                label=text(kernel.label[:_MAX_TEXT_LENGTH]),
             )
             for kernel in kernels
         )
@@ -31,29 +32,31 @@ def profile_to_wire(kernels: Sequence[KernelTime]) -> device_pb2.ProfileReply:
 
 
 def profile_from_wire(message: device_pb2.ProfileReply, operations: int | None) -> tuple[KernelTime, ...]:
-    """The times that a message holds.
+    """Decodes the times of kernels.
 
     Args:
-        message: what a daemon answered.
-        operations: how many the main graph has; None where that is not known.
+        message: from a daemon.
+        operations: how many operations the main graph has; None if that is not known.
 
     Raises:
-        BadData: a number is outside its limits, or an operation outside the model.
+        BadData: a number is out of range, or an operation is not in the model.
     """
     limit = MAX_OPERATIONS if operations is None else operations
     mentions = sum(len(kernel.operations) for kernel in message.kernels)
     if len(message.kernels) > _MAX_KERNELS or mentions > _MAX_MENTIONS:
         raise BadData(
-            f"{len(message.kernels)} kernels of {mentions} operations; "
+            f"a profile has {len(message.kernels)} kernels of {mentions} operations; "
             f"at most {_MAX_KERNELS} and {_MAX_MENTIONS} are expected"
         )
     for kernel in message.kernels:
-        if max(len(kernel.name), len(kernel.label)) > _MAX_TEXT:
+        if max(len(kernel.name), len(kernel.label)) > _MAX_TEXT_LENGTH:
             raise BadData(
-                f"a kernel's name or label has more than the {_MAX_TEXT} characters that it may have"
+                f"a kernel's name or label has more than {_MAX_TEXT_LENGTH} characters, which is the limit"
             )
         if kernel.duration_ns > MAX_DURATION_NS:
-            raise BadData(f"kernel {kernel.name!r} ran {kernel.duration_ns} ns, which is no time")
+            raise BadData(
+                f"kernel {kernel.name!r} ran {kernel.duration_ns} ns; at most {MAX_DURATION_NS} are expected"
+            )
         outside = [position for position in kernel.operations if position >= limit]
         if outside:
             raise BadData(f"kernel {kernel.name!r} computes operation {outside[0]}; the model has {limit}")

@@ -1,1 +1,1 @@
-"""Generated cases: models of a single operation, their inputs, and the expected results."""
+"""Generates cases: models of a single operation with inputs and expected outputs."""

@@ -1,7 +1,8 @@
 """Generates a case: a model of a single operation, its inputs, and the expected outputs.
 
-A case is determined by operation, form, row of types and seed. Invalid calls are drawn again: the
-operation's own checks decide what is valid, and its reference what is correct.
+The operation, form, row of types and seed determine a case. The checks of the operation decide
+whether a drawn call is valid; invalid calls are drawn again. The reference of the operation
+computes the expected outputs.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +20,7 @@ from neurald.hal.operations.machinery.call import Array, Call, UnknownValue
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import Form, Parameter, Row
 from neurald.hal.validation.model_rules import validate_model
-from neurald.service.conformance.cases.argument import RULES
+from neurald.service.conformance.cases.argument import CONTROL_VALUES
 from neurald.service.conformance.cases.elements import elements
 from neurald.service.conformance.cases.guard_bytes import ConstantPool
 from neurald.service.conformance.recipes.draw import (
@@ -34,24 +35,30 @@ from neurald.service.conformance.recipes.draw import (
     SCALE,
     Draw,
 )
-from neurald.service.conformance.recipes.recipe import Order
+from neurald.service.conformance.recipes.recipe import RecipeRequest
 from neurald.service.conformance.recipes.recipes import QUANTISATIONS, RECIPES
 
-#: Maximum number of draws until one is valid.
-_ATTEMPTS = 60
-#: DENSIFY has a form for every number of levels; a few represent all.
-_FORMS = 4
+#: Number of draws until one is valid.
+_MAX_ATTEMPTS = 60
+#: Number of forms of an operation that have cases. DENSIFY has one for every number of levels.
+_MAX_FORMS = 4
 _EXTENSION_PREFIX = "TFLITE_"
 _PER_CHANNEL = OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL
 _SYMMETRIC = (OperandType.TENSOR_QUANT8_SYMM, OperandType.TENSOR_QUANT16_SYMM)
 _SCALES = (0.5, 0.25, 0.1, 0.0371)
-#: Scale and zero point that some outputs require, for unsigned types.
+#: Scales and zero points that some operations require of outputs of unsigned types.
 _FIXED = ((1 / 256, 0), (1 / 128, 128), (1 / 128, 0), (1 / 32768, 0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Signature:
-    """One form of an operation, with one row of its table of types."""
+class CaseSignature:
+    """A form of an operation and a row of its table of types.
+
+    Attributes:
+        definition: the definition of the operation.
+        form: the index of the form.
+        row: the index of the row.
+    """
 
     definition: Definition
     form: int
@@ -59,45 +66,48 @@ class Signature:
 
     @property
     def name(self) -> str:
-        """Operation, form and types, for people."""
+        """The operation, form and types, for messages."""
         types = "/".join(t.name for t in self.definition.rows[self.row].types.values())
         return f"{self.definition.type.name} form {self.form}, {types or 'fixed types'}"
 
     @property
     def types(self) -> str:
-        """Types of its row, by variable."""
+        """The types of the row, by type variable."""
         bound = self.definition.rows[self.row].types
         return ", ".join(f"{name} {kind.name}" for name, kind in bound.items()) or "fixed types"
 
     @property
     def identifier(self) -> str:
-        """Operation, number of the form and number of the row."""
+        """The operation, form and row, as in `Case.identifier`."""
         return f"{self.definition.type.name}:{self.form}:{self.row}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """Model with one operation, its inputs and its expected outputs.
+    """A model with one operation, its inputs and its expected outputs.
 
     Attributes:
-        signature: that of its operation.
-        label: identifies the case within its signature: "seed 3", "activation=2".
-        operation: with operand indices: first its inputs, then its outputs.
-        operands: those of the operation; tensors have the shapes of `values`.
-        values: the operation's inputs, None for omitted ones.
-        free: the inputs of the operation whose elements are arbitrary.
-        entering: the inputs of the operation that are inputs of the model; all others are
-            constants.
-        model, inputs, expected: derived from the others.
+        signature: the signature of the operation.
+        label: identifies the case within its signature, such as "seed 3" or "activation=2".
+        operation: the operation. Its operands are numbered: first the inputs, then the outputs.
+        operands: the operands of the operation.
+        values: the inputs of the operation; None for omitted ones.
+        free: the positions of inputs whose elements are arbitrary.
+        model_inputs: the positions of inputs of the operation that are inputs of the model. All
+            other inputs are constants.
+        relaxed: whether float32 may be computed in float16.
+        model: the model, built from the attributes above.
+        inputs: the inputs of the model.
+        expected: the outputs of the reference.
     """
 
-    signature: Signature
+    signature: CaseSignature
     label: str
     operation: Operation
     operands: tuple[Operand, ...]
     values: tuple[Array | None, ...]
     free: frozenset[int]
-    entering: tuple[int, ...]
+    model_inputs: tuple[int, ...]
     relaxed: bool
     model: Model
     inputs: tuple[Array, ...]
@@ -105,17 +115,17 @@ class Case:
 
     @property
     def type(self) -> OperationType:
-        """Type of its operation."""
+        """The type of the operation."""
         return self.operation.type
 
     @property
     def name(self) -> str:
-        """Name for people."""
+        """The name for messages."""
         return f"{self.signature.name}, {self.label}"
 
     @property
     def identifier(self) -> str:
-        """Argument for `neurald conformance --case`."""
+        """The argument for `neurald conformance --case`."""
         return f"{self.signature.identifier}:{self.label}"
 
     def changed(
@@ -124,62 +134,56 @@ class Case:
         label: str | None = None,
         values: Sequence[Array | None] | None = None,
         operands: Sequence[Operand] | None = None,
-        entering: Sequence[int] | None = None,
+        model_inputs: Sequence[int] | None = None,
     ) -> "Case":
-        """Returns the case with changes, and with the expected outputs that follow from them.
+        """Returns a case with some attributes replaced, and with new expected outputs.
 
         Raises:
             BadData, OpFailed, UnknownValue: the changed call is not valid.
         """
-        return complete(
+        return build_case(
             signature=self.signature,
             label=self.label if label is None else label,
             operation=self.operation,
             operands=self.operands if operands is None else operands,
             values=self.values if values is None else values,
             free=self.free,
-            entering=self.entering if entering is None else entering,
+            model_inputs=self.model_inputs if model_inputs is None else model_inputs,
             relaxed=self.relaxed,
         )
 
 
-def signatures(operations: Sequence[OperationType] = ()) -> Iterator[Signature]:
-    """Yields every operation, form and row that has cases.
-
-    Limited to `operations` if any are given.
-    """
+def signatures(operations: Sequence[OperationType] = ()) -> Iterator[CaseSignature]:
+    """Yields every signature that has cases, of these operations or of all."""
     for definition in DEFINITIONS.values():
         if operations and definition.type not in operations:
             continue
-        for form in range(min(_FORMS, len(definition.forms))):
+        for form in range(min(_MAX_FORMS, len(definition.forms))):
             for row in range(len(definition.rows)):
                 parameters = (*definition.forms[form].inputs, *definition.forms[form].outputs)
                 if all(_kinds(each, definition.rows[row]) for each in parameters):
-                    yield Signature(definition=definition, form=form, row=row)
+                    yield CaseSignature(definition=definition, form=form, row=row)
 
 
 def _kinds(parameter: Parameter, row: Row) -> list[OperandType]:
-    """Returns the types that a parameter may have.
-
-    Control flow and strings have no random values.
-    """
+    """Returns the types of a parameter for which values can be drawn, in a stable order."""
     return sorted(parameter.allowed(row.types) - {OperandType.MODEL, OperandType.TENSOR_STRING})
 
 
-def generate(signature: Signature, seed: int) -> Case | None:
+def generate(signature: CaseSignature, seed: int) -> Case | None:
     """Generates the random case of a signature and a seed; None if no valid call was found."""
     return generate_pinned(signature, seed, {}, f"seed {seed}")
 
 
 def generate_pinned(
-    signature: Signature, seed: int, pinned: Mapping[str, Any], label: str, attempts: int = _ATTEMPTS
+    signature: CaseSignature, seed: int, pinned: Mapping[str, Any], label: str, attempts: int = _MAX_ATTEMPTS
 ) -> Case | None:
-    """Generates a random case with some choices fixed; None if no valid call was found.
+    """Generates a random case with some choices pinned; None if no valid call was found.
 
     Args:
-        signature: that of the operation.
+        signature: the signature of the operation.
         seed: determines the other choices.
-        pinned: the fixed choices, see `Draw`.
+        pinned: the pinned choices; see `Draw`.
         label: the label of the case.
         attempts: the maximum number of draws.
     """
@@ -188,16 +192,16 @@ def generate_pinned(
     for attempt in range(attempts):
         draw = Draw(definition.type.name, signature.form, signature.row, seed, attempt, pinned=pinned)
         try:
-            case = _drawn(signature, form, row, draw, label)
+            case = _draw_case(signature, form, row, draw, label)
         except (BadData, OpFailed, UnknownValue):
             continue
-        if _holds(case, pinned):
+        if _follows_pinned(case, pinned):
             return case
     return None
 
 
-def _holds(case: Case, pinned: Mapping[str, Any]) -> bool:
-    """Returns True if the case has the fixed choices; not every recipe can follow them."""
+def _follows_pinned(case: Case, pinned: Mapping[str, Any]) -> bool:
+    """Returns True if the case has the pinned choices, which not every recipe supports."""
     shapes = [value.shape for index in sorted(case.free) if (value := case.values[index]) is not None]
     if (
         pinned.get(RANK) is not None
@@ -224,7 +228,7 @@ def _holds(case: Case, pinned: Mapping[str, Any]) -> bool:
     return True
 
 
-def _drawn(signature: Signature, form: Form, row: Row, draw: Draw, label: str) -> Case:
+def _draw_case(signature: CaseSignature, form: Form, row: Row, draw: Draw, label: str) -> Case:
     definition = signature.definition
     inputs = _inputs(definition, form, row, draw)
     quantisations = _Quantisations(draw, definition.type)
@@ -232,7 +236,7 @@ def _drawn(signature: Signature, form: Form, row: Row, draw: Draw, label: str) -
     values: list[Array | None] = []
     for parameter, kind, value in inputs:
         operand = quantisations.operand(parameter.name, kind, value)
-        if value is not None and kind.is_tensor and isinstance(value, _Random):
+        if value is not None and kind.is_tensor and isinstance(value, _ArbitraryTensor):
             value = value.array
         operands.append(operand if value is not None else replace(operand, lifetime=Lifetime.NO_VALUE))
         values.append(None if value is None else np.asarray(value, kind.dtype))
@@ -243,31 +247,31 @@ def _drawn(signature: Signature, form: Form, row: Row, draw: Draw, label: str) -
         inputs=tuple(range(len(inputs))),
         outputs=tuple(range(len(inputs), len(operands))),
     )
-    free = tuple(index for index, (_, _, value) in enumerate(inputs) if isinstance(value, _Random))
-    return complete(
+    free = tuple(index for index, (_, _, value) in enumerate(inputs) if isinstance(value, _ArbitraryTensor))
+    return build_case(
         signature=signature,
         label=label,
         operation=operation,
         operands=operands,
         values=values,
         free=frozenset(free),
-        entering=free,
+        model_inputs=free,
         relaxed=draw.chance(0.2),
     )
 
 
-def complete(
+def build_case(
     *,
-    signature: Signature,
+    signature: CaseSignature,
     label: str,
     operation: Operation,
     operands: Sequence[Operand],
     values: Sequence[Array | None],
     free: frozenset[int],
-    entering: Sequence[int],
+    model_inputs: Sequence[int],
     relaxed: bool,
 ) -> Case:
-    """Builds a case with its model and expected outputs; see `Case` for the arguments.
+    """Builds a case with its model and expected outputs. See `Case` for the arguments.
 
     Raises:
         BadData, OpFailed, UnknownValue: the call is not valid.
@@ -288,7 +292,7 @@ def complete(
                 definition.reference(call), operands[len(operation.inputs) :], shapes, strict=True
             )
         )
-    model = _model(operation, operands, values, tuple(entering), expected, relaxed=relaxed)
+    model = _model(operation, operands, values, tuple(model_inputs), expected, relaxed=relaxed)
     validate_model(model)
     return Case(
         signature=signature,
@@ -297,7 +301,7 @@ def complete(
         operands=tuple(operands),
         values=tuple(values),
         free=free,
-        entering=tuple(entering),
+        model_inputs=tuple(model_inputs),
         relaxed=relaxed,
         model=model,
         inputs=tuple(value for index in model.main.inputs if (value := values[index]) is not None),
@@ -309,17 +313,17 @@ def _model(
     operation: Operation,
     operands: Sequence[Operand],
     values: Sequence[Array | None],
-    entering: tuple[int, ...],
+    model_inputs: tuple[int, ...],
     expected: Sequence[Array],
     *,
     relaxed: bool,
 ) -> Model:
-    """Builds the model.
+    """Builds the model of a case.
 
-    Constant tensors lie in a pool with guard bytes around each, scalars in operands.
+    Constant tensors lie in a pool with guard bytes around each of them. Scalars lie in operands.
     """
     first_output = len(operation.inputs)
-    complete = []
+    completed = []
     pool = ConstantPool()
     for index, operand in enumerate(operands):
         value = values[index] if index < first_output else None
@@ -328,90 +332,104 @@ def _model(
             done = replace(operand, dimensions=shape, lifetime=Lifetime.SUBGRAPH_OUTPUT)
         elif value is None:
             done = operand
-        elif index in entering:
+        elif index in model_inputs:
             done = replace(operand, dimensions=value.shape, lifetime=Lifetime.SUBGRAPH_INPUT)
         elif operand.type.is_tensor and value.nbytes:
-            place = pool.add(np.ascontiguousarray(value).tobytes())
+            location = pool.add(np.ascontiguousarray(value).tobytes())
             done = replace(
-                operand, dimensions=value.shape, lifetime=Lifetime.CONSTANT_POOL, location=place, value=b""
+                operand, dimensions=value.shape, lifetime=Lifetime.CONSTANT_POOL, location=location, value=b""
             )
         else:
             stored = np.ascontiguousarray(value).tobytes()
             done = replace(operand, dimensions=value.shape, lifetime=Lifetime.CONSTANT_COPY, value=stored)
-        complete.append(done)
+        completed.append(done)
     graph = Subgraph(
-        operands=tuple(complete), operations=(operation,), inputs=entering, outputs=operation.outputs
+        operands=tuple(completed), operations=(operation,), inputs=model_inputs, outputs=operation.outputs
     )
     return Model(main=graph, relaxed=relaxed, pools=pool.memories())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Random:
-    """Tensor with arbitrary elements."""
+class _ArbitraryTensor:
+    """A tensor whose elements are arbitrary."""
 
     array: Array
 
 
+#: Parameter, type and value of an input; the value is None if the input is omitted.
 _Input = tuple[Parameter, OperandType, Any]
 
 
 def _inputs(definition: Definition, form: Form, row: Row, draw: Draw) -> list[_Input]:
-    """Draws the inputs: parameter, type and value (None if omitted) of each operand."""
+    """Draws the inputs of an operation."""
     counts = form.input_counts()
     count = draw.pinned.get(COUNT) or draw.choice(counts)
     parameters = form.inputs[:count] if not any(p.variadic for p in form.inputs) else form.inputs
     names = tuple(parameter.name for parameter in parameters)
     recipe = RECIPES.get(definition.type.name.removeprefix(_EXTENSION_PREFIX))
     try:
-        given = recipe(Order(draw=draw, form=form, inputs=names)) if recipe is not None else {}
+        given = recipe(RecipeRequest(draw=draw, form=form, inputs=names)) if recipe is not None else {}
     except (LookupError, ValueError) as error:
-        raise BadData(f"the recipe cannot follow what is pinned: {error}") from None
+        raise BadData(f"the recipe cannot follow the pinned choices: {error}") from None
     found: list[_Input] = []
     main: tuple[int, ...] | None = None
     for parameter in parameters:
         kind = draw.choice(_kinds(parameter, row))
-        value = _value(parameter, kind, given, draw, main)
+        value = _draw_value(parameter, kind, given, draw, main)
         values = value if isinstance(value, list) else [value]
         for each in values:
             is_shape = kind.is_tensor and isinstance(each, tuple)
             if is_shape:
-                each = _Random(array=elements(draw, definition.type, parameter.name, kind, each))
+                each = _ArbitraryTensor(array=elements(draw, definition.type, parameter.name, kind, each))
             main = each.array.shape if is_shape and main is None else main
             found.append((parameter, kind, each))
     return found
 
 
-def _value(
+def _draw_value(
     parameter: Parameter,
     kind: OperandType,
     given: Mapping[str, Any],
     draw: Draw,
     main: tuple[int, ...] | None,
 ) -> Any:
+    """Draws the value of a parameter.
+
+    Args:
+        parameter: the parameter.
+        kind: the type of the operand.
+        given: the values of the recipe, by parameter name.
+        draw: the source of random choices.
+        main: the shape of the operation's first tensor, if it was drawn already.
+
+    Returns:
+        A number, an array, a shape for a tensor with arbitrary elements, a list of these for a
+        variadic parameter, or None if the input is omitted.
+    """
     if parameter.name in draw.pinned:
         wanted = draw.pinned[parameter.name]
         return np.array([wanted]) if kind.is_tensor and parameter.ranks[0] == 1 else wanted
     if parameter.optional and parameter.name == draw.pinned.get(OMITTED):
         return None
-    is_demanded = parameter.name == draw.pinned.get(GIVEN)
+    is_required = parameter.name == draw.pinned.get(GIVEN)
     if parameter.name in given and (
-        given[parameter.name] is not None or (parameter.optional and not is_demanded)
+        given[parameter.name] is not None or (parameter.optional and not is_required)
     ):
         return given[parameter.name]
-    is_steering = not isinstance(parameter.types, str) or not kind.is_tensor
-    if parameter.optional and not is_demanded and draw.chance(0.5):
+    is_control = not isinstance(parameter.types, str) or not kind.is_tensor
+    if parameter.optional and not is_required and draw.chance(0.5):
         return None
-    if is_steering and parameter.name in RULES:
+    if is_control and parameter.name in CONTROL_VALUES:
         try:
-            value = RULES[parameter.name](draw, main or ())
+            value = CONTROL_VALUES[parameter.name](draw, main or ())
         except (LookupError, ValueError) as error:
             raise BadData(f"no {parameter.name} for the shape {main}: {error}") from None
-        # Some operations take one number as a tensor.
+        # Some operations take a number as a tensor with one element.
         is_list = kind.is_tensor and parameter.ranks[0] == 1 and np.ndim(value) == 0
         return np.array([value]) if is_list else value
     if not kind.is_tensor:
         return draw.integer(0, 2)
-    # A partner of the first tensor fits more often than one of any shape.
+    # The shape of the first tensor is valid more often than an arbitrary one.
     low, high = parameter.ranks
     if main is not None and low <= len(main) <= high and (draw.pinned or draw.chance(0.6)):
         return main
@@ -419,18 +437,16 @@ def _value(
 
 
 def _outputs(form: Form, row: Row, draw: Draw, inputs: Sequence[_Input]) -> list[tuple[str, OperandType]]:
-    """Draws names and types of the outputs.
-
-    The number of splits or the axis determines how many a variadic one has.
-    """
+    """Draws the names and types of the outputs; a variadic output is listed several times."""
     kinds = []
     for parameter in form.outputs:
         kind = draw.choice(_kinds(parameter, row))
-        kinds += [(parameter.name, kind)] * (_pieces(inputs) if parameter.variadic else 1)
+        kinds += [(parameter.name, kind)] * (_variadic_output_count(inputs) if parameter.variadic else 1)
     return kinds
 
 
-def _pieces(inputs: Sequence[_Input]) -> int:
+def _variadic_output_count(inputs: Sequence[_Input]) -> int:
+    """Returns the number of outputs of an operation that splits a tensor."""
     values = {parameter.name: value for parameter, _, value in inputs}
     if "splits" in values:
         return int(np.asarray(values["splits"]).item())
@@ -440,7 +456,11 @@ def _pieces(inputs: Sequence[_Input]) -> int:
 
 
 class _Quantisations:
-    """Draws scales and zero points in likely combinations: equal, products, or fixed ones."""
+    """Draws scales and zero points in combinations that operations often require.
+
+    Those of all operands are equal, the scale of a bias is the product of the first two, or those
+    of the output are fixed.
+    """
 
     def __init__(self, draw: Draw, operation: OperationType) -> None:
         self._draw = draw
@@ -453,9 +473,11 @@ class _Quantisations:
 
     def operand(self, name: str, kind: OperandType, value: Any) -> Operand:
         """Returns the operand of an input."""
-        rank = None if value is None else np.ndim(value.array if isinstance(value, _Random) else value)
+        rank = (
+            None if value is None else np.ndim(value.array if isinstance(value, _ArbitraryTensor) else value)
+        )
         dimensions = None if kind.is_tensor and rank is None else (0,) * (rank or 0)
-        if kind is _PER_CHANNEL and isinstance(value, _Random):
+        if kind is _PER_CHANNEL and isinstance(value, _ArbitraryTensor):
             return self._per_channel(name, kind, value.array.shape)
         if kind is OperandType.TENSOR_INT32 and name.endswith("bias") and self._factors:
             self._factors = [*self._factors, 1.0]
@@ -476,7 +498,7 @@ class _Quantisations:
     def _per_channel(self, name: str, kind: OperandType, shape: tuple[int, ...]) -> Operand:
         if not shape:
             raise BadData("a tensor of rank 0 has no channels")
-        # A depthwise filter has its channels last; invalid combinations are drawn again.
+        # The channels of a depthwise filter are last. Invalid combinations are drawn again.
         dimension = len(shape) - 1 if shape[:1] == (1,) and self._draw.chance(0.7) else 0
         scales = tuple(self._draw.choice(_SCALES) for _ in range(shape[dimension]))
         self._factors.append(0.0)

@@ -1,4 +1,4 @@
-"""Builds long-running models from an operation that a device supports, applied repeatedly."""
+"""Builds long-running models that apply one operation repeatedly."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -30,10 +30,13 @@ _HUGE = (1, 1 << 14, 1 << 14, 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Constant:
-    """Operand with the same value in every operation.
+class ChainConstant:
+    """A constant operand that all operations of a chain share.
 
-    Weights differ in their first byte between models.
+    Attributes:
+        operand: the operand.
+        content: its bytes.
+        is_weight: whether its first byte differs between models of a chain.
     """
 
     operand: Operand
@@ -42,31 +45,37 @@ class Constant:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chain:
-    """Operation whose output can be its input.
+class OperationChain:
+    """An operation whose output can be its input.
 
     Attributes:
-        value: the operand that is transformed repeatedly.
-        constants: its other inputs, which follow `uses` copies of the value.
+        type: the type of the operation.
+        value: the operand that the operation is applied to, and its output.
+        uses: how often the value is an input of the operation.
+        constants: the inputs that follow the value.
     """
 
     type: OperationType
     value: Operand
     uses: int = 1
-    constants: tuple[Constant, ...] = ()
+    constants: tuple[ChainConstant, ...] = ()
 
     @property
     def name(self) -> str:
-        """Name for people."""
+        """The name for messages."""
         return f"{self.type.name} of {self.value.type.name}"
 
     @property
     def weight_bytes(self) -> int:
-        """Total size of its constants."""
+        """The total size of the constants."""
         return sum(len(each.content) for each in self.constants)
 
     def model(self, count: int, number: int = 0) -> Model:
-        """Returns a model of `count` operations in sequence; `number` selects the weights.
+        """Returns a model of `count` operations in sequence.
+
+        Args:
+            count: the number of operations.
+            number: selects the weights; models with different numbers differ.
 
         Raises:
             BadData: the model is not valid.
@@ -77,10 +86,10 @@ class Chain:
             data = bytearray(constant.content)
             if constant.is_weight:
                 data[0] = number % 251
-            place = Location(pool=0, offset=len(content), length=len(data))
+            location = Location(pool=0, offset=len(content), length=len(data))
             content += data + bytes(-len(data) % 64)
             if constant.operand.type.is_tensor:
-                stored = replace(constant.operand, lifetime=Lifetime.CONSTANT_POOL, location=place)
+                stored = replace(constant.operand, lifetime=Lifetime.CONSTANT_POOL, location=location)
             else:
                 stored = replace(constant.operand, lifetime=Lifetime.CONSTANT_COPY, value=bytes(data))
             operands.append(stored)
@@ -103,17 +112,17 @@ class Chain:
         return model
 
     def huge(self) -> Model | None:
-        """Returns one operation on tensors of about a gibibyte.
+        """Returns a model of one operation on tensors of about a gibibyte.
 
-        None if constants depend on the value's shape.
+        Returns None if constants depend on the shape of the value.
         """
         if any(constant.is_weight for constant in self.constants):
             return None
         return replace(self, value=replace(self.value, dimensions=_HUGE)).model(1)
 
 
-def chains() -> Iterator[Chain]:
-    """Yields chains of every type, the compute-intensive ones first."""
+def chains() -> Iterator[OperationChain]:
+    """Yields chains of several operations and types. Those that compute most come first."""
     for kind in (*_FLOATS, *_BYTES):
         yield _convolution(kind)
     for kind in (*_FLOATS, *_BYTES):
@@ -132,18 +141,20 @@ def chains() -> Iterator[Chain]:
         "LOG",
         "SIN",
     )
-    beta = Constant(operand=Operand(type=OperandType.FLOAT32), content=np.float32(1).tobytes())
-    beta16 = Constant(operand=Operand(type=OperandType.FLOAT16), content=np.float16(1).tobytes())
-    activation = Constant(operand=Operand(type=OperandType.INT32), content=np.int32(0).tobytes())
+    beta = ChainConstant(operand=Operand(type=OperandType.FLOAT32), content=np.float32(1).tobytes())
+    beta16 = ChainConstant(operand=Operand(type=OperandType.FLOAT16), content=np.float16(1).tobytes())
+    activation = ChainConstant(operand=Operand(type=OperandType.INT32), content=np.int32(0).tobytes())
     for name in unary:
         for kind in (*_FLOATS, *_BYTES, OperandType.TENSOR_INT32):
             fixed = (beta16 if kind is OperandType.TENSOR_FLOAT16 else beta,) if name == "SOFTMAX" else ()
             for quantisation in _quantisations(kind):
-                yield Chain(type=OperationType[name], value=_value(kind, quantisation), constants=fixed)
+                yield OperationChain(
+                    type=OperationType[name], value=_value(kind, quantisation), constants=fixed
+                )
     for name in ("MUL", "ADD", "SUB", "DIV", "MAXIMUM", "MINIMUM", "POW"):
         fixed = () if name in ("MAXIMUM", "MINIMUM", "POW") else (activation,)
         for kind in (*_FLOATS, *_BYTES, OperandType.TENSOR_INT32):
-            yield Chain(
+            yield OperationChain(
                 type=OperationType[name],
                 value=_value(kind, _quantisations(kind)[-1]),
                 uses=2,
@@ -152,10 +163,7 @@ def chains() -> Iterator[Chain]:
 
 
 def _quantisations(kind: OperandType) -> tuple[tuple[float, int], ...]:
-    """Returns candidate scales and zero points.
-
-    Those that some operations require of outputs, and any.
-    """
+    """Returns scales and zero points for a type: two that some operations require, and another."""
     if kind not in _BYTES:
         return ((0.0, 0),)
     shift = 0 if kind is OperandType.TENSOR_QUANT8_ASYMM else -128
@@ -167,20 +175,20 @@ def _value(kind: OperandType, quantisation: tuple[float, int], side: int = 512, 
     return Operand(type=kind, dimensions=(1, side, side, channels), scale=scale, zero_point=zero_point)
 
 
-def _weights(kind: OperandType, shape: tuple[int, ...]) -> Constant:
+def _weights(kind: OperandType, shape: tuple[int, ...]) -> ChainConstant:
     scale, zero_point = _quantisations(kind)[-1]
     generator = np.random.default_rng(1)
     if kind in _BYTES:
         info = np.iinfo(kind.dtype.name)
         array = generator.integers(info.min, info.max + 1, shape).astype(kind.dtype)
     else:
-        # The magnitude of the value stays about the same.
+        # The operation then keeps the magnitude of the value.
         array = generator.normal(scale=1 / np.sqrt(np.prod(shape[1:])), size=shape).astype(kind.dtype)
     operand = Operand(type=kind, dimensions=shape, scale=scale, zero_point=zero_point)
-    return Constant(operand=operand, content=array.tobytes(), is_weight=True)
+    return ChainConstant(operand=operand, content=array.tobytes(), is_weight=True)
 
 
-def _bias(kind: OperandType, count: int) -> Constant:
+def _bias(kind: OperandType, count: int) -> ChainConstant:
     is_quantised = kind in _BYTES
     scale = _quantisations(kind)[-1][0]
     operand = Operand(
@@ -188,35 +196,35 @@ def _bias(kind: OperandType, count: int) -> Constant:
         dimensions=(count,),
         scale=float(np.float32(scale) * np.float32(scale)) if is_quantised else 0.0,
     )
-    return Constant(operand=operand, content=bytes(byte_size(operand.type, (count,))))
+    return ChainConstant(operand=operand, content=bytes(byte_size(operand.type, (count,))))
 
 
-def _number(value: int) -> Constant:
-    return Constant(operand=Operand(type=OperandType.INT32), content=np.int32(value).tobytes())
+def _int32(value: int) -> ChainConstant:
+    return ChainConstant(operand=Operand(type=OperandType.INT32), content=np.int32(value).tobytes())
 
 
-def _convolution(kind: OperandType) -> Chain:
-    return Chain(
+def _convolution(kind: OperandType) -> OperationChain:
+    return OperationChain(
         type=OperationType.CONV_2D,
         value=_value(kind, _quantisations(kind)[-1], _SIDE, _CHANNELS),
         constants=(
             _weights(kind, (_CHANNELS, 3, 3, _CHANNELS)),
             _bias(kind, _CHANNELS),
-            *map(_number, (PaddingScheme.SAME, 1, 1, FusedActivation.NONE)),
+            *map(_int32, (PaddingScheme.SAME, 1, 1, FusedActivation.NONE)),
         ),
     )
 
 
-def _fully_connected(kind: OperandType) -> Chain:
+def _fully_connected(kind: OperandType) -> OperationChain:
     scale, zero_point = _quantisations(kind)[-1]
-    return Chain(
+    return OperationChain(
         type=OperationType.FULLY_CONNECTED,
         value=Operand(type=kind, dimensions=(256, _UNITS), scale=scale, zero_point=zero_point),
-        constants=(_weights(kind, (_UNITS, _UNITS)), _bias(kind, _UNITS), _number(FusedActivation.NONE)),
+        constants=(_weights(kind, (_UNITS, _UNITS)), _bias(kind, _UNITS), _int32(FusedActivation.NONE)),
     )
 
 
-def supported_chains(device: Device) -> Iterator[Chain]:
+def supported_chains(device: Device) -> Iterator[OperationChain]:
     """Yields the chains that a device supports."""
     for chain in chains():
         try:
@@ -230,9 +238,11 @@ def supported_chains(device: Device) -> Iterator[Chain]:
 
 
 def heavy_models(device: Device) -> tuple[Callable[[int], Model], int] | None:
-    """Returns a function that builds models with large, different constants, and their size.
+    """Returns a function that builds different models with large constants.
 
-    Returns None if the device supports no such model.
+    Returns:
+        The function, which gets the number of the model, and the size of the constants in bytes;
+        None if the device supports no such model.
     """
     best = max(supported_chains(device), key=lambda chain: chain.weight_bytes, default=None)
     if best is None or not best.weight_bytes > 1 << 16:

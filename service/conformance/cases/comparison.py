@@ -1,4 +1,4 @@
-"""Compares outputs with the tolerances of Android's tests (`TestGenerated`)."""
+"""Compares outputs with the tolerances of Android's `TestGenerated`."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from neurald.hal.operations.machinery.call import Array
 _FLOAT32_EPSILON = 1.19e-7
 _FLOAT16_EPSILON = 0.000977
 
-#: Operations with random results: only shape and type can be compared.
+#: Operations with random results, of which only the shape is compared.
 _RANDOM = frozenset(
     (
         OperationType.RANDOM_MULTINOMIAL,
@@ -22,7 +22,7 @@ _RANDOM = frozenset(
 
 
 def tolerances(kind: OperandType, *, relaxed: bool) -> tuple[float, float]:
-    """Returns the permitted absolute and relative error of results of a type."""
+    """Returns the allowed absolute and relative error of outputs of a type."""
     if kind.dtype.kind in "fc":
         if relaxed or kind in (OperandType.TENSOR_FLOAT16, OperandType.FLOAT16):
             return 5 * _FLOAT16_EPSILON, 5 * _FLOAT16_EPSILON
@@ -30,13 +30,13 @@ def tolerances(kind: OperandType, *, relaxed: bool) -> tuple[float, float]:
     return (1.0, 0.0) if kind in QUANTIZED else (0.0, 0.0)
 
 
-def difference(
+def describe_difference(
     operation: OperationType, kind: OperandType, expected: Array, found: Array, *, relaxed: bool
 ) -> str:
-    """Describes what is wrong with a result; "" if it is correct.
+    """Returns a description of what is wrong with an output, or "" if it is correct.
 
     Args:
-        operation: the operation that computed it.
+        operation: the operation that computed the output.
         kind: the type of the output.
         expected: the result of the reference.
         found: the result of the device.
@@ -51,17 +51,17 @@ def difference(
     with np.errstate(invalid="ignore"):
         wanted, given = expected.astype(wide), found.astype(wide)
     if kind.dtype.kind in "iu" and kind.dtype.itemsize == 8:
-        is_right = np.asarray(expected == found)  # float64 has too few digits for 64-bit integers
+        is_correct = np.asarray(expected == found)  # float64 has too few digits for 64-bit integers
     else:
         with np.errstate(invalid="ignore"):
             is_near = np.abs(given - wanted) <= absolute + relative * np.abs(wanted)
             is_near &= np.isfinite(wanted)
-            is_right = is_near | (given == wanted) | (np.isnan(given) & np.isnan(wanted))
-    wrong = np.flatnonzero(~is_right.reshape(-1))
+            is_correct = is_near | (given == wanted) | (np.isnan(given) & np.isnan(wanted))
+    wrong = np.flatnonzero(~is_correct.reshape(-1))
     if not wrong.size:
         return ""
     first = int(wrong[0])
     return (
         f"{wrong.size} of {expected.size} elements of {kind.name} differ, the first at {first}: "
-        f"{found.reshape(-1)[first]!s}; {expected.reshape(-1)[first]!s} is expected"
+        f"{found.reshape(-1)[first]!s}; expected {expected.reshape(-1)[first]!s}"
     )

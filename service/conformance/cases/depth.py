@@ -1,9 +1,9 @@
 """Selects which enumerated cases of a signature run by default.
 
 Implementations differ mainly between floats and quantised integers. Therefore one row of types of
-each kind runs every case of Android's operations. The other rows run some, different ones in each
-row, so that the rows of a form cover all cases together. Extension operations run fewer: most are
-Android's operations for more types.
+each kind runs all cases of Android's operations. Each of the other rows runs some of the cases, so
+that the rows of a form cover all cases together. Operations of the TFLite extension run fewer
+cases, since most are Android's operations for more types.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,23 +14,24 @@ from typing import TypeVar
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import QUANTIZED
 from neurald.hal.operations.machinery.definition import Definition
-from neurald.service.conformance.cases.case import Signature
+from neurald.service.conformance.cases.case import CaseSignature
 
 _T = TypeVar("_T")
 _EXTENSION_PREFIX = "TFLITE_"
 _FLOAT, _QUANTISED, _OTHER = "float", "quantised", "other"
-#: DENSIFY has forms that differ in the number of levels only.
+#: Number of forms that run all cases. DENSIFY has forms that only differ in the number of levels.
 _FULL_FORMS = 2
+#: One of this many cases runs.
 _SOME, _FEW, _FEWEST = 4, 8, 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Depth:
-    """Selection of the cases of a signature.
+    """Selects the cases of a signature that run.
 
     Attributes:
-        every: runs one of this many cases.
-        first: the position of the first one.
+        every: one of this many cases runs.
+        first: the position of the first case that runs.
         has_family: whether the base case and its neighbours run.
     """
 
@@ -38,17 +39,17 @@ class Depth:
     first: int = 0
     has_family: bool = True
 
-    def chosen(self, cases: Iterable[_T]) -> Iterator[_T]:
+    def select(self, cases: Iterable[_T]) -> Iterator[_T]:
         """Yields the selected cases."""
         return islice(cases, self.first, None, self.every)
 
 
 #: Selects every case.
-EVERY = Depth()
+ALL_CASES = Depth()
 
 
-def default_depth(signature: Signature) -> Depth:
-    """Returns the selection for a signature unless all cases are requested."""
+def default_depth(signature: CaseSignature) -> Depth:
+    """Returns the selection of the cases of a signature that run by default."""
     definition = signature.definition
     kinds = _kinds(definition)
     kind = kinds[signature.row]
@@ -59,7 +60,7 @@ def default_depth(signature: Signature) -> Depth:
             return Depth(every=_FEWEST, first=signature.row % _FEWEST, has_family=False)
         every = _FEWEST if name.removeprefix(_EXTENSION_PREFIX) in OperationType.__members__ else _FEW
     elif is_first and signature.form < _FULL_FORMS and (kind is not _OTHER or len(set(kinds)) == 1):
-        return EVERY
+        return ALL_CASES
     else:
         every = _SOME
     return Depth(every=every, first=(signature.row + signature.form) % every)

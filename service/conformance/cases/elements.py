@@ -1,13 +1,13 @@
-"""Draws elements of inputs such that results do not depend on the order in which a device adds."""
+"""Draws elements of inputs for which the order of additions does not matter to the results."""
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Array, Shape
 from neurald.service.conformance.recipes.draw import Draw
 
-#: Larger recurrent weights amplify rounding errors from step to step.
-_RECURRENT_SPREAD = 0.5
-#: Sums of multiples of it are exact in float16.
+#: Standard deviation of recurrent weights. Larger ones amplify rounding errors from step to step.
+_MAX_RECURRENT_SPREAD = 0.5
+#: Sums of multiples of this number are exact in float16.
 _FLOAT16_STEP = 1 / 16
 
 
@@ -25,13 +25,15 @@ def elements(
 
     Args:
         draw: the source of random choices.
-        operation, name: the operation and the name of its input.
-        kind, shape: of the tensor.
+        operation: the operation.
+        name: the name of the parameter.
+        kind: the type of the tensor.
+        shape: the shape of the tensor.
         spread: the standard deviation of floats.
-        step: floats are multiples of it; 0 for any floats.
+        step: floats are multiples of this number; 0 draws any floats.
     """
     if "recurrent" in name:
-        spread = min(spread, _RECURRENT_SPREAD)
+        spread = min(spread, _MAX_RECURRENT_SPREAD)
     if kind is OperandType.TENSOR_FLOAT16 and any(word in operation.name for word in ("SUM", "MEAN")):
         step = max(step, _FLOAT16_STEP)
     return draw.array(kind, shape, spread, step)

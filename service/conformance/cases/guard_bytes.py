@@ -9,15 +9,15 @@ import numpy as np
 from neurald.hal.memory.pool import HostMemory, Memory, aligned_zeros
 from neurald.hal.model.types import Location
 
-#: Guard bytes before and after each window. Odd amounts of them leave the next window unaligned.
+#: Number of guard bytes before and after each range.
 GUARD_BYTES = 64
-#: Patterns up to this length are generated once per seed.
-_SHORT = 1 << 13
+#: Patterns have at least this length when they are generated, so that they can be reused.
+_MIN_PATTERN_BYTES = 1 << 13
 
 
 def pattern(seed: int, size: int) -> bytes:
-    """Returns random bytes for a seed; those of seeds 2n and 2n + 1 differ in every bit."""
-    return _random(seed, max(_SHORT, size))[:size]
+    """Returns random bytes for a seed. The bytes for seeds 2n and 2n + 1 differ in every bit."""
+    return _random(seed, max(_MIN_PATTERN_BYTES, size))[:size]
 
 
 @lru_cache(maxsize=64)
@@ -27,14 +27,15 @@ def _random(seed: int, size: int) -> bytes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
-    """Range of one argument in a memory.
+class GuardedRange:
+    """The range of an argument in a memory.
 
     Attributes:
-        name: such as "input 0".
-        start, end: the argument without its padding.
-        padding: the number of bytes of padding behind it.
-        is_written: whether a device may write to it.
+        name: the name for messages, such as "input 0".
+        start: the offset of the argument.
+        end: the end of the argument, without its padding.
+        padding: the number of bytes of padding after the argument.
+        is_written: whether the device may write to the argument and its padding.
     """
 
     name: str
@@ -45,52 +46,55 @@ class Window:
 
 
 class GuardedMemory:
-    """Memory with its windows, and its original contents.
+    """A memory with the ranges of arguments, and its original contents.
 
     Args:
-        memory: filled with the contents that the device gets.
-        windows: the arguments in it.
+        memory: the memory, with the contents that the device gets.
+        ranges: the ranges of the arguments in it.
     """
 
-    def __init__(self, memory: Memory, windows: Sequence[Window]) -> None:
+    def __init__(self, memory: Memory, ranges: Sequence[GuardedRange]) -> None:
         self.memory = memory
-        self.windows = tuple(windows)
+        self.ranges = tuple(ranges)
         self._before = bytes(memory.view())
 
-    def before(self, window: Window) -> bytes:
-        """Returns the original contents of a window."""
-        return self._before[window.start : window.end]
+    def before(self, guarded: GuardedRange) -> bytes:
+        """Returns the original contents of a range."""
+        return self._before[guarded.start : guarded.end]
 
     def damage(self) -> str:
-        """Describes forbidden writes; "" if there are none."""
+        """Returns a description of forbidden writes, or ""."""
         if isinstance(self.memory, MarginMemory) and (damage := self.memory.damage()):
             return damage
         now = np.frombuffer(self.memory.view(), np.uint8)
         changed = now != np.frombuffer(self._before, np.uint8)
-        for window in self.windows:
-            if window.is_written:
-                changed[window.start : window.end + window.padding] = False
-        places = np.flatnonzero(changed)
-        return self._described(int(places[0]), places.size) if places.size else ""
+        for guarded in self.ranges:
+            if guarded.is_written:
+                changed[guarded.start : guarded.end + guarded.padding] = False
+        offsets = np.flatnonzero(changed)
+        return self._described(int(offsets[0]), offsets.size) if offsets.size else ""
 
-    def _described(self, place: int, count: int) -> str:
-        for window in self.windows:
-            if window.start <= place < window.end + window.padding:
-                return f"it wrote to {window.name}, which is read only: {count} bytes, the first at {place - window.start}"
-        behind = [window for window in self.windows if window.end + window.padding <= place]
-        ahead = [window for window in self.windows if place < window.start]
-        distance = place - behind[-1].end if behind else None
-        if ahead and (distance is None or ahead[0].start - place < distance):
-            return f"it wrote {count} bytes outside of its outputs, {ahead[0].start - place} before {ahead[0].name}"
+    def _described(self, offset: int, count: int) -> str:
+        """Describes writes of `count` bytes, the first of which is at an offset."""
+        for guarded in self.ranges:
+            if guarded.start <= offset < guarded.end + guarded.padding:
+                first = offset - guarded.start
+                return f"it wrote to {guarded.name}, which is read only: {count} bytes, the first at {first}"
+        behind = [guarded for guarded in self.ranges if guarded.end + guarded.padding <= offset]
+        ahead = [guarded for guarded in self.ranges if offset < guarded.start]
+        distance = offset - behind[-1].end if behind else None
+        if ahead and (distance is None or ahead[0].start - offset < distance):
+            distance = ahead[0].start - offset
+            return f"it wrote {count} bytes outside of its outputs, {distance} before {ahead[0].name}"
         name = behind[-1].name if behind else "nothing"
         return f"it wrote {count} bytes outside of its outputs, {distance} behind the end of {name}"
 
 
 class MarginMemory(HostMemory):
-    """In-process memory between guard bytes, which detect wrong address computations.
+    """Memory of this process between guard bytes.
 
     Args:
-        size: in bytes.
+        size: the size in bytes, without the guard bytes.
     """
 
     def __init__(self, size: int) -> None:
@@ -101,7 +105,7 @@ class MarginMemory(HostMemory):
         super().__init__(self._whole[GUARD_BYTES : size + GUARD_BYTES])
 
     def damage(self) -> str:
-        """Describes writes before or after the memory; "" if there are none."""
+        """Returns a description of writes before or behind the memory, or ""."""
         for where, margin in (
             ("before", self._whole[:GUARD_BYTES]),
             ("behind", self._whole[self.size + GUARD_BYTES :]),
@@ -117,33 +121,33 @@ class ConstantPool:
 
     def __init__(self) -> None:
         self._content = bytearray()
-        self._windows: list[Window] = []
+        self._ranges: list[GuardedRange] = []
 
     def add(self, value: bytes) -> Location:
-        """Adds a constant; returns its location."""
-        seed = len(self._windows)
-        # The offset is 4 more than a multiple of 64, so that no constant is aligned by chance.
+        """Adds a constant and returns its location."""
+        seed = len(self._ranges)
+        # The offset is a multiple of 64 plus 4, so that constants are not aligned by chance.
         self._content += pattern(seed, -len(self._content) % GUARD_BYTES + GUARD_BYTES + 4)
         start = len(self._content)
         self._content += value
-        name = f"constant {len(self._windows)}"
-        self._windows.append(Window(name=name, start=start, end=len(self._content)))
+        name = f"constant {len(self._ranges)}"
+        self._ranges.append(GuardedRange(name=name, start=start, end=len(self._content)))
         return Location(pool=0, offset=start, length=len(value))
 
     def memories(self) -> tuple[Memory, ...]:
-        """Returns the model's pools."""
-        if not self._windows:
+        """Returns the pools of the model."""
+        if not self._ranges:
             return ()
-        self._content += pattern(len(self._windows), GUARD_BYTES)
-        return (ConstantMemory(self._content, self._windows),)
+        self._content += pattern(len(self._ranges), GUARD_BYTES)
+        return (ConstantMemory(self._content, self._ranges),)
 
 
 class ConstantMemory(HostMemory):
-    """Constants of a model, which an in-process device could modify but must not."""
+    """The constants of a model, which a device in this process must not modify."""
 
-    def __init__(self, content: bytearray, windows: Sequence[Window]) -> None:
+    def __init__(self, content: bytearray, ranges: Sequence[GuardedRange]) -> None:
         super().__init__(np.frombuffer(content, np.uint8))
-        self._guarded = GuardedMemory(self, windows)
+        self._guarded = GuardedMemory(self, ranges)
 
     def damage(self) -> str:
         """See `GuardedMemory.damage`."""

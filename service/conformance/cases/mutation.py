@@ -1,6 +1,6 @@
-"""Derives invalid models from a valid one, which a remote device must refuse.
+"""Derives invalid models and requests from valid ones. A remote device must refuse them.
 
-They correspond to `ValidateModel.cpp` of Android's VTS.
+The models correspond to `ValidateModel.cpp` of Android's VTS.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,8 @@ from neurald.hal.errors import BadData
 from neurald.hal.model.types import ChannelQuant, Lifetime, Model, Operand, OperandType, Operation, Request
 from neurald.hal.validation.model_rules import validate_model
 
-_FLOAT_OR_INT = {
+#: The type that replaces the type of an operand.
+_OTHER_TYPE = {
     OperandType.TENSOR_FLOAT32: OperandType.TENSOR_INT32,
     OperandType.TENSOR_INT32: OperandType.TENSOR_FLOAT32,
     OperandType.INT32: OperandType.FLOAT32,
@@ -23,7 +24,7 @@ _TOO_LONG = (1 << 16, 1 << 16, 2)
 
 
 def mutations(model: Model) -> Iterator[tuple[str, Model]]:
-    """Yields models that break a rule, each with a description of the change."""
+    """Yields invalid models, each with a description of the change."""
     for make in (_operand_changes, _operation_changes, _graph_changes):
         for what, changed in make(model):
             try:
@@ -47,7 +48,7 @@ def _operand_changes(model: Model) -> _Changes:
 
 
 def _variants(operand: Operand) -> Iterator[tuple[str, Operand]]:
-    other = _FLOAT_OR_INT.get(operand.type, OperandType.TENSOR_FLOAT32)
+    other = _OTHER_TYPE.get(operand.type, OperandType.TENSOR_FLOAT32)
     yield "another type", replace(operand, type=other)
     yield "type MODEL", replace(operand, type=OperandType.MODEL, dimensions=())
     if operand.type.is_tensor:
@@ -57,7 +58,7 @@ def _variants(operand: Operand) -> Iterator[tuple[str, Operand]]:
     else:
         yield "a scalar with dimensions", replace(operand, dimensions=(2,))
     yield "a negative scale", replace(operand, scale=-1.0)
-    yield "a scale that is no number", replace(operand, scale=float("nan"))
+    yield "a scale that is NaN", replace(operand, scale=float("nan"))
     yield "another scale", replace(operand, scale=0.0 if operand.scale else 1.0)
     yield "a zero point that is too low", replace(operand, zero_point=-(1 << 20))
     yield "a zero point that is too high", replace(operand, zero_point=1 << 20)

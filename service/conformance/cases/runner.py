@@ -1,4 +1,4 @@
-"""Runs a generated case on a device through the HAL, in each way that the HAL offers."""
+"""Runs a case on a device through the HAL, and compares its outputs with the expected ones."""
 
 import math
 import time
@@ -14,39 +14,40 @@ from neurald.hal.memory.pool import Memory, align
 from neurald.hal.model.types import Argument, Model, Request, byte_size, stored_array
 from neurald.hal.operations.machinery.call import Array
 from neurald.service.conformance.cases.case import Case
-from neurald.service.conformance.cases.comparison import difference
+from neurald.service.conformance.cases.comparison import describe_difference
 from neurald.service.conformance.cases.guard_bytes import (
     GUARD_BYTES,
     ConstantMemory,
     GuardedMemory,
+    GuardedRange,
     MarginMemory,
-    Window,
     pattern,
 )
 
-#: A device that takes longer for one small operation counts as hanging.
-LIMIT_S = 30.0
+#: Time limit of a call with one small operation.
+CALL_TIMEOUT_S = 30.0
 
+#: Executes a request in one of the ways that the HAL offers.
 Execute = Callable[[PreparedModel, Request, ExecuteOptions], ExecutionResult]
 
 
 def prepare_options() -> PrepareOptions:
-    """Returns options with a deadline."""
-    return PrepareOptions(deadline_s=time.monotonic() + LIMIT_S)
+    """Returns options for a preparation with a deadline."""
+    return PrepareOptions(deadline_s=time.monotonic() + CALL_TIMEOUT_S)
 
 
 def execute_options() -> ExecuteOptions:
-    """Returns options with a deadline."""
-    return ExecuteOptions(deadline_s=time.monotonic() + LIMIT_S)
+    """Returns options for an execution with a deadline."""
+    return ExecuteOptions(deadline_s=time.monotonic() + CALL_TIMEOUT_S)
 
 
-def synchronously(prepared: PreparedModel, request: Request, options: ExecuteOptions) -> ExecutionResult:
-    """Runs a request in one blocking call."""
+def run_sync(prepared: PreparedModel, request: Request, options: ExecuteOptions) -> ExecutionResult:
+    """Executes a request in a blocking call."""
     return prepared.execute(request, options)
 
 
-def in_burst(prepared: PreparedModel, request: Request, options: ExecuteOptions) -> ExecutionResult:
-    """Runs a request twice in a burst: cached state must not change the second result."""
+def run_in_burst(prepared: PreparedModel, request: Request, options: ExecuteOptions) -> ExecutionResult:
+    """Executes a request twice in a burst, since the second execution may use cached state."""
     burst = prepared.create_burst()
     try:
         burst.execute(request, options)
@@ -55,22 +56,30 @@ def in_burst(prepared: PreparedModel, request: Request, options: ExecuteOptions)
         burst.close()
 
 
-def fenced(prepared: PreparedModel, request: Request, options: ExecuteOptions) -> ExecutionResult:
-    """Starts a request, and waits for its fence."""
+def run_fenced(prepared: PreparedModel, request: Request, options: ExecuteOptions) -> ExecutionResult:
+    """Starts a fenced execution and waits for its fence.
+
+    Raises:
+        OpFailed: the fence does not signal in time.
+    """
     execution = prepared.execute_fenced(request, (), options)
-    if not execution.fence.wait(LIMIT_S):
-        raise OpFailed(f"the fence of an execution has not signalled after {LIMIT_S:g} s")
+    if not execution.fence.wait(CALL_TIMEOUT_S):
+        raise OpFailed(f"the fence of an execution has not signalled after {CALL_TIMEOUT_S:g} s")
     return execution.result()
 
 
-WAYS: Mapping[str, Execute] = {"sync": synchronously, "burst": in_burst, "fenced": fenced}
+#: The ways to execute a request, by name.
+EXECUTION_MODES: Mapping[str, Execute] = {"sync": run_sync, "burst": run_in_burst, "fenced": run_fenced}
 
 
 class Layout(Enum):
-    """Placement of a request's arguments in memory.
+    """Locations of the arguments of a request.
 
-    PACKED: inputs in one memory and outputs in another, each aligned and padded to 64 bytes, like
-    the runtime's.
+    Attributes:
+        PACKED: inputs lie in one memory and outputs in another, aligned and padded to 64 bytes, as
+            the runtime places them.
+        SCATTERED: all arguments lie in one memory in reverse order, without alignment and padding.
+        SINGLE: each argument lies in a memory of its own, without padding.
     """
 
     PACKED = "packed"
@@ -79,13 +88,13 @@ class Layout(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bound:
-    """Request of a case, with guard bytes around everything that it refers to.
+class BoundRequest:
+    """A request for a case, with guard bytes around its arguments.
 
     Attributes:
-        request: the device's request.
-        pools: the guarded pools of the request.
-        model: the model, whose constants must not change either.
+        request: the request for the device.
+        pools: the pools of the request.
+        model: the model, whose constants must not change.
     """
 
     request: Request
@@ -93,10 +102,10 @@ class Bound:
     model: Model
 
     def damage(self) -> str:
-        """Describes forbidden writes of the device; "" if there are none."""
-        texts = [pool.damage() for pool in self.pools]
-        texts += [pool.damage() for pool in self.model.pools if isinstance(pool, ConstantMemory)]
-        return next(filter(None, texts), "")
+        """Returns a description of forbidden writes of the device, or ""."""
+        damages = [pool.damage() for pool in self.pools]
+        damages += [pool.damage() for pool in self.model.pools if isinstance(pool, ConstantMemory)]
+        return next(filter(None, damages), "")
 
     def output(self, position: int, size: int) -> memoryview:
         """Returns the first bytes of an output."""
@@ -110,7 +119,9 @@ class Bound:
         assert argument.pool is not None  # noqa: S101 - every output is bound
         pool = self.pools[argument.pool]
         return pool.before(
-            Window(name="", start=argument.offset, end=argument.offset + argument.length, is_written=True)
+            GuardedRange(
+                name="", start=argument.offset, end=argument.offset + argument.length, is_written=True
+            )
         )
 
 
@@ -121,17 +132,15 @@ def bind(
     allocate: Callable[[int], Memory] | None = None,
     layout: Layout = Layout.PACKED,
     fill: int = 0,
-) -> Bound:
+) -> BoundRequest:
     """Creates a request for a case.
-
-    Outputs, padding and guards hold random bytes that depend on `fill`.
 
     Args:
         case: the case to run.
-        short: whether the first output that is not empty gets a buffer one element too small.
-        allocate: allocates the pools; by default ordinary memory of this process.
-        layout: the placement of the arguments.
-        fill: the seed of the random bytes.
+        short: True makes the buffer of the first non-empty output one element too small.
+        allocate: allocates the pools; by default they are memory of this process.
+        layout: the locations of the arguments.
+        fill: the seed of the random bytes in outputs, padding and guard bytes.
     """
     allocate = allocate or MarginMemory
     contents: list[bytes | None] = [np.ascontiguousarray(value).tobytes() for value in case.inputs]
@@ -140,8 +149,8 @@ def bind(
     if short:
         position = next(index for index, value in enumerate(case.expected) if value.nbytes)
         lengths[len(case.inputs) + position] -= case.expected[position].itemsize
-    parts = [
-        _Part(
+    data = [
+        _ArgumentData(
             name=f"input {index}" if content is not None else f"output {index - len(case.inputs)}",
             index=index,
             length=length,
@@ -151,68 +160,79 @@ def bind(
     ]
     pools: list[GuardedMemory] = []
     arguments: dict[int, Argument] = {}
-    for group in _groups(parts, len(case.inputs), layout):
-        pool, placed = _pool(group, len(pools), layout, fill + 2 * len(pools), allocate)
+    for group in _groups(data, len(case.inputs), layout):
+        pool, located = _create_pool(group, len(pools), layout, fill + 2 * len(pools), allocate)
         pools.append(pool)
-        arguments |= placed
+        arguments |= located
     count = len(case.inputs)
     request = Request(
         inputs=tuple(
             replace(arguments[index], dimensions=value.shape) for index, value in enumerate(case.inputs)
         ),
-        outputs=tuple(arguments[index] for index in range(count, len(parts))),
+        outputs=tuple(arguments[index] for index in range(count, len(data))),
         pools=tuple(pool.memory for pool in pools),
     )
-    return Bound(request=request, pools=tuple(pools), model=case.model)
+    return BoundRequest(request=request, pools=tuple(pools), model=case.model)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Part:
+class _ArgumentData:
+    """An argument of a request.
+
+    Attributes:
+        name: the name for messages.
+        index: its position among the inputs and outputs.
+        length: its size in bytes.
+        content: the bytes of an input; None for an output.
+    """
+
     name: str
     index: int
     length: int
     content: bytes | None
 
 
-def _groups(parts: Sequence[_Part], inputs: int, layout: Layout) -> Sequence[Sequence[_Part]]:
+def _groups(data: Sequence[_ArgumentData], inputs: int, layout: Layout) -> Sequence[Sequence[_ArgumentData]]:
     """Groups the arguments that share a memory, in order."""
     if layout is Layout.SCATTERED:
-        return [parts[::-1]]
+        return [data[::-1]]
     if layout is Layout.SINGLE:
-        return [[part] for part in parts]
-    return [group for group in (parts[:inputs], parts[inputs:]) if group]
+        return [[argument] for argument in data]
+    return [group for group in (data[:inputs], data[inputs:]) if group]
 
 
-def _pool(
-    parts: Sequence[_Part], number: int, layout: Layout, fill: int, allocate: Callable[[int], Memory]
+def _create_pool(
+    data: Sequence[_ArgumentData], number: int, layout: Layout, fill: int, allocate: Callable[[int], Memory]
 ) -> tuple[GuardedMemory, dict[int, Argument]]:
-    """Creates a memory with these arguments, and their locations in it."""
-    windows, arguments, end = [], {}, 0
-    for part in parts:
-        padding = align(part.length) - part.length if layout is Layout.PACKED else 0
+    """Creates a memory with these arguments. Returns it and their locations, by position."""
+    ranges, arguments, end = [], {}, 0
+    for argument in data:
+        padding = align(argument.length) - argument.length if layout is Layout.PACKED else 0
         guard = 0 if layout is Layout.SINGLE else GUARD_BYTES + (layout is Layout.SCATTERED) * (end % 2 == 0)
         start = end + guard
-        end = start + part.length + padding
-        windows.append(
-            Window(
-                name=part.name,
+        end = start + argument.length + padding
+        ranges.append(
+            GuardedRange(
+                name=argument.name,
                 start=start,
-                end=start + part.length,
+                end=start + argument.length,
                 padding=padding,
-                is_written=part.content is None,
+                is_written=argument.content is None,
             )
         )
-        arguments[part.index] = Argument(pool=number, offset=start, length=part.length, padding=padding)
+        arguments[argument.index] = Argument(
+            pool=number, offset=start, length=argument.length, padding=padding
+        )
     memory = allocate(max(1, end if layout is Layout.SINGLE else end + GUARD_BYTES))
     memory.view()[:] = pattern(fill, memory.size)
-    for part, window in zip(parts, windows, strict=True):
-        if part.content is not None:
-            memory.view(window.start, part.length)[:] = part.content
-    return GuardedMemory(memory, windows), arguments
+    for argument, guarded in zip(data, ranges, strict=True):
+        if argument.content is not None:
+            memory.view(guarded.start, argument.length)[:] = argument.content
+    return GuardedMemory(memory, ranges), arguments
 
 
 def with_open_outputs(model: Model) -> Model:
-    """Returns the model with unspecified dimensions of its outputs."""
+    """Returns the model with unspecified output dimensions."""
     operands = list(model.main.operands)
     for index in model.main.outputs:
         rank = len(operands[index].dimensions or ())
@@ -222,12 +242,12 @@ def with_open_outputs(model: Model) -> Model:
 
 
 def output_arrays(case: Case, result: ExecutionResult, contents: Sequence[memoryview]) -> list[Array]:
-    """Returns the outputs as arrays.
+    """Returns the outputs of an execution as arrays.
 
     Args:
-        case: the case that ran.
+        case: the case that was executed.
         result: the result of the execution.
-        contents: the whole memory of each output.
+        contents: the memory of each output.
 
     Raises:
         OpFailed: the device reported inconsistent shapes.
@@ -240,30 +260,35 @@ def output_arrays(case: Case, result: ExecutionResult, contents: Sequence[memory
     for position, (shape, content) in enumerate(zip(result.output_shapes, contents, strict=True)):
         kind = case.model.main.operands[case.model.main.outputs[position]].type
         if not shape.sufficient:
-            raise OpFailed(f"output {position} is said not to fit {content.nbytes} bytes; it does")
+            raise OpFailed(
+                f"output {position} is reported as insufficient; {content.nbytes} bytes are enough for it"
+            )
         size = None if shape.dimensions is None else byte_size(kind, shape.dimensions)
         if size is None or shape.dimensions is None or size > content.nbytes:
             raise OpFailed(
-                f"output {position} is said to have shape {shape.dimensions} in {content.nbytes} bytes"
+                f"output {position} is reported to have shape {shape.dimensions}, which does not fit its "
+                f"{content.nbytes} bytes"
             )
         found.append(np.array(stored_array(content[:size], kind, shape.dimensions)))
     return found
 
 
-def wrong_output(case: Case, found: Sequence[Array]) -> tuple[int, str]:
-    """Returns the position of the first wrong output and a description; "" if none is wrong."""
+def first_wrong_output(case: Case, found: Sequence[Array]) -> tuple[int, str]:
+    """Returns the position of the first wrong output and a description, which is "" if none is."""
     graph = case.model.main
     for position, (index, expected, array) in enumerate(
         zip(graph.outputs, case.expected, found, strict=True)
     ):
-        text = difference(case.type, graph.operands[index].type, expected, array, relaxed=case.model.relaxed)
+        text = describe_difference(
+            case.type, graph.operands[index].type, expected, array, relaxed=case.model.relaxed
+        )
         if text:
             return position, text
     return 0, ""
 
 
-def outputs(case: Case, bound: Bound, result: ExecutionResult) -> list[Array]:
-    """Returns the outputs as arrays.
+def outputs(case: Case, bound: BoundRequest, result: ExecutionResult) -> list[Array]:
+    """Returns the outputs of an execution of a bound request as arrays.
 
     Raises:
         OpFailed: the device reported inconsistent shapes.
@@ -272,8 +297,8 @@ def outputs(case: Case, bound: Bound, result: ExecutionResult) -> list[Array]:
     return output_arrays(case, result, [bound.output(position, length) for position, length in lengths])
 
 
-def wrong(case: Case, bound: Bound, result: ExecutionResult) -> str:
-    """Describes wrong outputs or forbidden writes of an execution; "" if there are none.
+def find_error(case: Case, bound: BoundRequest, result: ExecutionResult) -> str:
+    """Returns a description of wrong outputs or forbidden writes of an execution, or "".
 
     Raises:
         OpFailed: the device reported inconsistent shapes.
@@ -282,7 +307,7 @@ def wrong(case: Case, bound: Bound, result: ExecutionResult) -> str:
     if damage:
         return damage
     found = outputs(case, bound, result)
-    position, text = wrong_output(case, found)
+    position, text = first_wrong_output(case, found)
     if not text:
         return ""
     unwritten = _unwritten(bound.before(position), case.expected[position], found[position])
@@ -290,7 +315,7 @@ def wrong(case: Case, bound: Bound, result: ExecutionResult) -> str:
 
 
 def _unwritten(before: bytes, expected: Array, found: Array) -> str:
-    """Returns a remark if the last elements still have their original contents."""
+    """Returns a remark on wrong elements that still have their original contents, or ""."""
     if found.shape != expected.shape or not found.size:
         return ""
     size = found.itemsize
@@ -301,6 +326,6 @@ def _unwritten(before: bytes, expected: Array, found: Array) -> str:
     return f"; {count} of them were never written" if count else ""
 
 
-def has_bytes(case: Case) -> bool:
+def has_output_elements(case: Case) -> bool:
     """Returns True if any output has an element."""
     return any(math.prod(value.shape) for value in case.expected)

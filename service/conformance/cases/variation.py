@@ -1,9 +1,11 @@
-"""Enumerates the cases of a signature that always run: forms of arguments, and neighbours.
+"""Enumerates the cases of a signature that do not depend on a seed.
 
-Each signature has a base case. Its neighbours differ from it in a single parameter, scale, zero
-point or constant, and are chosen such that their results differ: this detects devices that ignore
-the parameter or confuse models. Structure (layouts, padding, ranks, broadcasting, empty and long
-dimensions, optional arguments) is enumerated by random draws for each choice.
+Structural cases cover layouts, padding, ranks, broadcasting, empty and long dimensions and optional
+arguments. For each choice a random case is drawn.
+
+Each signature also has a base case. Its neighbours differ from it in one parameter, scale, zero
+point or constant. Their inputs are chosen so that the results differ, which detects devices that
+ignore the parameter or confuse models.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,9 +19,9 @@ from neurald.hal.errors import BadData, OpFailed
 from neurald.hal.model.quantization import QUANTIZED
 from neurald.hal.model.types import FusedActivation, Operand, OperandType, PaddingScheme
 from neurald.hal.operations.machinery.call import Array, Shape, UnknownValue
-from neurald.service.conformance.cases.case import Case, Signature, generate_pinned
-from neurald.service.conformance.cases.comparison import difference
-from neurald.service.conformance.cases.depth import EVERY, Depth
+from neurald.service.conformance.cases.case import Case, CaseSignature, generate_pinned
+from neurald.service.conformance.cases.comparison import describe_difference
+from neurald.service.conformance.cases.depth import ALL_CASES, Depth
 from neurald.service.conformance.cases.elements import elements
 from neurald.service.conformance.recipes.draw import (
     BROADCAST,
@@ -34,15 +36,20 @@ from neurald.service.conformance.recipes.draw import (
     Draw,
 )
 
-#: Maximum number of draws for a choice that not every signature supports.
-_ATTEMPTS = 12
-_BASES = 12
-_RESEEDS = 4
+#: Number of draws for a choice, which not every signature supports.
+_MAX_ATTEMPTS = 12
+#: Number of draws from which the base case is chosen.
+_MAX_BASE_DRAWS = 12
+#: Number of draws of inputs for which a neighbour's result differs.
+_MAX_RESEEDS = 4
+#: A base case with this many output elements is large enough.
 _ENOUGH_ELEMENTS = 6
-_HIGHEST_RANK = 5
-#: More optional arguments than this depend on one another; this many selections of them are drawn.
-_INDEPENDENT, _GROUPED = 4, 8
+_MAX_RANK = 5
+#: More optional arguments than this depend on each other. Instead of each of them, this many
+#: selections are drawn.
+_MAX_INDEPENDENT, _SELECTIONS = 4, 8
 _BASE_RANK = 3
+#: Inputs of operations with an activation are multiples of this number.
 _STEP = 1 / 8
 
 _ACTIVATIONS = tuple(FusedActivation)
@@ -56,27 +63,28 @@ _SWAPPED = (
 _PER_CHANNEL = OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL
 
 
-def structural(signature: Signature, depth: Depth = EVERY) -> Iterator[Case]:
-    """Yields a case for each form of the arguments, as selected."""
+def structural_cases(signature: CaseSignature, depth: Depth = ALL_CASES) -> Iterator[Case]:
+    """Yields the selected structural cases of a signature."""
     seen = set()
-    for label, pinned in depth.chosen(_choices(signature)):
+    for label, pinned in depth.select(_choices(signature)):
         seed = int(pinned.get("#group", 0))
-        case = generate_pinned(signature, seed, {EMPTY: False} | dict(pinned), label, _ATTEMPTS)
+        case = generate_pinned(signature, seed, {EMPTY: False} | dict(pinned), label, _MAX_ATTEMPTS)
         if case is not None and label not in seen:
             seen.add(label)
             yield case
 
 
-def _choices(signature: Signature) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _choices(signature: CaseSignature) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yields the label and the pinned choices of each structural case."""
     form = signature.definition.forms[signature.form]
     names = {parameter.name for parameter in form.inputs}
     counts = form.input_counts()
     for count in counts if len(counts) > 1 else ():
         yield f"{count} inputs", {COUNT: count}
-    yield from _windows(names, max(counts), signature.row)
+    yield from _window_choices(names, max(counts), signature.row)
     free = next((p for p in form.inputs if isinstance(p.types, str)), None)
     low, high = (0, 0) if free is None else free.ranks
-    for rank in range(low, min(high, _HIGHEST_RANK) + 1) if low < high else ():
+    for rank in range(low, min(high, _MAX_RANK) + 1) if low < high else ():
         yield f"rank {rank}", {RANK: rank}
     yield "empty", {EMPTY: True}
     yield "long", {LONG: True}
@@ -84,9 +92,9 @@ def _choices(signature: Signature) -> Iterator[tuple[str, Mapping[str, Any]]]:
         for how in BROADCASTS:
             yield how, {BROADCAST: how, RANK: min(high, _BASE_RANK)}
     optional = [parameter.name for parameter in form.inputs if parameter.optional]
-    if len(optional) > _INDEPENDENT:
-        # They form groups, which the recipe knows.
-        for number in range(_GROUPED):
+    if len(optional) > _MAX_INDEPENDENT:
+        # The recipe draws a valid selection of them for each number.
+        for number in range(_SELECTIONS):
             yield f"group {number}", {"#group": number}
         return
     for name in optional:
@@ -94,10 +102,10 @@ def _choices(signature: Signature) -> Iterator[tuple[str, Mapping[str, Any]]]:
         yield f"with {name}", {GIVEN: name}
 
 
-def _windows(names: set[str], count: int, row: int) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yields layouts and padding schemes combined with strides and dilations.
+def _window_choices(names: set[str], count: int, row: int) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yields combinations of layouts, padding schemes, strides and dilations.
 
-    The first row of types has all combinations, the others some of them.
+    The first row of types has all combinations, the other rows some of them.
     """
     layouts: list[Sequence[Mapping[str, Any]]] = []
     if "nchw" in names:
@@ -118,12 +126,15 @@ def _windows(names: set[str], count: int, row: int) -> Iterator[tuple[str, Mappi
                 continue
             pinned = {name: value for each in (*layout, *step) for name, value in each.items()}
             label = " ".join(f"{name}={value!r}" for name, value in pinned.items())
-            # Some forms have these only if all their arguments are given.
+            # In some forms the parameters only exist if all inputs are given.
             yield label, pinned | {COUNT: count}
 
 
-def base(signature: Signature) -> Case | None:
-    """Returns the base case, large enough for its neighbours to have different results."""
+def base_case(signature: CaseSignature) -> Case | None:
+    """Returns the base case of a signature; None if no valid call was found.
+
+    It has enough elements for its neighbours to have different results.
+    """
     form = signature.definition.forms[signature.form]
     pinned: dict[str, Any] = {EMPTY: False, COUNT: max(form.input_counts()), SCALE: 0.1}
     free = next((p for p in form.inputs if isinstance(p.types, str)), None)
@@ -131,17 +142,16 @@ def base(signature: Signature) -> Case | None:
     if has_activation:
         pinned["activation"] = 0
     best: tuple[int, Case] | None = None
-    for seed in range(_BASES):
-        # Operations of any rank are drawn with a medium one; if they reject it, with any that they
-        # accept.
+    for seed in range(_MAX_BASE_DRAWS):
+        # Operations of several ranks are drawn with a medium rank and with any rank alternately.
         ranked = {RANK: min(max(_BASE_RANK, free.ranks[0]), free.ranks[1])} if free and seed % 2 == 0 else {}
-        case = generate_pinned(signature, seed, pinned | ranked, "base", _ATTEMPTS)
+        case = generate_pinned(signature, seed, pinned | ranked, "base", _MAX_ATTEMPTS)
         if case is None:
             continue
         if has_activation:
             case = reseeded(case, seed, spread=6.0) or case
         score = min(sum(value.size for value in case.expected), _ENOUGH_ELEMENTS)
-        score += 10 * _told_apart(case) if has_activation else 0
+        score += 10 * _distinguished_activations(case) if has_activation else 0
         if best is None or score > best[0]:
             best = score, case
         if score >= _ENOUGH_ELEMENTS + (
@@ -154,8 +164,8 @@ def base(signature: Signature) -> Case | None:
 def _elements(case: Case, position: int, draw: Draw, shape: Shape, spread: float = 2.0) -> Array:
     """Draws other elements of an input.
 
-    Operations with an activation sum products. Sums of multiples of a power of two are exact in any
-    order; other large numbers may cancel out, which exposes rounding.
+    Operations with an activation sum products. Their inputs are multiples of a power of two, whose
+    sums are exact in any order. Otherwise large numbers could cancel, which exposes rounding.
     """
     positions = _positions(case)
     (name,) = (name for name, indexes in positions.items() if position in indexes)
@@ -163,8 +173,8 @@ def _elements(case: Case, position: int, draw: Draw, shape: Shape, spread: float
     return elements(draw, case.type, name, case.operands[position].type, shape, spread=spread, step=step)
 
 
-def _told_apart(case: Case) -> int:
-    """Returns how many pairs of activations have different results."""
+def _distinguished_activations(case: Case) -> int:
+    """Returns the number of pairs of activations with different results."""
     position = _positions(case)["activation"][0]
     cases = [_changed_value(case, position, np.asarray(int(each)), "") for each in _ACTIVATIONS]
     return sum(
@@ -174,43 +184,43 @@ def _told_apart(case: Case) -> int:
 
 
 def reseeded(case: Case, seed: int, spread: float = 2.0) -> Case | None:
-    """Returns the same model with other inputs.
+    """Returns a case with the same model and other inputs.
 
-    None if their elements matter, or determine shapes.
+    Returns None if other inputs are invalid, or change the shapes of outputs.
     """
     draw = Draw("inputs", case.identifier, seed)
     values = list(case.values)
-    for position in sorted(case.free & set(case.entering)):
+    for position in sorted(case.free & set(case.model_inputs)):
         old = values[position]
         if old is not None:
             values[position] = _elements(case, position, draw, old.shape, spread)
-    found = _tried(case, values=values)
+    found = _changed_or_none(case, values=values)
     if found is None or [e.shape for e in found.expected] != [e.shape for e in case.expected]:
         return None
     return replace(found, model=case.model)
 
 
-def neighbours(case: Case, depth: Depth = EVERY) -> Iterator[Case]:
-    """Yields cases that differ from a base case in one respect, preferably also in results."""
+def neighbours(case: Case, depth: Depth = ALL_CASES) -> Iterator[Case]:
+    """Yields the selected neighbours of a base case."""
     seen = set()
-    for neighbour in depth.chosen(filter(None, _changes(case))):
+    for neighbour in depth.select(filter(None, _changes(case))):
         if neighbour.label in seen:
             continue
-        found = _telling(case, neighbour)
+        found = _distinguishable(case, neighbour)
         if found is not None:
             seen.add(neighbour.label)
             yield found
-    yield from depth.chosen(_constant_ones(case))
+    yield from depth.select(_constant_variants(case))
 
 
-def _telling(case: Case, neighbour: Case) -> Case | None:
-    """Returns the neighbour with inputs for which it differs from the base.
+def _distinguishable(case: Case, neighbour: Case) -> Case | None:
+    """Returns the neighbour with inputs for which its results differ from those of the base case.
 
-    None if none were found.
+    Returns None if no such inputs are found. Activations and axes are returned in any case.
     """
     if _differ(case, neighbour):
         return neighbour
-    for seed in range(_RESEEDS):
+    for seed in range(_MAX_RESEEDS):
         first, second = reseeded(case, seed, spread=6.0), _with_inputs_of(case, neighbour, seed)
         if first is not None and second is not None and _differ(first, second):
             return second
@@ -225,30 +235,30 @@ def _with_inputs_of(case: Case, neighbour: Case, seed: int) -> Case | None:
         other.values[position] if position in case.free else value
         for position, value in enumerate(neighbour.values)
     ]
-    return _tried(neighbour, values=values)
+    return _changed_or_none(neighbour, values=values)
 
 
 def _differ(first: Case, second: Case) -> bool:
-    """Returns True if a device that confuses the two cases is detected."""
+    """Returns True if the results of the cases differ by more than the tolerances."""
     if len(first.expected) != len(second.expected):
         return True
     kinds = [operand.type for operand in first.operands[len(first.values) :]]
     return any(
-        difference(first.type, kind, one, other, relaxed=first.relaxed or second.relaxed)
+        describe_difference(first.type, kind, one, other, relaxed=first.relaxed or second.relaxed)
         for kind, one, other in zip(kinds, first.expected, second.expected, strict=True)
     )
 
 
-def _tried(
+def _changed_or_none(
     case: Case,
     *,
     label: str | None = None,
     values: Sequence[Array | None] | None = None,
     operands: Sequence[Operand] | None = None,
-    entering: Sequence[int] | None = None,
+    model_inputs: Sequence[int] | None = None,
 ) -> Case | None:
     try:
-        return case.changed(label=label, values=values, operands=operands, entering=entering)
+        return case.changed(label=label, values=values, operands=operands, model_inputs=model_inputs)
     except (BadData, OpFailed, UnknownValue, ValueError, OverflowError):
         return None
 
@@ -260,7 +270,7 @@ def _positions(case: Case) -> Mapping[str, tuple[int, ...]]:
 def _changed_value(case: Case, position: int, value: Array, label: str) -> Case | None:
     values = list(case.values)
     values[position] = np.asarray(value, case.operands[position].type.dtype)
-    return _tried(case, label=label, values=values)
+    return _changed_or_none(case, label=label, values=values)
 
 
 def _changes(case: Case) -> Iterator[Case | None]:
@@ -276,16 +286,17 @@ def _changes(case: Case) -> Iterator[Case | None]:
         if first in positions and second in positions:
             values = list(case.values)
             (one,), (other,) = positions[first], positions[second]
-            if values[one] is not None and np.array_equal(values[one], values[other]):  # type: ignore[arg-type]
-                values[one] = np.asarray(values[one] + 1, values[one].dtype)  # type: ignore[operator, union-attr]
-                yield _tried(case, label=f"{first}+1", values=values)
+            value, swapped = values[one], values[other]
+            if value is not None and swapped is not None and np.array_equal(value, swapped):
+                values[one] = np.asarray(value + 1, value.dtype)
+                yield _changed_or_none(case, label=f"{first}+1", values=values)
             values[one], values[other] = values[other], values[one]
-            yield _tried(case, label=f"{first} and {second} swapped", values=values)
-    yield from _quantised_otherwise(case, names)
+            yield _changed_or_none(case, label=f"{first} and {second} swapped", values=values)
+    yield from _quantisation_changes(case, names)
 
 
 def _other_values(name: str, value: Array, case: Case) -> Iterator[tuple[str, Array]]:
-    """Yields similar values, each with a label."""
+    """Yields other values for a parameter, each with a label."""
     if value.dtype.kind not in "iuf" and value.dtype.kind != "b":
         return
     if value.ndim or value.size > 1:
@@ -300,12 +311,11 @@ def _other_values(name: str, value: Array, case: Case) -> Iterator[tuple[str, Ar
     elif name in ("activation", "cell_activation"):
         candidates = _ACTIVATIONS
     elif name == "axis":
-        rank = max((case.values[p].ndim for p in case.free if case.values[p] is not None), default=0)  # type: ignore[union-attr]
+        ranks = [given.ndim for index in case.free if (given := case.values[index]) is not None]
+        rank = max(ranks, default=0)
         candidates = range(-rank, rank)
     elif name.startswith(("stride_", "dilation_")):
         candidates = (1, 2, 3)
-    elif name.startswith(("padding_", "filter_")):
-        candidates = (number + 1, number - 1)
     else:
         candidates = (number + 1, number - 1)
     for candidate in candidates:
@@ -323,14 +333,14 @@ def _other_arrays(value: Array) -> Iterator[tuple[str, Array]]:
     if value.dtype.kind == "b" or not flat.size:
         return
     yield "reversed", flat[::-1].reshape(value.shape)
-    for place, step in ((0, 1), (flat.size - 1, -1)):
+    for position, step in ((0, 1), (flat.size - 1, -1)):
         changed = flat.astype(np.int64)
-        changed[place] += step
-        yield f"element {place} {step:+d}", changed.reshape(value.shape)
+        changed[position] += step
+        yield f"element {position} {step:+d}", changed.reshape(value.shape)
     yield "turned negative", value - max(1, flat.size)
 
 
-def _quantised_otherwise(case: Case, names: Mapping[int, str]) -> Iterator[Case | None]:
+def _quantisation_changes(case: Case, names: Mapping[int, str]) -> Iterator[Case | None]:
     """Yields cases with another scale or zero point of one operand."""
     outputs = len(case.values)
     for index, operand in enumerate(case.operands):
@@ -342,7 +352,7 @@ def _quantised_otherwise(case: Case, names: Mapping[int, str]) -> Iterator[Case 
             other = replace(operand.channel_quant, scales=(*scales[:-1], scales[-1] * 1.5))
             yield _with_operand(case, index, replace(operand, channel_quant=other), f"scales of {name}")
         elif operand.type in QUANTIZED and operand.scale:
-            # Some operations limit scales in one direction; all limit zero points.
+            # Some operations only accept larger or smaller scales, and zero points have limits.
             for factor in (1.5, 0.5):
                 changed = replace(operand, scale=float(np.float32(operand.scale * factor)))
                 found = _with_operand(case, index, changed, f"scale of {name} times {factor}")
@@ -360,46 +370,46 @@ def _quantised_otherwise(case: Case, names: Mapping[int, str]) -> Iterator[Case 
 def _with_operand(case: Case, index: int, operand: Operand, label: str) -> Case | None:
     operands = list(case.operands)
     operands[index] = operand
-    found = _tried(case, label=label, operands=operands)
+    found = _changed_or_none(case, label=label, operands=operands)
     if found is not None or len(case.values) < 3:
         return found
-    # The scale of a bias is the product of the first two.
+    # The scale of a bias must be the product of the first two scales.
     product_of_scales = float(np.float32(operands[0].scale) * np.float32(operands[1].scale))
     if operands[2].type is not OperandType.TENSOR_INT32 or not operands[2].scale:
         return None
     operands[2] = replace(operands[2], scale=product_of_scales)
-    return _tried(case, label=label, operands=operands)
+    return _changed_or_none(case, label=label, operands=operands)
 
 
-def _constant_ones(case: Case) -> Iterator[Case]:
-    """Yields the base case with constant tensors, or with control arguments in the request."""
+def _constant_variants(case: Case) -> Iterator[Case]:
+    """Yields the base case with other choices of constants and inputs of the model."""
     names = {index: name for name, indexes in _positions(case).items() for index in indexes}
     draw = Draw("constants", case.identifier)
     for position in sorted(case.free):
-        rest = tuple(index for index in case.entering if index != position)
+        rest = tuple(index for index in case.model_inputs if index != position)
         value = case.values[position]
         if not rest or value is None:
             continue
-        constant = _tried(case, label=f"constant {names[position]} {position}", entering=rest)
+        constant = _changed_or_none(case, label=f"constant {names[position]} {position}", model_inputs=rest)
         if constant is None:
             continue
         yield constant
         values = list(case.values)
         values[position] = _elements(case, position, draw, value.shape)
-        other = _tried(constant, label=f"{constant.label}, other values", values=values)
+        other = _changed_or_none(constant, label=f"{constant.label}, other values", values=values)
         if other is not None and _differ(constant, other):
             yield other
-    weights = tuple(index for index in case.entering[1:])
+    weights = tuple(index for index in case.model_inputs[1:])
     if len(weights) > 1:
-        constants = _tried(case, label="constant weights", entering=case.entering[:1])
+        constants = _changed_or_none(case, label="constant weights", model_inputs=case.model_inputs[:1])
         if constants is not None:
             yield constants
-    steering = tuple(
+    run_time_inputs = tuple(
         index
         for index, value in enumerate(case.values)
         if value is not None and (index in case.free or case.operands[index].type.is_tensor)
     )
-    if steering != case.entering:
-        at_run_time = _tried(case, label="all tensors at run time", entering=steering)
+    if run_time_inputs != case.model_inputs:
+        at_run_time = _changed_or_none(case, label="all tensors at run time", model_inputs=run_time_inputs)
         if at_run_time is not None:
             yield at_run_time

@@ -1,1 +1,1 @@
-"""Runs cases between guard bytes and guard pages, in processes that a fault may end."""
+"""Runs cases between guard pages, in processes that a fault may end."""

@@ -1,4 +1,4 @@
-"""Runs cases with their buffers between guard pages, in a process that a fault may end."""
+"""Runs cases with their buffers between guard pages. This is the code of the other process."""
 
 import struct
 import time
@@ -18,14 +18,14 @@ from neurald.hal.errors import Error, OpFailed
 from neurald.hal.model.types import Argument, Request
 from neurald.hal.rpc.wire.model import decode_model
 from neurald.service.conformance.guard.fault_handler import report_faults
-from neurald.service.conformance.guard.guard_pages import FencedMemory, Placement
+from neurald.service.conformance.guard.guard_pages import GuardPageMemory, GuardPlacement
 from neurald.service.conformance.guard.message import (
+    BufferRegion,
     FoundOutput,
     GuardedCase,
     Message,
     Ran,
     Ready,
-    Region,
     Stage,
 )
 from neurald.service.console.device_choice import find_devices
@@ -35,25 +35,25 @@ def serve(driver: str, faults: int, requests: IO[bytes], answers: IO[bytes]) -> 
     """Opens a device and runs cases on it until the input ends.
 
     Args:
-        driver: the device's driver, as `neurald conformance` takes it.
-        faults: the descriptor that faults are written to, see `report_faults`.
-        requests, answers: see `neurald.service.conformance.guard.message`.
+        driver: the driver of the device, as in `neurald conformance --device`.
+        faults: the descriptor that faults are written to; see `report_faults`.
+        requests, answers: the streams of messages; see `neurald.service.conformance.guard.message`.
     """
     try:
         device = (find_devices([driver]) or [])[0]
-        # Last, because a driver may install its own handlers while it opens the device.
+        # This comes last, because a driver may install its own handlers while it opens the device.
         report_faults(faults)
     except Exception as error:
-        _tell(answers, Ready(error=_text(error)))
+        _send(answers, Ready(error=_text(error)))
         return
-    _tell(answers, Ready(device=device.name))
+    _send(answers, Ready(device=device.name))
     decoder = msgspec.msgpack.Decoder(GuardedCase)
     while length := requests.read(8):
         case = decoder.decode(requests.read(struct.unpack("<Q", length)[0]))
-        _tell(answers, _ran(device, case, answers))
+        _send(answers, _run(device, case, answers))
 
 
-def _tell(answers: IO[bytes], message: Message) -> None:
+def _send(answers: IO[bytes], message: Message) -> None:
     encoded = msgspec.msgpack.encode(message)
     answers.write(struct.pack("<Q", len(encoded)) + encoded)
     answers.flush()
@@ -63,57 +63,61 @@ def _text(error: Exception) -> str:
     return f"{error.code.name if isinstance(error, Error) else type(error).__name__}: {error}"
 
 
-def _ran(device: Device, case: GuardedCase, answers: IO[bytes]) -> Ran:
-    """Runs a case once for each placement; a model without constants is prepared only once."""
+def _run(device: Device, case: GuardedCase, answers: IO[bytes]) -> Ran:
+    """Runs a case once for each placement. A model without constants is prepared only once."""
     found = []
-    placed: _Placed | None = None
-    for placement in Placement:
+    prepared: _GuardedModel | None = None
+    for placement in GuardPlacement:
         try:
-            if placed is None or case.constants:
-                placed = _Placed(device, case, placement, answers)
-            found.append(placed.execute(placement))
+            if prepared is None or case.constants:
+                prepared = _GuardedModel(device, case, placement, answers)
+            found.append(prepared.execute(placement))
         except Exception as error:
             return Ran(placement=placement.value, error=_text(error))
     return Ran(outputs=tuple(found))
 
 
-class _Placed:
-    """Prepared model whose constants lie between guard pages.
+class _GuardedModel:
+    """A prepared model whose constants lie between guard pages.
 
     Args:
-        device: the device that prepares it.
+        device: the device that prepares the model.
         case: the case with the model.
-        placement: the placement of its constants.
-        answers: receives a message before each call of the device.
+        placement: the placement of the constants.
+        answers: the stream that gets a message before each call of the device.
     """
 
-    def __init__(self, device: Device, case: GuardedCase, placement: Placement, answers: IO[bytes]) -> None:
+    def __init__(
+        self, device: Device, case: GuardedCase, placement: GuardPlacement, answers: IO[bytes]
+    ) -> None:
         self._case, self._answers = case, answers
-        self._constants = tuple(FencedMemory(len(each), placement, each) for each in case.constants)
+        self._constants = tuple(GuardPageMemory(len(each), placement, each) for each in case.constants)
         model = decode_model(case.model, self._constants, declared_extensions(device))
-        self._tell("prepare_model", placement, {})
+        self._send_stage("prepare_model", placement, {})
         options = PrepareOptions(deadline_s=time.monotonic() + case.limit_s)
         self._prepared = device.prepare_model(model, options)
 
-    def execute(self, placement: Placement) -> tuple[FoundOutput, ...]:
-        """Executes with inputs and outputs at this placement; returns the outputs."""
-        inputs = [FencedMemory(len(each.content), placement, each.content) for each in self._case.inputs]
-        outputs = [FencedMemory(size, placement) for size in self._case.outputs]
+    def execute(self, placement: GuardPlacement) -> tuple[FoundOutput, ...]:
+        """Executes the model with this placement of inputs and outputs, and returns the outputs."""
+        inputs = [GuardPageMemory(len(each.content), placement, each.content) for each in self._case.inputs]
+        outputs = [GuardPageMemory(size, placement) for size in self._case.outputs]
         named = {f"input {number}": memory for number, memory in enumerate(inputs)}
         named |= {f"output {number}": memory for number, memory in enumerate(outputs)}
-        self._tell("execute", placement, named)
+        self._send_stage("execute", placement, named)
         options = ExecuteOptions(deadline_s=time.monotonic() + self._case.limit_s)
         result = self._prepared.execute(_request(self._case, inputs, outputs), options)
         return _found(self._case, result, outputs)
 
-    def _tell(self, call: str, placement: Placement, named: Mapping[str, FencedMemory]) -> None:
+    def _send_stage(self, call: str, placement: GuardPlacement, named: Mapping[str, GuardPageMemory]) -> None:
         constants = {f"constant {number}": memory for number, memory in enumerate(self._constants)}
         regions = tuple(_region(name, memory) for name, memory in (constants | dict(named)).items())
-        _tell(self._answers, Stage(call=call, placement=placement.value, regions=regions))
+        _send(self._answers, Stage(call=call, placement=placement.value, regions=regions))
 
 
-def _request(case: GuardedCase, inputs: Sequence[FencedMemory], outputs: Sequence[FencedMemory]) -> Request:
-    """Builds a request in which every argument is a whole memory."""
+def _request(
+    case: GuardedCase, inputs: Sequence[GuardPageMemory], outputs: Sequence[GuardPageMemory]
+) -> Request:
+    """Returns a request in which each argument is a whole memory."""
     return Request(
         inputs=tuple(
             Argument(pool=number, offset=0, length=len(each.content), dimensions=each.dimensions)
@@ -128,7 +132,7 @@ def _request(case: GuardedCase, inputs: Sequence[FencedMemory], outputs: Sequenc
 
 
 def _found(
-    case: GuardedCase, result: ExecutionResult, outputs: Sequence[FencedMemory]
+    case: GuardedCase, result: ExecutionResult, outputs: Sequence[GuardPageMemory]
 ) -> tuple[FoundOutput, ...]:
     if len(result.output_shapes) != len(outputs):
         raise OpFailed(f"{len(result.output_shapes)} output shapes; the model has {len(outputs)} outputs")
@@ -142,6 +146,6 @@ def _found(
     )
 
 
-def _region(name: str, memory: FencedMemory) -> Region:
+def _region(name: str, memory: GuardPageMemory) -> BufferRegion:
     first, end = memory.mapped
-    return Region(name=name, start=memory.address, size=memory.size, first=first, end=end)
+    return BufferRegion(name=name, start=memory.address, size=memory.size, first=first, end=end)

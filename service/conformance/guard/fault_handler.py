@@ -1,7 +1,7 @@
-"""Signal handler in machine code that reports the address of a fault and ends the process.
+"""Installs a signal handler that reports the address of a fault and ends the process.
 
-Python runs its handlers between two bytecode instructions, which a thread that faults in native
-code never reaches.
+The handler is machine code. Python runs its own handlers between two bytecode instructions, which a
+thread that faults in native code never reaches.
 """
 
 import ctypes
@@ -11,27 +11,30 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
-#: Signal, `si_code`, address, and the processor's error code.
+#: Record of a fault: signal, `si_code`, address, and the error code of the processor.
 RECORD = struct.Struct("<qqqq")
 _UNKNOWN = -1
 #: Offsets in `siginfo_t`, on 64-bit Linux.
 _CODE_OFFSET, _ADDRESS_OFFSET = 8, 16
-#: Offset in `ucontext_t` of `uc_mcontext.gregs[REG_ERR]`, which other processors lack.
+#: Offset in `ucontext_t` of `uc_mcontext.gregs[REG_ERR]`, which only some processors have.
 _ERROR_OFFSETS = {"x86_64": 40 + 8 * 19}
-#: The error code's bit for a write.
+#: Bit of the error code that is set for a write.
 _WRITE_BIT = 2
 _SA_SIGINFO, _SA_ONSTACK = 4, 0x08000000
 _SIGNALS = (signal.SIGSEGV, signal.SIGBUS)
 
-#: Keeps the machine code alive.
-_kept: list[Any] = []
+#: References to the compilers of handlers, which own their machine code.
+_engines: list[Any] = []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """Memory access that the processor refused.
+    """A memory access that the processor refused.
 
-    signal: the signal that it raised.
+    Attributes:
+        signal: the number of the signal.
+        address: the address, if the processor reports it.
+        is_write: whether the access was a write, if the processor reports it.
     """
 
     signal: int
@@ -72,7 +75,7 @@ def report_faults(descriptor: int) -> None:
     action = _Action(handler=_handler(library, descriptor), flags=_SA_SIGINFO | _SA_ONSTACK)
     for number in _SIGNALS:
         if library.sigaction(int(number), ctypes.byref(action), None):
-            raise OSError(ctypes.get_errno(), "no handler of faults can be installed")
+            raise OSError(ctypes.get_errno(), "cannot install the handler of faults")
 
 
 def _handler(library: Any, descriptor: int) -> int:
@@ -82,16 +85,16 @@ def _handler(library: Any, descriptor: int) -> int:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     write, end = (ctypes.cast(call, ctypes.c_void_p).value or 0 for call in (library.write, library._exit))
-    module = llvm.parse_assembly(_text(write, end, descriptor))
+    module = llvm.parse_assembly(_handler_ir(write, end, descriptor))
     module.verify()
     engine = llvm.create_mcjit_compiler(module, llvm.Target.from_default_triple().create_target_machine())
     engine.finalize_object()
-    _kept.append(engine)
+    _engines.append(engine)
     address: int = engine.get_function_address("on_fault")
     return address
 
 
-def _text(write: int, end: int, descriptor: int) -> str:
+def _handler_ir(write: int, end: int, descriptor: int) -> str:
     """Returns the handler as LLVM IR.
 
     Args:
@@ -101,7 +104,11 @@ def _text(write: int, end: int, descriptor: int) -> str:
     offset = _ERROR_OFFSETS.get(platform.machine())
     error = "ret i64 -1"
     if offset is not None:
-        error = f"%at = getelementptr i8, ptr %context, i64 {offset}\n  %code = load i64, ptr %at\n  ret i64 %code"
+        error = (
+            f"%at = getelementptr i8, ptr %context, i64 {offset}\n"
+            "  %code = load i64, ptr %at\n"
+            "  ret i64 %code"
+        )
     return f"""
 define internal i64 @error_code(ptr %context) {{
   {error}

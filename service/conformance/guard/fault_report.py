@@ -1,40 +1,50 @@
-"""Describes why a process ended: the buffer that was missed, by how much, and in which call."""
+"""Describes why a process ended: in which call, and which buffer an access missed by how much."""
 
 import signal
 from dataclasses import dataclass
 
 from neurald.hal.model.types import counted
 from neurald.service.conformance.guard.fault_handler import Fault
-from neurald.service.conformance.guard.message import Region, Stage
+from neurald.service.conformance.guard.message import BufferRegion, Stage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class End:
-    """End of a process before it had answered.
+class ProcessEnd:
+    """Describes how a process ended before it answered.
 
-    stage: the call in which it ended; None if there was none yet.
+    Attributes:
+        stage: the call in which the process ended; None if there was none yet.
+        fault: the fault that ended it, if there was one.
+        status: the exit status, negative for a signal.
+        was_late: whether the time limit of the call had passed.
+        last_line: the last line that it wrote to its standard error.
     """
 
     stage: Stage | None
     fault: Fault | None
     status: int
     was_late: bool = False
-    said: str = ""
+    last_line: str = ""
 
 
-def described(end: End, limit_s: float) -> str:
-    """Describes what went wrong; `limit_s` is the time limit of a call."""
+def describe_end(end: ProcessEnd, limit_s: float) -> str:
+    """Returns a description of the end of a process.
+
+    Args:
+        end: how the process ended.
+        limit_s: the time limit of a call.
+    """
     where = "" if end.stage is None else f"buffers {end.stage.placement}: {end.stage.call}: "
-    return where + _what(end, limit_s)
+    return where + _cause(end, limit_s)
 
 
-def _what(end: End, limit_s: float) -> str:
+def _cause(end: ProcessEnd, limit_s: float) -> str:
     if end.was_late:
-        return f"it did not return within {limit_s:g} s"
-    said = f": {end.said}" if end.said else ""
+        return f"the call did not return within {limit_s:g} s"
+    suffix = f": {end.last_line}" if end.last_line else ""
     if end.fault is None:
         how = _signal_name(-end.status) if end.status < 0 else f"exit status {end.status}"
-        return f"its process ended with {how}{said}"
+        return f"its process ended with {how}{suffix}"
     name = _signal_name(end.fault.signal)
     if end.fault.address is None:
         return f"its process ended with {name} at an unknown address"
@@ -43,10 +53,12 @@ def _what(end: End, limit_s: float) -> str:
     return missed or f"its process ended with {name} at {end.fault.address:#x}, which is near no buffer"
 
 
-def missed_buffer(fault: Fault, regions: tuple[Region, ...]) -> str:
+def missed_buffer(fault: Fault, regions: tuple[BufferRegion, ...]) -> str:
     """Describes which buffer an access missed and by how much; "" if it was near no buffer.
 
-    The bytes next to a buffer are 1 byte before its start and 1 byte behind its end.
+    Args:
+        fault: the access.
+        regions: the buffers with their guard pages.
     """
     verb = {True: "wrote", False: "read", None: "read or wrote"}[fault.is_write]
     address = fault.address
@@ -57,7 +69,8 @@ def missed_buffer(fault: Fault, regions: tuple[Region, ...]) -> str:
             distance, side = region.start - address, "before the start of"
         else:
             distance, side = address - (region.start + region.size) + 1, "behind the end of"
-        return f"it {verb} {counted(distance, 'byte')} {side} {region.name}, which has {counted(region.size, 'byte')}"
+        size = counted(region.size, "byte")
+        return f"it {verb} {counted(distance, 'byte')} {side} {region.name}, which has {size}"
     return ""
 
 

@@ -1,12 +1,12 @@
 """Messages between the suite and the process that runs cases between guard pages.
 
-Each message is preceded by its length in eight bytes:
+Each message is preceded by its length in eight little-endian bytes:
 
     process -> suite:    `Ready`, once it has opened the device
     suite -> process:    a `GuardedCase`
-    process -> suite:    a `Stage` before each call of the device, and in the end a `Ran`
+    process -> suite:    a `Stage` before each call of the device, and a `Ran` at the end
 
-The last stage of a process that dies describes where every buffer was.
+If the process dies, its last `Stage` contains the call and the addresses of all buffers.
 """
 
 import msgspec
@@ -16,8 +16,8 @@ class Ready(msgspec.Struct, frozen=True, array_like=True, tag="ready"):
     """Reports whether the process has opened the device.
 
     Attributes:
-        device: its name.
-        error: the reason why it could not be opened; "" if it was.
+        device: the name of the device.
+        error: the reason why it cannot be opened, or "".
     """
 
     device: str = ""
@@ -25,19 +25,19 @@ class Ready(msgspec.Struct, frozen=True, array_like=True, tag="ready"):
 
 
 class GuardedInput(msgspec.Struct, frozen=True, array_like=True):
-    """Bytes and shape of an input."""
+    """The bytes and the shape of an input."""
 
     content: bytes
     dimensions: tuple[int, ...]
 
 
 class GuardedCase(msgspec.Struct, frozen=True, array_like=True):
-    """Model and the data to run it with.
+    """A model, and the data to run it with.
 
     Attributes:
-        model: in wire form; each of its pools is one constant.
+        model: the model in wire format; each of its pools is one constant.
         constants: the contents of the pools.
-        inputs: the model's inputs.
+        inputs: the inputs of the model.
         outputs: the size of each output in bytes.
         limit_s: the time limit of a call.
     """
@@ -49,13 +49,15 @@ class GuardedCase(msgspec.Struct, frozen=True, array_like=True):
     limit_s: float
 
 
-class Region(msgspec.Struct, frozen=True, array_like=True):
-    """Location of a buffer in the process.
+class BufferRegion(msgspec.Struct, frozen=True, array_like=True):
+    """The addresses of a buffer in the process.
 
     Attributes:
-        name: such as "input 0".
-        start, size: the buffer.
-        first, end: its pages including the guard pages.
+        name: the name for messages, such as "input 0".
+        start: the address of the buffer.
+        size: its size in bytes.
+        first: the start of the guard pages before it.
+        end: the end of the guard pages behind it.
     """
 
     name: str
@@ -70,17 +72,17 @@ class Stage(msgspec.Struct, frozen=True, array_like=True, tag="stage"):
 
     Attributes:
         call: "prepare_model" or "execute".
-        placement: the value of a `Placement`.
-        regions: the buffers that exist at that time.
+        placement: the value of a `GuardPlacement`.
+        regions: the buffers that exist during the call.
     """
 
     call: str
     placement: str
-    regions: tuple[Region, ...]
+    regions: tuple[BufferRegion, ...]
 
 
 class FoundOutput(msgspec.Struct, frozen=True, array_like=True):
-    """Output after an execution: the bytes of its memory, and the reported shape."""
+    """An output after an execution: the bytes of its memory, and the reported shape."""
 
     content: bytes
     dimensions: tuple[int, ...] | None
@@ -88,12 +90,12 @@ class FoundOutput(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Ran(msgspec.Struct, frozen=True, array_like=True, tag="ran"):
-    """Outcome of a case in which every call returned or raised an error.
+    """The outcome of a case whose calls all returned or raised an error.
 
     Attributes:
-        placement: the placement of the buffers in the failed call.
+        placement: the placement of the buffers in the call that failed.
         error: the error of that call; "" if none failed.
-        outputs: those of one execution for each placement.
+        outputs: the outputs of an execution for each placement.
     """
 
     placement: str = ""

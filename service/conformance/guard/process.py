@@ -1,4 +1,4 @@
-"""Client of the process that runs cases between guard pages; it finds out why the process ended."""
+"""Starts the process that runs cases between guard pages, and finds out why it ended."""
 
 import contextlib
 import json
@@ -15,42 +15,42 @@ import msgspec
 import neurald
 from neurald.hal.errors import UnavailableDevice
 from neurald.service.conformance.guard.fault_handler import RECORD, Fault
-from neurald.service.conformance.guard.fault_report import End
+from neurald.service.conformance.guard.fault_report import ProcessEnd
 from neurald.service.conformance.guard.message import GuardedCase, Message, Ran, Ready, Stage
 
 _WORKER = Path(__file__).with_name("worker.py")
 #: Time limit for opening a device.
 _START_LIMIT_S = 120.0
-#: Time that the process may take beyond a call's time limit.
-_SPARE_S = 5.0
-#: Longer answers are refused.
-_MAX_BYTES = 1 << 31
-_MAX_SAID = 300
+#: Time in addition to the time limit of a call before the process is killed.
+_EXTRA_S = 5.0
+#: Length of a message.
+_MAX_MESSAGE_BYTES = 1 << 31
+_MAX_LAST_LINE_BYTES = 300
 _DECODER: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
 
 
 class _Ended(Exception):
-    """The process will not answer any more."""
+    """The process has ended, or does not answer in time."""
 
 
 class GuardProcess:
-    """Process with its own device. Once it has ended, the next case needs a new one.
+    """A process with its own device. Once it has ended, another one must be started.
 
     Attributes:
         device: the name of its device.
 
     Args:
-        driver: the device's driver, as `neurald conformance` takes it.
+        driver: the driver of the device, as in `neurald conformance --device`.
 
     Raises:
-        OSError: the process does not start.
+        OSError: the process could not be started.
         UnavailableDevice: the process cannot open the device.
     """
 
     def __init__(self, driver: str) -> None:
         self._faults, faults = os.pipe()
         os.set_blocking(self._faults, False)
-        self._said = os.memfd_create("neurald messages of a driver")
+        self._standard_error = os.memfd_create("neurald messages of a driver")
         about = {
             "path": [*map(os.path.abspath, sys.path), str(Path(neurald.__file__).parent.parent)],
             "process": os.getpid(),
@@ -58,53 +58,53 @@ class GuardProcess:
             "faults": faults,
         }
         try:
-            self._process = subprocess.Popen(  # noqa: S603 - this Python, and a file of ours
+            self._process = subprocess.Popen(  # noqa: S603 - this Python, and a script of this package
                 [sys.executable, "-I", str(_WORKER), json.dumps(about)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=self._said,
+                stderr=self._standard_error,
                 pass_fds=(faults,),
             )
         except OSError:
             os.close(self._faults)
-            os.close(self._said)
+            os.close(self._standard_error)
             raise
         finally:
             os.close(faults)
         self._ended = os.pidfd_open(self._process.pid)
         try:
-            self.device = self._opened()
+            self.device = self._wait_until_open()
         except BaseException:
             self.close()
             raise
 
-    def _opened(self) -> str:
-        """Returns the name of its device.
+    def _wait_until_open(self) -> str:
+        """Waits until the process has opened the device, and returns its name.
 
         Raises:
-            UnavailableDevice: it has none.
+            UnavailableDevice: the process cannot open the device.
         """
         deadline_s = time.monotonic() + _START_LIMIT_S
         try:
-            ready = self._received(deadline_s)
+            ready = self._receive(deadline_s)
         except (_Ended, msgspec.DecodeError):
             end = self._end(None, was_late=time.monotonic() >= deadline_s)
-            raise UnavailableDevice(f"the process ended with status {end.status}: {end.said}") from None
+            raise UnavailableDevice(f"the process ended with status {end.status}: {end.last_line}") from None
         if not isinstance(ready, Ready) or ready.error:
             raise UnavailableDevice(
-                ready.error if isinstance(ready, Ready) else "invalid message from the process"
+                ready.error if isinstance(ready, Ready) else "the process sent an invalid message"
             )
         return ready.device
 
-    def run(self, case: GuardedCase) -> Ran | End:
-        """Runs a case. After an `End` the process cannot be used again."""
+    def run(self, case: GuardedCase) -> Ran | ProcessEnd:
+        """Runs a case. After a `End` the process cannot be used again."""
         stage: Stage | None = None
-        deadline_s = time.monotonic() + case.limit_s + _SPARE_S
+        deadline_s = time.monotonic() + case.limit_s + _EXTRA_S
         try:
             self._send(msgspec.msgpack.encode(case))
-            while not isinstance(message := self._received(deadline_s), Ran):
+            while not isinstance(message := self._receive(deadline_s), Ran):
                 stage = message if isinstance(message, Stage) else stage
-                deadline_s = time.monotonic() + case.limit_s + _SPARE_S
+                deadline_s = time.monotonic() + case.limit_s + _EXTRA_S
         except (_Ended, msgspec.DecodeError):
             return self._end(stage, was_late=time.monotonic() >= deadline_s)
         return message
@@ -118,15 +118,15 @@ class GuardProcess:
         except OSError:
             raise _Ended from None
 
-    def _received(self, deadline_s: float) -> Message:
+    def _receive(self, deadline_s: float) -> Message:
         """Returns the next message.
 
         Raises:
-            _Ended: the process has ended, or the message does not arrive in time.
+            _Ended: the process has ended, or does not answer in time.
             msgspec.DecodeError: the bytes are not a message.
         """
         (length,) = struct.unpack("<Q", self._read(8, deadline_s))
-        if length > _MAX_BYTES:
+        if length > _MAX_MESSAGE_BYTES:
             raise _Ended
         return _DECODER.decode(self._read(length, deadline_s))
 
@@ -135,7 +135,7 @@ class GuardProcess:
         assert answers is not None  # noqa: S101 - requested above
         poll = select.poll()
         poll.register(answers, select.POLLIN)
-        # A child process of the driver may keep the pipe open.
+        # A child process of the driver may keep the pipe open after the process has ended.
         poll.register(self._ended, select.POLLIN)
         found = bytearray()
         while len(found) < size:
@@ -148,24 +148,28 @@ class GuardProcess:
             found += content
         return bytes(found)
 
-    def _end(self, stage: Stage | None, *, was_late: bool) -> End:
+    def _end(self, stage: Stage | None, *, was_late: bool) -> ProcessEnd:
         """Ends the process if it is still running, and reports how it ended."""
         if was_late:
             self._process.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(_SPARE_S)
+            self._process.wait(_EXTRA_S)
         self._process.kill()
         status = self._process.wait()
         fault: Fault | None = None
         with contextlib.suppress(BlockingIOError):
             record = os.read(self._faults, RECORD.size)
             fault = Fault.read(record) if len(record) == RECORD.size else None
-        return End(stage=stage, fault=fault, status=status, was_late=was_late, said=self._last_line())
+        return ProcessEnd(
+            stage=stage, fault=fault, status=status, was_late=was_late, last_line=self._last_line()
+        )
 
     def _last_line(self) -> str:
         """Returns the last line that the process wrote to its standard error."""
-        begin = max(0, os.fstat(self._said).st_size - _MAX_SAID)
-        lines = os.pread(self._said, _MAX_SAID, begin).decode("utf-8", "replace").split("\n")
+        begin = max(0, os.fstat(self._standard_error).st_size - _MAX_LAST_LINE_BYTES)
+        lines = (
+            os.pread(self._standard_error, _MAX_LAST_LINE_BYTES, begin).decode("utf-8", "replace").split("\n")
+        )
         return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
     def close(self) -> None:
@@ -173,9 +177,9 @@ class GuardProcess:
         self._process.kill()
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
-            # Unflushed data is discarded.
+            # Data that was not flushed is discarded.
             with contextlib.suppress(OSError):
                 if pipe is not None:
                     pipe.close()
-        for descriptor in (self._faults, self._ended, self._said):
+        for descriptor in (self._faults, self._ended, self._standard_error):
             os.close(descriptor)

@@ -1,10 +1,7 @@
-"""Runs cases between guard pages.
+"""Script of the process that runs cases between guard pages.
 
-Requests come on standard input, answers go to standard output.
-
-It runs as a script, in a Python that finds its packages where the suite does. A driver that touches
-a guard page ends this process, after the address has been reported to the suite. The suite then
-starts another process.
+It reads requests from standard input and writes answers to standard output. If a driver accesses a
+guard page, the fault handler reports the address to the suite and ends the process.
 """
 
 import ctypes
@@ -21,18 +18,18 @@ _PR_SET_PDEATHSIG = 1
 def main() -> None:
     """Answers requests until the input ends.
 
-    The argument is a JSON object: the `path` on which packages are found, the `process` id of the
-    parent, the `driver` of the device, and the descriptor `faults` for fault records.
+    The argument of the script is a JSON object with the import path `path`, the id of the parent
+    process `process`, the driver `driver`, and the descriptor `faults` for records of faults.
     """
     about = json.loads(sys.argv[1])
-    # Ctrl-C reaches every process of a terminal; the suite decides when this one ends.
+    # Ctrl-C signals all processes of a terminal; the suite decides when this one ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != about["process"]:
         return
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.set_inheritable(about["faults"], False)
-    # Some drivers write to standard output.
+    # Drivers may write to standard output, which becomes standard error for them.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     sys.path[:] = about["path"]

@@ -1,1 +1,1 @@
-"""Recipes: draw arguments that fit together, for each operation."""
+"""Recipes, which draw valid arguments for each operation."""

@@ -1,4 +1,4 @@
-"""Random choices for generated cases, all determined by a seed."""
+"""Random choices for generated cases, which a seed determines."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -12,31 +12,31 @@ from neurald.hal.operations.machinery.call import Array, Shape
 
 _T = TypeVar("_T")
 
-#: Lengths of a dimension; mostly odd ones, to exercise the remainders of vectorised loops.
+#: Lengths of a dimension. Most are odd, to exercise the remainders of vectorised loops.
 _LENGTHS = (1, 2, 3, 3, 4, 5, 7)
 
-
-#: Choices that can be pinned besides parameter values: the number of inputs, the rank of the first
-#: tensor, whether a dimension has length 0 (True, or False for never), whether one is long, the
-#: name of an optional input to omit or to give, how two tensors broadcast (see `BROADCASTS`), and
-#: the scale of quantised tensors.
+#: Choices that can be pinned besides the values of parameters:
+#: - the number of inputs, and the rank of the first tensor;
+#: - whether a dimension has length 0, and whether one is long;
+#: - the name of an optional input to omit, or to give;
+#: - how two tensors broadcast, see `BROADCASTS`;
+#: - the scale of quantised tensors.
 COUNT, RANK, EMPTY, LONG = "#count", "#rank", "#empty", "#long"
 OMITTED, GIVEN, BROADCAST, SCALE = "#omitted", "#given", "#broadcast", "#scale"
-#: How two tensors broadcast: not at all, with a lower rank of the second or the first, or with
-#: lengths of 1 in one or both.
+#: How two tensors broadcast: equal shapes, a lower rank of one, or lengths of 1 in one or both.
 BROADCASTS = ("equal", "lower second", "lower first", "ones in second", "ones in first", "ones in both")
-#: Longer than the vectors of any processor, and not a multiple of them.
+#: A length that exceeds the vectors of all processors and is not a multiple of theirs.
 LONG_LENGTH = 67
 _LONG_CHANNELS = 67
 
 
 class Draw:
-    """Random choices determined by a seed.
+    """Makes random choices, which a seed determines.
 
     Args:
-        seed: any values.
-        pinned: choices made in advance: values by parameter name, and those whose names begin with
-            #.
+        seed: the seed, any values that `str` distinguishes.
+        pinned: choices that are made in advance: values by parameter name, and the choices above,
+            whose names begin with #.
     """
 
     def __init__(self, *seed: object, pinned: Mapping[str, Any] = MappingProxyType({})) -> None:
@@ -48,9 +48,9 @@ class Draw:
         """Returns an integer from `low` to `high`, inclusive."""
         return self._random.randint(low, high)
 
-    def chance(self, share: float) -> bool:
+    def chance(self, probability: float) -> bool:
         """Returns True with this probability."""
-        return self._random.random() < share
+        return self._random.random() < probability
 
     def choice(self, options: Sequence[_T]) -> _T:
         """Returns one of the options."""
@@ -65,27 +65,28 @@ class Draw:
         return self.choice(_LENGTHS)
 
     def real(self, low: float, high: float) -> float:
-        """Returns a number between the two."""
+        """Returns a float from `low` to `high`, rounded to float32."""
         return float(np.float32(self._random.uniform(low, high)))
 
-    def batches(self, most: int = 2) -> int:
+    def batches(self, maximum: int = 2) -> int:
         """Returns the number of images, which is 0 if an empty tensor is pinned."""
-        return 0 if self.pinned.get(EMPTY) else self.integer(1, most)
+        return 0 if self.pinned.get(EMPTY) else self.integer(1, maximum)
 
-    def channels(self, most: int) -> int:
-        """Returns a number of channels, or of other elements that are not summed.
+    def channels(self, maximum: int) -> int:
+        """Returns a number of channels, which is high if a long dimension is pinned.
 
-        Long sums differ in their last digits.
+        Use it for dimensions that are not summed over, since long sums depend on the order of
+        additions.
         """
-        return _LONG_CHANNELS if self.pinned.get(LONG) else self.integer(1, most)
+        return _LONG_CHANNELS if self.pinned.get(LONG) else self.integer(1, maximum)
 
     def lengths(self, low: int, high: int) -> Shape:
-        """Returns a shape of a rank from `low` to `high`, or of the pinned one if allowed.
+        """Returns a shape with elements and a rank from `low` to `high`.
 
-        It has elements, unless pinned otherwise.
+        A pinned rank replaces the drawn one. A pinned choice can make a dimension empty or long.
         """
         rank = self.integer(low, high) if (pinned := self.pinned.get(RANK)) is None else pinned
-        # A recipe that supports fewer ranks than the operation still follows the pinned one.
+        # A recipe may support fewer ranks than the operation, so the pinned one may exceed `high`.
         lengths = [self.length() for _ in range(rank if rank >= low else low)]
         if lengths and self.pinned.get(LONG):
             lengths[-1] = LONG_LENGTH
@@ -94,9 +95,9 @@ class Draw:
         return tuple(lengths)
 
     def shape(self, low: int, high: int) -> Shape:
-        """Returns a shape of a rank from `low` to `high`, rarely above 4.
+        """Returns a shape with a rank from `low` to `high`, rarely above 4.
 
-        One in twelve has no elements, unless pinned otherwise.
+        Without pinned choices, one in twelve shapes has no elements.
         """
         if self.pinned:
             fits = low <= self.pinned.get(RANK, low) <= high
@@ -111,7 +112,7 @@ class Draw:
         return tuple(self.length() for _ in range(self.integer(low, max(low, min(high, 4)))))
 
     def pair(self, low: int, high: int) -> tuple[Shape, Shape]:
-        """Returns two shapes that broadcast, in the pinned way."""
+        """Returns two shapes that broadcast, in the pinned way if there is one."""
         whole = self.shape(low, high)
         how = self.pinned.get(BROADCAST)
         if how is None:
@@ -131,20 +132,21 @@ class Draw:
         }[str(how)]
 
     def partner(self, shape: Shape, low: int = 0) -> Shape:
-        """Returns a shape of at least rank `low` that broadcasts with another one to `shape`."""
+        """Returns a shape with a rank of at least `low` that broadcasts to `shape`."""
         lengths = [1 if self.chance(0.3) else length for length in shape]
         dropped = self.integer(0, len(lengths) - low) if self.chance(0.4) and len(lengths) >= low else 0
         return tuple(lengths[dropped:])
 
     def array(self, kind: OperandType, shape: Shape, spread: float = 2.0, step: float = 0.0) -> Array:
-        """Returns random stored elements.
+        """Returns random elements of a tensor.
 
-        8- and 16-bit integers over their whole range, wider ones small.
+        Integers of 8 and 16 bits have any value, wider integers have small values.
 
         Args:
-            kind, shape: of the tensor.
+            kind: the type of the tensor.
+            shape: its shape.
             spread: the standard deviation of floats.
-            step: floats are multiples of it; 0 for any floats.
+            step: floats are multiples of this number; 0 draws any floats.
         """
         dtype = kind.dtype
         if dtype.kind == "b":

@@ -1,33 +1,35 @@
-"""Recipes: feature maps for convolutions, pooling, resizing and block operations."""
+"""Recipes for convolutions, pooling, resizing and block operations."""
 
 import numpy as np
 
-from neurald.service.conformance.recipes.recipe import Arguments, Order, integers
+from neurald.service.conformance.recipes.recipe import RecipeArguments, RecipeRequest, integers
 
 
-def convolution(order: Order, *, depthwise: bool = False, transposed: bool = False) -> Arguments:
-    """Draws a feature map with fitting filter and bias, and an output shape if transposed."""
-    draw, nchw = order.draw, order.nchw()
+def convolution(
+    request: RecipeRequest, *, depthwise: bool = False, transposed: bool = False
+) -> RecipeArguments:
+    """Draws a feature map, a filter and a bias, and an output shape if transposed."""
+    draw, nchw = request.draw, request.nchw()
     batches, channels, filters = draw.batches(), draw.integer(1, 4), draw.channels(4)
     size = {side: draw.integer(3, 7) for side in ("height", "width")}
     kernel = {side: draw.integer(1, 3) for side in size}
-    groups = draw.integer(1, 3) if order.has("groups") else 1
+    groups = draw.integer(1, 3) if request.has("groups") else 1
     channels, filters = channels * groups, filters * groups
     multiplier = draw.integer(1, 3)
     filters = channels * multiplier if depthwise else filters
     shape = (1, *kernel.values(), filters) if depthwise else (filters, *kernel.values(), channels // groups)
-    found: Arguments = {
-        "input": order.image(batches=batches, channels=channels, nchw=nchw, **size),
+    found: RecipeArguments = {
+        "input": request.image(batches=batches, channels=channels, nchw=nchw, **size),
         "filter": shape,
         "bias": (filters,),
         "nchw": nchw,
         "depth_multiplier": multiplier,
         "groups": groups,
     }
-    strides = {side: order.pinned(f"stride_{side}", draw.integer(1, 2)) for side in size}
+    strides = {side: request.pinned(f"stride_{side}", draw.integer(1, 2)) for side in size}
     found |= {f"stride_{side}": stride for side, stride in strides.items()}
-    if transposed and order.has("output_shape"):
-        scheme = order.pinned("padding_scheme", draw.integer(1, 2))
+    if transposed and request.has("output_shape"):
+        scheme = request.pinned("padding_scheme", draw.integer(1, 2))
         ends = {
             side: size[side] * strides[side]
             if scheme == 1
@@ -35,17 +37,17 @@ def convolution(order: Order, *, depthwise: bool = False, transposed: bool = Fal
             for side in size
         }
         found["padding_scheme"] = scheme
-        found["output_shape"] = integers(order.image(batches=batches, channels=filters, nchw=nchw, **ends))
+        found["output_shape"] = integers(request.image(batches=batches, channels=filters, nchw=nchw, **ends))
     return found
 
 
-def convolution_3d(order: Order) -> Arguments:
-    """Like `convolution`, with a depth."""
-    draw = order.draw
+def convolution_3d(request: RecipeRequest) -> RecipeArguments:
+    """Draws a feature map with a depth, a filter and a bias."""
+    draw = request.draw
     kernel = tuple(draw.integer(1, 2) for _ in range(3))
     size = tuple(draw.integer(3, 5) for _ in range(3))
     batches, channels, filters = (draw.integer(1, 3) for _ in range(3))
-    shape = (*kernel, filters, channels) if order.has("output_shape") else (*kernel, channels, filters)
+    shape = (*kernel, filters, channels) if request.has("output_shape") else (*kernel, channels, filters)
     return {
         "input": (batches, *size, channels),
         "filter": shape,
@@ -57,20 +59,20 @@ def convolution_3d(order: Order) -> Arguments:
     }
 
 
-def pooling(order: Order) -> Arguments:
+def pooling(request: RecipeRequest) -> RecipeArguments:
     """Draws a feature map that is larger than the window."""
-    draw, nchw = order.draw, order.nchw()
+    draw, nchw = request.draw, request.nchw()
     sides = {"height": draw.integer(2, 7), "width": draw.integer(2, 7)}
-    shape = order.image(batches=draw.batches(), channels=draw.channels(4), nchw=nchw, **sides)
+    shape = request.image(batches=draw.batches(), channels=draw.channels(4), nchw=nchw, **sides)
     return {"input": shape, "nchw": nchw, "filter_width": draw.integer(1, 2), "filter_height": 2}
 
 
-def image(order: Order) -> Arguments:
+def image(request: RecipeRequest) -> RecipeArguments:
     """Draws a feature map, and the size to resize it to."""
-    draw, nchw = order.draw, order.nchw()
+    draw, nchw = request.draw, request.nchw()
     sides = {"height": draw.integer(1, 7), "width": draw.integer(1, 7)}
     batches = 0 if draw.chance(0.05) else draw.batches()
-    shape = order.image(batches=batches, channels=draw.channels(4), nchw=nchw, **sides)
+    shape = request.image(batches=batches, channels=draw.channels(4), nchw=nchw, **sides)
     size = integers((draw.integer(1, 6), draw.integer(1, 6)))
     corners = draw.chance(0.3)
     return {
@@ -82,15 +84,15 @@ def image(order: Order) -> Arguments:
     }
 
 
-def blocks(order: Order) -> Arguments:
+def blocks(request: RecipeRequest) -> RecipeArguments:
     """Draws a feature map that can be divided into blocks, or assembled from them."""
-    draw, nchw = order.draw, order.nchw()
+    draw, nchw = request.draw, request.nchw()
     block = draw.integer(1, 3)
     sides = {"height": block * draw.integer(1, 3), "width": block * draw.integer(1, 3)}
     channels = block * block * draw.integer(1, 2)
     blocks = integers((block, block))
     return {
-        "input": order.image(batches=block * block, channels=channels, nchw=nchw, **sides),
+        "input": request.image(batches=block * block, channels=channels, nchw=nchw, **sides),
         "nchw": nchw,
         "block_size": block,
         "block_shape": blocks,

@@ -1,13 +1,13 @@
-"""Recipes: tensors that are joined, split, indexed or reshaped."""
+"""Recipes for operations that concatenate, split, index or reshape tensors."""
 
 import numpy as np
 
-from neurald.service.conformance.recipes.recipe import Arguments, Order, integers
+from neurald.service.conformance.recipes.recipe import RecipeArguments, RecipeRequest, integers
 
 
-def concatenation(order: Order) -> Arguments:
+def concatenation(request: RecipeRequest) -> RecipeArguments:
     """Draws tensors that differ along one axis."""
-    draw = order.draw
+    draw = request.draw
     shape = draw.shape(1, 4)
     axis = draw.integer(0, len(shape) - 1)
     lengths = [draw.integer(1, 4) for _ in range(draw.integer(1, 4))]
@@ -15,15 +15,15 @@ def concatenation(order: Order) -> Arguments:
     return {"inputs": shapes, "axis": axis - len(shape) if draw.chance(0.3) else axis}
 
 
-def alike(order: Order) -> Arguments:
+def alike(request: RecipeRequest) -> RecipeArguments:
     """Draws several tensors of equal shape."""
-    shape = order.draw.shape(0, 4)
-    return {"inputs": [shape] * order.draw.integer(1, 4), "axis": order.draw.integer(0, len(shape))}
+    shape = request.draw.shape(0, 4)
+    return {"inputs": [shape] * request.draw.integer(1, 4), "axis": request.draw.integer(0, len(shape))}
 
 
-def split(order: Order) -> Arguments:
+def split(request: RecipeRequest) -> RecipeArguments:
     """Draws a tensor that can be split into equal parts."""
-    draw = order.draw
+    draw = request.draw
     splits = draw.integer(1, 3)
     shape = list(draw.lengths(1, 4))
     axis = draw.integer(0, len(shape) - 1)
@@ -31,9 +31,9 @@ def split(order: Order) -> Arguments:
     return {"input": tuple(shape), "axis": axis, "splits": splits, "#outputs": splits}
 
 
-def split_sizes(order: Order) -> Arguments:
+def split_sizes(request: RecipeRequest) -> RecipeArguments:
     """Draws a tensor, and lengths that add up to one of its axes."""
-    draw = order.draw
+    draw = request.draw
     sizes = [draw.integer(1, 3) for _ in range(draw.integer(1, 3))]
     shape = list(draw.lengths(1, 4))
     axis = draw.integer(0, len(shape) - 1)
@@ -41,17 +41,17 @@ def split_sizes(order: Order) -> Arguments:
     return {"input": tuple(shape), "axis": axis, "sizes": integers(sizes), "#outputs": len(sizes)}
 
 
-def unpack(order: Order) -> Arguments:
+def unpack(request: RecipeRequest) -> RecipeArguments:
     """Draws a tensor to be unpacked along an axis."""
-    draw = order.draw
+    draw = request.draw
     shape = [draw.integer(1, 4) for _ in range(draw.integer(1, 4))]
     axis = draw.integer(0, len(shape) - 1)
     return {"input": tuple(shape), "axis": axis, "#outputs": shape[axis]}
 
 
-def gather(order: Order) -> Arguments:
-    """Draws indices inside an axis."""
-    draw = order.draw
+def gather(request: RecipeRequest) -> RecipeArguments:
+    """Draws a tensor, and indices along one of its axes."""
+    draw = request.draw
     shape = draw.lengths(1, 4)
     axis = draw.integer(0, len(shape) - 1)
     where = draw.shape(0, 2)
@@ -59,22 +59,22 @@ def gather(order: Order) -> Arguments:
     return {"values": shape, "axis": axis, "indices": indices.reshape(where), "batch_dims": 0}
 
 
-def gather_coordinates(order: Order) -> Arguments:
-    """Draws coordinates inside a tensor."""
-    draw = order.draw
+def gather_coordinates(request: RecipeRequest) -> RecipeArguments:
+    """Draws a tensor, and indices of its elements or slices."""
+    draw = request.draw
     shape = draw.lengths(1, 4)
     depth, count = draw.integer(1, len(shape)), draw.length()
-    places = [[draw.integer(0, length - 1) for length in shape[:depth]] for _ in range(count)]
-    return {"values": shape, "indices": np.array(places, np.int64)}
+    coordinates = [[draw.integer(0, length - 1) for length in shape[:depth]] for _ in range(count)]
+    return {"values": shape, "indices": np.array(coordinates, np.int64)}
 
 
-def lookup(order: Order) -> Arguments:
-    """Draws rows to be looked up by index, or by a key that may be missing."""
-    draw = order.draw
+def lookup(request: RecipeRequest) -> RecipeArguments:
+    """Draws rows, and indices or keys to look them up by. A key may be missing."""
+    draw = request.draw
     rows = draw.length()
     keys = sorted(draw.sample(range(20), rows))
     count = draw.length()
-    if not order.has("keys"):
+    if not request.has("keys"):
         lookups = [draw.integer(0, rows - 1) for _ in range(count)]
         return {"lookups": integers(lookups), "values": (rows, draw.length())}
     lookups = [draw.choice(keys) if draw.chance(0.7) else draw.integer(0, 20) for _ in range(count)]
@@ -82,9 +82,9 @@ def lookup(order: Order) -> Arguments:
     return {"lookups": integers(lookups), "keys": integers(keys), "values": values}
 
 
-def hashed(order: Order) -> Arguments:
+def hashed(request: RecipeRequest) -> RecipeArguments:
     """Draws hash functions, and rows to apply them to."""
-    draw = order.draw
+    draw = request.draw
     rows = draw.length()
     return {
         "hash": (draw.integer(1, 3), draw.integer(1, 8)),
@@ -94,23 +94,23 @@ def hashed(order: Order) -> Arguments:
     }
 
 
-def densify(order: Order) -> Arguments:
-    """Draws a tensor with dense levels only."""
-    levels = sum(name.startswith("segments_") for name in order.inputs)
-    lengths = [order.draw.integer(1, 3) for _ in range(levels)]
-    found: Arguments = {
+def densify(request: RecipeRequest) -> RecipeArguments:
+    """Draws a sparse tensor whose levels are all dense."""
+    levels = sum(name.startswith("segments_") for name in request.inputs)
+    lengths = [request.draw.integer(1, 3) for _ in range(levels)]
+    found: RecipeArguments = {
         "input": (int(np.prod(lengths)),),
         "order": integers(range(levels)),
         "block_map": None,
         "formats": integers([0] * levels),
         "lengths": integers(lengths),
     }
-    return found | {name: None for name in order.inputs if name.startswith(("segments_", "indices_"))}
+    return found | {name: None for name in request.inputs if name.startswith(("segments_", "indices_"))}
 
 
-def reshape(order: Order) -> Arguments:
-    """Draws a shape with the same number of elements, one length of which may be unspecified."""
-    draw = order.draw
+def reshape(request: RecipeRequest) -> RecipeArguments:
+    """Draws a tensor, and a shape with as many elements. One of its lengths may be -1."""
+    draw = request.draw
     shape = draw.lengths(1, 4)
     split = draw.integer(0, len(shape))
     sizes = [int(np.prod(shape[:split])), int(np.prod(shape[split:]))]
@@ -119,24 +119,24 @@ def reshape(order: Order) -> Arguments:
     return {"input": shape, "shape": integers(sizes)}
 
 
-def squeeze(order: Order) -> Arguments:
+def squeeze(request: RecipeRequest) -> RecipeArguments:
     """Draws a tensor with some lengths of 1."""
-    draw = order.draw
+    draw = request.draw
     shape = tuple(1 if draw.chance(0.5) else draw.length() for _ in range(draw.integer(1, 4)))
     ones = [axis for axis, length in enumerate(shape) if length == 1]
     return {"input": shape, "axes": integers(ones) if ones and draw.chance(0.6) else None}
 
 
-def broadcast(order: Order) -> Arguments:
-    """Draws a shape that the tensor broadcasts to."""
-    draw = order.draw
+def broadcast(request: RecipeRequest) -> RecipeArguments:
+    """Draws a tensor, and a shape that it broadcasts to."""
+    draw = request.draw
     whole = draw.lengths(1, 4)
     return {"input": draw.partner(whole), "shape": integers(whole)}
 
 
-def shuffle(order: Order) -> Arguments:
+def shuffle(request: RecipeRequest) -> RecipeArguments:
     """Draws a tensor whose axis can be divided into groups."""
-    draw = order.draw
+    draw = request.draw
     groups = draw.integer(1, 3)
     shape = list(draw.lengths(1, 4))
     axis = draw.integer(0, len(shape) - 1)
@@ -144,15 +144,15 @@ def shuffle(order: Order) -> Arguments:
     return {"input": tuple(shape), "groups": groups, "axis": axis}
 
 
-def fill(order: Order) -> Arguments:
+def fill(request: RecipeRequest) -> RecipeArguments:
     """Draws a shape."""
-    shape = order.draw.shape(1, 4)
+    shape = request.draw.shape(1, 4)
     return {"dimensions": integers(shape), "shape": integers(shape)}
 
 
-def segments(order: Order) -> Arguments:
-    """Draws segment numbers in ascending order, one for each row."""
-    draw = order.draw
+def segments(request: RecipeRequest) -> RecipeArguments:
+    """Draws segment numbers in ascending request, one for each row."""
+    draw = request.draw
     shape = draw.lengths(1, 3)
     return {
         "input": shape,
@@ -161,8 +161,8 @@ def segments(order: Order) -> Arguments:
     }
 
 
-def diagonal(order: Order) -> Arguments:
+def diagonal(request: RecipeRequest) -> RecipeArguments:
     """Draws stacks of matrices, and their diagonals."""
-    draw = order.draw
+    draw = request.draw
     outer, rows, columns = draw.shape(0, 2), draw.length(), draw.length()
     return {"input": (*outer, rows, columns), "diagonal": (*outer, min(rows, columns))}

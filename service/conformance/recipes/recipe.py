@@ -1,10 +1,14 @@
-"""Recipes: for each operation, tensor shapes and control values that fit together.
+"""A recipe draws tensor shapes and control values that are valid together for an operation.
 
-A recipe maps the name of a parameter to a `Shape` for a tensor of arbitrary elements, to a number
-or an array for a value that matters, to a list of those for a variadic parameter, or to None for an
-omitted argument. Parameters that a recipe omits get a value by their name (`RULES`), or a random
-one. A recipe may produce invalid arguments: they are drawn again if the operation's own checks
-reject them.
+It maps the name of each parameter to one of these:
+
+- a `Shape`, for a tensor with arbitrary elements;
+- a number or an array, for a value that controls the operation;
+- a list of those, for a variadic parameter;
+- None, for an omitted input.
+
+Other parameters get a value by their name (`CONTROL_VALUES`), or a random one. A recipe may produce
+invalid arguments. They are drawn again if the checks of the operation reject them.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,19 +21,26 @@ from neurald.hal.operations.machinery.call import Array, Shape
 from neurald.hal.operations.machinery.signature import Form
 from neurald.service.conformance.recipes.draw import Draw
 
-Arguments = dict[str, Any]
+#: Shapes and values by parameter name.
+RecipeArguments = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """Request to a recipe: a form of an operation, and the inputs to be given."""
+class RecipeRequest:
+    """A request to a recipe.
+
+    Attributes:
+        draw: the source of random choices.
+        form: the form of the operation.
+        inputs: the names of the inputs that are needed.
+    """
 
     draw: Draw
     form: Form
     inputs: tuple[str, ...]
 
     def has(self, name: str) -> bool:
-        """Returns True if that input is given."""
+        """Returns True if an input is needed."""
         return name in self.inputs
 
     def ranks(self, name: str) -> tuple[int, int]:
@@ -41,17 +52,18 @@ class Order:
         return (batches, channels, height, width) if nchw else (batches, height, width, channels)
 
     def nchw(self) -> bool:
-        """Returns True if the data must be NCHW."""
+        """Draws whether the data is NCHW, if the form has that parameter."""
         return self.has("nchw") and bool(self.pinned("nchw", self.draw.chance(0.4)))
 
     def pinned(self, name: str, drawn: Any) -> Any:
-        """Returns the pinned value of a parameter, or else the drawn one."""
+        """Returns the pinned value of a parameter, or the drawn one if none is pinned."""
         return self.draw.pinned.get(name, drawn)
 
 
-Recipe = Callable[[Order], Arguments]
+#: Draws the arguments of an operation.
+Recipe = Callable[[RecipeRequest], RecipeArguments]
 
 
 def integers(values: Iterable[int]) -> Array:
-    """Converts integers to an array, whatever integer type the parameter has."""
+    """Returns integers as an array. It is converted to the type of the parameter later."""
     return np.array(list(values), np.int64)

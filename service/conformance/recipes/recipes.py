@@ -1,4 +1,4 @@
-"""Maps operations to recipes."""
+"""Maps operations to their recipes."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,9 +6,18 @@ from neurald.service.conformance.recipes.arithmetic import (
     equal,
     fully_connected,
     matrix_product,
-    one_rank,
     prelu,
+    rank_1_to_4,
     same,
+)
+from neurald.service.conformance.recipes.detection import (
+    detection,
+    heatmap,
+    limited_boxes,
+    proposals,
+    regions,
+    suppression,
+    transformed_boxes,
 )
 from neurald.service.conformance.recipes.image import blocks, convolution, convolution_3d, image, pooling
 from neurald.service.conformance.recipes.movement import (
@@ -32,29 +41,20 @@ from neurald.service.conformance.recipes.movement import (
 )
 from neurald.service.conformance.recipes.recipe import Recipe
 from neurald.service.conformance.recipes.recurrent import long_short_term_memory, recurrent, svdf
-from neurald.service.conformance.recipes.region import (
-    detection,
-    heatmap,
-    limited_boxes,
-    proposals,
-    regions,
-    suppression,
-    transformed_boxes,
-)
 
 _CONVOLUTIONS: dict[str, Recipe] = {
     "CONV_3D": convolution_3d,
     "CONV_3D_TRANSPOSE": convolution_3d,
     "CONV_2D": convolution,
     "GROUPED_CONV_2D": convolution,
-    "DEPTHWISE_CONV_2D": lambda order: convolution(order, depthwise=True),
-    "TRANSPOSE_CONV_2D": lambda order: convolution(order, transposed=True),
-    "TRANSPOSE_CONV": lambda order: convolution(order, transposed=True),
+    "DEPTHWISE_CONV_2D": lambda request: convolution(request, depthwise=True),
+    "TRANSPOSE_CONV_2D": lambda request: convolution(request, transposed=True),
+    "TRANSPOSE_CONV": lambda request: convolution(request, transposed=True),
 }
 
-_TWO = (
-    "ADD SUB MUL DIV MAXIMUM MINIMUM POW EQUAL NOT_EQUAL LESS LESS_EQUAL GREATER GREATER_EQUAL LOGICAL_AND LOGICAL_OR "
-    "SQUARED_DIFFERENCE FLOOR_DIV FLOOR_MOD ATAN2 BITWISE_XOR RIGHT_SHIFT"
+_BINARY = (
+    "ADD SUB MUL DIV MAXIMUM MINIMUM POW EQUAL NOT_EQUAL LESS LESS_EQUAL GREATER GREATER_EQUAL "
+    "LOGICAL_AND LOGICAL_OR SQUARED_DIFFERENCE FLOOR_DIV FLOOR_MOD ATAN2 BITWISE_XOR RIGHT_SHIFT"
 )
 
 _OTHERS: dict[str, Recipe] = {
@@ -100,40 +100,40 @@ _OTHERS: dict[str, Recipe] = {
 }
 
 
-def _each(names: Sequence[str], recipe: Recipe) -> Mapping[str, Recipe]:
+def _for_all(names: Sequence[str], recipe: Recipe) -> Mapping[str, Recipe]:
     return dict.fromkeys(names, recipe)
 
 
-#: By operation name without the extension's prefix.
+#: The recipe of each operation, by its name without the prefix of the extension.
 RECIPES: Mapping[str, Recipe] = {
     **_CONVOLUTIONS,
-    **_each(_TWO.split(), same),
-    **_each(("AVERAGE_POOL_2D", "MAX_POOL_2D", "L2_POOL_2D"), pooling),
-    **_each(("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR", "INSTANCE_NORMALIZATION"), image),
-    **_each(("DEPTH_TO_SPACE", "SPACE_TO_DEPTH", "BATCH_TO_SPACE_ND", "SPACE_TO_BATCH_ND"), blocks),
-    **_each(("RNN", "UNIDIRECTIONAL_SEQUENCE_RNN", "BIDIRECTIONAL_SEQUENCE_RNN"), recurrent),
-    **_each(
+    **_for_all(_BINARY.split(), same),
+    **_for_all(("AVERAGE_POOL_2D", "MAX_POOL_2D", "L2_POOL_2D"), pooling),
+    **_for_all(("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR", "INSTANCE_NORMALIZATION"), image),
+    **_for_all(("DEPTH_TO_SPACE", "SPACE_TO_DEPTH", "BATCH_TO_SPACE_ND", "SPACE_TO_BATCH_ND"), blocks),
+    **_for_all(("RNN", "UNIDIRECTIONAL_SEQUENCE_RNN", "BIDIRECTIONAL_SEQUENCE_RNN"), recurrent),
+    **_for_all(
         ("LSTM", "QUANTIZED_16BIT_LSTM", "UNIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_LSTM"),
         long_short_term_memory,
     ),
-    **_each(("ROI_ALIGN", "ROI_POOLING"), regions),
-    **_each(("ARGMAX", "ARGMIN", "ARG_MAX", "ARG_MIN", "TOPK_V2", "SOFTMAX", "LOG_SOFTMAX"), one_rank),
+    **_for_all(("ROI_ALIGN", "ROI_POOLING"), regions),
+    **_for_all(("ARGMAX", "ARGMIN", "ARG_MAX", "ARG_MIN", "TOPK_V2", "SOFTMAX", "LOG_SOFTMAX"), rank_1_to_4),
     **_OTHERS,
 }
 
-_OF_WEIGHTS = (0.0078125, 100)
+_LSTM_WEIGHTS = (0.0078125, 100)
 
-_OF_STATE = (0.0078125, 128)
+_LSTM_STATE = (0.0078125, 128)
 
-#: Required scales and zero points of arguments and results, by operation and parameter.
+#: Scales and zero points that operations require of inputs and outputs, by operation and parameter.
 QUANTISATIONS: Mapping[str, Mapping[str, tuple[float, int]]] = {
     "HASHTABLE_LOOKUP": {"hits": (1.0, 0)},
     "GENERATE_PROPOSALS": {"anchors": (0.125, 0)},
     "QUANTIZED_16BIT_LSTM": {
-        **dict.fromkeys(("input", "output_state_in", "output"), _OF_STATE),
+        **dict.fromkeys(("input", "output_state_in", "output"), _LSTM_STATE),
         **dict.fromkeys(("cell_state_in", "cell_state_out"), (1 / 2048, 0)),
         **{
-            f"{source}_to_{gate}_weights": _OF_WEIGHTS
+            f"{source}_to_{gate}_weights": _LSTM_WEIGHTS
             for source in ("input", "recurrent")
             for gate in ("input", "forget", "cell", "output")
         },

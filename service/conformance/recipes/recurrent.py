@@ -1,13 +1,13 @@
-"""Recipes: recurrent networks."""
+"""Recipes for recurrent networks."""
 
 from neurald.hal.operations.machinery.call import Shape
 from neurald.hal.operations.machinery.signature import Form
-from neurald.service.conformance.recipes.recipe import Arguments, Order
+from neurald.service.conformance.recipes.recipe import RecipeArguments, RecipeRequest
 
 
-def recurrent(order: Order) -> Arguments:
-    """Draws a sequence or one step, with fitting weights and states."""
-    draw = order.draw
+def recurrent(request: RecipeRequest) -> RecipeArguments:
+    """Draws a sequence or one step, with weights and states of matching shapes."""
+    draw = request.draw
     batches, size, units, steps = (
         draw.integer(1, 3),
         draw.integer(1, 4),
@@ -16,9 +16,12 @@ def recurrent(order: Order) -> Arguments:
     )
     time_major = draw.chance(0.5)
     sequence = (steps, batches, size) if time_major else (batches, steps, size)
-    found: Arguments = {"time_major": time_major, "merge_outputs": "bw_output" not in _outputs(order.form)}
-    found["input"] = sequence if order.ranks("input") == (3, 3) else (batches, size)
-    for name in order.inputs:
+    found: RecipeArguments = {
+        "time_major": time_major,
+        "merge_outputs": "bw_output" not in _outputs(request.form),
+    }
+    found["input"] = sequence if request.ranks("input") == (3, 3) else (batches, size)
+    for name in request.inputs:
         ending = name.removeprefix("fw_").removeprefix("bw_")
         if ending in ("aux_input", "aux_weights"):
             found[name] = None
@@ -37,9 +40,9 @@ def _outputs(form: Form) -> tuple[str, ...]:
     return tuple(each.name for each in form.outputs)
 
 
-def long_short_term_memory(order: Order) -> Arguments:
+def long_short_term_memory(request: RecipeRequest) -> RecipeArguments:
     """Draws a sequence or one step of an LSTM, in any combination of its optional parts."""
-    draw = order.draw
+    draw = request.draw
     batches, size, cells, steps = (
         draw.integer(1, 2),
         draw.integer(1, 4),
@@ -51,13 +54,13 @@ def long_short_term_memory(order: Order) -> Arguments:
     units = draw.integer(1, 4) if projected else cells
     time_major = draw.chance(0.5)
     sequence = (steps, batches, size) if time_major else (batches, steps, size)
-    found: Arguments = {
+    found: RecipeArguments = {
         "time_major": time_major,
-        "merge_outputs": "bw_output" not in _outputs(order.form),
+        "merge_outputs": "bw_output" not in _outputs(request.form),
         "cell_activation": draw.choice((0, 1, 3, 4, 6)),
         "cell_clip": draw.choice((0.0, 3.0)),
         "projection_clip": draw.choice((0.0, 3.0)),
-        "input": sequence if order.ranks("input") == (3, 3) else (batches, size),
+        "input": sequence if request.ranks("input") == (3, 3) else (batches, size),
     }
     shapes: list[tuple[str, Shape | None]] = [
         ("aux_input", None),
@@ -79,21 +82,21 @@ def long_short_term_memory(order: Order) -> Arguments:
         "input_gate_bias",
         "input_layer_norm",
     )
-    for name in order.inputs:
+    for name in request.inputs:
         shape = next((shape for part, shape in shapes if part in name), found.get(name))
-        is_gone = coupled and name.removeprefix("fw_").removeprefix("bw_").startswith(of_input_gate)
+        is_omitted = coupled and name.removeprefix("fw_").removeprefix("bw_").startswith(of_input_gate)
         if name not in found:
-            found[name] = None if is_gone else shape
-    return {name: value for name, value in found.items() if value is not None or _is_optional(order, name)}
+            found[name] = None if is_omitted else shape
+    return {name: value for name, value in found.items() if value is not None or _is_optional(request, name)}
 
 
-def _is_optional(order: Order, name: str) -> bool:
-    return any(each.name == name and each.optional for each in order.form.inputs)
+def _is_optional(request: RecipeRequest, name: str) -> bool:
+    return any(each.name == name and each.optional for each in request.form.inputs)
 
 
-def svdf(order: Order) -> Arguments:
-    """Draws one step, with the filters and the memory of each unit."""
-    draw = order.draw
+def svdf(request: RecipeRequest) -> RecipeArguments:
+    """Draws one step, with the filters and the state of each unit."""
+    draw = request.draw
     batches, size, units, rank, memory = (draw.integer(1, 3) for _ in range(5))
     return {
         "input": (batches, size),

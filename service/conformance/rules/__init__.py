@@ -1,1 +1,1 @@
-"""Rules of the HAL's contract, which are checked on a device."""
+"""The rules of the HAL's contract, as checks of a device."""

@@ -1,7 +1,8 @@
-"""Rules of the contract about cached artifacts."""
+"""Rules about cached artifacts."""
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from neurald.hal.device import Artifact, PrepareOptions
 from neurald.hal.errors import Error
@@ -9,20 +10,21 @@ from neurald.hal.memory.pool import HostMemory, Memory
 from neurald.service.conformance.cases.guard_bytes import pattern
 from neurald.service.conformance.cases.runner import bind, prepare_options
 from neurald.service.conformance.rules.rule import (
-    Broken,
     Declined,
+    RuleViolation,
     Subject,
-    prepared_of,
+    prepare_case,
     require,
+    require_correct,
     require_error,
-    require_right,
 )
 
-_DAMAGES = 64
+#: Number of bits that are flipped in each file, one at a time.
+_FLIPPED_BITS = 64
 
 
 def cache(subject: Subject) -> None:
-    """Requires that an artifact restores the model, and that damaged bytes are harmless."""
+    """Requires that an artifact restores the model, and that it is only given with a cache key."""
     device = subject.device
     needed = device.cache_files_needed
     if not needed.model and not needed.data:
@@ -30,23 +32,25 @@ def cache(subject: Subject) -> None:
     options = replace(prepare_options(), cache_key=bytes(range(32)))
     artifact = device.prepare_model(subject.case.model, options).artifact()
     if artifact is None:
-        raise Broken(f"{needed.model} and {needed.data} cache files are needed, but no artifact is given")
+        raise RuleViolation(
+            f"no artifact is given; expected {needed.model} model files and {needed.data} data files"
+        )
     counts = len(artifact.model), len(artifact.data)
     expected = needed.model, needed.data
-    require(counts == expected, f"{counts} cache files are given; {expected} are needed")
+    require(counts == expected, f"the artifact has {counts} model and data files; expected {expected}")
     prepared = device.prepare_model_from_cache(artifact, options)
-    require_right(subject, bind(subject.case), prepared, "prepared from cache")
+    require_correct(subject, bind(subject.case), prepared, "prepared from cache")
     again = prepared.artifact()
     if again is not None:
         restored = device.prepare_model_from_cache(again, options)
-        require_right(subject, bind(subject.case), restored, "prepared from the artifact of what was cached")
+        require_correct(subject, bind(subject.case), restored, "prepared from the artifact of a cached model")
     unasked = device.prepare_model(subject.case.model, prepare_options()).artifact()
-    require(unasked is None, "an artifact is given though no cache key was")
-    _same_twice(subject, artifact, options)
+    require(unasked is None, "an artifact is given without a cache key")
+    _require_reproducible_data(subject, artifact, options)
 
 
-def _same_twice(subject: Subject, artifact: Artifact, options: PrepareOptions) -> None:
-    """Requires that compiling a model twice under the same key gives equal data files."""
+def _require_reproducible_data(subject: Subject, artifact: Artifact, options: PrepareOptions) -> None:
+    """Requires that preparing a model twice with the same key gives equal data files."""
     other = subject.device.prepare_model(subject.case.model, options).artifact()
     require(other is not None, "no artifact is given when a model is prepared a second time")
     if other is not None:
@@ -55,10 +59,10 @@ def _same_twice(subject: Subject, artifact: Artifact, options: PrepareOptions) -
 
 
 def damaged_cache_files(subject: Subject) -> None:
-    """Requires that invalid artifacts cause an error, never a crash, and have no effect."""
+    """Requires that damaged artifacts do not crash the device or affect other models."""
     device = subject.device
     options = replace(prepare_options(), cache_key=bytes(range(32)))
-    prepared = prepared_of(subject)
+    prepared = prepare_case(subject)
     artifact = (
         device.prepare_model(subject.case.model, options).artifact() if device.cache_files_needed else None
     )
@@ -69,22 +73,22 @@ def damaged_cache_files(subject: Subject) -> None:
             device.prepare_model_from_cache(damaged, options)
         except Error:
             continue
-        # An in-process device relies on the digest that the cache keeps; a daemon has its own.
-        require(not subject.is_remote, f"{what}: it was accepted")
+        # For a device in this process, the cache checks a digest. A daemon checks its own.
+        require(not subject.is_remote, f"{what}: it was accepted; expected an error")
     for what, foreign in _foreign(artifact):
-        require_error(lambda foreign=foreign: device.prepare_model_from_cache(foreign, options), what)  # type: ignore[misc]
-    require_right(subject, bind(subject.case), prepared, "after damaged cache files")
-    require_right(subject, bind(subject.case), prepared_of(subject), "prepared after damaged cache files")
+        require_error(partial(device.prepare_model_from_cache, foreign, options), what)
+    require_correct(subject, bind(subject.case), prepared, "after damaged cache files")
+    require_correct(subject, bind(subject.case), prepare_case(subject), "prepared after damaged cache files")
 
 
 def _foreign(artifact: Artifact) -> Iterator[tuple[str, Artifact]]:
-    """Yields artifacts with missing, extra, empty, truncated or another driver's files."""
+    """Yields artifacts with missing, additional, empty, truncated or foreign files."""
     for kind in ("model", "data"):
         files: tuple[Memory, ...] = getattr(artifact, kind)
         if not files:
             continue
-        yield f"a {kind} file less", _with(artifact, kind, files[:-1])
-        yield f"a {kind} file more", _with(artifact, kind, (*files, files[0]))
+        yield f"one {kind} file too few", _with(artifact, kind, files[:-1])
+        yield f"one {kind} file too many", _with(artifact, kind, (*files, files[0]))
         for number, memory in enumerate(files):
             content = bytes(memory.view())
 
@@ -93,11 +97,11 @@ def _foreign(artifact: Artifact) -> Iterator[tuple[str, Artifact]]:
 
             if kind == "model":
                 yield f"{kind} file {number} is empty", of(b"")
-                yield f"{kind} file {number} has lost its end", of(content[: len(content) // 2])
+                yield f"{kind} file {number} is truncated", of(content[: len(content) // 2])
                 yield f"{kind} file {number} is random", of(pattern(2, len(content)))
                 yield f"{kind} file {number} is of another driver", of(b"another driver" + content)
             elif len(content) > 1:
-                yield f"{kind} file {number} has lost its end", of(content[: len(content) // 2])
+                yield f"{kind} file {number} is truncated", of(content[: len(content) // 2])
 
 
 def _with(artifact: Artifact, kind: str, files: tuple[Memory, ...]) -> Artifact:
@@ -105,15 +109,15 @@ def _with(artifact: Artifact, kind: str, files: tuple[Memory, ...]) -> Artifact:
 
 
 def _damaged(artifact: Artifact) -> list[tuple[str, Artifact]]:
-    """Returns artifacts with a flipped bit or missing end in a file that determines execution."""
+    """Returns artifacts with a flipped bit or a missing end in a model file."""
     found = []
     for number, memory in enumerate(artifact.model):
         content = bytes(memory.view())
-        for position in range(0, len(content), max(1, len(content) // _DAMAGES)):
+        for position in range(0, len(content), max(1, len(content) // _FLIPPED_BITS)):
             changed = bytearray(content)
             changed[position] ^= 1 << (position % 8)
             found.append((f"a flipped bit in byte {position} of model file {number}", bytes(changed), number))
-        found.append((f"model file {number} without its end", content[: len(content) // 2] or b"\0", number))
+        found.append((f"model file {number} is truncated", content[: len(content) // 2] or b"\0", number))
     return [
         (
             what,

@@ -1,4 +1,4 @@
-"""Rules of the contract about memory: device memory, and memory that is released."""
+"""Rules about device memory, and about the memory that models and verdicts take."""
 
 import contextlib
 import gc
@@ -16,41 +16,42 @@ from neurald.hal.model.device_buffer import DeviceBuffer
 from neurald.hal.model.types import Argument, Request
 from neurald.service.conformance.cases.chain import heavy_models, supported_chains
 from neurald.service.conformance.cases.guard_bytes import pattern
-from neurald.service.conformance.cases.runner import bind, execute_options, prepare_options, wrong
+from neurald.service.conformance.cases.runner import bind, execute_options, find_error, prepare_options
 from neurald.service.conformance.rules.rule import (
     Declined,
     Subject,
-    prepared_of,
+    prepare_case,
     require,
+    require_correct,
     require_error,
-    require_right,
 )
 
-#: Numbers of models to prepare and drop: warm-ups that may fill the device's own pools, and
-#: measured ones.
+#: Numbers of models that are prepared and dropped: some to fill the pools of the device, then those
+#: whose memory is measured.
 _WARM_UPS, _DROPPED = 4, 12
-_QUICK_S = 2.0
+#: Time limit of a verdict.
+_MAX_VERDICT_S = 2.0
 _MEBIBYTE = 1 << 20
-_VERDICT_BYTES = 128 * _MEBIBYTE
+_MAX_VERDICT_BYTES = 128 * _MEBIBYTE
 _STATUS = Path("/proc/self/status")
 
 
-def memory_of_the_device(subject: Subject) -> None:
-    """Requires that device memory holds an output, changes only then, and serves as an input."""
-    prepared = prepared_of(subject)
+def device_memory(subject: Subject) -> None:
+    """Requires that device memory can hold an output, and can then be an input."""
+    prepared = prepare_case(subject)
     case = subject.case
     role = BufferRole(prepared_model=prepared, index=0)
     expected = case.expected[0]
     description = BufferDescription(dimensions=expected.shape, output_roles=(role,))
     try:
-        memory, beside = (subject.device.allocate(description) for _ in range(2))
-    except OpFailed as error:
-        raise Declined(str(error)) from None
-    require(memory.size >= 0, f"memory of {memory.size} bytes")
+        memory, other = (subject.device.allocate(description) for _ in range(2))
+    except OpFailed as reason:
+        raise Declined(str(reason)) from None
+    require(memory.size >= 0, f"the device memory has {memory.size} bytes")
     missing = replace(description, output_roles=(replace(role, index=len(case.expected)),))
-    require_error(lambda: subject.device.allocate(missing), "memory for an output that there is not")
-    other = pattern(1, expected.nbytes)
-    _write(beside, other, expected.shape)
+    require_error(lambda: subject.device.allocate(missing), "memory for an output that does not exist")
+    content = pattern(1, expected.nbytes)
+    _write(other, content, expected.shape)
     bound = bind(case)
     request = bound.request
     argument = replace(_whole(memory, expected.nbytes), pool=len(request.pools), dimensions=expected.shape)
@@ -59,22 +60,23 @@ def memory_of_the_device(subject: Subject) -> None:
     )
     result = prepared.execute(written, execute_options())
     found = _read(memory, expected.nbytes)
-    # Checked as if the device had written to the host.
+    # The output is copied to the host memory of the request, where it is checked as usual.
     bound.output(0, expected.nbytes)[:] = found
-    text = wrong(case, bound, result)
-    require(not text, f"in memory of the device: {text}")
-    require(_read(beside, expected.nbytes) == other, "it wrote to other memory of the device")
-    _as_input(subject)
+    error = find_error(case, bound, result)
+    require(not error, f"with an output in device memory: {error}")
+    require(_read(other, expected.nbytes) == content, "it wrote to other device memory")
+    _require_usable_as_input(subject)
     if subject.is_remote:
-        nothing = BufferDescription(dimensions=expected.shape)
-        require_error(lambda: subject.device.allocate(nothing), "memory for nothing")
+        no_role = BufferDescription(dimensions=expected.shape)
+        require_error(lambda: subject.device.allocate(no_role), "memory without a role")
 
 
-def _as_input(subject: Subject) -> None:
+def _require_usable_as_input(subject: Subject) -> None:
+    """Requires that device memory that was written before can be an input."""
     case, value = subject.case, subject.case.inputs[0]
     if not value.nbytes:
         return
-    prepared = prepared_of(subject)
+    prepared = prepare_case(subject)
     role = BufferRole(prepared_model=prepared, index=0)
     memory = subject.device.allocate(BufferDescription(dimensions=value.shape, input_roles=(role,)))
     content = value.tobytes()
@@ -85,9 +87,9 @@ def _as_input(subject: Subject) -> None:
     read = Request(
         inputs=(argument, *request.inputs[1:]), outputs=request.outputs, pools=(*request.pools, memory)
     )
-    text = wrong(case, bound, prepared.execute(read, execute_options()))
-    require(not text, f"with an input in memory of the device: {text}")
-    require(_read(memory, value.nbytes) == content, "it wrote to an input in memory of the device")
+    error = find_error(case, bound, prepared.execute(read, execute_options()))
+    require(not error, f"with an input in device memory: {error}")
+    require(_read(memory, value.nbytes) == content, "it wrote to an input in device memory")
 
 
 def _whole(memory: Memory, size: int) -> Argument:
@@ -110,25 +112,25 @@ def _read(memory: Memory, size: int) -> bytes:
     return bytes(target.view())
 
 
-def dropped_models(subject: Subject) -> None:
-    """Requires that unreferenced prepared models are released with their memory."""
+def release_of_models(subject: Subject) -> None:
+    """Requires that the memory of a prepared model is released with its last reference."""
     if subject.is_remote:
-        # More than a session may hold at a time.
+        # These are more than a session may hold at a time.
         for _ in range(Limits().prepared_models + 10):
-            prepared_of(subject)
-        require_right(subject, bind(subject.case), prepared_of(subject), "after many prepared models")
+            prepare_case(subject)
+        require_correct(subject, bind(subject.case), prepare_case(subject), "after many prepared models")
         return
-    prepared = prepared_of(subject)
-    require_right(subject, bind(subject.case), prepared, "before it is dropped")
+    prepared = prepare_case(subject)
+    require_correct(subject, bind(subject.case), prepared, "before it is dropped")
     with contextlib.suppress(TypeError):
         reference = weakref.ref(prepared)
         del prepared
         gc.collect()
-        require(reference() is None, "a prepared model without references still exists")
-    made = heavy_models(subject.device)
-    if made is None:
-        raise Declined("it supports no operation with large constants")
-    model, size = made
+        require(reference() is None, "a prepared model still exists without references")
+    heavy = heavy_models(subject.device)
+    if heavy is None:
+        raise Declined("the device supports no operation with large constants")
+    model, size = heavy
     before = 0
     for number in range(_WARM_UPS + _DROPPED):
         if number == _WARM_UPS:
@@ -139,13 +141,13 @@ def dropped_models(subject: Subject) -> None:
     grown = _status_bytes("VmRSS") - before
     require(
         grown < _DROPPED * size // 2,
-        f"{_DROPPED} models with {size / _MEBIBYTE:.0f} MiB of constants were prepared and dropped, "
-        f"and {grown / _MEBIBYTE:.0f} MiB are still in use",
+        f"{grown / _MEBIBYTE:.0f} MiB are still in use after {_DROPPED} models with "
+        f"{size / _MEBIBYTE:.0f} MiB of constants each were dropped",
     )
 
 
 def verdicts_are_cheap(subject: Subject) -> None:
-    """Requires that verdicts are fast and allocate no operands, and have no side effects."""
+    """Requires that verdicts are fast and do not allocate memory for operands."""
     if subject.is_remote:
         raise Declined("the allocations of a daemon cannot be observed")
     for chain in supported_chains(subject.device):
@@ -156,19 +158,26 @@ def verdicts_are_cheap(subject: Subject) -> None:
             started = time.monotonic()
             answers = subject.device.supported_operations(model)
             elapsed = time.monotonic() - started
-        require(len(answers) == 1, f"{len(answers)} verdicts on one operation")
-        require(elapsed < _QUICK_S, f"{chain.name}: a verdict took {elapsed:.1f} s")
+        require(len(answers) == 1, f"{len(answers)} verdicts for a model with one operation")
         require(
-            peak[0] < _VERDICT_BYTES,
-            f"{chain.name}: a verdict on tensors of 1 GiB allocated {peak[0] / _MEBIBYTE:.0f} MiB",
+            elapsed < _MAX_VERDICT_S,
+            f"{chain.name}: a verdict took {elapsed:.1f} s; at most {_MAX_VERDICT_S:g} s are allowed",
+        )
+        require(
+            peak[0] < _MAX_VERDICT_BYTES,
+            f"{chain.name}: a verdict on tensors of 1 GiB took {peak[0] / _MEBIBYTE:.0f} MiB; "
+            f"at most {_MAX_VERDICT_BYTES / _MEBIBYTE:.0f} MiB are allowed",
         )
         return
-    raise Declined("it supports no operation on large tensors")
+    raise Declined("the device supports no operation on large tensors")
 
 
 @contextlib.contextmanager
 def _peak() -> Iterator[list[int]]:
-    """Yields a list that will hold the growth of this process's peak memory in bytes."""
+    """Yields a list whose element is the growth of the peak memory of this process, in bytes.
+
+    The element is set when the context ends.
+    """
     grown = [0]
     before = _status_bytes("VmRSS")
     with contextlib.suppress(OSError):
@@ -179,5 +188,6 @@ def _peak() -> Iterator[list[int]]:
 
 
 def _status_bytes(name: str) -> int:
+    """Returns a size of this process from /proc/self/status."""
     line = next(line for line in _STATUS.read_text().splitlines() if line.startswith(f"{name}:"))
     return int(line.split()[1]) * 1024

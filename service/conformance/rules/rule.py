@@ -1,4 +1,4 @@
-"""Common parts of the contract's rules: the subject, and exceptions for violations and refusals."""
+"""The subject of the contract's rules, and exceptions for violations and refusals."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,26 +6,31 @@ from dataclasses import dataclass
 from neurald.hal.device import Device, PreparedModel
 from neurald.hal.errors import Error
 from neurald.service.conformance.cases.case import Case
-from neurald.service.conformance.cases.runner import Bound, execute_options, prepare_options, wrong
+from neurald.service.conformance.cases.runner import (
+    BoundRequest,
+    execute_options,
+    find_error,
+    prepare_options,
+)
 
 
-class Broken(Exception):
-    """A device violates a rule; the message says how."""
+class RuleViolation(Exception):
+    """A device violates a rule. The message says how."""
 
 
 class Declined(Exception):
-    """A device permissibly refuses; the message says why."""
+    """A rule does not apply to a device, or the device may refuse. The message says why."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Subject:
-    """Device and cases for checking rules.
+    """A device, with cases for checking rules.
 
     Attributes:
         device: the device to check.
-        case: a case that it passed, with outputs of several elements.
-        others: further cases, of several operations.
-        is_remote: whether it is behind a socket, where it cannot trust its input.
+        case: a case that the device passed, with several output elements.
+        others: more cases that it passed, of several operations.
+        is_remote: whether the device is in another process and must validate its input.
     """
 
     device: Device
@@ -35,27 +40,34 @@ class Subject:
 
 
 def require(holds: bool, message: str) -> None:
-    """Raises Broken with the message unless `holds` is true."""
+    """Raises RuleViolation with a message unless a condition holds."""
     if not holds:
-        raise Broken(message)
+        raise RuleViolation(message)
 
 
-def prepared_of(subject: Subject) -> PreparedModel:
+def prepare_case(subject: Subject) -> PreparedModel:
     """Prepares the model of the subject's case."""
     return subject.device.prepare_model(subject.case.model, prepare_options())
 
 
-def require_right(subject: Subject, bound: Bound, prepared: PreparedModel, what: str) -> None:
-    """Raises Broken, prefixed with `what`, unless an execution of the subject's case is correct."""
+def require_correct(subject: Subject, bound: BoundRequest, prepared: PreparedModel, what: str) -> None:
+    """Executes the subject's case, and raises RuleViolation if the outputs are wrong.
+
+    Args:
+        subject: the subject.
+        bound: the request for its case.
+        prepared: the prepared model of its case.
+        what: the situation, for the message.
+    """
     result = prepared.execute(bound.request, execute_options())
-    found = wrong(subject.case, bound, result)
-    require(not found, f"{what}: {found}")
+    error = find_error(subject.case, bound, result)
+    require(not error, f"{what}: {error}")
 
 
 def require_error(call: Callable[[], object], what: str) -> None:
-    """Raises Broken unless a call raises an `Error`."""
+    """Calls a function, and raises RuleViolation unless it raises an `Error`."""
     try:
         call()
     except Error:
         return
-    raise Broken(f"{what}: it was accepted")
+    raise RuleViolation(f"{what}: it was accepted; expected an error")

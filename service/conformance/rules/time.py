@@ -1,4 +1,4 @@
-"""Rules of the contract about time: deadlines and cancellation take effect between operations."""
+"""Rules about deadlines and cancellation, which must take effect between two operations."""
 
 import threading
 import time
@@ -13,47 +13,50 @@ from neurald.hal.errors import BadData, Cancelled, Error, MissedDeadlinePersiste
 from neurald.hal.memory.pool import HostMemory, aligned_zeros
 from neurald.hal.model.types import Argument, Request, byte_size
 from neurald.hal.sync.cancellation import Cancellation
-from neurald.service.conformance.cases.chain import Chain, supported_chains
-from neurald.service.conformance.cases.runner import bind, fenced, prepare_options
+from neurald.service.conformance.cases.chain import OperationChain, supported_chains
+from neurald.service.conformance.cases.runner import bind, prepare_options, run_fenced
 from neurald.service.conformance.rules.rule import (
-    Broken,
     Declined,
+    RuleViolation,
     Subject,
-    prepared_of,
+    prepare_case,
     require,
-    require_right,
+    require_correct,
 )
 
-#: Time limit for the return of a call whose deadline has passed.
-_QUICK_S = 2.0
-#: Time limit for ending an execution: this, or three of its operations, if those take longer.
-_ENDS_WITHIN_S = 0.25
-_OPERATIONS_LATE = 3.0
-#: An execution is long if it takes this many times the limit for ending it.
-_LONG = 4.0
+#: Time limit of a call whose deadline passed before.
+_MAX_REFUSAL_S = 2.0
+#: An execution must end within this time or within the time of this many operations, whichever is
+#: longer.
+_MAX_LATE_S = 0.25
+_MAX_LATE_OPERATIONS = 3.0
+#: A long execution takes this many times the limit for ending it.
+_MIN_LENGTH = 4.0
 _MAX_OPERATIONS = 384
-_PROBED = 4
-_LIMIT_S = 60.0
-_CHAINS_TRIED = 12
+#: Number of operations whose time is measured to choose the length of a chain.
+_MEASURED_OPERATIONS = 4
+#: Time limit of a long execution.
+_TIMEOUT_S = 60.0
+_MAX_CHAINS = 12
 #: Number of attempts at a rule that a busy machine may have affected.
-_ATTEMPTS = 3
+_MAX_ATTEMPTS = 3
 
 
-class _Unsettled(Exception):
-    """Result that a busy machine may have caused; the rule is repeated with a new measurement.
+class _Inconclusive(Exception):
+    """A result that a busy machine may have caused. The rule is checked again.
 
     Attributes:
-        verdict: raised if no attempt settles it.
+        verdict: the exception to raise if no attempt is conclusive.
     """
 
-    def __init__(self, verdict: Broken | Declined) -> None:
+    def __init__(self, verdict: RuleViolation | Declined) -> None:
         super().__init__(str(verdict))
         self.verdict = verdict
 
 
 def past_deadlines(subject: Subject) -> None:
-    """Requires that a call with a past deadline returns at once with the proper error."""
-    prepared = prepared_of(subject)
+    """Requires that a call whose deadline has passed raises MissedDeadline at once."""
+    prepared = prepare_case(subject)
     past = time.monotonic() - 1.0
     bound = bind(subject.case)
 
@@ -64,7 +67,7 @@ def past_deadlines(subject: Subject) -> None:
         return prepared.execute(bound.request, ExecuteOptions(deadline_s=past))
 
     def execute_fenced() -> object:
-        return fenced(prepared, bound.request, ExecuteOptions(deadline_s=past))
+        return run_fenced(prepared, bound.request, ExecuteOptions(deadline_s=past))
 
     for what, call in (("prepare_model", prepare), ("execute", execute), ("execute_fenced", execute_fenced)):
         started = time.monotonic()
@@ -72,79 +75,85 @@ def past_deadlines(subject: Subject) -> None:
             call()
         except (MissedDeadlinePersistent, MissedDeadlineTransient):
             elapsed = time.monotonic() - started
-            require(elapsed < _QUICK_S, f"{what}: told after {elapsed:.1f} s that it was too late")
+            require(
+                elapsed < _MAX_REFUSAL_S,
+                f"{what}: the error came after {elapsed:.1f} s; expected it within {_MAX_REFUSAL_S:g} s",
+            )
         else:
-            raise Broken(f"{what}: it ignored that its deadline had passed")
-    require_right(subject, bind(subject.case), prepared, "after calls that were too late")
+            raise RuleViolation(f"{what}: it ignored a deadline that had passed")
+    require_correct(subject, bind(subject.case), prepared, "after calls whose deadlines had passed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LongRun:
-    """Execution that takes long.
+    """An execution that takes long.
 
     Attributes:
-        takes_s: its approximate duration.
-        may_go_on_s: the time limit for ending it.
+        name: the name for messages.
+        prepared: the prepared model.
+        request: the request.
+        takes_s: the approximate duration.
+        max_late_s: the time limit for ending the execution.
     """
 
     name: str
     prepared: PreparedModel
     request: Request
     takes_s: float
-    may_go_on_s: float
+    max_late_s: float
 
 
 @lru_cache(maxsize=1)
 def long_run(subject: Subject) -> LongRun:
-    """Returns a long execution of operations that the device supports.
+    """Returns a long execution of an operation that the device supports.
 
     Raises:
-        Declined: none of them takes long enough.
+        Declined: no supported chain takes long enough.
     """
     for tried, chain in enumerate(supported_chains(subject.device)):
-        if tried == _CHAINS_TRIED:
+        if tried == _MAX_CHAINS:
             break
-        each_s = _seconds(subject, chain, _PROBED) / _PROBED
-        may_go_on_s = max(_ENDS_WITHIN_S, _OPERATIONS_LATE * each_s)
-        count = int(np.ceil(_LONG * may_go_on_s / max(each_s, 1e-6)))
+        each_s = _seconds(subject, chain, _MEASURED_OPERATIONS) / _MEASURED_OPERATIONS
+        max_late_s = max(_MAX_LATE_S, _MAX_LATE_OPERATIONS * each_s)
+        count = int(np.ceil(_MIN_LENGTH * max_late_s / max(each_s, 1e-6)))
         if count > _MAX_OPERATIONS:
             continue
-        prepared = subject.device.prepare_model(chain.model(count), _patient())
+        prepared = subject.device.prepare_model(chain.model(count), _long_options())
         request = _request(chain)
         started = time.monotonic()
-        prepared.execute(request, ExecuteOptions(deadline_s=started + _LIMIT_S))
+        prepared.execute(request, ExecuteOptions(deadline_s=started + _TIMEOUT_S))
         takes_s = time.monotonic() - started
-        # On a busy machine its operations take longer than the few that were measured.
-        may_go_on_s = max(may_go_on_s, _OPERATIONS_LATE * takes_s / count)
-        # A compiler may have simplified many operations more than a few.
-        if takes_s >= _LONG / 2 * may_go_on_s:
+        # On a busy machine the operations take longer than those measured before.
+        max_late_s = max(max_late_s, _MAX_LATE_OPERATIONS * takes_s / count)
+        # A compiler may simplify a long chain more than a short one.
+        if takes_s >= _MIN_LENGTH / 2 * max_late_s:
             return LongRun(
                 name=f"{count} x {chain.name}",
                 prepared=prepared,
                 request=request,
                 takes_s=takes_s,
-                may_go_on_s=may_go_on_s,
+                max_late_s=max_late_s,
             )
-    raise Declined("nothing that it supports takes long enough")
+    raise Declined("no supported operation takes long enough")
 
 
-def _patient() -> PrepareOptions:
-    return replace(prepare_options(), deadline_s=time.monotonic() + _LIMIT_S)
+def _long_options() -> PrepareOptions:
+    return replace(prepare_options(), deadline_s=time.monotonic() + _TIMEOUT_S)
 
 
-def _seconds(subject: Subject, chain: Chain, count: int) -> float:
-    """Returns the seconds that this many operations take."""
-    prepared = subject.device.prepare_model(chain.model(count), _patient())
+def _seconds(subject: Subject, chain: OperationChain, count: int) -> float:
+    """Returns the duration of a chain of this many operations."""
+    prepared = subject.device.prepare_model(chain.model(count), _long_options())
     request = _request(chain)
-    best = _LIMIT_S
+    best = _TIMEOUT_S
     for _ in range(2):
         started = time.monotonic()
-        prepared.execute(request, ExecuteOptions(deadline_s=started + _LIMIT_S))
+        prepared.execute(request, ExecuteOptions(deadline_s=started + _TIMEOUT_S))
         best = min(best, time.monotonic() - started)
     return best
 
 
-def _request(chain: Chain) -> Request:
+def _request(chain: OperationChain) -> Request:
     size = byte_size(chain.value.type, chain.value.dimensions or ())
     source = aligned_zeros(size)
     if chain.value.type.dtype.kind == "f":
@@ -157,12 +166,12 @@ def _request(chain: Chain) -> Request:
     )
 
 
-def _settle(check: Callable[[], None]) -> None:
-    """Repeats a check that a busy machine may have affected."""
-    for _ in range(_ATTEMPTS):
+def _repeat_if_inconclusive(check: Callable[[], None]) -> None:
+    """Runs a check, and repeats it if a busy machine may have affected the result."""
+    for _ in range(_MAX_ATTEMPTS):
         try:
             check()
-        except _Unsettled as error:
+        except _Inconclusive as error:
             verdict = error.verdict
             long_run.cache_clear()
         else:
@@ -170,12 +179,12 @@ def _settle(check: Callable[[], None]) -> None:
     raise verdict
 
 
-def deadline_of_a_run(subject: Subject) -> None:
-    """Requires that an execution ends with the proper error when its deadline passes."""
-    _settle(lambda: _deadline_of_a_run(subject))
+def deadline_during_execution(subject: Subject) -> None:
+    """Requires that an execution ends with MissedDeadline when its deadline passes."""
+    _repeat_if_inconclusive(lambda: _deadline_during_execution(subject))
 
 
-def _deadline_of_a_run(subject: Subject) -> None:
+def _deadline_during_execution(subject: Subject) -> None:
     run = long_run(subject)
     given_s = run.takes_s / 8
     deadline_s = time.monotonic() + given_s
@@ -186,12 +195,14 @@ def _deadline_of_a_run(subject: Subject) -> None:
         lambda: deadline_s,
         f"its deadline after {given_s * 1000:.0f} ms",
     )
-    require_right(subject, bind(subject.case), prepared_of(subject), "after a deadline that passed")
+    require_correct(
+        subject, bind(subject.case), prepare_case(subject), "after an execution whose deadline passed"
+    )
 
 
 def cancellation(subject: Subject) -> None:
-    """Requires that an execution ends properly when cancelled before or while it runs."""
-    _settle(lambda: _cancellation(subject))
+    """Requires that a cancelled execution ends with Cancelled, whether it runs already or not."""
+    _repeat_if_inconclusive(lambda: _cancellation(subject))
 
 
 def _cancellation(subject: Subject) -> None:
@@ -226,7 +237,7 @@ def _cancellation(subject: Subject) -> None:
     finally:
         timer.cancel()
         timer.join()
-    require_right(subject, bind(subject.case), prepared_of(subject), "after an execution was cancelled")
+    require_correct(subject, bind(subject.case), prepare_case(subject), "after an execution was cancelled")
 
 
 def _require_end(
@@ -236,26 +247,35 @@ def _require_end(
     moment: Callable[[], float],
     why: str,
 ) -> None:
+    """Requires that an execution ends in time with one of these errors.
+
+    Args:
+        run: the execution.
+        execute: starts it.
+        errors: the expected errors.
+        moment: returns the time at which it had to end.
+        why: the reason to end, for messages.
+    """
     expected = " or ".join(error.__name__ for error in errors)
     try:
         execute()
     except errors:
         late_s = time.monotonic() - moment()
-        if late_s > run.may_go_on_s:
-            late = Broken(
-                f"{run.name}, which takes {run.takes_s * 1000:.0f} ms, ended {late_s * 1000:.0f} ms after {why}; "
-                f"{run.may_go_on_s * 1000:.0f} ms are allowed"
+        if late_s > run.max_late_s:
+            late = RuleViolation(
+                f"{run.name}, which takes {run.takes_s * 1000:.0f} ms, ended {late_s * 1000:.0f} ms after "
+                f"{why}; "
+                f"{run.max_late_s * 1000:.0f} ms are allowed"
             )
-            raise _Unsettled(late) from None
+            raise _Inconclusive(late) from None
     except BadData:
         raise
     except Error as error:
-        raise Broken(
+        raise RuleViolation(
             f"{run.name}: it ended with {type(error).__name__} ({error}); expected {expected}"
         ) from None
     else:
-        if time.monotonic() - moment() <= run.may_go_on_s:
-            # It finished before it could be ended: the machine was busier when the duration was
-            # measured.
-            raise _Unsettled(Declined(f"the time that {run.name} takes varies too much"))
-        raise Broken(f"{run.name}, which takes {run.takes_s * 1000:.0f} ms, was not ended by {why}")
+        if time.monotonic() - moment() <= run.max_late_s:
+            # The execution was faster than before, so it finished before it had to end.
+            raise _Inconclusive(Declined(f"the duration of {run.name} varies too much"))
+        raise RuleViolation(f"{run.name}, which takes {run.takes_s * 1000:.0f} ms, did not end after {why}")

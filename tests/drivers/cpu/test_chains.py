@@ -1,4 +1,4 @@
-"""Long chains of operations: all of them are compiled, whatever their length, and in time that grows with it."""
+"""Chains of any length are compiled, in time proportional to their length."""
 
 import logging
 import sys
@@ -14,12 +14,12 @@ from neurald.hal.device import Device
 
 _Op, _Type = nd.OperationType, nd.OperandType
 _SHAPE = (4, 8)
-#: Frames of Python that are enough for any length of chain; applications have some of their own.
+#: Stack frames that suffice for chains of any length; applications use some frames themselves.
 FRAMES = 700
 
 
 class Chain:
-    """A model of many links, each of which goes on from the end of the last one."""
+    """Builds a model of many links, each of which reads the result of the one before."""
 
     def __init__(self) -> None:
         self.builder = nd.ModelBuilder()
@@ -90,7 +90,7 @@ def _concatenated(chain: Chain, number: int) -> int:
 
 
 def _unread(chain: Chain, number: int) -> int:
-    """What nobody reads is a chain of its own."""
+    """Adds an operation without readers."""
     chain.add(_Op.TANH, chain.ends[-1])
     return chain.add(_Op.ADD, chain.ends[-1], chain.first, chain.activation)
 

@@ -1,4 +1,4 @@
-"""Which models the CPU device runs on inputs that may change meanwhile."""
+"""The models that the CPU device runs on inputs that may change during the execution."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -23,7 +23,7 @@ def model_of(
     result: Any,
     shape: tuple[int, ...],
 ) -> nd.Model:
-    """A model of one operation; inputs are type, shape and value, None for an input of the model."""
+    """Returns a model of one operation; inputs are type, shape, and value or None."""
     builder = nd.ModelBuilder()
     operands = [builder.add_operand(kind, dimensions) for kind, dimensions, _ in inputs]
     for index, (_, _, value) in zip(operands, inputs, strict=True):
@@ -36,20 +36,20 @@ def model_of(
     return builder.finish()
 
 
-def test_values_that_are_only_calculated_with() -> None:
+def test_inputs_of_arithmetic_only() -> None:
     none = (nd.OperandType.INT32, (), np.int32(0))
     of_two = [(FLOATS, (4,), None), (FLOATS, (4,), None), none]
     assert is_tolerant(model_of(nd.OperationType.ADD, of_two, FLOATS, (4,)))
     assert is_tolerant(model_of(nd.OperationType.RELU, [(FLOATS, (4,), None)], FLOATS, (4,)))
 
 
-def test_integers_that_are_divided_by() -> None:
+def test_integer_divisors() -> None:
     none = (nd.OperandType.INT32, (), np.int32(0))
     of_two = [(INTEGERS, (4,), None), (INTEGERS, (4,), None), none]
     assert not is_tolerant(model_of(nd.OperationType.DIV, of_two, INTEGERS, (4,)))
 
 
-def test_shapes_and_indexes_that_are_inputs() -> None:
+def test_input_shapes_and_indices() -> None:
     target = np.array([2, 2], np.int32)
     for value in (target, None):
         inputs = [(FLOATS, (4,), None), (INTEGERS, (2,), value)]
@@ -60,12 +60,12 @@ def test_shapes_and_indexes_that_are_inputs() -> None:
     assert not is_tolerant(model_of(nd.OperationType.GATHER, gathering, FLOATS, (2,)))
 
 
-def test_scalars_that_are_inputs() -> None:
+def test_input_scalars() -> None:
     inputs = [(FLOATS, (4,), None), (FLOATS, (4,), None), (nd.OperandType.INT32, (), None)]
     assert not is_tolerant(model_of(nd.OperationType.ADD, inputs, FLOATS, (4,)))
 
 
-def test_what_is_declared_is_there() -> None:
+def test_declared_inputs_exist() -> None:
     for definition in DEFINITIONS.values():
         names = {parameter.name for form in definition.forms for parameter in form.inputs}
         assert definition.arithmetic <= names, definition.type

@@ -1,4 +1,4 @@
-"""Models on the CPU device, compiled as a whole or in parts, beside their references."""
+"""Models on the CPU device, compiled as a whole or in parts, compared with their references."""
 
 import hashlib
 from collections.abc import Sequence
@@ -79,7 +79,7 @@ def test_values_side_by_side(seed: int, kind: nd.OperandType) -> None:
 
 
 @sweep("axis", [0, 1])
-def test_what_outputs_are_made_of_is_written_to_the_memory_of_a_request(axis: int) -> None:
+def test_parts_of_outputs_are_written_to_request_memory(axis: int) -> None:
     models = Models()
     source = models.input(FLOAT, (4, 8))
     parts = []
@@ -129,7 +129,7 @@ def test_complex_numbers_between_operations_and_as_outputs(shape: tuple[int, ...
 
 
 def unary(kinds: Sequence[nd.OperationType], shape: tuple[int, ...] = (3, 5)) -> nd.Model:
-    """Operations of one float tensor, one after another."""
+    """Returns a chain of operations on a float tensor."""
     builder = nd.ModelBuilder()
     source = value = builder.add_operand(FLOAT, shape)
     for kind in kinds:
@@ -141,7 +141,7 @@ def unary(kinds: Sequence[nd.OperationType], shape: tuple[int, ...] = (3, 5)) ->
 
 
 def gathering() -> nd.Model:
-    """Rows of the first input, by the second."""
+    """Gathers rows of the first input at indices in the second."""
     builder = nd.ModelBuilder()
     rows, indices = builder.add_operand(FLOAT, (4, 3)), builder.add_operand(INT, (2,))
     axis = builder.add_operand(nd.OperandType.INT32)
@@ -206,7 +206,7 @@ def test_bodies_of_loops_are_compiled() -> None:
     assert all(graph.segments for graph in prepared._referenced)
 
 
-def test_kernels_that_have_no_code_run_on_references(
+def test_kernels_without_code_run_on_references(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     original = preparation.generate
@@ -237,7 +237,7 @@ def test_the_warning_about_many_operations_is_short(
     assert len(message) < 200
 
 
-def test_all_other_kernels_are_compiled(
+def test_other_kernels_are_compiled(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     original = preparation.generate
@@ -265,7 +265,7 @@ def test_all_other_kernels_are_compiled(
     assert "operation 1 ADD: CompilationFailed" in caplog.text
 
 
-def test_mistakes_of_the_compiler_lead_to_references(
+def test_compiler_errors_fall_back_to_references(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(*_: object) -> None:
@@ -307,7 +307,7 @@ def test_unspecified_dimensions() -> None:
     assert prepared.artifact() is None
 
 
-def test_an_execution_that_was_cancelled_before() -> None:
+def test_an_execution_cancelled_before_it_starts() -> None:
     prepared = CpuDevice().prepare_model(unary([RELU]), OPTIONS)
     cancellation = Cancellation()
     cancellation.cancel()
@@ -335,7 +335,7 @@ def test_artifacts() -> None:
 
 
 def changed(artifact: Artifact, **fields: Any) -> Artifact:
-    """The artifact with another executable."""
+    """Returns the artifact with a changed executable."""
     stored = msgspec.msgpack.decode(bytes(artifact.model[0].view())[40:])
     names = [field.name for field in msgspec.structs.fields(read_artifact(artifact).executable)]
     for name, change in fields.items():
@@ -345,7 +345,7 @@ def changed(artifact: Artifact, **fields: Any) -> Artifact:
 
 
 def with_content(content: bytes, artifact: Artifact) -> Artifact:
-    """The artifact with something else in its place, undamaged."""
+    """Returns the artifact with other content and a valid digest."""
     head = b"ncpu0002" + hashlib.blake2b(content, digest_size=32).digest()
     return Artifact(model=(HostMemory(head + content),), data=artifact.data)
 
@@ -369,12 +369,12 @@ def test_damaged_artifacts() -> None:
             )
 
 
-def test_artifacts_that_contradict_themselves() -> None:
+def test_inconsistent_artifacts() -> None:
     device = CpuDevice()
     artifact = device.prepare_model(gathering(), OPTIONS).artifact()
     assert artifact is not None
 
-    def with_place(calls: list[Any]) -> list[Any]:
+    def with_location(calls: list[Any]) -> list[Any]:
         calls[0][1][0] = [0, 10**9]
         return calls
 
@@ -389,7 +389,7 @@ def test_artifacts_that_contradict_themselves() -> None:
         changed(artifact, input_arguments=lambda _: [[10**6], []]),
         changed(artifact, output_arguments=lambda _: []),
         changed(artifact, target=lambda _: "another"),
-        changed(artifact, calls=with_place),
+        changed(artifact, calls=with_location),
         changed(artifact, calls=with_work_items),
         with_content(b"\x93", artifact),
         Artifact(model=artifact.model, data=()),

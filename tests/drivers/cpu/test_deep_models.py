@@ -1,4 +1,4 @@
-"""Chains of operations that are longer than Python's stack is deep are compiled, not run on references."""
+"""Chains longer than Python's recursion limit are compiled, not run on references."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ def test_a_long_chain(chain: str, caplog: pytest.LogCaptureFixture) -> None:
 
 @pytest.mark.parametrize("kind", _STORED)
 def test_a_product_of_many_stored_values(kind: nd.OperandType, caplog: pytest.LogCaptureFixture) -> None:
-    """Each of its factors is rescaled, clamped and rounded: about seven operations on the one before."""
+    """Each factor is rescaled, clamped and rounded, which takes about seven operations."""
     builder = nd.ModelBuilder()
     value = builder.add_operand(kind, (64, 3), scale=0.25)
     axes, keeps = (

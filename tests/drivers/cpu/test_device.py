@@ -1,4 +1,4 @@
-"""The CPU device: what it says of itself, deadlines, and executions side by side."""
+"""The CPU device: its description, deadlines, and concurrent executions."""
 
 import threading
 import time
@@ -29,7 +29,7 @@ from neurald.hal.sync.cancellation import Cancellation
 
 
 def request(*arrays: np.ndarray[tuple[int, ...], np.dtype[np.float32]]) -> Request:
-    """All but the last array are inputs."""
+    """Returns a request; the last array is the output."""
     arguments = tuple(
         Argument(pool=n, length=array.nbytes, dimensions=array.shape) for n, array in enumerate(arrays)
     )
@@ -44,7 +44,7 @@ def floats(value: float, rows: int = 2) -> np.ndarray[tuple[int, ...], np.dtype[
     return np.full((rows, 3), value, np.float32)
 
 
-def test_what_it_is() -> None:
+def test_description() -> None:
     device = create()
     assert device.name == "cpu"
     assert device.type is nd.DeviceType.CPU
@@ -55,7 +55,7 @@ def test_what_it_is() -> None:
     assert {p.exec_time for p in capabilities.operand_performance.values()} == {1.0}
 
 
-def test_it_supports_what_has_a_reference() -> None:
+def test_it_supports_operations_with_a_reference() -> None:
     model = add_model(operations=3)
     assert [verdict.ok for verdict in CpuDevice().supported_operations(model)] == [True] * 3
     assert nd.OperationType.ADD in DEFINITIONS
@@ -116,7 +116,7 @@ def test_the_reference_device_compiles_nothing() -> None:
     assert isinstance(device.prepare_model(add_model(), PrepareOptions()), ReferenceModel)
 
 
-def test_executions_side_by_side() -> None:
+def test_concurrent_executions() -> None:
     prepared = CpuDevice().prepare_model(add_model(operations=5), PrepareOptions())
     wrong: list[float] = []
 
@@ -134,7 +134,7 @@ def test_executions_side_by_side() -> None:
     assert not wrong
 
 
-def test_shapes_that_turn_out_wrong_at_execution() -> None:
+def test_shapes_that_are_invalid_at_execution() -> None:
     builder = nd.ModelBuilder()
     first, second = builder.add_operand(FLOAT, (0, 3)), builder.add_operand(FLOAT, (0, 3))
     none = builder.add_operand(nd.OperandType.INT32)
@@ -163,7 +163,7 @@ def test_memory_for_roles() -> None:
             device.allocate(BufferDescription(dimensions=None, input_roles=(wrong,)))
 
 
-def test_memory_is_only_for_models_of_its_own() -> None:
+def test_memory_is_only_for_the_device_s_own_models() -> None:
     device, model = create(), add_model((0, 3))
     for prepared, is_own in (
         (CpuDevice().prepare_model(model, PrepareOptions()), True),

@@ -1,4 +1,4 @@
-"""Tensors without elements: every operation that accepts them is compiled, and nothing falls back to a reference."""
+"""Every operation that accepts tensors without elements is compiled, without references."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby, islice
@@ -23,7 +23,7 @@ _FLOAT, _LONG, _BOOL = (
 
 
 def _cases() -> Iterator[Case]:
-    """One case of each operation that may have an empty tensor."""
+    """Yields a case for each operation that may have an empty tensor."""
     for _, rows in groupby(signatures(), lambda each: each.definition.type):
         drawn = (generate_pinned(row, 1, {EMPTY: True}, "empty", attempts=5) for row in islice(rows, 2))
         case = next((each for each in drawn if each is not None), None)
@@ -37,7 +37,8 @@ def test_every_operation(caplog: pytest.LogCaptureFixture) -> None:
     for case in _cases():
         prepared = device.prepare_model(case.model, PrepareOptions(threads=1))
         assert not caplog.records, case.type.name
-        # Numbers are bound as arrays of rank 1 here, which this operation tells from those of rank 0.
+        # Scalars are bound as arrays of rank 1 here, which this operation distinguishes from rank
+        # 0.
         if case.type is not nd.OperationType.TFLITE_SPARSE_TO_DENSE:
             request, outputs = request_of(case.model, case.inputs, [each.shape for each in case.expected])
             assert prepared.execute(request, ExecuteOptions()).is_sufficient
@@ -66,7 +67,7 @@ def test_a_concatenation_with_empty_parts(
     axis: int,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """All parts are computed, the empty ones, too: kernels store them right where they belong if they can."""
+    """All parts are computed, including the empty ones; kernels store them in place if they can."""
     models = Models()
     parts = []
     for shape in shapes:
@@ -74,7 +75,7 @@ def test_a_concatenation_with_empty_parts(
         begin, size = models.constant([0] * len(shape)), models.constant(shape)
         parts.append(models.add(nd.OperationType.TFLITE_SLICE, [source, begin, size], shape=()))
     joined = models.add(nd.OperationType.TFLITE_CONCATENATION, [*parts, models.number(axis)], shape=())
-    # Something that reads the result, and may be computed together with it.
+    # A reader of the result, which may be fused with it.
     model = models.finish(joined, models.add(nd.OperationType.TFLITE_SLICE, [joined, begin, size], shape=()))
     inputs = random_inputs(model)
     found, expected = (_computed(model, device, inputs) for device in (CpuDevice(), ReferenceDevice()))

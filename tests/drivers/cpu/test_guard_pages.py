@@ -1,4 +1,4 @@
-"""Compiled kernels touch nothing beside their inputs, outputs and constants, which lie between guard pages."""
+"""Compiled kernels access only their inputs, outputs and constants, which guard pages surround."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -12,17 +12,18 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Operand
 from neurald.hal.operations.machinery.call import Array
 from neurald.hal.registry import create_device
-from neurald.service.conformance.cases.case import Case, Signature, signatures
-from neurald.service.conformance.cases.variation import base
-from neurald.service.conformance.guard.run import ProcessRuns
+from neurald.service.conformance.cases.case import Case, CaseSignature, signatures
+from neurald.service.conformance.cases.variation import base_case
+from neurald.service.conformance.guard.run import GuardProcessRunner
 
 IMAGE = (1, 13, 11, 17)
-#: A shape, whose elements are drawn, or a number, by position among the inputs. All others are those of the base case.
+#: A shape with random elements, or a number, by position of the input. Other inputs are those of
+#: the base case.
 Values = dict[int, tuple[int, ...] | int]
 #: Padding of windows.
 _AROUND: Values = dict.fromkeys(range(3, 7), 1)
 _NOWHERE: Values = dict.fromkeys(range(3, 7), 0)
-#: With lengths that are no whole number of vectors or of tiles.
+#: Lengths are not multiples of vectors or tiles.
 CASES: Mapping[str, tuple[str, Values]] = {
     "convolution": (
         "CONV_2D",
@@ -69,13 +70,13 @@ def device() -> Device:
 
 
 @pytest.fixture(scope="module")
-def runs(device: Device) -> Iterator[ProcessRuns]:
-    with closing(ProcessRuns("cpu", device.name)) as found:
+def runs(device: Device) -> Iterator[GuardProcessRunner]:
+    with closing(GuardProcessRunner("cpu", device.name)) as found:
         yield found
 
 
 def drawn(operand: Operand, value: tuple[int, ...] | int, seed: int) -> Array:
-    """Elements of an operand; sums of products of floats are exact."""
+    """Returns random elements of an operand; sums of products of floats are exact."""
     dtype = operand.type.dtype
     if not isinstance(value, tuple):
         return np.asarray(value, dtype)
@@ -87,7 +88,7 @@ def drawn(operand: Operand, value: tuple[int, ...] | int, seed: int) -> Array:
 
 
 def with_channels(operand: Operand, value: Array | None) -> Operand:
-    """With as many scales as the weights have channels."""
+    """Returns the operand with as many scales as the weights have channels."""
     quant = operand.channel_quant
     if quant is None or value is None:
         return operand
@@ -97,9 +98,9 @@ def with_channels(operand: Operand, value: Array | None) -> Operand:
     )
 
 
-def cases(signature: Signature, values: Values) -> Iterator[Case]:
-    """With all tensors as inputs, and with all but the first as constants."""
-    first = base(signature)
+def cases(signature: CaseSignature, values: Values) -> Iterator[Case]:
+    """Yields a case with all tensors as inputs, and one with all but the first as constants."""
+    first = base_case(signature)
     assert first is not None
     given = [
         drawn(operand, values[index], index) if index in values else value
@@ -109,19 +110,19 @@ def cases(signature: Signature, values: Values) -> Iterator[Case]:
         with_channels(operand, given[index] if index < len(given) else None)
         for index, operand in enumerate(first.operands)
     ]
-    for entering in dict.fromkeys((first.entering, first.entering[:1])):
-        yield first.changed(values=given, operands=operands, entering=entering)
+    for model_inputs in dict.fromkeys((first.model_inputs, first.model_inputs[:1])):
+        yield first.changed(values=given, operands=operands, model_inputs=model_inputs)
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_kernels_stay_inside_of_their_buffers(name: str, device: Device, runs: ProcessRuns) -> None:
+def test_kernels_stay_inside_their_buffers(name: str, device: Device, runs: GuardProcessRunner) -> None:
     operation, values = CASES[name]
     references = []
     for signature in signatures((OperationType[operation],)):
         if signature.form:
             continue
         for case in cases(signature, values):
-            assert runs.wrong(case) == "", case.name
+            assert runs.find_error(case) == "", case.name
             prepared = device.prepare_model(case.model, PrepareOptions())
             if any(kernel.is_reference for kernel in prepared.profile()):
                 references.append(case.name)

@@ -1,4 +1,4 @@
-"""Models in parts as artifacts: they come back as they were, or not at all."""
+"""Artifacts of models compiled in parts are restored unchanged or refused."""
 
 import random
 from typing import Any
@@ -43,14 +43,14 @@ def read(device: Any, artifact: Artifact, model: nd.Model = MODEL) -> list[Any]:
 
 
 def changed(artifact: Artifact, change: Any) -> Artifact:
-    """With other content, and the digest of that."""
+    """Returns the artifact with changed content and a valid digest."""
     start = len(parts._MAGIC) + parts._DIGEST_BYTES
     (graph,) = msgspec.msgpack.decode(artifact.model[0].view()[start:], type=parts._Stored)
     content = msgspec.msgpack.encode(change(graph))
     return Artifact(model=(HostMemory(parts._MAGIC + parts._digest(content) + content),), data=artifact.data)
 
 
-def test_steps_come_back(device: Any, written: Artifact) -> None:
+def test_steps_are_restored(device: Any, written: Artifact) -> None:
     (steps,) = read(device, written)
     kinds = [step.operations if isinstance(step, NativeSegment) else step for step in steps]
     assert sorted(
@@ -63,12 +63,12 @@ def test_steps_come_back(device: Any, written: Artifact) -> None:
             np.testing.assert_array_equal(step.native.run_arrays([values])[0], 2 * values)
 
 
-def test_nothing_compiled_is_nothing_to_keep() -> None:
+def test_without_compiled_parts_there_is_no_artifact() -> None:
     assert write_parts([[0, 1, 2]]) is None
 
 
 def with_parts(**changes: object) -> Any:
-    """Changes all compiled parts of a graph."""
+    """Returns a function that changes all compiled parts of a graph."""
     return lambda graph: (
         tuple(each if isinstance(each, int) else msgspec.structs.replace(each, **changes) for each in graph),
     )
@@ -90,7 +90,7 @@ def with_parts(**changes: object) -> Any:
         with_parts(artifact=b"?"),
     ],
 )
-def test_what_does_not_go_with_the_model_is_refused(device: Any, written: Artifact, change: Any) -> None:
+def test_parts_that_do_not_match_the_model_are_refused(device: Any, written: Artifact, change: Any) -> None:
     with pytest.raises(BadData):
         read(device, changed(written, change))
 

@@ -20,7 +20,7 @@ def prepared(model: Model, *, compiles: bool) -> PreparedModel:
 
 
 @sweep("compiles", [True, False], ids=["kernels", "references"])
-def test_every_operation_is_told(compiles: bool) -> None:
+def test_every_operation_is_reported(compiles: bool) -> None:
     times = prepared(chain(T.TANH, T.LOGISTIC, T.RELU), compiles=compiles).profile()
     assert {position for each in times for position in each.operations} == {0, 1, 2}
     assert all(each.duration_ns > 0 and each.name for each in times)
@@ -48,6 +48,6 @@ def test_a_profile_changes_no_result(compiles: bool) -> None:
         model.profile()
 
 
-def test_what_is_inside_of_a_loop_counts_as_the_loop() -> None:
+def test_operations_inside_a_loop_count_as_the_loop() -> None:
     times = prepared(loop(below(5, extra=1), counting(1, 2)), compiles=False).profile()
     assert [(each.name, each.operations) for each in times] == [("WHILE", (0,))]

@@ -1,4 +1,4 @@
-"""Which operations are compiled together, and their models."""
+"""Segments of operations that are compiled together, and their models."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ FLOAT = nd.OperandType.TENSOR_FLOAT32
 
 
 def chain(count: int) -> nd.Model:
-    """Additions one after another, of one constant."""
+    """Returns a chain of additions of a constant."""
     builder = nd.ModelBuilder()
     first, one = builder.add_operand(FLOAT, (2,)), builder.add_operand(FLOAT, (2,))
     none = builder.add_operand(nd.OperandType.INT32)
@@ -29,7 +29,7 @@ def chain(count: int) -> nd.Model:
 
 
 def parallel() -> nd.Model:
-    """RELU and TANH of the input, by turns, and the last two added."""
+    """Returns alternating RELU and TANH of the input, with the last two added."""
     builder = nd.ModelBuilder()
     source = builder.add_operand(FLOAT, (2,))
     none = builder.add_operand(nd.OperandType.INT32)
@@ -63,7 +63,7 @@ def positions(model: nd.Model, kind: nd.OperationType) -> tuple[int, ...]:
     return tuple(n for n, operation in enumerate(model.main.operations) if operation.type is kind)
 
 
-def test_what_does_not_depend_on_each_other_is_gathered() -> None:
+def test_independent_operations_are_grouped() -> None:
     model = parallel()
     tanh = positions(model, nd.OperationType.TANH)
     others = tuple(sorted({*range(5)} - {*tanh}))
@@ -85,7 +85,7 @@ def test_models_of_segments() -> None:
     assert last.main.outputs == model.main.operations[add[0]].outputs
 
 
-def test_values_inside_of_a_segment_are_temporary() -> None:
+def test_values_inside_a_segment_are_temporary() -> None:
     model = chain(3)
     part = sub_model(model, model.main, (0, 1))
     inside = model.main.operations[0].outputs[0]

@@ -1,4 +1,4 @@
-"""Executions that are cancelled or late: native code notices between calls and inside of long ones."""
+"""Native code notices cancellation and deadlines between calls and inside long calls."""
 
 import threading
 import time
@@ -19,14 +19,14 @@ COUNT = 100
 LONG_NS = 1e9
 
 
-def places(
+def bound_memory(
     word: int, work_item: int
 ) -> tuple[
     np.ndarray[tuple[int, ...], np.dtype[np.int32]],
     ArgumentBinding,
     np.ndarray[tuple[int], np.dtype[np.int64]],
 ]:
-    """An output, and where it and an input that has these two numbers are."""
+    """Returns an output, an input with these two numbers, and the binding of both."""
     source = aligned_zeros(4 * COUNT, 64).view(np.int64)
     source[:2] = word, work_item
     target = aligned_zeros(4 * COUNT, 64).view(np.int32)
@@ -37,27 +37,27 @@ def test_between_calls() -> None:
     """The first call sets the word of the cancellation; the second one is not run."""
     model = native([cancelling(COUNT), requiring(COUNT), adding(5, COUNT)])
     cancellation = Cancellation()
-    target, binding, _source = places(cancellation.address, 0)
+    target, binding, _source = bound_memory(cancellation.address, 0)
     with pytest.raises(MissedDeadlineTransient, match="operation 1"):
         model.run(binding, None, cancellation)
     cancellation.cancel()
     with pytest.raises(Cancelled, match="operation 0"):
         model.run(binding, None, cancellation)
     assert not target.any()
-    # The model is as good as before.
+    # The model can be executed again.
     model.run(binding, None, Cancellation())
     assert target[0] == 6
 
 
 def test_another_word() -> None:
-    """Native code also stops where a word that others write, such as one of a ring, comes to a value."""
+    """Native code also stops when a word written by others, such as a ring, has a certain value."""
     model = native([cancelling(COUNT), adding(5, COUNT)])
     word = np.zeros(1, np.int64)
     for value, stops in ((1, True), (2, False)):
         word[0] = 0
         cancellation = Cancellation()
         cancellation.watch(word.ctypes.data, value)
-        _, binding, _source = places(word.ctypes.data, 0)
+        _, binding, _source = bound_memory(word.ctypes.data, 0)
         if stops:
             with pytest.raises(MissedDeadlineTransient, match="operation 1"):
                 model.run(binding, None, cancellation)
@@ -66,10 +66,10 @@ def test_another_word() -> None:
 
 
 @sweep("work_item", [0, 3, COUNT - 1])
-def test_inside_of_a_long_call(work_item: int) -> None:
+def test_inside_a_long_call(work_item: int) -> None:
     model = native([cancelling(COUNT, cost_ns=LONG_NS)])
     cancellation = Cancellation()
-    target, binding, _source = places(cancellation.address, work_item)
+    target, binding, _source = bound_memory(cancellation.address, work_item)
     if work_item == COUNT - 1:
         model.run(binding, None, cancellation)
     else:
@@ -79,24 +79,24 @@ def test_inside_of_a_long_call(work_item: int) -> None:
 
 
 @sweep("threads", [2, 4])
-def test_inside_of_a_shared_call(threads: int) -> None:
+def test_inside_a_shared_call(threads: int) -> None:
     model = native([cancelling(COUNT, cost_ns=LONG_NS), adding(1, COUNT)], threads=threads)
     for _ in range(20):
         cancellation = Cancellation()
-        target, binding, _source = places(cancellation.address, 0)
+        target, binding, _source = bound_memory(cancellation.address, 0)
         with pytest.raises(MissedDeadlineTransient, match="operation"):
             model.run(binding, None, cancellation)
         assert not target.any()
-    target, binding, _source = places(Cancellation().address, COUNT)
+    target, binding, _source = bound_memory(Cancellation().address, COUNT)
     model.run(binding, None, Cancellation())
     assert target.tolist() == list(range(2, COUNT + 2))
 
 
 @sweep("threads", [1, 2])
 def test_deadlines(threads: int) -> None:
-    """Of two seconds' work next to nothing is done."""
+    """Little of two seconds' work is done."""
     model = native([counting(COUNT, milliseconds=2000)], threads=threads)
-    _, binding, _source = places(0, 0)
+    _, binding, _source = bound_memory(0, 0)
     started = time.monotonic()
     with pytest.raises(MissedDeadlineTransient, match="the deadline passed in operation 0"):
         model.run(binding, started + 0.02)
@@ -105,7 +105,7 @@ def test_deadlines(threads: int) -> None:
 
 def test_cancelled_by_another_thread() -> None:
     model = native([counting(COUNT, milliseconds=2000)])
-    _, binding, _source = places(0, 0)
+    _, binding, _source = bound_memory(0, 0)
     cancellation = Cancellation()
     timer = threading.Timer(0.02, cancellation.cancel)
     started = time.monotonic()
@@ -117,6 +117,6 @@ def test_cancelled_by_another_thread() -> None:
 
 def test_a_deadline_that_passes_in_a_call_that_cannot_be_divided() -> None:
     model = native([replace(counting(COUNT, milliseconds=30), work_items=30, cost_ns=1.0)])
-    _, binding, _source = places(0, 0)
+    _, binding, _source = bound_memory(0, 0)
     with pytest.raises(MissedDeadlineTransient, match="last kernel"):
         model.run(binding, time.monotonic() + 0.005)

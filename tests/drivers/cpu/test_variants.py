@@ -1,4 +1,4 @@
-"""Models of unspecified dimensions, whose variants are compiled once for all processes."""
+"""Variants of models with unspecified dimensions are compiled once for all processes."""
 
 from pathlib import Path
 
@@ -47,7 +47,7 @@ def count(directory: Path) -> int:
 
 @pytest.fixture
 def compilations(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """The shapes that something was compiled for."""
+    """Records the shapes that were compiled."""
     found: list[object] = []
     prepare = Preparation.prepare
 
@@ -75,7 +75,7 @@ def test_other_weights_are_another_model(tmp_path: Path, compilations: list[obje
     assert len(compilations) == 2
 
 
-def test_what_cannot_be_read_is_compiled_again(tmp_path: Path, compilations: list[object]) -> None:
+def test_unreadable_entries_are_compiled_again(tmp_path: Path, compilations: list[object]) -> None:
     check(compiled(tmp_path), 2)
     (path,) = tmp_path.glob("*/model0")
     path.write_bytes(path.read_bytes()[:-1])
@@ -84,7 +84,7 @@ def test_what_cannot_be_read_is_compiled_again(tmp_path: Path, compilations: lis
     assert len(compilations) == 2
 
 
-def test_what_the_device_refuses_is_compiled_again(
+def test_refused_entries_are_compiled_again(
     tmp_path: Path, compilations: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     check(compiled(tmp_path), 2)
@@ -94,13 +94,13 @@ def test_what_the_device_refuses_is_compiled_again(
     assert len(compilations) == 2
 
 
-def test_without_a_cache_nothing_is_kept(tmp_path: Path, compilations: list[object]) -> None:
+def test_without_a_cache_nothing_is_stored(tmp_path: Path, compilations: list[object]) -> None:
     for _ in range(2):
         check(compiled(None), 2)
     assert len(compilations) == 2
 
 
-def test_a_cache_that_is_full_stops_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_cache_is_not_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NEURALD_CACHE_MAX_BYTES", "10")
     check(compiled(tmp_path), 2)
     assert count(tmp_path) == 0

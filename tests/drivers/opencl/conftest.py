@@ -1,4 +1,4 @@
-"""The OpenCL device that the tests of this folder run on; where there is none they are skipped, with the reason."""
+"""The OpenCL device on which the tests of this folder run; without one they are skipped."""
 
 import pytest
 
@@ -8,7 +8,9 @@ from neurald.hal.errors import UnavailableDevice
 
 @pytest.fixture(scope="session")
 def opencl() -> DeviceContext:
-    """An open device: the best one of this machine, or the one that NEURALD_OPENCL_DEVICE names."""
+    """Returns an open device: the best one of this machine, or the one that NEURALD_OPENCL_DEVICE
+    selects.
+    """
     try:
         return DeviceContext(choose(discover()))
     except UnavailableDevice as error:

@@ -1,4 +1,4 @@
-"""Compiled models in caches: they run again in another process, and damage is refused before it does any."""
+"""Cached models run again in another process, and damage is detected before it does harm."""
 
 import hashlib
 import os
@@ -74,11 +74,11 @@ def test_a_model_from_a_cache_computes_the_same(device: OpenClDevice, artifact: 
     assert contents(again)[1] == contents(artifact)[1]
 
 
-def test_nothing_is_kept_without_a_key(device: OpenClDevice, artifact: Artifact) -> None:
+def test_artifacts_need_a_cache_key(device: OpenClDevice, artifact: Artifact) -> None:
     assert device.prepare_model_from_cache(artifact, PrepareOptions()).artifact() is None
 
 
-def test_another_process_runs_it(artifact: Artifact, tmp_path: Path) -> None:
+def test_another_process_runs_the_artifact(artifact: Artifact, tmp_path: Path) -> None:
     for name, content in zip(("model", "data"), contents(artifact), strict=True):
         (tmp_path / name).write_bytes(content)
     subprocess.run(
@@ -164,7 +164,7 @@ def test_calls_that_leave_their_buffers_are_refused(artifact: Artifact, field: s
 
 
 @sweep("which", ["inputs", "outputs"])
-def test_ports_that_leave_the_arena_or_are_no_operands_are_refused(artifact: Artifact, which: str) -> None:
+def test_invalid_ports_are_refused(artifact: Artifact, which: str) -> None:
     executable, binary, constants = executable_of(artifact)
     port = getattr(executable, which)[0]
     for changes in (
@@ -189,7 +189,7 @@ def test_other_structures_are_refused(artifact: Artifact) -> None:
             read_artifact(made_of(model[:8] + checksum + body, data))
 
 
-def test_kernels_that_the_program_lacks_are_an_error(device: OpenClDevice, artifact: Artifact) -> None:
+def test_missing_kernels(device: OpenClDevice, artifact: Artifact) -> None:
     executable, binary, constants = executable_of(artifact)
     call = msgspec.structs.replace(executable.calls[0], kernel="missing")
     one = executable.persistent

@@ -1,4 +1,4 @@
-"""From models to executables: what runs, where, and that it is the same each time."""
+"""Executables of models: their calls and memory, and that they are deterministic."""
 
 import numpy as np
 import pytest
@@ -38,7 +38,7 @@ def chain() -> Model:
     return models.finish(value)
 
 
-def test_a_chain_is_one_call_for_all_its_operations(opencl: DeviceContext) -> None:
+def test_a_chain_is_one_call(opencl: DeviceContext) -> None:
     (call,) = compiled(opencl, chain()).executable.calls
     assert call.operations == (0, 1, 2)
     assert len(compiled(opencl, chain(), is_fused=False).executable.calls) == 3
@@ -46,7 +46,7 @@ def test_a_chain_is_one_call_for_all_its_operations(opencl: DeviceContext) -> No
 
 @sweep("seed", range(8))
 @sweep("is_fused", [True, False])
-def test_everything_has_its_place(opencl: DeviceContext, seed: int, is_fused: bool) -> None:
+def test_locations_of_values(opencl: DeviceContext, seed: int, is_fused: bool) -> None:
     found = compiled(opencl, random_model(seed), is_fused=is_fused)
     executable = found.executable
     sizes = {Base.ARENA: executable.arena_bytes, Base.CONSTANTS: executable.constants_bytes}
@@ -71,7 +71,7 @@ def test_the_same_model_gives_the_same_executable(opencl: DeviceContext, seed: i
 
 
 def test_outputs_lie_just_before_the_flags(opencl: DeviceContext) -> None:
-    """So that one transfer brings both; and nothing else lies where they do."""
+    """One transfer fetches both, and no other value shares their memory."""
     models = Models()
     value = models.add(_Op.TANH, [models.input()])
     executable = compiled(
@@ -88,7 +88,7 @@ def test_outputs_lie_just_before_the_flags(opencl: DeviceContext) -> None:
     assert (second.offset or 0) + second.size_bytes <= executable.zeros
 
 
-def test_requirements_have_a_status_of_their_own_and_messages(opencl: DeviceContext) -> None:
+def test_status_words_and_messages_of_requirements(opencl: DeviceContext) -> None:
     models = Models()
     table, first, second = models.input(FLOAT, (5, 3)), models.input(INT32, (4,)), models.input(INT32, (2,))
     picked = models.add(_Op.GATHER, [table, models.number(0), first], shape=(4, 3))
@@ -98,7 +98,7 @@ def test_requirements_have_a_status_of_their_own_and_messages(opencl: DeviceCont
     assert all(call.messages for call in executable.calls)
 
 
-def test_compiling_ends_before_any_kernel_if_nobody_wants_the_model(opencl: DeviceContext) -> None:
+def test_compilation_can_be_aborted_before_the_first_kernel(opencl: DeviceContext) -> None:
     places: list[str] = []
 
     def compile_until(last: int) -> None:

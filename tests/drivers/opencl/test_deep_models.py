@@ -1,4 +1,4 @@
-"""Chains of operations that are longer than Python's stack is deep, and nested deeper than C compilers accept."""
+"""Chains of operations that exceed Python's recursion limit and the nesting limit of C compilers."""
 
 import pytest
 from support.models.deep import CHAINS, deep_model

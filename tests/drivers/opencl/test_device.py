@@ -1,4 +1,4 @@
-"""The OpenCL device as the runtime sees it: what it claims, prepares and refuses, and what executions give."""
+"""The OpenCL device: what it supports, prepares and refuses, and the results of executions."""
 
 import dataclasses
 import threading
@@ -72,7 +72,7 @@ def test_random_models(seed: int, batch: BatchingDevice, cpu: nd.Device) -> None
 
 
 @pytest.mark.parametrize("kind", [FLOAT, QUANT8], ids=["float", "quant8"])
-def test_values_behind_one_another(kind: nd.OperandType, opencl: DeviceContext, cpu: nd.Device) -> None:
+def test_chains_of_values(kind: nd.OperandType, opencl: DeviceContext, cpu: nd.Device) -> None:
     batch = BatchingDevice(opencl.facts)
     models = [joined_model(seed, kind) for seed in range(10)]
     batch.build(models)
@@ -81,7 +81,7 @@ def test_values_behind_one_another(kind: nd.OperandType, opencl: DeviceContext, 
         expect_close(on(batch, model, *inputs), on(cpu, model, *inputs), 1e-4)
 
 
-def test_what_it_says_of_itself(device: OpenClDevice) -> None:
+def test_properties(device: OpenClDevice) -> None:
     other = create()
     assert (other.name, other.version) == ("opencl", device.version)
     assert device.facts.digest in device.version
@@ -100,9 +100,7 @@ TABLE = np.arange(15, dtype=np.float32).reshape(5, 3) - 7
 
 
 @sweep("wrong", [5, -1, 2**31 - 1, -(2**31)])
-def test_a_requirement_that_fails_names_the_operation_and_harms_nothing(
-    device: OpenClDevice, wrong: int
-) -> None:
+def test_failed_requirements_name_the_operation(device: OpenClDevice, wrong: int) -> None:
     model = gathering()
     prepared = device.prepare_model(model, OPTIONS)
     good = np.array([4, 0, 2, 2], np.int32)
@@ -113,8 +111,8 @@ def test_a_requirement_that_fails_names_the_operation_and_harms_nothing(
         np.testing.assert_array_equal(result, np.maximum(TABLE[good], 0))
 
 
-def test_executions_at_once_never_mix(device: OpenClDevice, cpu: nd.Device) -> None:
-    """Several models, each executed from several threads, more of them than there are instances."""
+def test_concurrent_executions(device: OpenClDevice, cpu: nd.Device) -> None:
+    """Several models, each executed from more threads than there are instances."""
     models = [random_model(seed, operations=5) for seed in (100, 101)]
     prepared = [device.prepare_model(model, OPTIONS) for model in models]
     work = [
@@ -151,7 +149,7 @@ def test_executions_at_once_never_mix(device: OpenClDevice, cpu: nd.Device) -> N
         (nd.OperandType.TENSOR_INT64, _Op.TFLITE_NEG),
     ],
 )
-def test_every_type_comes_in_and_goes_out(
+def test_inputs_and_outputs_of_every_type(
     device: OpenClDevice, cpu: nd.Device, kind: nd.OperandType, operation: nd.OperationType
 ) -> None:
     models = Models()
@@ -175,7 +173,7 @@ def test_zero_sizes(device: OpenClDevice) -> None:
     np.testing.assert_array_equal(both, np.concatenate([np.zeros((1, 3)), row]))
 
 
-def test_inputs_that_are_outputs_and_outputs_that_come_twice(device: OpenClDevice) -> None:
+def test_inputs_as_outputs_and_repeated_outputs(device: OpenClDevice) -> None:
     models = Models()
     first, second = models.input(FLOAT, (2, 2)), models.input(INT32, (3,))
     negative = models.add(_Op.ABS, [first], shape=(2, 2))
@@ -187,7 +185,7 @@ def test_inputs_that_are_outputs_and_outputs_that_come_twice(device: OpenClDevic
     np.testing.assert_array_equal(other, numbers.reshape(1, 3))
 
 
-def test_insufficient_outputs_are_told_with_their_shape(device: OpenClDevice) -> None:
+def test_insufficient_outputs_report_their_shape(device: OpenClDevice) -> None:
     model = gathering()
     prepared = device.prepare_model(model, OPTIONS)
     inputs = [TABLE, np.zeros(4, np.int32)]
@@ -221,7 +219,7 @@ def test_deadlines(device: OpenClDevice) -> None:
     assert prepared.execute(request, ExecuteOptions(deadline_s=time.monotonic() + 60)).is_sufficient
 
 
-def test_time_is_measured_where_that_is_asked_for(device: OpenClDevice) -> None:
+def test_measured_times(device: OpenClDevice) -> None:
     model = gathering()
     prepared = device.prepare_model(model, OPTIONS)
     request, _ = request_of(model, [TABLE, np.zeros(4, np.int32)])
@@ -233,14 +231,14 @@ def test_time_is_measured_where_that_is_asked_for(device: OpenClDevice) -> None:
 
 
 def open_model() -> Model:
-    """Of a length that only executions tell."""
+    """Returns a model whose length is known at execution only."""
     models = Models()
     source = models.input(FLOAT, (0, 3))
     added = models.add(_Op.ADD, [source, models.constant(np.ones((1, 3))), models.number(0)], shape=(0, 3))
     return models.finish(models.add(_Op.SOFTMAX, [added, models.number(1.0)], shape=(0, 3)))
 
 
-def test_operations_that_cannot_be_computed_are_refused_with_reasons(device: OpenClDevice) -> None:
+def test_unsupported_operations_have_reasons(device: OpenClDevice) -> None:
     models = Models()
     source, length = models.input(FLOAT, (6,)), models.input(INT32, (2,))
     model = models.finish(models.add(_Op.RESHAPE, [source, length], shape=(0, 0)))
@@ -259,7 +257,7 @@ def test_values_that_are_too_large_are_refused(device: OpenClDevice) -> None:
     assert "too large" in verdict.reason
 
 
-def test_long_rows_are_left_to_devices_that_sort(device: OpenClDevice) -> None:
+def test_top_k_of_long_rows_is_unsupported(device: OpenClDevice) -> None:
     models = Models()
     source, count = models.input(FLOAT, (20_000,)), models.number(20_000)
     largest, places = (models.builder.add_operand(kind, (20_000,)) for kind in (FLOAT, INT32))
@@ -268,7 +266,7 @@ def test_long_rows_are_left_to_devices_that_sort(device: OpenClDevice) -> None:
     assert "too large to expand" in verdict.reason
 
 
-def test_float64_needs_a_device_that_has_it(opencl: DeviceContext) -> None:
+def test_float64_needs_device_support(opencl: DeviceContext) -> None:
     builder = GraphBuilder()
     graph = builder.finish(builder.top_k(builder.input(5, type=Scalar.FLOAT64), 1, prefers_lower_index=True))
     for has_fp64 in (False, True):
@@ -276,7 +274,7 @@ def test_float64_needs_a_device_that_has_it(opencl: DeviceContext) -> None:
         assert ("no float64" in device._unsupported_reason(graph)) != has_fp64
 
 
-def test_allocated_memory_serves_the_roles_that_it_is_for(device: OpenClDevice, cpu: nd.Device) -> None:
+def test_allocated_memory_serves_its_roles(device: OpenClDevice, cpu: nd.Device) -> None:
     model = gathering()
     prepared = device.prepare_model(model, OPTIONS)
     roles = (BufferRole(prepared_model=prepared, index=0),)
@@ -292,7 +290,7 @@ def test_allocated_memory_serves_the_roles_that_it_is_for(device: OpenClDevice, 
             device.allocate(BufferDescription(dimensions=None, input_roles=roles, output_roles=()))
 
 
-def test_memory_is_only_for_models_of_its_own(
+def test_memory_for_models_of_other_devices_is_refused(
     device: OpenClDevice, opencl: DeviceContext, cpu: nd.Device
 ) -> None:
     def allocate(prepared: PreparedModel) -> int:
@@ -315,7 +313,7 @@ def test_profiles_name_every_kernel(device: OpenClDevice) -> None:
     assert run(prepared, gathering(), [TABLE, np.zeros(4, np.int32)])
 
 
-def test_shapes_that_come_at_execution_are_compiled_for(device: OpenClDevice, cpu: nd.Device) -> None:
+def test_unspecified_shapes_are_compiled_at_execution(device: OpenClDevice, cpu: nd.Device) -> None:
     model = open_model()
     prepared = device.prepare_model(model, PrepareOptions(cache_key=b"k" * 32))
     assert isinstance(prepared, SpecializingModel)

@@ -1,4 +1,6 @@
-"""Processes that are forked from one which uses OpenCL: they are told so, and nothing waits for threads that they lack."""
+"""Processes forked from one that uses OpenCL get an error, and never wait for threads that they
+lack.
+"""
 
 import gc
 
@@ -26,7 +28,7 @@ def run(compilation: nd.Compilation, value: float) -> bool:
     return bool((compilation.run(values, values)[0] == 2 * value).all())
 
 
-def test_a_child_is_told_and_its_parent_goes_on(opencl: DeviceContext) -> None:
+def test_a_child_gets_an_error_and_its_parent_continues(opencl: DeviceContext) -> None:
     device = OpenClDevice(opencl.facts)
     other = OpenClDevice(opencl.facts)  # not opened
     compilation = compiled([device])
@@ -51,7 +53,7 @@ def test_a_child_is_told_and_its_parent_goes_on(opencl: DeviceContext) -> None:
 
 
 def test_a_child_frees_nothing_of_opencl(opencl: DeviceContext) -> None:
-    """Though it drops its last reference: freeing would wait for threads of the parent's."""
+    """Releasing the last reference would wait for threads of the parent process."""
     things = [OpenClDevice(opencl.facts)]
     compilations = [compiled([things[0]])]
     assert run(compilations[0], 1)
@@ -66,7 +68,7 @@ def test_a_child_frees_nothing_of_opencl(opencl: DeviceContext) -> None:
 
 
 @pytest.mark.slow
-def test_the_cpu_stands_in_in_a_child(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_child_falls_back_to_the_cpu(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch) -> None:
     device = OpenClDevice(opencl.facts)
     monkeypatch.setattr("neurald.runtime.compilation.devices", lambda: (nd.devices()[0], device))
     builder = nd.CompilationBuilder(add_model(SHAPE))

@@ -1,4 +1,6 @@
-"""Whole models whose kernels read images: the same bits as with buffers, what is kept of them, and what limits do."""
+"""Whole models whose kernels read images: results equal those of buffers exactly; caching, and
+limits.
+"""
 
 import logging
 from collections.abc import Iterator
@@ -26,7 +28,7 @@ from neurald.drivers.opencl.platform.reduction_order import ReductionOrder
 from neurald.drivers.opencl.platform.storage import STORAGE_VARIABLE, Storage
 from neurald.drivers.opencl.prepared_model import OpenClPreparedModel
 from neurald.drivers.opencl.runtime.executable import ImageUse
-from neurald.drivers.opencl.runtime.persistent_kernel import is_offered
+from neurald.drivers.opencl.runtime.persistent_kernel import is_supported
 from neurald.drivers.opencl.tuning.tuning import TUNING_VARIABLE, Tuner, Tuning
 from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.device import Artifact, PrepareOptions
@@ -50,22 +52,24 @@ MODELS: dict[str, Model] = {
 
 
 def facts_of(opencl: DeviceContext) -> DeviceFacts:
-    """The device as one whose kernels read images."""
-    if not opencl.facts.most_image_texels:
+    """Returns the device as one whose kernels read images."""
+    if not opencl.facts.max_image_texels:
         pytest.skip(f"{opencl.facts.name} has no images of buffers")
-    return replace(opencl.facts, storage=Storage.IMAGE, sums=ReductionOrder.ORDERED)
+    return replace(opencl.facts, storage=Storage.IMAGE, reduction_order=ReductionOrder.ORDERED)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _not_measured() -> Iterator[None]:
-    """What is measured to be the fastest differs from run to run, and with it the bits of results."""
+    """Disables measurements: the fastest candidate differs between runs, and with it the rounding
+    of results.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(TUNING_VARIABLE, Tuning.FAST.value)
         yield
 
 
 def changed(device: OpenClDevice, **changes: object) -> None:
-    """Has other images from now on."""
+    """Changes the images that a device supports."""
     facts = device.context.facts
     assert facts.images is not None
     device.context.facts = replace(facts, images=replace(facts.images, **changes))  # type: ignore[arg-type]
@@ -80,7 +84,7 @@ def batch(opencl: DeviceContext) -> BatchingDevice:
 
 @pytest.fixture(scope="module")
 def with_buffers(opencl: DeviceContext) -> BatchingDevice:
-    """The same kernels, with images of nothing."""
+    """Returns the device with the same kernels, but without images."""
     found = BatchingDevice(facts_of(opencl))
     changed(found, types=frozenset())
     found.build(MODELS.values())
@@ -116,7 +120,7 @@ def test_models_compute_the_same_bits(name: str, batch: BatchingDevice, with_buf
     expect_close(results[0], run(ReferenceDevice().prepare_model(model, OPTIONS), model, inputs), tolerance)
 
 
-def test_weights_and_values_between_kernels_are_images(batch: BatchingDevice) -> None:
+def test_weights_and_intermediate_values_are_images(batch: BatchingDevice) -> None:
     calls = prepared(batch, NETWORKS["UNSIGNED"]).executable.calls
     assert all(any(use.argument == 2 for use in call.images) for call in calls), "weights of each layer"
     assert sum(any(use.argument == 1 for use in call.images) for call in calls) >= 3
@@ -125,7 +129,7 @@ def test_weights_and_values_between_kernels_are_images(batch: BatchingDevice) ->
     assert {Scalar.UINT8, Scalar.INT32} <= types <= {Scalar.UINT8, Scalar.INT32, Scalar.UINT32}
 
 
-def test_profiles_say_what_is_read_through_images(device: OpenClDevice) -> None:
+def test_profiles_name_images(device: OpenClDevice) -> None:
     changed(device, types=frozenset((Scalar.FLOAT32, Scalar.UINT8)))
     model = NETWORKS["UNSIGNED"]
     labels = [each.label for each in prepared(device, model).profile()]
@@ -134,10 +138,10 @@ def test_profiles_say_what_is_read_through_images(device: OpenClDevice) -> None:
         "a2 from a buffer (" in label or "a2" in label.partition(" through images")[0] for label in labels
     )
     assert any(" through images" in label for label in labels)
-    assert any("from a buffer (no images of INT32)" in label for label in labels)
+    assert any("from a buffer (images of INT32 are not supported)" in label for label in labels)
 
 
-def test_the_storage_is_in_what_a_device_is(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_storage_is_part_of_the_version(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
     for storage in Storage:
         monkeypatch.setenv(STORAGE_VARIABLE, storage.value)
@@ -147,16 +151,16 @@ def test_the_storage_is_in_what_a_device_is(opencl: DeviceContext, monkeypatch: 
     assert found[1].version.startswith(found[0].version)
 
 
-def test_a_storage_that_there_is_not(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_storage_is_refused(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(STORAGE_VARIABLE, "paper")
     with pytest.raises(UnavailableDevice, match=STORAGE_VARIABLE):
         create()
 
 
-def test_no_kernel_for_the_whole_step(device: OpenClDevice) -> None:
+def test_no_persistent_kernel(device: OpenClDevice) -> None:
     nvidia = replace(device.context.facts, is_nvidia=True, compute_capability=(9, 0))
-    assert not is_offered(nvidia)
-    assert is_offered(replace(nvidia, images=None))
+    assert not is_supported(nvidia)
+    assert is_supported(replace(nvidia, images=None))
 
 
 def test_a_device_without_images_reads_buffers(opencl: DeviceContext) -> None:
@@ -173,14 +177,14 @@ def test_a_device_without_images_reads_buffers(opencl: DeviceContext) -> None:
 def test_buffers_that_are_too_large_for_images_are_read_as_buffers(
     device: OpenClDevice, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Only where no image is of a part; the limit is one that every single value keeps."""
+    """This applies if images cannot be parts of buffers; every single value is within the limit."""
     model = joined_model(0, FLOAT)
-    changed(device, is_divided=False, most_texels=100)
+    changed(device, is_divided=False, max_texels=100)
     with caplog.at_level(logging.INFO):
         found = prepared(device, model)
     assert image_count(found) == 0
-    assert "read buffers, and no images" in caplog.text
-    assert "images have 100 at most" in caplog.text
+    assert "read buffers instead of images" in caplog.text
+    assert "exceeds the limit of 100" in caplog.text
     inputs = random_inputs(model)
     expect_close(
         run(found, model, inputs), run(ReferenceDevice().prepare_model(model, OPTIONS), model, inputs), 1e-4
@@ -207,7 +211,7 @@ def test_a_model_from_a_cache_reads_the_same_images(device: OpenClDevice, artifa
         np.testing.assert_array_equal(found, expected)
 
 
-def test_artifacts_of_one_storage_are_not_of_the_other(artifact: Artifact, opencl: DeviceContext) -> None:
+def test_artifacts_depend_on_the_storage(artifact: Artifact, opencl: DeviceContext) -> None:
     device = OpenClDevice(replace(opencl.facts, storage=Storage.BUFFER))
     with pytest.raises(OpFailed, match="damaged or was built for another device"):
         device.prepare_model_from_cache(artifact, OPTIONS)
@@ -241,7 +245,7 @@ def test_images_that_leave_their_buffers_are_refused(artifact: Artifact) -> None
         )
 
 
-def test_choices_that_read_images_are_measured(device: OpenClDevice) -> None:
+def test_candidates_that_read_images_are_measured(device: OpenClDevice) -> None:
     models = Models()
     total = models.add(
         _Op.ADD, [models.input(shape=(8, 12)), models.input(shape=(8, 12)), models.number(0)], shape=(8, 12)

@@ -1,4 +1,4 @@
-"""Kernels of every form in oclgrind, which sees what a device would not tell: races, and accesses outside of buffers."""
+"""Kernels of every form in Oclgrind, which detects races and accesses outside of buffers."""
 
 import os
 import shutil
@@ -96,7 +96,7 @@ for block in (
 
 @pytest.mark.skipif(shutil.which("oclgrind") is None, reason="oclgrind is not installed")
 @sweep(("program", "count"), [(_PROGRAM, 12), (_BLOCKS, 5)], ids=["kernels", "blocks"])
-def test_there_is_nothing_to_find(tmp_path: Path, program: str, count: int) -> None:
+def test_no_races_or_invalid_accesses(tmp_path: Path, program: str, count: int) -> None:
     path = os.pathsep.join((str(_TESTS), str(_TESTS.parent / "src"), os.environ.get("PYTHONPATH", "")))
     log = tmp_path / "log"
     run = subprocess.run(

@@ -1,4 +1,4 @@
-"""Prepared models: instances for executions at once, deadlines while all are taken, and devices that are lost."""
+"""Prepared models: instances for concurrent executions, deadlines, and lost devices."""
 
 import threading
 import time
@@ -39,14 +39,14 @@ def prepared(opencl: DeviceContext) -> OpenClPreparedModel:
     return prepared_by(OpenClDevice(opencl.facts))
 
 
-def test_operands_are_those_of_the_model(prepared: OpenClPreparedModel) -> None:
+def test_operands(prepared: OpenClPreparedModel) -> None:
     assert prepared.operand(0, is_output=False).dimensions == (5, 6)
     for index, is_output in ((1, False), (-1, True)):
         with pytest.raises(BadData):
             prepared.operand(index, is_output=is_output)
 
 
-def test_a_deadline_passes_while_all_instances_are_taken(
+def test_a_deadline_passes_while_all_instances_are_busy(
     prepared: OpenClPreparedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     holds, go = threading.Semaphore(0), threading.Event()
@@ -90,7 +90,7 @@ def test_a_lost_device_fails_everything_at_once(opencl: DeviceContext) -> None:
     assert run(prepared_by(OpenClDevice(opencl.facts)), model(), inputs)
 
 
-def test_an_execution_that_fails_gives_its_instance_back(
+def test_a_failed_execution_returns_its_instance(
     prepared: OpenClPreparedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> int:
@@ -107,7 +107,7 @@ def test_an_execution_that_fails_gives_its_instance_back(
     np.testing.assert_array_equal(result, np.abs(inputs[0]))
 
 
-def test_a_request_can_be_bound(prepared: OpenClPreparedModel) -> None:
+def test_reusable_executions(prepared: OpenClPreparedModel) -> None:
     (values,) = inputs = random_inputs(model())
     request, (result,) = request_of(model(), inputs)
     assert prepared.create_reusable_execution(request) is None
@@ -124,7 +124,7 @@ def test_a_request_can_be_bound(prepared: OpenClPreparedModel) -> None:
 
 
 class Separate(Portions):
-    """Each command is a portion, whatever is learned."""
+    """Makes each command a portion, whatever is learned."""
 
     def bounds(self, count: int) -> tuple[int, ...]:
         return tuple(range(count + 1))
@@ -134,7 +134,7 @@ class Separate(Portions):
 
 
 class Fleeting(Cancellation):
-    """Is cancelled once it has been looked at so many times."""
+    """Is cancelled after a given number of checks."""
 
     def __init__(self, looks: int) -> None:
         super().__init__()
@@ -149,7 +149,9 @@ class Fleeting(Cancellation):
 def test_an_execution_is_cancelled_between_its_commands(
     opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The transfers and the kernel of a model are portions of their own; whatever is left out, the next run is whole."""
+    """Each transfer and kernel is a portion. After any of them is skipped, the next execution is
+    complete.
+    """
     monkeypatch.setattr(prepared_model, "Portions", Separate)
     prepared = prepared_by(OpenClDevice(opencl.facts))
     (values,) = inputs = random_inputs(model())

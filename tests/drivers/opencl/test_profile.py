@@ -1,4 +1,4 @@
-"""The times of kernels on an OpenCL device."""
+"""Kernel times of an OpenCL device."""
 
 import numpy as np
 import pytest
@@ -48,8 +48,8 @@ def test_with_unspecified_dimensions_after_the_first_execution(device: OpenClDev
     assert [kernel.operations for kernel in prepared.profile()] == [(0,)]
 
 
-def test_requirements_that_do_not_hold_meanwhile(device: OpenClDevice) -> None:
-    """What is in the arena may be no valid input: that must not make the next execution fail."""
+def test_profiles_of_invalid_inputs(device: OpenClDevice) -> None:
+    """The arena may contain invalid inputs, which must not make the next execution fail."""
     builder = nd.ModelBuilder()
     table = builder.add_operand(nd.OperandType.TENSOR_FLOAT32, (4, 2))
     index = builder.add_operand(nd.OperandType.TENSOR_INT32, (1,))

@@ -29,7 +29,7 @@ from neurald.hal.rpc.transport.access_token import (
     TOKEN_BYTES,
     TOKEN_KEY,
     TOKEN_VARIABLE,
-    clients_token,
+    client_token,
     create_token,
     read_token,
     remove_token,
@@ -210,7 +210,7 @@ def test_the_token_of_an_own_daemon_must_be_private(runtime: Path, fault: str) -
     elif fault == "directory":
         path.parent.chmod(0o777)
     with pytest.raises(BadState):
-        clients_token(address)
+        client_token(address)
 
 
 @sweep("fault", ["pipe", "directory", "missing", "short", "long"])
@@ -223,7 +223,7 @@ def test_copies_that_hold_no_token_are_refused(tmp_path: Path, fault: str) -> No
     elif fault != "missing":
         path.write_bytes(b"x" * (TOKEN_BYTES + {"short": -1, "long": 1}[fault]))
     with pytest.raises(BadState, match="copy"):
-        clients_token(Address.parse("127.0.0.1:1"), path)
+        client_token(Address.parse("127.0.0.1:1"), path)
 
 
 @pytest.mark.parametrize(("mode", "warnings"), [(0o600, 0), (0o640, 0), (0o644, 1)])
@@ -233,7 +233,7 @@ def test_copies_may_be_shared(
     (tmp_path / "real").write_bytes(b"x" * TOKEN_BYTES)
     (tmp_path / "real").chmod(mode)
     (tmp_path / "copy").symlink_to("real")
-    assert clients_token(Address.parse("127.0.0.1:1"), tmp_path / "copy") == b"x" * TOKEN_BYTES
+    assert client_token(Address.parse("127.0.0.1:1"), tmp_path / "copy") == b"x" * TOKEN_BYTES
     assert len(caplog.records) == warnings
 
 
@@ -243,10 +243,10 @@ def test_tokens_do_not_leave_this_host(tmp_path: Path, monkeypatch: pytest.Monke
     path.write_bytes(bytes(TOKEN_BYTES))
     far = Address.parse("192.0.2.1:7000")
     with pytest.raises(BadData, match="unencrypted"):
-        clients_token(far, path)
+        client_token(far, path)
     monkeypatch.setenv(TOKEN_VARIABLE, str(path))
-    assert clients_token(far) is None
-    assert clients_token(Address.parse("127.0.0.1:7000")) == bytes(TOKEN_BYTES)
+    assert client_token(far) is None
+    assert client_token(Address.parse("127.0.0.1:7000")) == bytes(TOKEN_BYTES)
 
 
 def test_what_was_planted_in_place_of_a_token_file_is_not_followed(runtime: Path, tmp_path: Path) -> None:

@@ -167,7 +167,7 @@ def test_without_a_key_there_is_no_artifact(served: Served) -> None:
 
 
 def test_a_key_of_another_length_is_refused(served: Served) -> None:
-    with pytest.raises(BadData, match="a cache key of 5 bytes; 32 are expected"):
+    with pytest.raises(BadData, match="the cache key has 5 bytes; 32 are expected"):
         served.client.prepare_model(MODEL, PrepareOptions(cache_key=b"short"))
 
 

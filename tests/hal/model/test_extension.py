@@ -136,7 +136,7 @@ def hostile() -> list[tuple[types_pb2.Model, str]]:
 
     del case("operation 0: type is 131073, which is not known|operand 1: type").extensions[:]
     case("org.neurald.sample is declared differently").extensions[0].operand_types[0].element_bytes = 4
-    case("com.other.name is not there").extensions[0].name = "com.other.name"
+    case("com.other.name is not known here").extensions[0].name = "com.other.name"
     case("a name like").extensions[0].name = "../../etc"
     case("an element of 0 bytes").extensions[0].operand_types[0].element_bytes = 0
     case("has no operation 9").main.operations[0].type = 0x20009  # type: ignore[assignment]
@@ -162,11 +162,11 @@ def test_hostile_models(message: types_pb2.Model, words: str) -> None:
 
 def test_too_many_extensions() -> None:
     messages = [extension_to_wire(Extension(name=f"com.x{n}")) for n in range(MAX_EXTENSIONS + 1)]
-    with pytest.raises(ResourceExhaustedPersistent, match="65 extensions; at most 64"):
+    with pytest.raises(ResourceExhaustedPersistent, match="65 extensions are declared; at most 64"):
         extensions_from_wire(messages)
     assert len(extensions_from_wire(messages[1:])) == MAX_EXTENSIONS
 
 
 def test_a_model_is_nothing_where_there_is_no_extension() -> None:
-    with pytest.raises(Error, match=r"extension org\.neurald\.sample is not there"):
+    with pytest.raises(Error, match=r"extension org\.neurald\.sample is not known here"):
         decode_model(encode_model(to_pixels()), ())

@@ -97,7 +97,7 @@ def test_a_loop_that_never_ends_is_stopped() -> None:
     assert 0.02 <= time.monotonic() - started < 20
 
 
-def test_models_that_are_not_finished_or_not_wanted() -> None:
+def test_unfinished_and_superfluous_models() -> None:
     graph = Graph()
     reference, plain = graph.builder.add_operand(T.MODEL), graph.value()
     unfinished: object = nd.ModelBuilder()
@@ -122,13 +122,13 @@ def test_models_that_are_not_finished_or_not_wanted() -> None:
         (below(1), "else graph: input 0 has shape|else graph: output 0 has type"),
     ],
 )
-def test_branches_that_do_not_fit(otherwise: nd.Model, message: str) -> None:
+def test_refuses_branches_of_other_operands(otherwise: nd.Model, message: str) -> None:
     with pytest.raises(nd.Error, match=message) as caught:
         branching(arithmetic(ADD, 1), otherwise)
     assert caught.value.code is nd.ResultCode.BAD_DATA
 
 
-def test_loops_that_do_not_fit() -> None:
+def test_refuses_loops_of_other_operands() -> None:
     for condition, body, message in (
         (below(5), counting(1, 1), "condition graph: input"),
         (counting(1, 1), counting(1, 1), "condition graph: exactly one output"),

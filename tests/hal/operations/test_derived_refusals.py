@@ -194,7 +194,7 @@ def one_of_each_kind() -> list[tuple[str, Case]]:
     return list(kinds.values())
 
 
-def test_every_form_takes_its_own_call() -> None:
+def test_every_form_accepts_its_own_call() -> None:
     for case, definition, _, _ in baselines():
         definition.bind(case.operation(), case.operands, values_known=False)
 
@@ -203,7 +203,7 @@ def test_every_operation_has_mutations() -> None:
     assert {case.type for _, case in all_mutations()} == set(DEFINITIONS)
 
 
-def test_validation_refuses_what_does_not_match() -> None:
+def test_validation_refuses_mismatches() -> None:
     assert not [what for what, case in all_mutations() if not _refused(validate_model, case.model())]
 
 
@@ -234,7 +234,7 @@ def build(case: Case) -> None:
     builder.add_operation(operation.type, operation.inputs, operation.outputs)
 
 
-def test_the_builder_refuses_what_does_not_match() -> None:
+def test_the_builder_refuses_mismatches() -> None:
     assert not [what for what, case in one_of_each_kind() if not _refused(build, case)]
 
 
@@ -244,6 +244,6 @@ def remote() -> Iterator[Device]:
         yield nd.connect(address)
 
 
-def test_a_daemon_refuses_what_does_not_match(remote: Device) -> None:
+def test_a_daemon_refuses_mismatches(remote: Device) -> None:
     ask = remote.supported_operations
     assert not [what for what, case in one_of_each_kind() if not _refused(ask, case.model())]

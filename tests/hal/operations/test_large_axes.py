@@ -57,7 +57,7 @@ _CASES = [
 
 
 @sweep(("operation", "indexes", "longest"), _CASES)
-def test_an_axis_whose_positions_do_not_fit_is_refused(
+def test_an_axis_too_long_for_the_index_type_is_refused(
     operation: OperationType, indexes: OperandType, longest: int
 ) -> None:
     _shapes(operation, (longest,), indexes)
@@ -66,15 +66,15 @@ def test_an_axis_whose_positions_do_not_fit_is_refused(
 
 
 @sweep("operation", [_T.TFLITE_ARG_MAX, _T.TFLITE_TOPK_V2, _T.TFLITE_SHAPE])
-def test_wider_indexes_hold_every_position(operation: OperationType) -> None:
+def test_wider_index_types_are_accepted(operation: OperationType) -> None:
     _shapes(operation, (2**32 - 1,), _INT64)
 
 
-def test_only_the_axis_counts() -> None:
+def test_only_the_length_of_the_axis_matters() -> None:
     _shapes(_T.ARGMAX, (3 << 28, 4), _INT32)
 
 
-def test_a_model_is_refused_when_it_is_made() -> None:
+def test_a_model_is_refused_when_it_is_built() -> None:
     builder = nd.ModelBuilder()
     value = builder.add_operand(OperandType.TENSOR_QUANT8_ASYMM, (3 << 30,), scale=1.0)
     count = builder.add_operand(OperandType.INT32)

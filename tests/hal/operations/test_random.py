@@ -36,7 +36,7 @@ def draw(logits: Any, samples: int, *seeds: int, operand_type: OperandType = FLO
 
 @sweep("seeds", [(37, 42), (-1, 5), (0, 0), (2**31 - 1, -(2**31))])
 @sweep("operand_type", [FLOAT32, FLOAT16])
-def test_classes_come_as_often_as_they_should(operand_type: OperandType, seeds: tuple[int, int]) -> None:
+def test_frequencies_of_classes(operand_type: OperandType, seeds: tuple[int, int]) -> None:
     logits = np.random.default_rng(1).normal(0, 2, (3, 7)).astype(operand_type.dtype)
     samples = 20_000
     result = draw(logits, samples, *seeds, operand_type=operand_type)
@@ -49,7 +49,7 @@ def test_classes_come_as_often_as_they_should(operand_type: OperandType, seeds: 
         assert (np.abs(counts / samples - probabilities) <= limits).all()
 
 
-def test_seeds_decide() -> None:
+def test_equal_seeds_give_equal_results() -> None:
     logits = np.zeros((2, 1000))
     first, again, other, swapped = (draw(logits, 50, *s) for s in ((1, 2), (1, 2), (1, 3), (2, 1)))
     np.testing.assert_array_equal(first, again)
@@ -58,12 +58,12 @@ def test_seeds_decide() -> None:
     assert (first[0] != first[1]).any()
 
 
-def test_two_zeros_stand_for_any_seeds() -> None:
+def test_two_zeros_select_random_seeds() -> None:
     logits = np.zeros((1, 1_000_000))
     assert (draw(logits, 50, 0, 0) != draw(logits, 50, 0, 0)).any()
 
 
-def test_what_is_not_finite_is_never_drawn() -> None:
+def test_classes_with_infinite_logits_are_never_drawn() -> None:
     result = draw([[math.nan, 0.0, -math.inf, 0.0, math.inf]], 200, 1, 2)
     assert set(result.ravel().tolist()) == {1, 3}
 

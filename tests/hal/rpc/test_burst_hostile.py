@@ -43,7 +43,7 @@ from neurald.hal.rpc.transport.burst_packet import (
     require_success,
     shapes_packet,
 )
-from neurald.hal.rpc.transport.burst_ring import RING_BYTES, RingEnd, Side
+from neurald.hal.rpc.transport.burst_ring import RING_BYTES, RingEnd, RingSide
 from neurald.hal.rpc.transport.packet import receive_packet, rights
 
 RUN = ExecuteOptions()
@@ -81,7 +81,7 @@ class Raw:
         self.connection, self.theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.connection.settimeout(10)
         peer.side.configure_burst(peer.prepare(), self.theirs, self.memory)
-        self.ring = RingEnd(self.memory, self.connection, Side.CLIENT)
+        self.ring = RingEnd(self.memory, self.connection, RingSide.CLIENT)
         self.shared = SharedMemory.create(1024)
 
     def ask(self, packet: bytes, *descriptors: int) -> None:
@@ -396,7 +396,7 @@ class Imposter:
         def configure(_: Connection, handle: int, connection: socket.socket, ring: SharedMemory) -> None:
             self.connection = connection.dup()
             self.connection.settimeout(10)
-            self.ring = RingEnd(ring, self.connection, Side.DAEMON)
+            self.ring = RingEnd(ring, self.connection, RingSide.DAEMON)
 
         monkeypatch.setattr(Connection, "configure_burst", configure)
         self.remote = connect(str(server.address))

@@ -276,7 +276,7 @@ def test_a_daemon_that_declares_the_extension_differently_refuses_them() -> None
         device = nd.connect(address)
         model = picture_model(device)
         wrong = AttributeValue(extension=other, code=0, value=b"down")
-        with pytest.raises(BadData, match="declared differently by the device"):
+        with pytest.raises(BadData, match="the device declares differently"):
             device.prepare_model(model, PrepareOptions(attributes=(wrong,)))
         unknown = AttributeValue(extension=EXTENSION, code=5, value=b"down")
         with pytest.raises(BadData, match="has no compilation attribute 5"):

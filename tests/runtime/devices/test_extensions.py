@@ -233,9 +233,9 @@ def test_a_daemon_refuses_what_its_device_does_not_list() -> None:
     with running_daemon("sample-float-fast") as address:
         device = nd.connect(address)
         model = gray_model([create_all()])
-        with pytest.raises(BadData, match=f"extension {NAME} is not there"):
+        with pytest.raises(BadData, match=f"extension {NAME} is not known here"):
             device.supported_operations(model)
-        with pytest.raises(BadData, match=f"extension {NAME} is not there"):
+        with pytest.raises(BadData, match=f"extension {NAME} is not known here"):
             device.prepare_model(model, PrepareOptions())
         assert not nd.supported_operations(model, [device])[device.name][0].ok
 
@@ -277,7 +277,7 @@ def test_different_declarations_disable_an_extension() -> None:
     with pytest.raises(BadData, match="is disabled"):
         compiled(model, [ours, other])
     verdicts = nd.supported_operations(model, [other])
-    assert "declares the extension org.neurald.sample otherwise" in verdicts["other"][0].reason
+    assert "declares the extension org.neurald.sample differently" in verdicts["other"][0].reason
     # Both are fine alone, and in other company.
     assert all(v.ok for v in nd.supported_operations(model, [ours, cpu()])["sample-all"])
     again = declaring("again", other_declaration(operations=EXTENSION.operations[::-1]))
@@ -422,7 +422,7 @@ def test_the_cpu_cannot_stand_in_for_a_vendor(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("neurald.runtime.compilation.devices", lambda: (cpu(), failing))
     builder = nd.CompilationBuilder(gray_model([failing]))
     builder.set_caching(None)
-    words = rf"out of order; cpu cannot stand in: operation \d {NAME}.*does not list"
+    words = rf"out of order; cpu cannot take over: operation \d {NAME}.*does not list"
     with pytest.raises(OpFailed, match=words):
         builder.finish()
 

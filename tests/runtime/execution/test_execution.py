@@ -346,7 +346,7 @@ def test_an_output_where_an_input_lies_is_refused(
     execution.set_input_from_memory(0, memory, first, 24)
     execution.set_input_from_memory(1, memory, second, 24)
     execution.set_output_from_memory(0, memory, output, 24)
-    with pytest.raises(BadData, match=r"output 0 lies where input|input . lies where output 0"):
+    with pytest.raises(BadData, match=r"output 0 overlaps input|input . overlaps output 0"):
         execution.compute()
 
 

@@ -333,7 +333,9 @@ def test_a_deadline_that_passes_between_steps(monkeypatch: pytest.MonkeyPatch) -
         return step.prepared_model.execute(request, replace(options, deadline_s=None))
 
     monkeypatch.setattr("neurald.runtime.execution.compound_executor.time.monotonic", lambda: now)
-    with pytest.raises(nd.Error, match=r"before position 2 of the plan.*step [01] on [ab]") as caught:
+    with pytest.raises(
+        nd.Error, match=r"before step 2 on [ab], at position 2 of the plan.*step [01] on [ab]"
+    ) as caught:
         plan_executor(compilation.plan).execute(request, ExecuteOptions(deadline_s=1000.5), runner=runner)
     assert caught.value.code is Code.MISSED_DEADLINE_TRANSIENT
     assert ran == ["a", "b"]

@@ -28,8 +28,8 @@ from neurald.hal.model.types import Model, Request
 from neurald.hal.sync.fence import Fence
 from neurald.runtime.execution import fallback as recovery
 from neurald.runtime.execution.event import Event
-from neurald.runtime.execution.fallback import DEAD, FAILING, UNREACHABLE, RetryPolicy
-from neurald.runtime.plan.preparer import Prepared, Preparer
+from neurald.runtime.execution.fallback import DEAD_RETRY, FAILING_RETRY, UNREACHABLE_RETRY, RetryPolicy
+from neurald.runtime.plan.preparer import PreparedStep, Preparer
 
 pytestmark = pytest.mark.quick
 
@@ -50,8 +50,8 @@ def with_fallback(monkeypatch: pytest.MonkeyPatch) -> Compile:
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recovery, "DEAD", RetryPolicy(first_pause_s=0.0, longest_pause_s=0.0))
-    monkeypatch.setattr(recovery, "FAILING", RetryPolicy(first_pause_s=0.0, longest_pause_s=0.0))
+    monkeypatch.setattr(recovery, "DEAD_RETRY", RetryPolicy(first_pause_s=0.0, max_pause_s=0.0))
+    monkeypatch.setattr(recovery, "FAILING_RETRY", RetryPolicy(first_pause_s=0.0, max_pause_s=0.0))
 
 
 def compute(compilation: nd.Compilation) -> None:
@@ -98,7 +98,7 @@ def test_an_explicit_list_gets_the_code(code: nd.ResultCode) -> None:
 def test_a_failure_is_remembered_and_the_device_retried(
     with_fallback: Compile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recovery, "FAILING", RetryPolicy(first_pause_s=3600.0, longest_pause_s=7200.0))
+    monkeypatch.setattr(recovery, "FAILING_RETRY", RetryPolicy(first_pause_s=3600.0, max_pause_s=7200.0))
     device = FailingDevice()
     compilation = with_fallback(device)
     device.error = OpFailed("overheated")
@@ -114,17 +114,17 @@ def test_a_failure_is_remembered_and_the_device_retried(
 def test_failures_side_by_side_are_none_in_a_row(
     with_fallback: Compile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recovery, "FAILING", RetryPolicy(first_pause_s=3600.0, longest_pause_s=7200.0))
+    monkeypatch.setattr(recovery, "FAILING_RETRY", RetryPolicy(first_pause_s=3600.0, max_pause_s=7200.0))
     together = threading.Barrier(4)
 
     class Crowded(FailingDevice):
         def wrap(self, prepared: PreparedModel) -> PreparedModel:
-            class Prepared(FakePreparedModel):
+            class PreparedStep(FakePreparedModel):
                 def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
                     together.wait(30)
                     raise OpFailed("overheated")
 
-            return Prepared()
+            return PreparedStep()
 
     compilation = with_fallback(Crowded())
     executions = [bound_execution(compilation) for _ in range(together.parties)]
@@ -154,7 +154,7 @@ def test_the_model_is_prepared_once_for_the_cpu(
     compilation = with_fallback(device)
     prepare, prepared = Preparer.prepare, []
 
-    def noted(preparer: Preparer, on: nd.Device, model: Model) -> Prepared:
+    def noted(preparer: Preparer, on: nd.Device, model: Model) -> PreparedStep:
         prepared.append(on.name)
         return prepare(preparer, on, model)
 
@@ -202,15 +202,15 @@ def test_an_explicit_dead_device_is_prepared_again_by_who_needs_it() -> None:
 def test_a_driver_that_dies_is_left_alone_for_longer_than_one_that_is_away(
     error: Error, pause_s: float, with_fallback: Compile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recovery, "DEAD", RetryPolicy(first_pause_s=3600.0, longest_pause_s=7200.0))
-    monkeypatch.setattr(recovery, "UNREACHABLE", RetryPolicy(first_pause_s=60.0, longest_pause_s=120.0))
+    monkeypatch.setattr(recovery, "DEAD_RETRY", RetryPolicy(first_pause_s=3600.0, max_pause_s=7200.0))
+    monkeypatch.setattr(recovery, "UNREACHABLE_RETRY", RetryPolicy(first_pause_s=60.0, max_pause_s=120.0))
     device = FailingDevice()
     compilation = with_fallback(device)
     device.error = error
     compute(compilation)
     (fallback,) = compilation.recovery.fallbacks
     assert pause_s - 30 < fallback.retry_in_s <= pause_s
-    assert UNREACHABLE.longest_pause_s < DEAD.longest_pause_s
+    assert UNREACHABLE_RETRY.max_pause_s < DEAD_RETRY.max_pause_s
 
 
 def test_the_report_keeps_what_has_failed(with_fallback: Compile) -> None:
@@ -228,9 +228,9 @@ def test_the_report_keeps_what_has_failed(with_fallback: Compile) -> None:
 
 
 def test_pauses_double_up_to_a_limit() -> None:
-    policy = RetryPolicy(first_pause_s=1.0, longest_pause_s=10.0)
+    policy = RetryPolicy(first_pause_s=1.0, max_pause_s=10.0)
     assert [policy.pause_s(n) for n in (1, 2, 3, 4, 5, 100, 10**6)] == [1, 2, 4, 8, 10, 10, 10]
-    assert DEAD.longest_pause_s < FAILING.longest_pause_s
+    assert DEAD_RETRY.max_pause_s < FAILING_RETRY.max_pause_s
 
 
 @pytest.mark.parametrize("error", [MissedDeadlineTransient("late"), Cancelled("stop")])

@@ -111,7 +111,7 @@ def test_a_dependency_that_failed_fails_what_depends_on_it() -> None:
     first, _ = bound_execution(failing)
     cpu, _ = bound_execution(nd.CompilationBuilder(add_model(), [nd.devices()[0]]).finish())
     event = cpu.start_compute_with_dependencies([first.start_compute_with_dependencies([])])
-    with pytest.raises(OpFailed, match="depends on failed: on fire"):
+    with pytest.raises(OpFailed, match="a dependency of the execution failed: on fire"):
         event.wait()
 
 

@@ -63,8 +63,8 @@ def reach(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Reach]:
 @pytest.fixture
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Devices that failed are tried again at once."""
-    for policy in ("DEAD", "FAILING"):
-        monkeypatch.setattr(recovery, policy, RetryPolicy(first_pause_s=0.0, longest_pause_s=0.0))
+    for policy in ("DEAD_RETRY", "FAILING_RETRY"):
+        monkeypatch.setattr(recovery, policy, RetryPolicy(first_pause_s=0.0, max_pause_s=0.0))
 
 
 class NumberedDevice(SampleDevice):

@@ -111,14 +111,17 @@ def test_kernels_of_several_operations_and_of_none() -> None:
 def test_a_device_that_cannot_tell() -> None:
     (step,) = compiled(add_model(), TellingDevice(lambda: ())).profile()
     assert step.kernels == ()
-    assert step.reason == "telling does not tell the times of its kernels"
+    assert step.reason == "telling does not report kernel times"
 
 
 @sweep("position", [-1, 2])
 def test_operations_that_are_not_there(position: int) -> None:
     (step,) = compiled(add_model(operations=2), TellingDevice(lambda: (kernel(position),))).profile()
     assert step.kernels == ()
-    assert step.reason == f"telling: kernel 'kernel' computes operation {position}; the step has 2"
+    assert (
+        step.reason
+        == f"telling: kernel 'kernel' reports operation {position}; the step has only 2 operations"
+    )
 
 
 def failing(error: Exception) -> Callable[[], Sequence[KernelTime]]:
@@ -139,7 +142,7 @@ def test_a_device_that_fails(error: Exception, reason: str) -> None:
 
 
 def test_what_stands_in_is_profiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fallback, "FAILING", RetryPolicy(first_pause_s=60.0, longest_pause_s=60.0))
+    monkeypatch.setattr(fallback, "FAILING_RETRY", RetryPolicy(first_pause_s=60.0, max_pause_s=60.0))
     device = FailingDevice()
     monkeypatch.setattr("neurald.runtime.compilation.devices", lambda: (cpu(), device))
     compilation = nd.CompilationBuilder(add_model()).finish()

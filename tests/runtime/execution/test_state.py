@@ -123,6 +123,6 @@ def test_names() -> None:
     state = nd.CompilationBuilder(accumulator()).finish().state
     assert len(state) == 1
     assert state.names == ("total",)
-    with pytest.raises(nd.Error, match="no variable 'nothing'; there are: total"):
+    with pytest.raises(nd.Error, match="no variable 'nothing'; the variables are: total"):
         state.value("nothing")
     assert len(nd.CompilationBuilder(add_model()).finish().state) == 0

@@ -43,7 +43,7 @@ def test_one_line_for_each_operation() -> None:
     )
     assert str(found).splitlines() == [
         "operation 0 ADD -> gpu:0: score 0.5 against cpu 1",
-        "operation 1 MUL -> cpu: score 1, the only device that can",
+        "operation 1 MUL -> cpu: score 1, the only device that can run it",
         "operation 2 ADD -> cpu: pin operations 2 to cpu",
         "note: gpu:0 failed: step 0",
     ]
@@ -129,7 +129,7 @@ def test_interpreted_branches_are_explained_as_well() -> None:
     assert lines[0].startswith("operation 0 IF -> interpreter: score")
     assert lines[3:] == [
         "graph 1 operation 0 ADD -> gpu:0: score 0.5 against cpu 1",
-        "graph 1 operation 1 MUL -> cpu: score 1, the only device that can",
+        "graph 1 operation 1 MUL -> cpu: score 1, the only device that can run it",
         "graph 2 operation 0 SUB -> gpu:0: score 0.5 against cpu 1",
     ]
     branch = {(o.graph, o.operation): o.steps for o in found.operations}
@@ -166,7 +166,7 @@ def test_json_is_all_of_it() -> None:
         "type": "MUL",
         "steps": [1],
         "device": "cpu",
-        "reason": "score 1, the only device that can",
+        "reason": "score 1, the only device that can run it",
         "rejected": [{"device": "gpu:0", "reason": "no rule for MUL"}],
         "after": [0],
         "branches": [],

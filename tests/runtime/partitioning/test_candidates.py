@@ -113,7 +113,7 @@ def test_a_device_that_fails_supports_nothing() -> None:
 
     dead, mute = find_candidates(add_model(), [Dead("dead"), Mute("mute")])
     assert dead.unsupported_reason((MAIN, 0)) == "gone"
-    assert mute.unsupported_reason((MAIN, 0)) == "its capabilities are not known: gone"
+    assert mute.unsupported_reason((MAIN, 0)) == "its capabilities are unknown: gone"
 
 
 def test_an_old_device_is_asked_about_what_its_level_has() -> None:

@@ -9,7 +9,7 @@ from support.sweeps import sweep
 from neurald.hal.errors import OpFailed
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Subgraph
-from neurald.runtime.model.boundary import waits_for, writers
+from neurald.runtime.model.boundary import writer_by_operand, written_inputs
 from neurald.runtime.model.branches import MAIN
 from neurald.runtime.partitioning.convexity import check_groups, is_convex
 from neurald.runtime.partitioning.groups import IfGroup, StepGroup
@@ -21,10 +21,10 @@ ADD, IF = OperationType.ADD, OperationType.IF
 
 def reachable(subject: Subgraph) -> list[set[int]]:
     """For each operation all that it depends on."""
-    written_by = writers(subject)
+    written_by = writer_by_operand(subject)
     before: list[set[int]] = []
     for position in range(len(subject.operations)):
-        sources = {written_by[index] for index in waits_for(subject, position)}
+        sources = {written_by[index] for index in written_inputs(subject, position)}
         before.append(sources.union(*(before[source] for source in sources)))
     return before
 

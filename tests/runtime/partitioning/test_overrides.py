@@ -75,7 +75,7 @@ def test_reasons_name_the_rule() -> None:
     result = split(pin("cpu", range(2)), forbid("good", operation_type=MUL), prefer("poor", output="v3"))
     first, _, third, fourth = result.placements[MAIN]
     assert first.reason == "pin operations 0-1 to cpu"
-    assert first.rejected[1] == "pinned elsewhere (pin operations 0-1 to cpu)"
+    assert first.rejected[1] == "pinned to another device (pin operations 0-1 to cpu)"
     assert third.reason == "prefer poor for the writer of 'v3'"
     assert third.rejected[1] == third.reason
     assert fourth.rejected[1] == "forbidden (forbid MUL on good)"
@@ -88,7 +88,10 @@ def test_reasons_name_the_rule() -> None:
         ([forbid("good", [1, 9])], ["forbid operations 1, 9 on good", "no operation 9; the model has 4"]),
         ([forbid("good", -1)], ["no operation -1"]),
         ([prefer("good", output="v9")], ["prefer good for the writer of 'v9'", "no operation writes"]),
-        ([pin("cpu", 1), pin("good", range(3))], ["operation 1 MUL: pin", "to cpu, and pin operations 0-2"]),
+        (
+            [pin("cpu", 1), pin("good", range(3))],
+            ["operation 1 MUL: pin", "to cpu contradicts pin operations 0-2"],
+        ),
         (
             [pin("good", 0), forbid("good", operation_type=ADD)],
             ["operation 0 ADD: pin", "forbid ADD on good"],
@@ -125,7 +128,7 @@ def test_every_conflict_is_named() -> None:
     ],
 )
 def test_a_rule_selects_in_exactly_one_way(wrong: dict[str, object]) -> None:
-    with pytest.raises(BadData, match="one of the three"):
+    with pytest.raises(BadData, match="exactly one of operations, operation_type and output"):
         Override(kind=OverrideKind.PIN, device="cpu", **wrong)  # type: ignore[arg-type]
 
 

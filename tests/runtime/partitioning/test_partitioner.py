@@ -91,7 +91,7 @@ def test_mode_none_is_all_on_the_cpu_device_whatever_the_scores() -> None:
 
 def test_mode_none_needs_the_cpu_device() -> None:
     subject = chain(ADD)
-    with pytest.raises(BadData, match="not among device"):
+    with pytest.raises(BadData, match=r"not among the devices \(device\)"):
         split(subject, pair(subject)[1:], Partitioning(mode=PartitioningMode.NONE))
     cpu = candidate("cpu", only(MUL), model=subject, is_cpu=True)
     with pytest.raises(BadData, match="no device can run operation 0 ADD"):
@@ -122,7 +122,7 @@ def test_min_operations(policy: str) -> None:
     result = split(subject, pair(subject), wanted)
     assert steps(result) == [(0, (0, 1, 2, 3, 4, 5)), (1, (6, 7, 8, 9))]
     moved = result.placements[MAIN][2]
-    assert moved.reason == "a step of 3 on device; at least 4 are wanted"
+    assert moved.reason == "a step of 3 operations on device; min_operations is 4"
     assert moved.rejected == {1: moved.reason}
 
 
@@ -137,7 +137,10 @@ def test_max_partitions_keeps_the_largest(policy: str) -> None:
     # Of two of the same size the first is kept.
     result = split(subject, pair(subject), Partitioning(policy=policy, max_partitions=1))
     assert steps(result)[1] == (1, (4, 5, 6, 7, 8))
-    assert result.reasons[0] == "a step of 3 on device; only its 1 largest are wanted"
+    assert (
+        result.reasons[0]
+        == "a step of 3 operations on device; max_partitions is 1, and larger steps are kept"
+    )
 
 
 def test_limits_are_for_each_device() -> None:
@@ -193,7 +196,9 @@ def test_what_is_pinned_stays_and_what_is_preferred_does_not(policy: str) -> Non
 def test_limits_need_the_cpu_device() -> None:
     subject = chain(ADD, ADD)
     device = candidate("device", model=subject)
-    with pytest.raises(BadData, match=r"a step of 2 on device; at least 3 are wanted.*among the devices"):
+    with pytest.raises(
+        BadData, match=r"a step of 2 operations on device; min_operations is 3.*among the devices"
+    ):
         split(subject, [device], Partitioning(min_operations=3))
     assert len(split(subject, [device], Partitioning(min_operations=2, max_partitions=1)).groups) == 1
 
@@ -207,7 +212,7 @@ def test_full_delegation(policy: str) -> None:
     with pytest.raises(BadData) as caught:
         split(subject, pair(subject), wanted)
     message = str(caught.value)
-    assert message.startswith("2 operations are not delegated: ")
+    assert message.startswith("full delegation is required, but the CPU device runs 2 operations: ")
     assert "operation 1 MUL (device: no rule for MUL)" in message
     assert "operation 5 MUL (device: no rule for MUL)" in message
     assert "ADD" not in message

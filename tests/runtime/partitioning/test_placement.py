@@ -15,7 +15,7 @@ from neurald.runtime.model.branches import MAIN
 from neurald.runtime.partitioning.placement import (
     INTERPRETER,
     Candidate,
-    Wishes,
+    PlacementConstraints,
     find_best_device_for_each_operation,
 )
 
@@ -85,7 +85,7 @@ def test_why_not_the_others() -> None:
     assert placement.reason == "score 1 against a 2, b 1"
     assert placement.rejected == {
         0: "score 2 against 1",
-        2: "score 1 as well; a tie goes to the CPU device",
+        2: "the same score, 1; a tie goes to the CPU device",
         3: "no rule for ADD",
     }
 
@@ -337,10 +337,10 @@ def test_preferences_and_demotions() -> None:
     subject = chain(ADD, ADD, ADD)
     cpu = candidate("cpu", model=subject, time=2.0, is_cpu=True)
     device = candidate("device", model=subject)
-    wishes = Wishes(
+    constraints = PlacementConstraints(
         preferred={(MAIN, 0): (0, "the rule"), (MAIN, 1): (1, "the rule")}, demoted={(MAIN, 1): "too small"}
     )
-    placements = find_best_device_for_each_operation(subject, [cpu, device], FAST, wishes)[MAIN]
+    placements = find_best_device_for_each_operation(subject, [cpu, device], FAST, constraints)[MAIN]
     assert [(p.device, p.reason) for p in placements] == [
         (0, "the rule"),
         (0, "too small"),
@@ -352,6 +352,6 @@ def test_a_preference_gives_way_where_the_device_cannot() -> None:
     subject = chain(ADD, MUL)
     cpu = candidate("cpu", model=subject, is_cpu=True)
     device = candidate("device", only(ADD), model=subject, time=2.0)
-    wishes = Wishes(preferred={(MAIN, 0): (1, "the rule"), (MAIN, 1): (1, "the rule")})
-    placements = find_best_device_for_each_operation(subject, [cpu, device], FAST, wishes)[MAIN]
+    constraints = PlacementConstraints(preferred={(MAIN, 0): (1, "the rule"), (MAIN, 1): (1, "the rule")})
+    placements = find_best_device_for_each_operation(subject, [cpu, device], FAST, constraints)[MAIN]
     assert [p.device for p in placements] == [1, 0]

@@ -12,8 +12,13 @@ from neurald.hal.model.types import Model, Preference
 from neurald.runtime.model.branches import MAIN
 from neurald.runtime.partitioning.convexity import check_groups, is_convex
 from neurald.runtime.partitioning.groups import StepGroup
-from neurald.runtime.partitioning.placement import Candidate, Wishes
-from neurald.runtime.partitioning.policy_tengine import cut, group_neighbours, place_by_cuts, wait_counts
+from neurald.runtime.partitioning.placement import Candidate, PlacementConstraints
+from neurald.runtime.partitioning.policy_tengine import (
+    awaited_operand_counts,
+    group_consecutive_operations,
+    place_operations,
+    ranges_for_cpu,
+)
 
 pytestmark = pytest.mark.quick
 
@@ -21,7 +26,7 @@ ADD, MUL, SUB = OperationType.ADD, OperationType.MUL, OperationType.SUB
 FC = OperationType.FULLY_CONNECTED
 FAST = Preference.FAST_SINGLE_ANSWER
 
-NONE = Wishes()
+NONE = PlacementConstraints()
 
 #: What the device runs (d) or not (c), F a FULLY_CONNECTED that it runs.
 _TYPES = {"d": ADD, "c": MUL, "F": FC, "T": OperationType.TFLITE_FULLY_CONNECTED}
@@ -38,9 +43,9 @@ def pair(subject: Model) -> list[Candidate]:
     ]
 
 
-def places(subject: Model, candidates: list[Candidate], wishes: Wishes = NONE) -> str:
+def places(subject: Model, candidates: list[Candidate], constraints: PlacementConstraints = NONE) -> str:
     """One letter for each operation: c for the CPU device, d for the device, e for a third one."""
-    placements = place_by_cuts(subject, candidates, FAST, wishes)
+    placements = place_operations(subject, candidates, FAST, constraints)
     assert placements.keys() == {MAIN}
     assert all(len(p.rejected) == len(candidates) - 1 for p in placements[MAIN])
     return "".join("cde"[placement.device] for placement in placements[MAIN])
@@ -76,13 +81,13 @@ def test_cuts(operations: str, expected: str) -> None:
 
 def test_ranges_come_from_last_to_first() -> None:
     operations = pattern("dcddcdddd").main.operations
-    assert cut(operations, [1, 4]) == [range(4, 5), range(1, 4)]
-    assert cut(operations, []) == []
+    assert ranges_for_cpu(operations, [1, 4]) == [range(4, 5), range(1, 4)]
+    assert ranges_for_cpu(operations, []) == []
 
 
 def test_reasons() -> None:
     subject = pattern("dcd")
-    first, second, third = place_by_cuts(subject, pair(subject), FAST)[MAIN]
+    first, second, third = place_operations(subject, pair(subject), FAST)[MAIN]
     assert first.reason == "device can run it"
     assert second.reason == "device cannot run it"
     assert second.rejected == {1: "no rule for MUL"}
@@ -91,7 +96,7 @@ def test_reasons() -> None:
 
 
 def steps(subject: Model, candidates: list[Candidate]) -> list[StepGroup]:
-    groups = group_neighbours(subject, place_by_cuts(subject, candidates, FAST))
+    groups = group_consecutive_operations(subject, place_operations(subject, candidates, FAST))
     check_groups(subject, groups)
     return [group for group in groups if isinstance(group, StepGroup)]
 
@@ -120,8 +125,8 @@ def test_wait_counts() -> None:
     subject = model("a", lines, "x s")
     found = steps(subject, pair(subject))
     assert [s.operations for s in found] == [(0, 1), (2,), (3, 4, 5)]
-    assert wait_counts(subject, found) == (0, 2, 2)
-    assert wait_counts(subject, []) == ()
+    assert awaited_operand_counts(subject, found) == (0, 2, 2)
+    assert awaited_operand_counts(subject, []) == ()
 
 
 def test_a_run_by_wait_counts_ends() -> None:
@@ -129,7 +134,7 @@ def test_a_run_by_wait_counts_ends() -> None:
         generator = random.Random(seed)
         subject = Model(main=random_graph(generator, 40, (ADD, MUL, SUB)))
         found = steps(subject, pair(subject))
-        missing = list(wait_counts(subject, found))
+        missing = list(awaited_operand_counts(subject, found))
         written: set[int] = set()
         started = 0
         while 0 in missing:
@@ -188,11 +193,11 @@ def test_without_the_cpu_device() -> None:
 
 def test_wishes() -> None:
     subject = pattern("ddcdd")
-    wishes = Wishes(
+    constraints = PlacementConstraints(
         preferred={(MAIN, 0): (0, "rule 0"), (MAIN, 3): (1, "rule 3"), (MAIN, 2): (1, "rule 2")},
         demoted={(MAIN, 4): "too small"},
     )
-    assert places(subject, pair(subject), wishes) == "cccdc"
-    placements = place_by_cuts(subject, pair(subject), FAST, wishes)[MAIN]
+    assert places(subject, pair(subject), constraints) == "cccdc"
+    placements = place_operations(subject, pair(subject), FAST, constraints)[MAIN]
     assert [p.reason for p in placements][0::3] == ["rule 0", "rule 3"]
     assert placements[4].reason == "too small"

@@ -8,7 +8,7 @@ from support.models.small import FLOAT, add_model
 import neurald as nd
 from neurald.hal.memory.pool import ALIGNMENT
 from neurald.hal.model.types import FeatureLevel, value_size
-from neurald.runtime.plan.plan import CompoundBody, MemoryPreference, SimpleBody, Value
+from neurald.runtime.plan.plan import CompoundBody, MemoryPreference, PlanValue, SimpleBody
 
 Op = nd.OperationType
 
@@ -107,6 +107,6 @@ def test_sizes_that_are_not_known() -> None:
     assert value_size(FLOAT, (2, 0)) is None
     assert value_size(FLOAT, None) is None
     assert value_size(nd.OperandType.TENSOR_STRING, (2, 3)) is None
-    value = Value(graph=1, operand=3, type=FLOAT, dimensions=(2,))
+    value = PlanValue(graph=1, operand=3, type=FLOAT, dimensions=(2,))
     assert str(value) == "operand 3 of graph 1"
     assert value.size_bytes == np.zeros(2, np.float32).nbytes

@@ -103,7 +103,7 @@ def test_a_device_that_refuses_compiles(directory: Path, error: Exception) -> No
     device.on_load = refuse
     report = prepare(directory, device)
     assert report.cache is CacheOutcome.MISS
-    assert "does not take its artifact back" in report.reason
+    assert "cannot load its cached artifact" in report.reason
     assert [len(device.compiled), len(device.offered)] == [1, 1]
     assert prepare(directory).cache is CacheOutcome.HIT
 
@@ -160,7 +160,7 @@ def test_a_device_that_is_updated_meanwhile(directory: Path) -> None:
             return super().prepare_model(model, options)
 
     report = prepare(directory, Updated())
-    assert "the device was updated meanwhile, from version" in report.reason
+    assert "the device was updated in the meantime, from version" in report.reason
     assert not report.is_stored
     assert prepare(directory).cache is CacheOutcome.MISS
 
@@ -178,9 +178,15 @@ def test_an_error_of_compiling_is_the_callers(directory: Path) -> None:
 @pytest.mark.parametrize(
     ("give", "words"),
     [
-        (lambda artifact: None, "the device gave no artifact"),
-        (lambda artifact: replace(artifact, data=()), "the device gave 1 and 0 memories of 1 and 1"),
-        (lambda artifact: replace(artifact, model=artifact.model * 2), "gave 2 and 1 memories of 1 and 1"),
+        (lambda artifact: None, "the device returned no artifact"),
+        (
+            lambda artifact: replace(artifact, data=()),
+            "returned 1 model and 0 data files; it announced 1 and 1",
+        ),
+        (
+            lambda artifact: replace(artifact, model=artifact.model * 2),
+            "returned 2 model and 1 data files; it announced 1 and 1",
+        ),
     ],
 )
 def test_an_artifact_that_is_none_is_not_stored(

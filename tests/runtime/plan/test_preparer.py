@@ -33,7 +33,7 @@ from neurald.hal.memory.mapped_file import FileMemory
 from neurald.hal.model.types import Model, Preference, Priority
 from neurald.hal.rpc.client.device import connect
 from neurald.runtime.plan import preparer as preparation
-from neurald.runtime.plan.preparer import CacheOutcome, Caching, Prepared, Preparer
+from neurald.runtime.plan.preparer import CacheOutcome, Caching, PreparedStep, Preparer
 
 TOKEN = bytes(range(32))
 
@@ -75,7 +75,7 @@ def test_no_caching_no_files(directory: Path) -> None:
 def test_a_device_that_needs_no_files_writes_none(directory: Path, device: nd.Device) -> None:
     report = prepare(directory, device)
     assert report.cache is CacheOutcome.OFF
-    assert report.reason == "the device has nothing to cache"
+    assert report.reason == "the device needs no cache files"
     assert not directory.exists()
 
 
@@ -215,7 +215,7 @@ def test_a_file_that_changes_while_it_is_prepared(directory: Path, tmp_path: Pat
     report = prepare(directory, Late(), in_file(path, 1), value=2)
     assert report.cache is CacheOutcome.MISS
     assert report.key == first.key
-    assert report.reason.endswith("not stored: the model's file was written to meanwhile")
+    assert report.reason.endswith("not stored: the model's file was modified in the meantime")
     assert entries(directory) == [entry]
     time.sleep(0.05)
     for outcome in (CacheOutcome.MISS, CacheOutcome.HIT):
@@ -456,7 +456,11 @@ def test_daemons_prepare_at_the_same_time() -> None:
     devices = [Meeting("one", barrier), Meeting("two", barrier), Meeting("three", barrier)]
     models = [model_adding(value) for value in (1, 2, 3)]
     outcomes = Preparer(PrepareOptions()).prepare_all(list(zip(devices, models, strict=True)))
-    assert [each.report.device for each in outcomes if isinstance(each, Prepared)] == ["one", "two", "three"]
+    assert [each.report.device for each in outcomes if isinstance(each, PreparedStep)] == [
+        "one",
+        "two",
+        "three",
+    ]
     assert [device.compiled for device in devices] == [[model] for model in models]
 
 
@@ -483,7 +487,7 @@ def test_nothing_more_is_begun_after_a_failure(error: BaseException) -> None:
         (there, model_adding(4)),
     ]
     outcomes = Preparer(PrepareOptions()).prepare_all(wanted)
-    assert isinstance(outcomes[0], Prepared)
+    assert isinstance(outcomes[0], PreparedStep)
     assert outcomes[1] is error
     assert outcomes[2] is None
     assert len(here.compiled) == 1

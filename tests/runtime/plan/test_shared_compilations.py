@@ -98,7 +98,7 @@ def test_each_shape_is_compiled_once_for_all_processes(
         with served(driver, is_remote, environment) as where:
             outcome, is_stored, reason = run(where, environment, "unspecified", *rows)
         assert (outcome, is_stored) == ("miss", "False"), reason
-        assert "known to executions only" in reason
+        assert "only known to executions" in reason
         assert "changed" not in reason
         assert counted(environment) == total
 

@@ -149,7 +149,7 @@ def test_a_field_must_lie_inside_its_table(place: int) -> None:
         root.table(0)
 
 
-def test_meeting_references_are_limited() -> None:
+def test_repeated_references_are_limited() -> None:
     """A vector whose elements all refer to one table that has a long vector: more than the file's size to read."""
     builder = flatbuffers.Builder(0)
     long = builder.CreateByteVector(bytes(4000))

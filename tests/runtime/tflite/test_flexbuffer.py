@@ -40,7 +40,7 @@ def test_indirect_numbers() -> None:
     assert options.real("f") == 0.25
 
 
-def test_what_is_missing_or_no_number() -> None:
+def test_missing_keys_and_other_types() -> None:
     options = FlexMap(
         bytes(flexbuffers.Dumps({"text": "x", "big": (1 << 63) - 1, "nan": float("nan"), "list": [1]}))
     )
@@ -53,7 +53,7 @@ def test_what_is_missing_or_no_number() -> None:
 
 
 @sweep("data", [b"", b"ab", flexbuffers.Dumps([1, 2]), flexbuffers.Dumps(5), b"\0\0\0\x24\x03"])
-def test_what_is_no_map(data: bytes) -> None:
+def test_data_that_is_not_a_map(data: bytes) -> None:
     with pytest.raises(BadData):
         FlexMap(bytes(data))
 

@@ -208,7 +208,7 @@ def distort_operator(graph: TfliteGraph, chance: random.Random) -> None:
 
 
 @pytest.mark.parametrize("seed", range(len(SEEDS)))
-def test_sound_files_of_strange_values(tmp_path: Path, seed: int) -> None:
+def test_valid_files_with_unusual_values(tmp_path: Path, seed: int) -> None:
     path = tmp_path / "model.tflite"
     chance = random.Random(seed)
     for _ in range(100):
@@ -219,7 +219,7 @@ def test_sound_files_of_strange_values(tmp_path: Path, seed: int) -> None:
             load_tflite(file.write(path))
 
 
-def test_the_seeds_are_sound(tmp_path: Path) -> None:
+def test_the_original_files_are_valid(tmp_path: Path) -> None:
     for seed in SEEDS:
         load_tflite(seed.write(tmp_path / "model.tflite"))
 
@@ -343,7 +343,7 @@ def ends(**fields: Any) -> Spoil:
         (ends(inputs=(3,)), "is a constant"),
     ],
 )
-def test_what_is_wrong_is_said(tmp_path: Path, spoil: Spoil, message: str) -> None:
+def test_error_messages(tmp_path: Path, spoil: Spoil, message: str) -> None:
     with pytest.raises(BadData, match=message):
         load_tflite(spoiled(spoil).write(tmp_path / "model.tflite"))
 
@@ -360,7 +360,7 @@ def test_what_is_wrong_is_said(tmp_path: Path, spoil: Spoil, message: str) -> No
         ({"x": 0}, {}, "at least one output"),
     ],
 )
-def test_a_signature_must_go_with_its_subgraph(
+def test_a_signature_must_match_its_subgraph(
     tmp_path: Path, inputs: dict[str, int], outputs: dict[str, int], message: str
 ) -> None:
     file = spoiled(whole(signatures=[("s", 0, inputs, outputs)]))
@@ -369,7 +369,7 @@ def test_a_signature_must_go_with_its_subgraph(
 
 
 @sweep(("offset", "length"), [(2**64 - 1, 8), (2, 2**64 - 1), (2**63, 2**63), (10**6, 8)])
-def test_data_behind_the_flatbuffer_must_be_there(tmp_path: Path, offset: int, length: int) -> None:
+def test_data_after_the_flatbuffer_must_be_in_the_file(tmp_path: Path, offset: int, length: int) -> None:
     content = bytearray(spoiled(setting(3, is_external=True)).build())
     # The last 16 bytes are the data and what fills up to them; its place and length lie together in the buffer's table.
     place = content.index(struct.pack("<QQ", 8, len(content) - 8))
@@ -380,7 +380,7 @@ def test_data_behind_the_flatbuffer_must_be_there(tmp_path: Path, offset: int, l
         load_tflite(path)
 
 
-def test_operators_that_all_refuse(tmp_path: Path) -> None:
+def test_many_unsupported_operators(tmp_path: Path) -> None:
     """Many operators may not take more than a moment, however wrong they are."""
     file = TfliteModel()
     graph = file.subgraph()

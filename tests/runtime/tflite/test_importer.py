@@ -59,7 +59,7 @@ def test_branches_may_differ_in_shape(path: Path) -> None:
     assert run(model, False, x)[0].tolist() == [1, 2]
 
 
-def test_a_subgraph_is_brought_over_once_for_the_same_arguments(path: Path) -> None:
+def test_a_subgraph_is_converted_once_for_equal_arguments(path: Path) -> None:
     file, main, _, _ = branching()
     c, _ = main.inputs
     again = main.tensor((2,))
@@ -153,7 +153,7 @@ def test_a_subgraph_that_calls_itself(path: Path) -> None:
         load_tflite(file.write(path))
 
 
-def test_subgraphs_that_lie_too_deep(path: Path) -> None:
+def test_subgraphs_that_are_nested_too_deeply(path: Path) -> None:
     file = TfliteModel()
     depth = 200
     for index in range(depth):
@@ -169,14 +169,14 @@ def test_subgraphs_that_lie_too_deep(path: Path) -> None:
 
 
 @pytest.mark.parametrize("index", [3, -1, 2**31 - 1])
-def test_a_subgraph_that_is_not_there(path: Path, index: int) -> None:
+def test_a_missing_subgraph(path: Path, index: int) -> None:
     file, main, _, _ = branching()
     main.operators[0].values = {"ThenSubgraphIndex": index, "ElseSubgraphIndex": 2}
     with pytest.raises(BadData, match=f"refers to subgraph {index}; there are 3"):
         load_tflite(file.write(path))
 
 
-def test_arguments_that_do_not_fit(path: Path) -> None:
+def test_refuses_arguments(path: Path) -> None:
     file, _, then, _ = branching()
     then.inputs = (*then.inputs, then.tensor((2,)))
     with pytest.raises(BadData, match="operator 0 IF: it gives 1 values to subgraph 1, which has 2 inputs"):
@@ -197,7 +197,7 @@ def composite(graph: TfliteGraph, inputs: tuple[int, ...], outputs: tuple[int, .
     )
 
 
-def test_composites_stand_for_their_decompositions(path: Path) -> None:
+def test_composites_are_replaced_by_their_decompositions(path: Path) -> None:
     """One in another, with inputs swapped, and outputs that are an input, a constant, and twice the same."""
     file = TfliteModel()
     main, outer, inner = (file.subgraph() for _ in range(3))
@@ -219,7 +219,7 @@ def test_composites_stand_for_their_decompositions(path: Path) -> None:
     assert found == [[1, 2], [9, 28]]
 
 
-def test_composites_that_do_not_fit(path: Path) -> None:
+def test_refuses_composites(path: Path) -> None:
     file = TfliteModel()
     main, inner = file.subgraph(), file.subgraph()
     x, y = main.tensor((2,)), main.tensor((2,))
@@ -237,7 +237,7 @@ def test_composites_that_do_not_fit(path: Path) -> None:
         load_tflite(file.write(path))
 
 
-def test_composites_that_grow_without_end(path: Path) -> None:
+def test_recursive_composites(path: Path) -> None:
     file = TfliteModel()
     for index in range(25):
         graph = file.subgraph()

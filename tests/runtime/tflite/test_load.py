@@ -77,7 +77,7 @@ def test_the_file_may_be_replaced_while_the_model_lives(path: Path) -> None:
     assert z.min() == z.max() == 3
 
 
-def test_values_behind_the_flatbuffer(path: Path) -> None:
+def test_values_after_the_flatbuffer(path: Path) -> None:
     file = TfliteModel()
     graph = file.subgraph()
     x, y, z = (graph.tensor((2, 2)) for _ in range(3))
@@ -90,7 +90,7 @@ def test_values_behind_the_flatbuffer(path: Path) -> None:
     assert result.tolist() == [[11, 22], [13, 24]]
 
 
-def test_operands_that_nothing_refers_to_are_left_out(path: Path) -> None:
+def test_unused_operands_are_removed(path: Path) -> None:
     file = sums(2)
     file.graphs[0].tensor((5,), "STRING", name="unused")
     file.graphs[0].tensor((5,), name="unused too")
@@ -99,7 +99,7 @@ def test_operands_that_nothing_refers_to_are_left_out(path: Path) -> None:
 
 
 @pytest.mark.parametrize(("names", "expected"), [(("a", "a"), ("a", "a")), (("", None), ("", ""))])
-def test_names_may_be_missing_or_alike(
+def test_names_may_be_missing_or_equal(
     path: Path, names: Sequence[str | None], expected: Sequence[str]
 ) -> None:
     file = TfliteModel()
@@ -124,7 +124,7 @@ def test_open_dimensions(path: Path, intermediate: Sequence[int] | None) -> None
         np.testing.assert_array_equal(z, np.full((batch, 3), 5))
 
 
-def test_shapes_follow_from_the_inputs_not_from_the_file(path: Path) -> None:
+def test_shapes_are_inferred_from_the_inputs(path: Path) -> None:
     """Tools that give a model other inputs often leave the other shapes as they were."""
     file = TfliteModel()
     graph = file.subgraph()
@@ -228,7 +228,7 @@ def passing_on(outputs: str) -> TfliteModel:
 
 
 @pytest.mark.parametrize("outputs", ["x", "c", "yy", "yxcyx", "e"])
-def test_outputs_that_are_inputs_constants_or_twice_there(path: Path, outputs: str) -> None:
+def test_outputs_that_are_inputs_constants_or_duplicates(path: Path, outputs: str) -> None:
     model = load_tflite(passing_on(outputs).write(path))
     assert model.output_names == tuple(outputs)
     x = np.array([0.5, -1], np.float32)
@@ -251,7 +251,7 @@ def test_a_copy_of_unknown_shape(path: Path) -> None:
     np.testing.assert_array_equal(copy, x)
 
 
-def test_a_variable_that_is_fed_is_an_input(path: Path) -> None:
+def test_an_input_that_is_a_variable(path: Path) -> None:
     file = sums(2)
     file.graphs[0].tensors[1].is_variable = True
     model = load_tflite(file.write(path))
@@ -272,7 +272,7 @@ def test_a_new_operator_code_beyond_8_bits_is_named(path: Path) -> None:
         load_tflite(file.write(path))
 
 
-def test_all_that_is_unsupported_is_listed(path: Path) -> None:
+def test_all_unsupported_parts_are_listed(path: Path) -> None:
     file = TfliteModel()
     graph = file.subgraph()
     x, y, z, u = (graph.tensor((2,), name=name) for name in "xyzu")
@@ -297,7 +297,7 @@ def test_all_that_is_unsupported_is_listed(path: Path) -> None:
     ]
 
 
-def test_an_operation_that_does_not_take_the_operands_is_listed(path: Path) -> None:
+def test_unaccepted_operands_are_listed(path: Path) -> None:
     file = TfliteModel()
     graph = file.subgraph()
     x, y = graph.tensor((2, 2)), graph.tensor((2, 2))
@@ -311,7 +311,7 @@ def test_an_operation_that_does_not_take_the_operands_is_listed(path: Path) -> N
     assert "operator 1 ADD: TFLITE_ADD cannot broadcast" in str(caught.value)
 
 
-def test_what_is_loaded_is_valid(path: Path) -> None:
+def test_loaded_models_are_valid(path: Path) -> None:
     for file in (sums(2, 3), sums(1, 3, signature=(-1, 3)), two_graphs()):
         validate_model(load_tflite(file.write(path)))
 
@@ -359,7 +359,7 @@ def test_a_path_without_a_file(path: Path, make: Callable[[Path], None], message
 
 
 @sweep("path", ["\0", "a" * 5000, b"model.tflite", 7, None])
-def test_a_path_that_is_none(path: object) -> None:
+def test_a_path_of_another_type(path: object) -> None:
     with pytest.raises(BadData):
         load_tflite(path)  # type: ignore[arg-type]
 

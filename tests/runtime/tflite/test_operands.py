@@ -37,7 +37,7 @@ def operand(*arguments: Any, **fields: Any) -> Operand:
         ("BOOL", OperandType.TENSOR_BOOL8),
     ],
 )
-def test_types_without_a_scale(name: str, expected: OperandType) -> None:
+def test_types_without_scales(name: str, expected: OperandType) -> None:
     """Some converters write scales for them; these say nothing."""
     made = operand((2, 3), name, name="it", scale=0.5, zero_point=1)
     assert made == Operand(type=expected, dimensions=(2, 3), lifetime=Lifetime.SUBGRAPH_INPUT, name="it")
@@ -51,13 +51,13 @@ def test_types_without_a_scale(name: str, expected: OperandType) -> None:
         ("INT16", 0, OperandType.TENSOR_QUANT16_SYMM),
     ],
 )
-def test_quantised_types(name: str, zero_point: int, expected: OperandType) -> None:
+def test_quantized_types(name: str, zero_point: int, expected: OperandType) -> None:
     made = operand((2,), name, scale=0.25, zero_point=zero_point)
     assert (made.type, made.scale, made.zero_point) == (expected, 0.25, zero_point)
 
 
 @sweep("name", ["UINT8", "INT8", "INT16"])
-def test_integers_without_a_scale_stand_for_themselves(name: str) -> None:
+def test_integers_without_a_scale_have_scale_1(name: str) -> None:
     made = operand((2,), name)
     assert (made.scale, made.zero_point) == (1.0, 0)
 
@@ -74,7 +74,7 @@ def test_a_constant_of_several_scales() -> None:
     assert made.lifetime is Lifetime.CONSTANT_POOL
 
 
-def test_one_scale_is_the_tensors_whatever_the_axis() -> None:
+def test_the_axis_of_a_single_scale_is_ignored() -> None:
     made = operand((1, 3), "INT8", data=np.arange(3), scale=(0.5,), zero_point=3, quantized_dimension=9)
     assert made.type is OperandType.TENSOR_QUANT8_ASYMM_SIGNED
     assert made.zero_point == 3
@@ -82,7 +82,7 @@ def test_one_scale_is_the_tensors_whatever_the_axis() -> None:
 
 @sweep("name", ["FLOAT32", "FLOAT16", "INT32", "INT16", "INT8", "UINT8", "BOOL"])
 @sweep("shape", [(), (1,), (2, 3), (1, 2, 1, 2, 1, 2, 1, 2)])
-def test_constants_are_where_the_file_has_them(name: str, shape: tuple[int, ...]) -> None:
+def test_the_location_of_constants(name: str, shape: tuple[int, ...]) -> None:
     made = operand(shape, name, data=np.ones(shape))
     assert made.dimensions == shape
     assert made.location is not None
@@ -101,7 +101,7 @@ def test_constants_are_where_the_file_has_them(name: str, shape: tuple[int, ...]
         ({"type_": "INT16", "scale": (1, 2), "data": b"abcd"}, "a scale for each channel"),
     ],
 )
-def test_what_no_operand_can_stand_for(fields: dict[str, Any], message: str) -> None:
+def test_unsupported_tensors(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(UnsupportedFeature, match=message):
         operand(**({"shape": (2,), "name": "it"} | fields))
 
@@ -137,7 +137,7 @@ def test_a_variable_is_unsupported_unless_it_is_fed() -> None:
         ({"shape": (2**31 - 1,) * 8, "data": b"12"}, "2 bytes of data"),
     ],
 )
-def test_what_cannot_be(fields: dict[str, Any], message: str) -> None:
+def test_invalid_descriptions(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(BadData, match=message):
         operand(**({"shape": (2,), "name": "it"} | fields))
 

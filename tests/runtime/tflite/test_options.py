@@ -279,13 +279,13 @@ def written(kind: str, **values: Any) -> Operator:
     return TfliteFile(memoryview(file.build())).subgraph(0).operators[0]
 
 
-def test_every_kind_is_tried() -> None:
+def test_every_kind_of_options_is_tested() -> None:
     assert set(CASES) == set(OPTIONS)
     assert {legalization.options for legalization in LEGALIZATIONS.values()} - {None} <= set(OPTIONS)
 
 
 @sweep("name", CASES)
-def test_fields_are_those_of_the_schema(name: str) -> None:
+def test_fields_equal_the_schema(name: str) -> None:
     given, expected = CASES[name]
     operator = written(name, **given)
     assert operator.options_type == OPTIONS[name].number
@@ -293,7 +293,7 @@ def test_fields_are_those_of_the_schema(name: str) -> None:
 
 
 @sweep("name", CASES)
-def test_defaults_are_those_of_the_schema(name: str) -> None:
+def test_defaults_equal_the_schema(name: str) -> None:
     options = OPTIONS[name].read(written(name).options)
     assert options == OPTIONS[name].read(None)
     nonzero = {field for field, value in options.items() if value}

@@ -41,7 +41,7 @@ def compiled(path: Path, signature: str, *others: Compilation) -> Compilation:
     return builder.finish()
 
 
-def test_what_one_signature_assigns_the_other_reads(path: Path) -> None:
+def test_a_signature_reads_values_that_another_assigns(path: Path) -> None:
     train = compiled(path, "train")
     infer = compiled(path, "infer", train)
     found = [one.run(ONES)[0].tolist() for one in (infer, train, infer, train, infer)]
@@ -51,13 +51,13 @@ def test_what_one_signature_assigns_the_other_reads(path: Path) -> None:
     assert train.run(ONES)[0].tolist() == [2, 3]
 
 
-def test_signatures_share_nothing_unless_they_are_told(path: Path) -> None:
+def test_signatures_share_nothing_by_default(path: Path) -> None:
     train, infer = compiled(path, "train"), compiled(path, "infer")
     train.run(ONES)
     assert infer.run(ONES)[0].tolist() == [2, 3]
 
 
-def test_more_than_two_share(path: Path) -> None:
+def test_three_compilations_share_state(path: Path) -> None:
     twice = compiled(path, "twice")
     assert not twice.state.names
     infer = compiled(path, "infer", twice)
@@ -78,7 +78,7 @@ def test_a_variable_that_no_signature_assigns_is_a_constant(tmp_path: Path) -> N
     assert not load_tflite(file.write(tmp_path / "model.tflite"), "only").state
 
 
-def test_a_signature_that_is_damaged_does_not_stop_others(path: Path, tmp_path: Path) -> None:
+def test_a_damaged_signature_does_not_affect_others(path: Path, tmp_path: Path) -> None:
     file = TfliteModel()
     main, other = file.subgraph(), file.subgraph()
     x = main.tensor((2,))
@@ -89,7 +89,7 @@ def test_a_signature_that_is_damaged_does_not_stop_others(path: Path, tmp_path: 
     assert load_tflite(file.write(tmp_path / "damaged.tflite"), "good").main.operations
 
 
-def test_what_cannot_be_shared(path: Path, tmp_path: Path) -> None:
+def test_state_that_cannot_be_shared(path: Path, tmp_path: Path) -> None:
     train = compiled(path, "train")
     builder = CompilationBuilder(load_tflite(path, "infer"))
     with pytest.raises(UnexpectedNull, match="other is None"):

@@ -48,7 +48,7 @@ def accumulator(initial: Any = (5, 7)) -> TfliteModel:
     return file
 
 
-def test_a_variable_lives_in_the_compilation(path: Path) -> None:
+def test_a_variable_belongs_to_the_compilation(path: Path) -> None:
     compilation = compiled(accumulator(), path)
     model = compilation.model
     assert [variable.name for variable in model.state] == ["variable 'total'"]
@@ -105,7 +105,7 @@ def test_a_variable_may_change_its_shape(path: Path) -> None:
         assert compilation.run(np.ones(1, np.float32))[0].tolist() == expected
 
 
-def test_bytes_are_kept_where_the_scale_changes(path: Path) -> None:
+def test_the_raw_bytes_are_kept_if_the_scale_changes(path: Path) -> None:
     file = TfliteModel()
     main, inner = file.subgraph(), file.subgraph()
     main.operator("CALL_ONCE", (), (), "CallOnceOptions", InitSubgraphIndex=1)
@@ -164,7 +164,7 @@ def test_loops_that_assign(path: Path) -> None:
     assert found == [[3, 30], [4, 40], [4, 40]]
 
 
-def test_a_variable_that_nothing_has_assigned(path: Path) -> None:
+def test_a_variable_that_was_never_assigned(path: Path) -> None:
     file = TfliteModel()
     main = file.subgraph()
     x, handle = main.tensor((2,)), variable(main, "v", "box")
@@ -199,7 +199,7 @@ def test_an_input_that_is_not_a_handle(path: Path) -> None:
     assert "operator 1 VAR_HANDLE: it does not name its resource" in str(caught.value)
 
 
-def test_an_initialising_subgraph_that_cannot_run(path: Path) -> None:
+def test_an_initializing_subgraph_that_fails(path: Path) -> None:
     file = accumulator()
     file.graphs[1].operators[1].inputs = (file.graphs[1].operators[1].inputs[0], 0)
     with pytest.raises(BadData, match="subgraph 1"):
@@ -254,7 +254,7 @@ def test_a_state_must_be_a_variable(path: Path) -> None:
         load_tflite(file.write(path))
 
 
-def test_a_handle_that_nothing_takes(path: Path) -> None:
+def test_an_unused_handle(path: Path) -> None:
     file = TfliteModel()
     main = file.subgraph()
     main.operator("VAR_HANDLE", (), (), "VarHandleOptions", SharedName="v")
@@ -263,10 +263,10 @@ def test_a_handle_that_nothing_takes(path: Path) -> None:
         load_tflite(file.write(path))
 
 
-def test_a_state_that_is_left_out(path: Path) -> None:
+def test_an_omitted_state(path: Path) -> None:
     file = svdf()
     file.graphs[0].operators[0].inputs = (*file.graphs[0].operators[0].inputs[:4], -1)
-    with pytest.raises(BadData, match="SVDF: input 4 is left out"):
+    with pytest.raises(BadData, match="SVDF: input 4 is omitted"):
         load_tflite(file.write(path))
 
 

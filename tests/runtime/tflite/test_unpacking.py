@@ -59,7 +59,7 @@ def sparse_matrix(rows: int, dtype: str = "f4") -> Array:
 
 
 @pytest.mark.parametrize("shape", [(4, 3, 2), (5, 3), (1, 1)])
-def test_numbers_of_4_bits(load: Load, shape: tuple[int, ...]) -> None:
+def test_4_bit_constants(load: Load, shape: tuple[int, ...]) -> None:
     values = np.random.default_rng(1).integers(-8, 8, shape)
     table = int4(values.reshape(len(values), -1), scale=0.5)
     model = load("EMBEDDING_LOOKUP", (shaped(2, type_="INT32"), table), shaped(0))
@@ -72,7 +72,7 @@ def test_numbers_of_4_bits(load: Load, shape: tuple[int, ...]) -> None:
     np.testing.assert_array_equal(result, found[[-1, 0]] * 0.5)
 
 
-def test_numbers_of_4_bits_with_a_scale_for_each_channel(load: Load) -> None:
+def test_4_bit_constants_with_channel_scales(load: Load) -> None:
     weights = np.random.default_rng(2).integers(-8, 8, (3, 5))
     model = load(
         "FULLY_CONNECTED",
@@ -109,7 +109,7 @@ def test_densify(load: Load, layout: Any, type_: str, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["int32", "uint16", "uint8"])
-def test_weights_that_are_sparse(load: Load, dtype: str) -> None:
+def test_sparse_weights(load: Load, dtype: str) -> None:
     matrix = sparse_matrix(7)
     stored, sparsity = rows_of(matrix, dtype)
     weights = {"shape": (7, 4), "data": stored.tobytes(), "sparsity": sparsity}
@@ -130,7 +130,7 @@ def test_a_constant_is_unpacked_once(tmp_path: Path) -> None:
     assert len(load_tflite(file.write(tmp_path / "model.tflite")).pools) == 2
 
 
-def test_a_sparse_constant_may_not_stand_for_any_number_of_zeros(load: Load) -> None:
+def test_the_size_of_sparse_constants_is_limited(load: Load) -> None:
     side = 1 << 14
     nothing = np.zeros(1, np.float32)
     levels = [
@@ -168,28 +168,28 @@ ROW_LISTS = (np.array([0, 1, 2], np.int32), np.array([0, 2], np.int32))
         (((0, 1, 2), (5,), [(DENSE, 2), (DENSE, 3), (DENSE, 1)]), "block_map"),
     ],
 )
-def test_layouts_that_cannot_be(load: Load, sparsity: Sparsity, message: str) -> None:
+def test_invalid_sparse_layouts(load: Load, sparsity: Sparsity, message: str) -> None:
     source = {"shape": (2, 3), "data": np.ones(2, np.float32).tobytes(), "sparsity": sparsity}
     with pytest.raises(BadData, match=message):
         load("DENSIFY", (source,), shaped(2, 3))
 
 
 @pytest.mark.parametrize(("type_", "length"), [("INT64", 16), ("INT4", 1), ("FLOAT32", 7), ("FLOAT64", 16)])
-def test_sparse_types_that_are_refused(load: Load, type_: str, length: int) -> None:
+def test_refuses_sparse_types(load: Load, type_: str, length: int) -> None:
     sparsity = ((0, 1), (), [(DENSE, 2), (SPARSE, 0, *ROW_LISTS)])
     source = {"shape": (2, 3), "type_": type_, "data": bytes(length), "sparsity": sparsity}
     with pytest.raises(BadData, match="which is not supported"):
         load("DENSIFY", (source,), shaped(2, 3, type_=type_))
 
 
-def test_a_dense_constant_is_densified_already(load: Load) -> None:
+def test_densify_of_a_dense_constant(load: Load) -> None:
     model = load("DENSIFY", (fixed([[1.0, 2.0]]),), shaped(1, 2))
     assert run_references(model)[0].tolist() == [[1, 2]]
 
 
 @pytest.mark.parametrize("type_", ["INT8", "INT4"])
 @pytest.mark.parametrize("dimension", [0, 1])
-def test_a_zero_point_for_each_channel(load: Load, type_: str, dimension: int) -> None:
+def test_channel_zero_points(load: Load, type_: str, dimension: int) -> None:
     """No operand has that, so real numbers stand for the constant."""
     values = np.random.default_rng(4).integers(-8, 8, (3, 2))
     count = values.shape[dimension]
@@ -206,7 +206,7 @@ def test_a_zero_point_for_each_channel(load: Load, type_: str, dimension: int) -
     np.testing.assert_array_equal(run_references(model)[0], expected)
 
 
-def test_real_numbers_of_a_wrong_length(load: Load) -> None:
+def test_dequantized_constants_of_a_wrong_length(load: Load) -> None:
     source = {"shape": (2, 2), "type_": "INT8", "data": b"abc", "scale": (1, 2), "zero_point": (0, 1)}
     with pytest.raises(BadData, match=r"has 3 bytes of data; INT8.* has 4"):
         load("DEQUANTIZE", (source,), shaped(2, 2))

@@ -200,7 +200,7 @@ class TestWarm:
         (document,) = invoke_json("cache", "warm", MODEL, "--device", "reference")["models"]
         (step,) = document["steps"]
         assert step["cache"] == "off"
-        assert step["reason"] == "the device has nothing to cache"
+        assert step["reason"] == "the device needs no cache files"
         assert step["warm_ms"] is None
         assert not directory.exists()
 

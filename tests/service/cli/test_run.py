@@ -9,7 +9,7 @@ from support.daemon.command_line import error_of, invoke, invoke_json
 from support.sweeps import sweep
 
 import neurald as nd
-from neurald.service.demo.digits import MODEL, held_back
+from neurald.service.demo.digits import MODEL, load_held_out_digits
 
 Kind = nd.OperandType
 LABELS = [f"digit {n}" for n in range(10)]
@@ -18,7 +18,7 @@ LABELS = [f"digit {n}" for n in range(10)]
 @pytest.fixture
 def digit(tmp_path: Path) -> Path:
     """A photo of a digit that the model is sure of: a seven."""
-    digits = held_back()
+    digits = load_held_out_digits()
     image = digits.images[int(np.flatnonzero(digits.labels == 7)[0])]
     Image.fromarray(image).save(tmp_path / "seven.png")
     return tmp_path / "seven.png"
@@ -168,7 +168,7 @@ class TestArrays:
         assert document["outputs"] == again["outputs"]
 
     def test_inputs_and_outputs_in_files(self, tmp_path: Path) -> None:
-        digits = held_back()
+        digits = load_held_out_digits()
         np.savez(tmp_path / "in.npz", image=digits.images[3].reshape(1, 8, 8, 1))
         document = invoke_json(
             "run", MODEL, "--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.npz"

@@ -1,4 +1,4 @@
-"""Every fault that a driver is known to have had, or could have, is found by a run with the default settings."""
+"""The suite detects every known fault of drivers with its default settings."""
 
 import pytest
 from support.devices.faulty_drivers import FAULTS
@@ -7,7 +7,7 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.service.conformance.result import Outcome
 from neurald.service.conformance.suite import Plan, run
 
-#: Found by the last rules of the contract only, which take long, or after many cases.
+#: Faults that only the last rules detect, which take long, or only after many cases.
 SLOW = {
     "ignores cancel",
     "ignores the deadline of a run",
@@ -23,7 +23,7 @@ SLOW = {
 @pytest.mark.parametrize(
     "name", [pytest.param(each, marks=pytest.mark.slow) if each in SLOW else each for each in FAULTS]
 )
-def test_it_is_found(name: str) -> None:
+def test_a_fault_is_detected(name: str) -> None:
     fault = FAULTS[name]
     plan = Plan(operations=tuple(OperationType[each] for each in fault.operations), driver=fault.driver)
     failed = []

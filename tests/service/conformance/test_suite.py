@@ -1,4 +1,4 @@
-"""The suite passes on good devices, and finds what is wrong with others."""
+"""The suite passes on good devices and detects faults of others."""
 
 from collections.abc import Callable
 
@@ -18,21 +18,21 @@ import neurald as nd
 from neurald.hal.device import Device
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.registry import create_device
-from neurald.service.conformance.result import Outcome, Result, count
+from neurald.service.conformance.result import CheckResult, Outcome, count
 from neurald.service.conformance.rules.contract import RULES
 from neurald.service.conformance.suite import Plan, run
 
-#: Enough for every kind of check, in little time.
+#: A few operations that cover every kind of check.
 FEW = tuple(OperationType[name] for name in ("ADD", "SOFTMAX", "SPLIT", "RESHAPE", "TOPK_V2"))
 
 
-def failed(device: Device, *operations: OperationType) -> list[Result]:
+def failed(device: Device, *operations: OperationType) -> list[CheckResult]:
     results = run(device, Plan(count=0, operations=operations or FEW))
     return [result for result in results if result.outcome is Outcome.FAILED]
 
 
 @pytest.mark.slow
-def test_the_cpu_in_this_process() -> None:
+def test_the_cpu_device_passes() -> None:
     results = list(run(create_device("cpu"), Plan(count=1, operations=FEW)))
     counts = count(results)
     assert not [r for r in results if r.outcome is Outcome.FAILED]
@@ -41,13 +41,15 @@ def test_the_cpu_in_this_process() -> None:
 
 
 @pytest.mark.slow
-def test_a_sample_driver_behind_a_socket() -> None:
+def test_a_sample_driver_in_a_daemon_passes() -> None:
     shares: list[float] = []
     with running_daemon(driver="sample-all") as address:
         results = list(run(nd.connect(address), Plan(count=0, operations=FEW[:2]), shares.append))
     counts = count(results)
     assert not [result for result in results if result.outcome is Outcome.FAILED]
-    assert counts["contract"][Outcome.PASSED] == len(RULES) - 1, "all but what cannot be seen from here"
+    assert counts["contract"][Outcome.PASSED] == len(RULES) - 1, (
+        "all rules but one that cannot be observed from outside"
+    )
     assert counts["invalid models"][Outcome.PASSED] > 100
     assert shares == sorted(shares)
 
@@ -58,27 +60,29 @@ def test_a_sample_driver_behind_a_socket() -> None:
         (create_adding_one, "ADD form 0, TENSOR_FLOAT32", "elements of TENSOR_FLOAT32 differ"),
         (create_lying_about_shapes, "ADD form 0, TENSOR_FLOAT32", "shape"),
         (create_ignoring_deadlines, "past deadlines", "execute: it ignored"),
-        (create_forgetful, "cache", "cache files are needed"),
-        (create_misprofiling, "profile", "kernel 'other' computes operations (99,) of 1"),
+        (create_forgetful, "cache", "no artifact is given"),
+        (create_misprofiling, "profile", "kernel 'other' computes operations (99,); the model has 1"),
         (create_credulous, "ADD", "it was accepted"),
     ],
 )
-def test_faults_are_found(create: Callable[[], Device], subject: str, detail: str) -> None:
+def test_faults_are_detected(create: Callable[[], Device], subject: str, detail: str) -> None:
     found = failed(create(), OperationType.ADD)
     assert any(result.subject.startswith(subject) and detail in result.detail for result in found), found
 
 
-def test_what_is_refused_is_not_prepared_either() -> None:
+def test_a_device_must_not_prepare_an_operation_that_it_refuses() -> None:
     class Refusing(Credulous):
         def supported_operations(self, model: nd.Model) -> list[nd.Verdict]:
             return [nd.Verdict(ok=False, reason="no")] * len(model.main.operations)
 
     found = failed(Refusing("refusing"), OperationType.ADD)
     assert found
-    assert all(result.detail == "it is reported as unsupported (no) but was prepared" for result in found)
+    assert all(
+        result.detail == "the operation is reported as unsupported (no), but was prepared" for result in found
+    )
 
 
-def test_a_device_that_is_gone_ends_it() -> None:
+def test_a_lost_device_ends_the_run() -> None:
     with running_daemon(driver="sample-all") as address:
         device = nd.connect(address)
     results = list(run(device, Plan(count=1)))
@@ -87,7 +91,7 @@ def test_a_device_that_is_gone_ends_it() -> None:
 
 
 def test_operations_of_extensions_that_are_not_listed_are_declined() -> None:
-    """What a daemon never asks its device about is no fault of the device."""
+    """A daemon does not ask its device about such operations, so the device is not at fault."""
     with running_daemon(driver="support.devices.vendors:create_without_tflite") as address:
         results = list(run(nd.connect(address), Plan(count=1, operations=(OperationType.TFLITE_FLOOR,))))
     found = [result for result in results if result.group == "operations"]
@@ -96,9 +100,9 @@ def test_operations_of_extensions_that_are_not_listed_are_declined() -> None:
     assert all("does not list the extension neurald.tflite" in result.detail for result in found)
 
 
-def test_extensions_are_declared_and_listed() -> None:
+def test_declared_extensions_must_be_listed() -> None:
     device = create_device("sample-all")
     device.extensions = ("neurald.tflite",)  # type: ignore[misc]
     (identity,) = (result for result in run(device, Plan(operations=FEW)) if result.subject == "identity")
     assert identity.outcome is Outcome.FAILED
-    assert "org.neurald.sample is declared, and not listed" in identity.detail
+    assert "org.neurald.sample must be declared once and listed" in identity.detail

@@ -71,7 +71,7 @@ def test_watches_that_end_while_others_are_told(daemon: Daemon) -> None:
         state = states.SERVING
         while not ends.is_set():
             state = states.SERVING if state == states.NOT_SERVING else states.NOT_SERVING
-            daemon._tell_health(state)
+            daemon._set_health(state)
 
     thread = threading.Thread(target=change)
     with grpc.insecure_channel(daemon.address) as channel:

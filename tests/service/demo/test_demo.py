@@ -18,13 +18,13 @@ import neurald as nd
 from neurald.hal.errors import UnavailableDevice
 from neurald.service.demo.daemon import driver_daemon
 from neurald.service.demo.demo import draw
-from neurald.service.demo.digits import DIGITS, MODEL, held_back
+from neurald.service.demo.digits import DIGITS, MODEL, load_held_out_digits
 
 SCRIPTS = Path(__file__).resolve().parents[3] / "scripts"
 
 
 def test_digits_are_plain_arrays() -> None:
-    digits = held_back()
+    digits = load_held_out_digits()
     assert digits.images.shape == (540, 8, 8)
     assert digits.images.dtype == digits.labels.dtype == np.uint8
     assert digits.images.max() == 255
@@ -51,7 +51,7 @@ def test_the_model_is_a_quantised_tflite_file() -> None:
 
 
 def test_the_model_is_as_accurate_as_it_says() -> None:
-    digits = held_back()
+    digits = load_held_out_digits()
     compilation = nd.CompilationBuilder(nd.load_tflite(MODEL)).finish()
     guesses = [compilation.run(image.reshape(1, 8, 8, 1))[0].argmax() for image in digits.images]
     accuracy = np.mean(np.array(guesses) == digits.labels)

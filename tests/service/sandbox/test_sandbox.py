@@ -16,8 +16,8 @@ from neurald.hal.errors import BadState
 from neurald.hal.process.address import Address
 from neurald.service.sandbox import landlock, seccomp
 from neurald.service.sandbox.mode import SandboxMode
-from neurald.service.sandbox.places import make_places
 from neurald.service.sandbox.sandbox import ALL_PARTS, enter
+from neurald.service.sandbox.writable_paths import make_writable_paths
 
 needs_all = pytest.mark.skipif(
     landlock.version() < 6 or not seccomp.is_available(), reason="this kernel has not all of the sandbox"
@@ -192,11 +192,13 @@ def test_places_without_a_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("os.path.expanduser", lambda path: path)
     monkeypatch.chdir(tmp_path)
-    assert all(place.is_absolute() for place in make_places(Address.parse(f"unix://{tmp_path}/run/d.sock")))
+    assert all(
+        place.is_absolute() for place in make_writable_paths(Address.parse(f"unix://{tmp_path}/run/d.sock"))
+    )
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
 def test_a_vendors_cache_is_where_its_variable_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("POCL_CACHE_DIR", str(tmp_path / "kernels"))
-    assert tmp_path / "kernels" in make_places(Address.parse(f"unix://{tmp_path}/d.sock"))
+    assert tmp_path / "kernels" in make_writable_paths(Address.parse(f"unix://{tmp_path}/d.sock"))
     assert (tmp_path / "kernels").is_dir()

@@ -9,7 +9,7 @@ from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Lifetime, Model, Operand, OperandType, Operation, Subgraph
 from neurald.service.tensors.classification import (
-    Scores,
+    ClassScores,
     align_labels,
     best,
     class_output,
@@ -127,7 +127,7 @@ def test_scores_that_are_no_numbers(bad: float) -> None:
 
 
 def test_best_are_sorted_and_ties_keep_their_order() -> None:
-    scores = Scores(values=np.array([0.2, 0.4, 0.2, 0.2]))
+    scores = ClassScores(values=np.array([0.2, 0.4, 0.2, 0.2]))
     assert [g.index for g in best(scores, 3, None)] == [1, 0, 2]
     guesses = best(scores, 9, ["a", "b", "c", "d"])
     assert [(g.index, g.label) for g in guesses] == [(1, "b"), (0, "a"), (2, "c"), (3, "d")]

@@ -7,7 +7,7 @@ from support.sweeps import sweep
 import neurald as nd
 from neurald.hal.errors import BadData
 from neurald.service.tensors.arrays import Slot, input_slots, random_inputs
-from neurald.service.tensors.shapes import parse_shapes, remarks_on_defaults
+from neurald.service.tensors.shapes import default_shape_remarks, parse_shapes
 
 pytestmark = pytest.mark.quick
 
@@ -40,7 +40,7 @@ def test_open_dimensions_are_one_unless_given() -> None:
 
 def test_what_is_left_open_is_told() -> None:
     found = slots((0, 3), (2, 2), (0, 0))
-    (remark,) = remarks_on_defaults(found, parse_shapes(["x2=4x7"], found))
+    (remark,) = default_shape_remarks(found, parse_shapes(["x2=4x7"], found))
     assert "'x0' (float32 [?, 3])" in remark
     assert "--shape x0=" in remark
 

@@ -61,7 +61,7 @@ def windows(source: Shape, weights: Shape, *, stride: int = 1, dilation: int = 1
     image = builder.input(*source)
     factors = builder.weights(*weights)
     kernel = weights[1:3] if len(weights) == 4 else weights[:2]
-    places = [
+    positions = [
         (length + 2 * pad - (taps - 1) * dilation - 1) // stride + 1
         for length, taps in zip(source[1:3], kernel, strict=True)
     ]
@@ -69,7 +69,7 @@ def windows(source: Shape, weights: Shape, *, stride: int = 1, dilation: int = 1
     sums = convolve(
         image,
         factors,
-        output=(source[0], *places, weights[0] if len(weights) == 4 else weights[2]),
+        output=(source[0], *positions, weights[0] if len(weights) == 4 else weights[2]),
         stride=(stride, stride),
         dilation=(dilation, dilation),
         padding=((pad, pad), (pad, pad)),

@@ -53,8 +53,8 @@ define void @KERNEL_NAME(ptr noalias %a0, ptr noalias %a1, ptr %scratch, ptr %st
 }
 """
 
-#: Each work item writes its number. The work item with the number in the second element of the input sets
-#: the word at the address in the first element.
+#: Each work item writes its number. The work item with the number in the second element of the
+#: input sets the word at the address in the first element.
 _CANCEL = """
 define void @KERNEL_NAME(ptr noalias %a0, ptr noalias %a1, ptr %scratch, ptr %status, i64 %begin, i64 %end) {
 entry:
@@ -151,7 +151,7 @@ def chain(routines: Sequence[Routine]) -> Executable:
     calls = tuple(
         Call(
             function=routine.name,
-            places=(
+            locations=(
                 BufferLocation(Base.ARENA, room * (number + 1)),
                 BufferLocation(Base.ARENA, room * number),
             ),

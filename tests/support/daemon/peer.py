@@ -11,7 +11,7 @@ from neurald._proto.device_pb2_grpc import DeviceStub
 from neurald.hal.memory.pool import SharedMemory
 from neurald.hal.rpc.client.channel import ChannelClient
 from neurald.hal.rpc.server.server import SERVICE, DeviceServer
-from neurald.hal.rpc.transport.access_token import clients_token, token_metadata
+from neurald.hal.rpc.transport.access_token import client_token, token_metadata
 from neurald.hal.rpc.transport.status import SESSION_KEY, error_from
 from neurald.hal.rpc.wire.model import model_to_wire
 
@@ -29,7 +29,7 @@ class Peer:
         self._channel = grpc.insecure_channel(
             address.numeric.target, (("grpc.use_local_subchannel_pool", 1),)
         )
-        self.access = token_metadata(clients_token(address))
+        self.access = token_metadata(client_token(address))
         self.stub: Any = DeviceStub(self._channel)  # type: ignore[no-untyped-call]
         self.side: ChannelClient | None = None
         if address.path is not None:

@@ -31,7 +31,7 @@ from neurald.hal.rpc.transport.burst_packet import (
     pack_arguments,
     request_packet,
 )
-from neurald.hal.rpc.transport.burst_ring import RING_BYTES, RingEnd, Side
+from neurald.hal.rpc.transport.burst_ring import RING_BYTES, RingEnd, RingSide
 from neurald.hal.rpc.wire.model import model_to_wire
 
 SERVICE = "/neurald.v1.Device/"
@@ -258,7 +258,7 @@ class RawBurst:
             client.token(handle, BURST, theirs.fileno(), self._ring_memory.fd)
         finally:
             theirs.close()
-        self.ring = RingEnd(self._ring_memory, self.connection, Side.CLIENT)
+        self.ring = RingEnd(self._ring_memory, self.connection, RingSide.CLIENT)
         places: list[list[Argument]] = []
         offset = 0
         for sizes in (inputs, outputs):

@@ -561,21 +561,23 @@ FAULTS: Mapping[str, Fault] = {
     "reads behind an input": _executing(reads_behind_input, "differ"),
     "reads inputs from the start": _executing(from_the_start, "differ"),
     "two steps off": _executing(two_steps_off, "QUANT8"),
-    "no NaN": _executing(no_nan, "nan is expected", "LOG"),
+    "no NaN": _executing(no_nan, "expected nan", "LOG"),
     "wrong remainder of long vectors": _executing(long_remainder, "long", "FLOOR"),
     "wrong shape": _executing(wrong_shape, "shape"),
     "always sufficient": _executing(
         always_sufficient, "a buffer that is too small was reported as sufficient"
     ),
-    "no shapes when short": _executing(no_shape_when_short, "the shapes are said to be"),
+    "no shapes when short": _executing(no_shape_when_short, "the reported shapes are"),
     "ignores cancel": _executing(ignores_cancel, "cancellation"),
-    "ignores the deadline of a run": _executing(ignores_deadline_while_running, "deadline of a run"),
+    "ignores the deadline of a run": _executing(
+        ignores_deadline_while_running, "deadline during an execution"
+    ),
     "ignores deadlines": _executing(ignores_deadline, "past deadlines"),
     "calls lateness a failure": _executing(late_as_failure, "OP_FAILED"),
     "times that do not add up": _executing(negative_time, "ns on the device"),
     "remembers its first results": _wrapping(Remembering, "differ"),
     "stale scratch": _wrapping(StaleScratch, "the same inputs gave the right outputs before"),
-    "shared scratch": _wrapping(SharedScratch, "executions at a time"),
+    "shared scratch": _wrapping(SharedScratch, "concurrent executions"),
     "stale burst": _wrapping(StaleBurst, "burst"),
     "depends on the order": Fault(
         create=lambda: OrderDependent("faulty"), operations=("ADD",), says="had been prepared and run"
@@ -611,11 +613,11 @@ FAULTS: Mapping[str, Fault] = {
     "verdicts that allocate": _of(Allocating, "verdicts are cheap"),
     "refuses without a reason": _of(Silent, "without a reason"),
     "needs no time": _of(Boasting, "capabilities"),
-    "keeps prepared models": _of(Keeping, "dropped models"),
+    "keeps prepared models": _of(Keeping, "release of models"),
     "keeps constants": _of(Leaking, "MiB are still in use"),
     "no empty tensors": _of(NoEmpty, "ZeroDivisionError"),
     "does not wait for fences": _of(Impatient, "signalled before"),
-    "one memory for all": _of(SameMemory, "other memory of the device"),
+    "one memory for all": _of(SameMemory, "other device memory"),
     "reads past an input": _beside_buffers(
         create_reading_past_an_input, "it read 1 byte behind the end of input 1"
     ),

@@ -13,7 +13,7 @@ from neurald.drivers.opencl.codegen.program_text import program_text
 from neurald.drivers.opencl.compiler import Compiled
 from neurald.drivers.opencl.device import OpenClDevice
 from neurald.drivers.opencl.runtime.executable import Executable
-from neurald.drivers.opencl.runtime.program import Program
+from neurald.drivers.opencl.runtime.program import BuiltProgram
 from neurald.hal.device import Capabilities, Performance, PrepareOptions
 from neurald.hal.errors import Error
 from neurald.hal.model.types import Model, OperandType
@@ -36,7 +36,7 @@ class BatchingDevice(OpenClDevice):
     The device claims to be faster than the CPU device, so that it gets all operations it supports.
     """
 
-    _shared: Program | None = None
+    _shared: BuiltProgram | None = None
     _kernels: frozenset[str] = frozenset()
     _is_building = False
 
@@ -72,9 +72,9 @@ class BatchingDevice(OpenClDevice):
         finally:
             self._is_building = False
         text = program_text(uses, has_fp64=self.facts.has_fp64)
-        self._shared = Program.from_source(self.context, text)
+        self._shared = BuiltProgram.from_source(self.context, text)
 
-    def _built(self, compiled: Compiled, *, is_measured: bool) -> tuple[Executable, Program]:
+    def _built(self, compiled: Compiled, *, is_measured: bool) -> tuple[Executable, BuiltProgram]:
         kernels = {call.kernel for call in compiled.executable.calls}
         if self._is_building:
             self._kernels |= kernels

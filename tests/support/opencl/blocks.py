@@ -9,7 +9,7 @@ import numpy as np
 import neurald as nd
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.compiler import compile_model
-from neurald.drivers.opencl.kernels.fused.chains import Chain
+from neurald.drivers.opencl.kernels.fused.chains import KernelChain
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.drivers.opencl.platform.precision import Precision
 from neurald.hal.model.types import Model
@@ -157,7 +157,7 @@ def precision_of(block: Block) -> Precision:
     return Precision.F16 if block.relaxed else Precision.F32
 
 
-def chain_of(block: Block, chains: Sequence[Chain]) -> Chain | None:
+def chain_of(block: Block, chains: Sequence[KernelChain]) -> KernelChain | None:
     """Returns the chain that covers all layers of a block; None if there is none."""
     count = 3 if block.has_expand else 2
     return next((each for each in chains if len(each.members) == count), None)
@@ -177,7 +177,7 @@ def sources_of(block: Block, facts: DeviceFacts) -> list[Source]:
 
 
 def taken(
-    block: Block, kernels: Sequence[Sequence[Source]], chains: Sequence[Chain], number: int
+    block: Block, kernels: Sequence[Sequence[Source]], chains: Sequence[KernelChain], number: int
 ) -> list[Source | None]:
     """Returns the choice for `compile_model` that uses one of the sources of `sources_of`."""
     chain = chain_of(block, chains)

@@ -14,7 +14,7 @@ from neurald.drivers.opencl.codegen.program_text import NO_WAIT
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.drivers.opencl.platform.discovery import choose, discover
 from neurald.drivers.opencl.platform.images import image_over
-from neurald.drivers.opencl.platform.storage import TEXEL, Range
+from neurald.drivers.opencl.platform.storage import TEXEL, ImageRange
 from neurald.hal.errors import UnavailableDevice
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -74,7 +74,7 @@ class Bench:
         texels = _TEXELS_BEFORE + -(-content.size // texel_bytes)
         whole = np.full(texels * texel_bytes, 0xC1, np.uint8)
         whole[_TEXELS_BEFORE * texel_bytes :][: content.size] = content
-        part = Range(start=0, texels=texels, first=_TEXELS_BEFORE)
+        part = ImageRange(start=0, texels=texels, first=_TEXELS_BEFORE)
         return image_over(self.context, self.buffer(whole), part, kind, is_divided=False)
 
     def run(self, source: Source, arrays: Mapping[Value, Array]) -> tuple[Array, int]:

@@ -301,11 +301,11 @@ class _WinogradWriter:
             with code.when(is_whole):
                 self._write_tile([address(code, corner, each) for each in pixels], to)
             with code.when(code.value(f"xor i1 {is_whole}, true")):
-                there = [self._all([row, column]) for row in inside[0] for column in inside[1]]
+                is_on_image = [self._all([row, column]) for row in inside[0] for column in inside[1]]
                 self._write_tile(
                     [
                         code.value(f"select i1 {condition}, ptr {address(code, corner, each)}, ptr %scratch")
-                        for condition, each in zip(there, pixels, strict=True)
+                        for condition, each in zip(is_on_image, pixels, strict=True)
                     ],
                     to,
                 )

@@ -198,7 +198,7 @@ class DepthwiseWriter:
         self, channel_block: ChannelBlock, whole: str, position: str, number: int, at: str, channel: str
     ) -> None:
         plan, code, epilogue = self._plan, self.code, self._epilogue
-        lanes, there, element = (
+        lanes, stored_channels, element = (
             plan.scheme.lanes,
             min(channel_block.channels, plan.channels),
             self._sums.element,
@@ -208,11 +208,11 @@ class DepthwiseWriter:
             offset = self._single.two("add", "i64", multiple(code, position, plan.channels), channel)
             base = opaque(code, code.value(f"getelementptr {element}, ptr {self._output}, i64 {offset}"))
             to = address(code, base, str(number * plan.channels * size))
-            store_lanes(code, whole, element, channel_block.channels, to, there)
+            store_lanes(code, whole, element, channel_block.channels, to, stored_channels)
             return
         mask = None
         for each in range(channel_block.vectors):
-            left = there - each * lanes
+            left = stored_channels - each * lanes
             if left <= 0:
                 break
             if left < lanes:

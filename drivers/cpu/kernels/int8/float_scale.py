@@ -135,7 +135,9 @@ class RescalingRule:
 
 
 def float_scale(rule: RescalingRule) -> FloatScale | None:
-    """Returns equivalent floats, or None if a channel has none."""
+    """Returns equivalent floats; None if a channel has none, or if there is only one result."""
+    if rule.low == rule.high:
+        return None
     return _float_scale(rule, has_rests=False) or _float_scale(rule, has_rests=True)
 
 

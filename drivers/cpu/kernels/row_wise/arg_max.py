@@ -102,8 +102,12 @@ class _ArgMaxWriter:
         largest = v.splat(key, self._largest(keys))
         found = "0"
         for begin, each in zip(begins, keys, strict=True):
-            is_it = v.compare("eq", key, each, largest)
-            bits = is_it if v.lanes == 1 else code.value(f"bitcast {v.type('i1')} {is_it} to i{v.lanes}")
+            is_largest = v.compare("eq", key, each, largest)
+            bits = (
+                is_largest
+                if v.lanes == 1
+                else code.value(f"bitcast {v.type('i1')} {is_largest} to i{v.lanes}")
+            )
             wide = code.value(f"zext i{v.lanes} {bits} to i{_MASK_BITS}")
             found = code.value(
                 f"or i{_MASK_BITS} {found}, {code.value(f'shl i{_MASK_BITS} {wide}, {begin}')}"

@@ -1,7 +1,4 @@
-"""Renders epilogues.
-
-Functions that compute elements from accumulators, and store one or four of them.
-"""
+"""Renders epilogues: functions that compute elements from accumulators, and store one or four."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -20,8 +17,8 @@ from neurald.drivers.opencl.codegen.dialect import computed, store_text, stored
 from neurald.drivers.opencl.codegen.kernel_source import NAME
 from neurald.drivers.opencl.codegen.statements import Statements
 from neurald.drivers.opencl.kernels.epilogue.float_vector import FloatVector
-from neurald.drivers.opencl.kernels.epilogue.four_loads import FourLoads
 from neurald.drivers.opencl.kernels.epilogue.integer_vector import IntegerVector
+from neurald.drivers.opencl.kernels.epilogue.vector4_loads import Vector4Loads
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,11 +85,11 @@ def used_values(kernel: Kernel) -> tuple[Value, ...]:
     return tuple(sorted(found, key=lambda value: value.count == kernel.output.count))
 
 
-def read_by_fours(kernel: Kernel) -> tuple[Value, ...]:
+def vector4_reads(kernel: Kernel) -> tuple[Value, ...]:
     """Returns the values that the vectorized epilogue of a kernel reads four elements at a time."""
     if kernel.shape[-1] % 4 or kernel.requirements:
         return ()
-    return _writer(kernel, KernelArguments((kernel.output, *used_values(kernel)))).read_by_fours(
+    return _writer(kernel, KernelArguments((kernel.output, *used_values(kernel)))).vector4_reads(
         kernel.shape[-1]
     )
 
@@ -135,7 +132,7 @@ def epilogue(
     )
 
 
-def _writer(kernel: Kernel, arguments: KernelArguments) -> "_Writer":
+def _writer(kernel: Kernel, arguments: KernelArguments) -> "_EpilogueWriter":
     contraction = kernel.contraction
     assert contraction is not None  # noqa: S101 - callers render a contraction
     assert not isinstance(contraction, TopK)  # noqa: S101 - which has no sums
@@ -145,7 +142,7 @@ def _writer(kernel: Kernel, arguments: KernelArguments) -> "_Writer":
     where: dict[Expression, Expression] = dict(zip(kernel.axes, position, strict=True))
     body = substitute(kernel.body, where)
     requirements = [substitute(condition, where) for condition, _ in kernel.requirements]
-    return _Writer(
+    return _EpilogueWriter(
         body=body,
         requirements=requirements,
         row=row,
@@ -156,10 +153,10 @@ def _writer(kernel: Kernel, arguments: KernelArguments) -> "_Writer":
     )
 
 
-def computing4(kernel: Kernel, arguments: KernelArguments) -> "Four | None":
+def value4_function(kernel: Kernel, arguments: KernelArguments) -> "Vector4Function | None":
     """Returns a function `KERNEL_NAME_value4` from four accumulators to four elements.
 
-    None if not possible.
+    Returns None if not possible.
 
     Floats are not yet rounded to the stored type; integers have the stored type. The text also
     refers to the row length as a size.
@@ -174,19 +171,19 @@ def computing4(kernel: Kernel, arguments: KernelArguments) -> "Four | None":
     return writer.value4(kernel.shape[-1])
 
 
-def fetching4(kernel: Kernel, arguments: KernelArguments) -> str:
-    """Returns a PTX function `KERNEL_NAME_fetch4` that prefetches the inputs of `computing4`.
+def fetch4_function(kernel: Kernel, arguments: KernelArguments) -> str:
+    """Returns a PTX function `KERNEL_NAME_fetch4` that prefetches the inputs of `value4_function`.
 
     Returns "" if it reads nothing.
 
     Args:
-        kernel, arguments: see `computing4`.
+        kernel, arguments: see `value4_function`.
     """
     return _writer(kernel, arguments).fetch(kernel.shape[-1])
 
 
 @dataclass(frozen=True, slots=True)
-class Four:
+class Vector4Function:
     """Function of four elements, and the sizes that it refers to besides the row length."""
 
     text: str
@@ -194,7 +191,7 @@ class Four:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Writer:
+class _EpilogueWriter:
     body: Expression
     requirements: Sequence[Expression]
     row: Axis
@@ -259,16 +256,16 @@ class _Writer:
             return f"  vstorea_half4_rte({value}, ({place}) >> 2, a0);"
         return f"  *(__global {stored(self.stored_as)}4 *)(a0 + {place}) = {value};"
 
-    def vector(self, length: int) -> Four | None:
+    def vector(self, length: int) -> Vector4Function | None:
         """Computes four elements as a vector; returns None if the body cannot be vectorized."""
         found = self._computed(length)
         if found is None:
             return None
         element, texts = found
         lines = (self._head("store4", f"{self.kind}4"), *texts.lines, self._stored4(element), "}", "")
-        return Four("\n".join(lines), texts.sizes)
+        return Vector4Function("\n".join(lines), texts.sizes)
 
-    def value4(self, length: int) -> Four | None:
+    def value4(self, length: int) -> Vector4Function | None:
         """Returns a function that computes four elements; None if the body cannot be vectorized."""
         found = self._computed(length)
         if found is None:
@@ -276,14 +273,14 @@ class _Writer:
         element, texts = found
         kind = "float" if self.kind == "float" else stored(self.stored_as)
         head = self._head("value4", f"{self.kind}4", f"{kind}4")
-        return Four("\n".join((head, *texts.lines, f"  return {element};", "}", "")), texts.sizes)
+        return Vector4Function("\n".join((head, *texts.lines, f"  return {element};", "}", "")), texts.sizes)
 
     def _computed(self, length: int) -> tuple[str, FloatVector | IntegerVector] | None:
         """Returns the text of four elements in stored form, and their statements.
 
-        None if not possible.
+        Returns None if not possible.
         """
-        loads = FourLoads(self.arguments.by_value, self._names, self.row, self.column, length)
+        loads = Vector4Loads(self.arguments.by_value, self._names, self.row, self.column, length)
         if self.kind == "float":
             floats = FloatVector(loads)
             element = floats.value(self._unrounded)
@@ -294,13 +291,13 @@ class _Writer:
             return None if element is None else (element, integers)
         return None
 
-    def read_by_fours(self, length: int) -> tuple[Value, ...]:
-        """Values of which `vector` loads four elements at a time.
+    def vector4_reads(self, length: int) -> tuple[Value, ...]:
+        """Returns the values of which `vector` loads four elements at a time.
 
-        Nothing if the body cannot be vectorized.
+        The result is empty if the body cannot be vectorized.
         """
         found = self._computed(length)
-        return () if found is None else tuple(dict.fromkeys(found[1].loads.by_fours))
+        return () if found is None else tuple(dict.fromkeys(found[1].loads.vector4_values))
 
     def fetch(self, length: int) -> str:
         """Returns a function that prefetches the vector's loads; "" if there are none."""

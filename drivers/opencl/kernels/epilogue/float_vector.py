@@ -8,7 +8,7 @@ from neurald.drivers.compiler.ir.nesting import BoundedRecursion
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.opencl.codegen.dialect import constant_text
-from neurald.drivers.opencl.kernels.epilogue.four_loads import FourLoads
+from neurald.drivers.opencl.kernels.epilogue.vector4_loads import Vector4Loads
 
 _FLOATS = (Scalar.FLOAT16, Scalar.FLOAT32)
 _INFIX = {Op.ADD: "+", Op.SUBTRACT: "-", Op.MULTIPLY: "*", Op.DIVIDE: "/"}
@@ -22,7 +22,7 @@ class FloatVector:
         loads: renders their loads.
     """
 
-    def __init__(self, loads: FourLoads) -> None:
+    def __init__(self, loads: Vector4Loads) -> None:
         self.loads = loads
         self._texts: dict[Expression, str | None] = {}
         self._nesting = BoundedRecursion[str | None](_parts)
@@ -41,7 +41,7 @@ class FloatVector:
     def value(self, root: Expression) -> str | None:
         """Returns the text of a vector, or of a scalar for all four columns.
 
-        None if not possible.
+        Returns None if not possible.
         """
         text = self._texts.get(root)
         if root not in self._texts:
@@ -94,7 +94,7 @@ class FloatVector:
 def _extreme(op: Op, operands: Sequence[Expression], texts: Sequence[str]) -> str:
     """Returns a minimum or maximum that propagates NaN.
 
-    An operand known not to be NaN saves a comparison.
+    A comparison is saved if one operand is known not to be NaN.
     """
     sign = "<" if op is Op.MINIMUM else ">"
     first, second = texts

@@ -1,6 +1,6 @@
 """Integers at four columns, as `int4`, if they are proven to fit in 32 bits.
 
-Numbers of the model become sizes, so that layers that differ in nothing else have the same text.
+Constants of the model become sizes, so that layers that differ only in these have the same text.
 """
 
 from neurald.drivers.compiler.analysis.integer_ranges import IntegerRange, RangeAnalysis
@@ -11,7 +11,7 @@ from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.opencl.codegen.dialect import stored
-from neurald.drivers.opencl.kernels.epilogue.four_loads import FourLoads
+from neurald.drivers.opencl.kernels.epilogue.vector4_loads import Vector4Loads
 
 _INFIX = {Op.ADD: "+", Op.SUBTRACT: "-", Op.MULTIPLY: "*", Op.SHIFT_RIGHT: ">>"}
 _CALLS = {Op.MINIMUM: "min", Op.MAXIMUM: "max"}
@@ -28,7 +28,7 @@ class IntegerVector:
         ranges: the bounds of expressions.
     """
 
-    def __init__(self, loads: FourLoads, ranges: RangeAnalysis) -> None:
+    def __init__(self, loads: Vector4Loads, ranges: RangeAnalysis) -> None:
         self.loads = loads
         #: Sizes that texts refer to, in order of appearance.
         self.sizes: dict[str, int] = {}
@@ -157,7 +157,7 @@ class IntegerVector:
 def _parts(expression: Expression) -> list[Expression]:
     """Returns the operands that an expression is computed from, except constants.
 
-    Their names differ at each use.
+    Constants are left out because each use of them has its own name.
     """
     return [each for each in expression.operands if each.operands] if isinstance(expression, Apply) else []
 

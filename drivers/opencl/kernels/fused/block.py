@@ -1,6 +1,6 @@
-"""Recognizes consecutive layers that may become one kernel.
+"""Recognizes blocks of layers that may become one kernel.
 
-A depthwise and one or two pointwise convolutions.
+A block consists of a depthwise convolution and one or two pointwise ones.
 """
 
 import re
@@ -12,8 +12,8 @@ from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.opencl.codegen.arguments import KernelArguments
 from neurald.drivers.opencl.codegen.kernel_source import NAME
-from neurald.drivers.opencl.kernels.epilogue.epilogue import computing4, fetching4, used_values
-from neurald.drivers.opencl.kernels.gemm.gemm_view import Product, is_supported, product_of
+from neurald.drivers.opencl.kernels.epilogue.epilogue import fetch4_function, used_values, value4_function
+from neurald.drivers.opencl.kernels.gemm.gemm_view import GemmView, gemm_view, is_supported
 
 #: Larger windows are better computed once.
 _MAX_TAPS = 25
@@ -35,8 +35,8 @@ class Block:
     depthwise: Kernel
     project: Kernel
     convolution: DepthwiseConvolution
-    wide: Product | None
-    narrow: Product
+    wide: GemmView | None
+    narrow: GemmView
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
@@ -53,10 +53,8 @@ class Block:
 def block_of(expand: Kernel | None, depthwise: Kernel, project: Kernel) -> Block | None:
     """Returns kernels as a block; None if they do not form one.
 
-    Products must come from convolutions with 1 × 1 windows and constant weights.
-
-    The intermediate values are computed four channels at a time, and among these kernels only the
-    next one reads them.
+    The pointwise convolutions must have constant weights. The intermediate values must be
+    computable four channels at a time, and each may be read by the next kernel only.
     """
     convolution = depthwise.contraction
     if not isinstance(convolution, DepthwiseConvolution) or convolution.multiplier != 1:
@@ -78,7 +76,7 @@ def block_of(expand: Kernel | None, depthwise: Kernel, project: Kernel) -> Block
         assert kernel.contraction is not None  # noqa: S101 - they all have contractions
         if kernel.output.shape != kernel.contraction.output.shape:
             return None
-        if computing4(kernel, KernelArguments((kernel.output, *used_values(kernel)))) is None:
+        if value4_function(kernel, KernelArguments((kernel.output, *used_values(kernel)))) is None:
             return None
     return Block(
         expand=expand,
@@ -90,21 +88,21 @@ def block_of(expand: Kernel | None, depthwise: Kernel, project: Kernel) -> Block
     )
 
 
-def _plain_product(kernel: Kernel) -> Product | None:
+def _plain_product(kernel: Kernel) -> GemmView | None:
     """Returns the product of a pointwise convolution with constant weights and aligned channels."""
-    product = product_of(kernel) if isinstance(kernel.contraction, Convolution) else None
+    product = gemm_view(kernel) if isinstance(kernel.contraction, Convolution) else None
     if product is None or product.batches > 1 or product.is_windowed or product.right.constant is None:
         return None
     return product if product.depth % 4 == 0 and product.columns % 4 == 0 else None
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedEpilogue:
     """Epilogue of one of several kernels in a text.
 
     Attributes:
-        text: the functions `KERNEL_NAME_<name>_value4`, see `computing4`, and
-            `KERNEL_NAME_<name>_fetch4`, see `fetching4`.
+        text: the functions `KERNEL_NAME_<name>_value4`, see `value4_function`, and
+            `KERNEL_NAME_<name>_fetch4`, see `fetch4_function`.
         sizes: the sizes that they refer to.
         has_fetch: whether the second function exists.
     """
@@ -114,19 +112,19 @@ class Named:
     has_fetch: bool
 
 
-def named(name: str, kernel: Kernel, arguments: KernelArguments) -> Named:
+def named_epilogue(name: str, kernel: Kernel, arguments: KernelArguments) -> NamedEpilogue:
     """Returns the functions of one of a block's kernels under unique names.
 
     Args:
         name: the prefix for functions and sizes.
-        kernel: a kernel that `computing4` supports.
+        kernel: a kernel that `value4_function` supports.
         arguments: of the calling function.
     """
-    four, fetch = computing4(kernel, arguments), fetching4(kernel, arguments)
+    four, fetch = value4_function(kernel, arguments), fetch4_function(kernel, arguments)
     assert four is not None  # noqa: S101 - `block_of` has checked this
     text = four.text + fetch
     for function in ("value4", "fetch4"):
         text = text.replace(f"{NAME}_{function}", f"{NAME}_{name}_{function}")
     text = re.sub(r"\$(c\d+)\b", rf"${name}_\1", text).replace("$length", str(kernel.shape[-1]))
     sizes = {f"{name}_{size}": number for size, number in four.sizes.items()}
-    return Named(text, sizes, has_fetch=bool(fetch))
+    return NamedEpilogue(text, sizes, has_fetch=bool(fetch))

@@ -22,18 +22,18 @@ from neurald.drivers.opencl.codegen.dialect import multiply_add
 from neurald.drivers.opencl.codegen.kernel_source import NAME, WAIT, Source
 from neurald.drivers.opencl.codegen.lazy_sources import LazySources
 from neurald.drivers.opencl.codegen.template import fill, kernel_arguments, resolved, templates
-from neurald.drivers.opencl.kernels.epilogue.epilogue import fetching4, used_values
-from neurald.drivers.opencl.kernels.fused.block import Block, Named, block_of, named
+from neurald.drivers.opencl.kernels.epilogue.epilogue import fetch4_function, used_values
+from neurald.drivers.opencl.kernels.fused.block import Block, NamedEpilogue, block_of, named_epilogue
 from neurald.drivers.opencl.kernels.fused.patch import PLACE, Patch, patches
 from neurald.drivers.opencl.kernels.gemm import split_k
-from neurald.drivers.opencl.kernels.gemm.gemm_view import Product
+from neurald.drivers.opencl.kernels.gemm.gemm_view import GemmView
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
 _TEMPLATES = templates(__name__, "bottleneck.cl")
 #: Work-items of a group.
 _ITEMS = 256
 #: Limit on a group's local memory.
-_LOCAL_BYTES = 48 * 1024
+_MAX_LOCAL_BYTES = 48 * 1024
 #: Maximum number of wide channels of a group.
 _MAX_CHANNELS = 64
 #: Maximum number of rows of four columns per work-item: each takes a vector register.
@@ -45,17 +45,17 @@ _MAX_SLICES = 8
 #: Positions for which a work-item computes wide channels at a time.
 _POSITIONS = 2
 #: Maximum number of candidates.
-_CHOICES = 6
+_MAX_CANDIDATES = 6
 #: Names in the functions of the first two kernels.
 _BEFORE = ("wide", "left")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Tiling:
+class _BottleneckTiling:
     """Work of a group: a part of an image, from some of the wide channels."""
 
     block: Block
-    wide: Product
+    wide: GemmView
     patch: Patch
     channels: int
 
@@ -89,7 +89,7 @@ class _Tiling:
     def narrow_weights_offset(self) -> int:
         """Offset of the projection's weights in floats.
 
-        Behind partial sums and the depthwise output.
+        They lie behind the partial sums and the depthwise output.
         """
         parts = self.slices * self.patch.positions if self.slices > 1 else 0
         return max(parts, self.patch.rows) * self.channels
@@ -136,41 +136,41 @@ def candidates(expand: Kernel, depthwise: Kernel, project: Kernel, facts: Device
     unless all values are floats and the last kernel only adds terms to its sum, nor for devices
     without atomic addition.
     """
-    if not split_k.is_offered(facts) or facts.max_work_group_size < _ITEMS or facts.images is not None:
+    if not split_k.is_supported(facts) or facts.max_work_group_size < _ITEMS or facts.images is not None:
         return ()
     block = block_of(expand, depthwise, project)
-    if block is None or block.wide is None or not _is_offered(block):
+    if block is None or block.wide is None or not _is_supported(block):
         return ()
     return LazySources(_sources(block, block.wide, facts))
 
 
-def _is_offered(block: Block) -> bool:
+def _is_supported(block: Block) -> bool:
     assert block.wide is not None  # noqa: S101 - the caller has checked this
     right = {block.wide.right.type, block.convolution.weights.type, block.narrow.right.type}
     return (
         block.types | right == {Scalar.FLOAT32}
         and block.narrow.right_row <= 4 * _ITEMS
-        and split_k.is_sum(block.project)
+        and split_k.only_adds_terms(block.project)
     )
 
 
-def _sources(block: Block, wide: Product, facts: DeviceFacts) -> Iterator[Source]:
-    limit = min(_LOCAL_BYTES, facts.local_memory_bytes)
+def _sources(block: Block, wide: GemmView, facts: DeviceFacts) -> Iterator[Source]:
+    limit = min(_MAX_LOCAL_BYTES, facts.local_memory_bytes)
     most = 5 * facts.compute_units // 2
     tilings = [
-        _Tiling(block=block, wide=wide, patch=patch, channels=channels)
-        for patch in patches(block.convolution, most_rows=_MAX_POSITIONS, most=most)
+        _BottleneckTiling(block=block, wide=wide, patch=patch, channels=channels)
+        for patch in patches(block.convolution, max_rows=_MAX_POSITIONS, most=most)
         for channels in range(4, min(_MAX_CHANNELS, wide.columns) + 1, 4)
         if wide.columns % channels == 0 and patch.count * (wide.columns // channels) <= most
     ]
     fitting = [
         tiling for tiling in tilings if tiling.scratch_bytes <= limit and tiling.rows_each <= _MAX_ROWS
     ]
-    for tiling in sorted(fitting, key=lambda tiling: tiling.cost(facts))[:_CHOICES]:
+    for tiling in sorted(fitting, key=lambda tiling: tiling.cost(facts))[:_MAX_CANDIDATES]:
         yield _source(tiling, facts)
 
 
-def _source(tiling: _Tiling, facts: DeviceFacts) -> Source:
+def _source(tiling: _BottleneckTiling, facts: DeviceFacts) -> Source:
     block, wide = tiling.block, tiling.wide
     used = dict.fromkeys(value for kernel in block.kernels for value in used_values(kernel))
     values = kernel_arguments(
@@ -191,10 +191,12 @@ def _source(tiling: _Tiling, facts: DeviceFacts) -> Source:
     )
 
 
-def _text(tiling: _Tiling, values: KernelArguments, facts: DeviceFacts) -> str:
+def _text(tiling: _BottleneckTiling, values: KernelArguments, facts: DeviceFacts) -> str:
     block = tiling.block
     convolution, wide, narrow = block.convolution, tiling.wide, block.narrow
-    before = [named(name, kernel, values) for name, kernel in zip(_BEFORE, block.kernels[:2], strict=True)]
+    before = [
+        named_epilogue(name, kernel, values) for name, kernel in zip(_BEFORE, block.kernels[:2], strict=True)
+    ]
     names = {
         **tiling.patch.names,
         "TILES": tiling.patch.count,
@@ -237,15 +239,15 @@ def _text(tiling: _Tiling, values: KernelArguments, facts: DeviceFacts) -> str:
     return "".join(
         (
             *(each.text for each in before),
-            fetching4(block.project, values).replace("$length", str(narrow.columns)),
-            split_k.adding_text(block.project, values, facts).replace("$length", str(narrow.columns)),
+            fetch4_function(block.project, values).replace("$length", str(narrow.columns)),
+            split_k.add4_text(block.project, values, facts).replace("$length", str(narrow.columns)),
             fill(_TEMPLATES["copy_async" if facts.is_nvidia_from((8, 0)) else "copy"]),
             fill(_TEMPLATES["function"], **names),
         )
     )
 
 
-def _fetch(block: Block, before: Sequence[Named], values: KernelArguments) -> str:
+def _fetch(block: Block, before: Sequence[NamedEpilogue], values: KernelArguments) -> str:
     """Prefetches the epilogues' inputs while the input is being copied."""
     lines = []
     for name, functions in zip(_BEFORE, before, strict=True):
@@ -253,7 +255,7 @@ def _fetch(block: Block, before: Sequence[Named], values: KernelArguments) -> st
             lines.append(
                 f"  if (lid < $QC) {NAME}_{name}_fetch4(0, k0 + lid * 4, 1, {values.call_arguments});\n"
             )
-    if fetching4(block.project, values):
+    if fetch4_function(block.project, values):
         lines.append(_TEMPLATES["fetch_output"])
     return "".join(lines)
 
@@ -262,7 +264,7 @@ def _products(total: str) -> str:
     return " ".join(multiply_add("float", total, f"(float4)(part.s{k})", f"right[{k}]") for k in range(4))
 
 
-def _taps(tiling: _Tiling) -> str:
+def _taps(tiling: _BottleneckTiling) -> str:
     """Returns statements that add the window whose first position is at `from` to `sum`."""
     return "\n".join(
         "    "

@@ -1,6 +1,7 @@
-"""Finds kernels of a step that can be fused.
+"""Finds chains of kernels that one kernel may replace.
 
-A depthwise convolution with its only producer and consumer.
+A chain is a depthwise convolution with the kernel that is the only reader of its output, and
+optionally the kernel that computes its input.
 """
 
 from collections.abc import Sequence
@@ -14,16 +15,21 @@ from neurald.drivers.opencl.codegen.lazy_sources import LazySources
 from neurald.drivers.opencl.kernels.fused import bottleneck, pair, tensor_bottleneck
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
-#: Without measurements, pairs are fused up to this many columns: the recomputation for each tile of
-#: them costs little.
+#: Without measurements, pairs are fused up to this number of columns: then few tiles recompute the
+#: depthwise convolution.
 _MAX_COLUMNS = 64
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Chain:
-    """Consecutive kernels that one kernel may replace, in the place of the last; by positions.
+class KernelChain:
+    """Kernels that one kernel may replace, which then takes the place of the last one.
 
-    Each member is the only reader of the one before.
+    Each member is the only reader of the output of the previous one.
+
+    Attributes:
+        members: the positions of the kernels.
+        sources: the candidates for the kernel that replaces them.
+        is_likely: whether the replacement is used without measurements.
     """
 
     members: tuple[int, ...]
@@ -31,7 +37,7 @@ class Chain:
     is_likely: bool
 
 
-def chains_of(graph: FusedGraph, kernels: Sequence[Kernel], facts: DeviceFacts) -> tuple[Chain, ...]:
+def chains_of(graph: FusedGraph, kernels: Sequence[Kernel], facts: DeviceFacts) -> tuple[KernelChain, ...]:
     """Returns the chains among the kernels of a graph, the longer ones last.
 
     No two pairs share a kernel.
@@ -49,13 +55,13 @@ def chains_of(graph: FusedGraph, kernels: Sequence[Kernel], facts: DeviceFacts) 
         sources = _pair(kernels[position], kernels[following], facts)
         if sources:
             is_likely = kernels[following].output.shape[-1] <= _MAX_COLUMNS
-            pairs.append(Chain(members=(position, following), sources=sources, is_likely=is_likely))
+            pairs.append(KernelChain(members=(position, following), sources=sources, is_likely=is_likely))
         for before in (each for each, reader in readers.items() if reader == position):
             members = (before, position, following)
             three = kernels[before], kernels[position], kernels[following]
             block = _either(tensor_bottleneck.candidates(*three, facts), bottleneck.candidates(*three, facts))
             if block:
-                blocks.append(Chain(members=members, sources=block, is_likely=False))
+                blocks.append(KernelChain(members=members, sources=block, is_likely=False))
     return (*pairs, *blocks)
 
 

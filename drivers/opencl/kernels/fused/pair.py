@@ -1,6 +1,6 @@
 """Fuses a depthwise convolution into the pointwise convolution that reads it.
 
-This avoids an intermediate value, and a kernel on devices where launching costs more than running.
+This avoids an intermediate value, and the launch of a kernel, which may take longer than its run.
 Every tile of columns recomputes the depthwise outputs it needs, which is cheap if its result has
 few channels.
 """
@@ -16,9 +16,9 @@ from neurald.drivers.opencl.codegen.dialect import multiply_add
 from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
 from neurald.drivers.opencl.codegen.lazy_sources import LazySources
 from neurald.drivers.opencl.codegen.template import fill, templates
-from neurald.drivers.opencl.kernels.epilogue.epilogue import computing4, read_by_fours, used_values
+from neurald.drivers.opencl.kernels.epilogue.epilogue import used_values, value4_function, vector4_reads
 from neurald.drivers.opencl.kernels.gemm import tile
-from neurald.drivers.opencl.kernels.gemm.gemm_view import is_supported, loads, product_of, reader
+from neurald.drivers.opencl.kernels.gemm.gemm_view import gemm_view, is_supported, loads, reader
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
 _TEMPLATES = templates(__name__, "pair.cl")
@@ -31,15 +31,13 @@ def candidates(
 ) -> Sequence[Source]:
     """Returns every way to compute `second` without storing the output of `first`.
 
-    The best comes first.
-
-    The caller ensures that no other kernel reads that value. Only a depthwise convolution of floats
+    The best one comes first. The caller ensures that no other kernel reads that value. Only a depthwise convolution of floats
     followed by a convolution with a 1 × 1 window is supported; otherwise the result is empty.
     """
     depthwise, pointwise = first.contraction, second.contraction
     if not isinstance(depthwise, DepthwiseConvolution) or not isinstance(pointwise, Convolution):
         return ()
-    product = product_of(second)
+    product = gemm_view(second)
     if product is None or product.left is not first.output or product.is_windowed or product.batches > 1:
         return ()
     if first.output.shape != depthwise.output.shape or first.output in used_values(second):
@@ -48,12 +46,12 @@ def candidates(
     is_plain = depthwise.multiplier == 1 and depthwise.output.type is Scalar.FLOAT32 and product.run % 4 == 0
     if not is_small or not is_plain or not is_supported(depthwise.input, depthwise.weights, depthwise.output):
         return ()
-    if computing4(first, KernelArguments((first.output, *used_values(first)))) is None:
+    if value4_function(first, KernelArguments((first.output, *used_values(first)))) is None:
         return ()
     computed = tile.ComputedLeft(
         kernel=first,
         values=tuple(dict.fromkeys((depthwise.weights, *used_values(first)))),
-        by_fours=(depthwise.weights, *read_by_fours(first)),
+        vector4_values=(depthwise.weights, *vector4_reads(first)),
         taps=depthwise.depth,
         left4=lambda arguments: _left4(first, depthwise, arguments),
         sizes=_sizes(depthwise),
@@ -80,7 +78,7 @@ def _sizes(depthwise: DepthwiseConvolution) -> dict[str, int]:
 
 def _left4(first: Kernel, depthwise: DepthwiseConvolution, arguments: KernelArguments) -> str:
     """Computes four channels of a depthwise output, including its epilogue."""
-    value4 = computing4(first, arguments)
+    value4 = value4_function(first, arguments)
     assert value4 is not None  # noqa: S101 - the caller has checked this
     source, weights = arguments[1].call_arguments, arguments.by_value[depthwise.weights].call_arguments
     lines = [

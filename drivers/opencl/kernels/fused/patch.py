@@ -1,6 +1,6 @@
-"""Patches.
+"""Divides images into patches.
 
-The part of a depthwise convolution's output for one work-group, and the input it needs.
+A patch is the part of a depthwise convolution's output that one work-group computes.
 """
 
 import math
@@ -90,7 +90,7 @@ class Patch:
     def inside(self, line: str, position: str) -> str:
         """Returns the condition that a position of the patch lies in the output.
 
-        "1" if it always does.
+        The condition is "1" if it always does.
         """
         _, height, width, _ = self.convolution.output.shape
         conditions = [
@@ -111,21 +111,21 @@ class Patch:
                 yield i * self.convolution.dilation[0] * self.pitch + j * self.convolution.dilation[1]
 
 
-def patches(convolution: DepthwiseConvolution, *, most_rows: int, most: int) -> Iterator[Patch]:
+def patches(convolution: DepthwiseConvolution, *, max_rows: int, most: int) -> Iterator[Patch]:
     """Yields patches that divide an image evenly.
 
-    None are much higher than wide, which has no benefit.
+    Patches that are much higher than wide are left out, because they have no benefit.
 
     Args:
         convolution: the convolution whose output they divide.
-        most_rows: the maximum number of positions of a patch.
+        max_rows: the maximum number of positions of a patch.
         most: the maximum number of patches.
     """
     _, height, width, _ = convolution.output.shape
     for lines in parts_of(height):
         for length in parts_of(width):
             patch = Patch(convolution=convolution, lines=lines, length=length)
-            if patch.rows <= most_rows and patch.count <= most and (lines <= length or length == width):
+            if patch.rows <= max_rows and patch.count <= most and (lines <= length or length == width):
                 yield patch
 
 

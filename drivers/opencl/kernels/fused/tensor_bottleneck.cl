@@ -131,7 +131,7 @@ $TOTALS
       }
     }
 
-//: [multiply_twice]
+//: [multiply_split]
 //: The same for FLOAT32, which takes three TF32 products, see `tensor_core`.
     float rest[$COUNT][2][4], part[$COUNT][2][4];
 #pragma unroll

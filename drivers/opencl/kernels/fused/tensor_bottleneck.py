@@ -26,23 +26,23 @@ from neurald.drivers.opencl.codegen.kernel_source import NAME, WAIT, Source
 from neurald.drivers.opencl.codegen.lazy_sources import LazySources
 from neurald.drivers.opencl.codegen.template import fill, kernel_arguments, resolved, templates
 from neurald.drivers.opencl.kernels.epilogue.epilogue import Epilogue, epilogue, used_values
-from neurald.drivers.opencl.kernels.fused.block import Named, block_of, named
+from neurald.drivers.opencl.kernels.fused.block import NamedEpilogue, block_of, named_epilogue
 from neurald.drivers.opencl.kernels.fused.patch import PLACE
-from neurald.drivers.opencl.kernels.fused.tensor_bottleneck_cut import (
+from neurald.drivers.opencl.kernels.fused.tensor_bottleneck_operands import operands_of, weight_fragments
+from neurald.drivers.opencl.kernels.fused.tensor_bottleneck_tiling import (
     COLUMNS,
     ITEMS,
     FusedBlockTiling,
     steps_of,
     tilings_of,
 )
-from neurald.drivers.opencl.kernels.fused.tensor_bottleneck_operands import operands_of, weight_fragments
 from neurald.drivers.opencl.kernels.gemm import split_k
 from neurald.drivers.opencl.kernels.gemm.accumulate import (
     ADD_SLICES,
     AccumulatorLayout,
-    fetch,
-    finish,
-    gathered,
+    fetch_text,
+    finish_text,
+    gathered_layout,
     share_text,
     workspace_bytes,
 )
@@ -52,7 +52,7 @@ from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
 _TEMPLATES = templates(__name__, "tensor_bottleneck.cl")
 #: Maximum number of candidates: their functions are large and slow to compile.
-_CHOICES = 4
+_MAX_CANDIDATES = 4
 
 
 def candidates(
@@ -63,7 +63,7 @@ def candidates(
 ) -> Sequence[Source]:
     """Returns every way to compute `project` from the inputs of `expand` (or else `depthwise`).
 
-    The best comes first. Intermediate values are not stored.
+    The best one comes first. Intermediate values stay in local memory.
 
     The caller ensures that no other kernel reads these. All candidates give the same integers.
     There are none if the operands are not supported by tensor cores.
@@ -75,7 +75,7 @@ def candidates(
     if block is None or operands is None:
         return ()
     return LazySources(
-        _source(tiling, facts) for tiling in islice(tilings_of(block, operands, facts), _CHOICES)
+        _source(tiling, facts) for tiling in islice(tilings_of(block, operands, facts), _MAX_CANDIDATES)
     )
 
 
@@ -98,9 +98,9 @@ def _source(tiling: FusedBlockTiling, facts: DeviceFacts) -> Source:
     )
     values = kernel_arguments(block.project.output, (source, *weights), tuple(used))
     inner = replace(values, near=frozenset(tiling.constants))
-    functions = {name: named(name, kernel, inner) for name, kernel in operands.before.items()}
+    functions = {name: named_epilogue(name, kernel, inner) for name, kernel in operands.before.items()}
     after = epilogue(operands.project, inner, is_vector=True, is_fetched=True)
-    sums = _sums(tiling)
+    sums = _accumulators(tiling)
     narrow = block.narrow
     head = values.parameters
     has_workspace = tiling.shares > 1 and not tiling.adds
@@ -110,10 +110,10 @@ def _source(tiling: FusedBlockTiling, facts: DeviceFacts) -> Source:
         (
             *(each.text for each in functions.values()),
             after.text,
-            split_k.adding_text(operands.project, inner, facts) if tiling.adds else "",
-            _dots(tiling, facts) if narrow.is_integer else "",
+            split_k.add4_text(operands.project, inner, facts) if tiling.adds else "",
+            _dot_functions(tiling, facts) if narrow.is_integer else "",
             _function(tiling, functions, after, sums),
-            finish(narrow, after, sums, split=tiling.shares, adds=tiling.adds),
+            finish_text(narrow, after, sums, split=tiling.shares, adds=tiling.adds),
         )
     )
     sizes: dict[str, int] = {**narrow.sizes, **after.sizes}
@@ -136,13 +136,13 @@ def _source(tiling: FusedBlockTiling, facts: DeviceFacts) -> Source:
         ),
         adds=tiling.adds,
         has_barriers=True,
-        label=f"tensor cores{', twice' if tiling.is_twice else ''}, {kinds}, {tiling.patch.lines} x {tiling.patch.length} positions and {tiling.column_blocks * COLUMNS} columns, split by {tiling.shares}"
+        label=f"tensor cores{', 3xTF32' if tiling.is_split else ''}, {kinds}, {tiling.patch.lines} x {tiling.patch.length} positions and {tiling.column_blocks * COLUMNS} columns, split by {tiling.shares}"
         f" and {tiling.narrow_warps.slices}{', added' if tiling.adds else ''}",
         operations=tuple(sorted({each for kernel in block.kernels for each in kernel.operations})),
     )
 
 
-def _dots(tiling: FusedBlockTiling, facts: DeviceFacts) -> str:
+def _dot_functions(tiling: FusedBlockTiling, facts: DeviceFacts) -> str:
     """Returns functions for the depthwise convolution of integers."""
     instruction = instruction_of(facts)
     assert instruction is not None  # noqa: S101 - every device with tensor cores has one
@@ -150,7 +150,7 @@ def _dots(tiling: FusedBlockTiling, facts: DeviceFacts) -> str:
 
 
 def _function(
-    tiling: FusedBlockTiling, functions: Mapping[str, Named], after: Epilogue, sums: AccumulatorLayout
+    tiling: FusedBlockTiling, functions: Mapping[str, NamedEpilogue], after: Epilogue, sums: AccumulatorLayout
 ) -> str:
     """Returns the function up to where its accumulators are known, and what it calls.
 
@@ -178,12 +178,12 @@ def _function(
         "COPY_INPUT": _TEMPLATES["copy_input" if tiling.wide_steps else "copy_wide_channels"],
         "EXPAND": _TEMPLATES["expand"] if tiling.wide_steps else "",
         "FETCH_CHANNELS": fetched,
-        "FETCH": fetch(narrow, after, sums),
+        "FETCH": fetch_text(narrow, after, sums),
         "DEPTHWISE": _depthwise(tiling),
         "TOTALS": _TEMPLATES["slices" if tiling.narrow_warps.slices > 1 else "totals"],
         "ADD_SLICES": ADD_SLICES,
     }
-    multiply = _TEMPLATES["multiply_twice" if tiling.is_twice else "multiply"]
+    multiply = _TEMPLATES["multiply_split" if tiling.is_split else "multiply"]
     names["MULTIPLY_WIDE"] = fill(
         multiply,
         STEP="k",
@@ -205,7 +205,7 @@ def _function(
     return "".join(
         (
             *map(_copy, sorted(tiling.copies)),
-            fill(SPLITTING) if tiling.is_twice else "",
+            fill(SPLITTING) if tiling.is_split else "",
             fill(_TEMPLATES["taps"]) if narrow.is_integer else "",
             fill(_TEMPLATES["function"], **names),
         )
@@ -242,7 +242,7 @@ def _copy_constants(tiling: FusedBlockTiling, values: KernelArguments) -> str:
     return "".join(lines)
 
 
-def _sums(tiling: FusedBlockTiling) -> AccumulatorLayout:
+def _accumulators(tiling: FusedBlockTiling) -> AccumulatorLayout:
     """Returns the location of a work-item's final accumulators."""
     warps, columns = tiling.narrow_warps, tiling.column_blocks * COLUMNS
     _, height, width, _ = tiling.block.convolution.output.shape
@@ -252,7 +252,7 @@ def _sums(tiling: FusedBlockTiling) -> AccumulatorLayout:
     guard = f"m_at < {tiling.patch.rows} && y < {height} && x < {width} && "
     row = f"(image * {height} + y) * {width} + x"
     if warps.slices > 1:
-        found = gathered(kind, tiles * 16, columns, ITEMS)
+        found = gathered_layout(kind, tiles * 16, columns, ITEMS)
         before = f"{found.before} const int m_at = at / {columns}, {place}"
         return replace(found, before=before, guard=guard, row=row)
     parts = steps_of(tiling.column_blocks, warps.across)
@@ -285,7 +285,7 @@ def _depthwise(tiling: FusedBlockTiling) -> str:
     if not tiling.block.narrow.is_integer:
         read = (
             "*(__local const float4 *)({})"
-            if tiling.is_twice
+            if tiling.is_split
             else "vload_half4(0, (__local const half *)({}))"
         )
         products = (

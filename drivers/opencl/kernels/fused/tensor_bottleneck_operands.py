@@ -15,14 +15,14 @@ from neurald.drivers.opencl.kernels.epilogue.epilogue import used_values
 from neurald.drivers.opencl.kernels.fused.block import Block
 from neurald.drivers.opencl.kernels.gemm import split_k
 from neurald.drivers.opencl.kernels.gemm.correction import corrected
-from neurald.drivers.opencl.kernels.gemm.gemm_view import Product
+from neurald.drivers.opencl.kernels.gemm.gemm_view import GemmView
 from neurald.drivers.opencl.kernels.gemm.packing import packed, padded
 from neurald.drivers.opencl.kernels.gemm.tensor_core import PART_BYTES, by_column
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Operands:
+class PackedOperands:
     """Operands of a block in packed form, and its epilogues.
 
     Attributes:
@@ -45,15 +45,15 @@ class Operands:
     adds: bool
 
 
-def operands_of(block: Block, facts: DeviceFacts) -> Operands | None:
+def operands_of(block: Block, facts: DeviceFacts) -> PackedOperands | None:
     """Returns the operands of a block.
 
-    None if its types are unsupported, or weights are not constant.
+    Returns None if its types are unsupported, or weights are not constant.
     """
     convolution = block.convolution
     if block.types not in ({Scalar.INT8}, {Scalar.UINT8}, {Scalar.FLOAT16}, {Scalar.FLOAT32}):
         return None
-    taps = _eight_bits(convolution) if block.narrow.is_integer else _floats(convolution)
+    taps = _int8_taps(convolution) if block.narrow.is_integer else _float_taps(convolution)
     narrow = by_column(block.narrow)
     if taps is None or narrow is None:
         return None
@@ -66,7 +66,7 @@ def operands_of(block: Block, facts: DeviceFacts) -> Operands | None:
     project = _corrected(block.project, block.narrow, narrow)
     read = [set(used_values(each)) for each in (*before.values(), project)]
     shared = {value for one in read for value in one if sum(value in each for each in read) > 1}
-    return Operands(
+    return PackedOperands(
         wide=wide,
         taps=taps,
         narrow=narrow,
@@ -74,11 +74,11 @@ def operands_of(block: Block, facts: DeviceFacts) -> Operands | None:
         project=project,
         of_channels=tuple(each for kernel in before.values() for each in _of_columns(kernel, shared)),
         of_columns=_of_columns(project, shared),
-        adds=split_k.is_offered(facts) and split_k.is_sum(project),
+        adds=split_k.is_supported(facts) and split_k.only_adds_terms(project),
     )
 
 
-def _corrected(kernel: Kernel, product: Product, right: Value) -> Kernel:
+def _corrected(kernel: Kernel, product: GemmView, right: Value) -> Kernel:
     return corrected(kernel, product, right) if product.left_zero else kernel
 
 
@@ -100,16 +100,16 @@ def _of_columns(kernel: Kernel, others: set[Value]) -> tuple[Value, ...]:
     return tuple(found)
 
 
-def _floats(convolution: DepthwiseConvolution) -> Value | None:
+def _float_taps(convolution: DepthwiseConvolution) -> Value | None:
     weights = convolution.weights
     is_known = weights.constant is not None and weights.type is convolution.input.type
     return weights if is_known else None
 
 
-def _eight_bits(convolution: DepthwiseConvolution) -> Value | None:
-    """Packs four taps per word, with a row for each four of them.
+def _int8_taps(convolution: DepthwiseConvolution) -> Value | None:
+    """Packs four taps of a channel into each word, in rows of words for all channels.
 
-    The last row has each channel's initial sum.
+    An additional last row holds the initial accumulator of each channel.
     """
     weights, zero = convolution.weights, convolution.weights_zero
     if weights.constant is None or weights.type not in (Scalar.INT8, Scalar.UINT8):
@@ -129,9 +129,9 @@ def _eight_bits(convolution: DepthwiseConvolution) -> Value | None:
 
 
 def weight_fragments(right: Value, columns: int, steps: int) -> Value:
-    """Packs a matrix in tensor core order.
+    """Packs a matrix in the order in which tensor cores read it.
 
-    For each 16 columns and 32 bytes of the depth, 16 bytes per work-item.
+    For each 16 columns and 32 bytes of the depth, each work-item of a warp has 16 contiguous bytes.
 
     Two multiplications take eight columns each. The accumulators of columns 4 t and 4 t + 1 belong
     to the first one, those of the other two to the second one, and the same work-item gets all
@@ -149,8 +149,8 @@ def weight_fragments(right: Value, columns: int, steps: int) -> Value:
         _, given, depth = array.shape
         depth = min(depth, whole.shape[1])
         whole[:given, :depth] = array[0, :, :depth]
-        # Columns: 16, four, two multiplications, two. The depth: 32 bytes, halves of them, four
-        # bytes.
+        # The columns are divided into blocks of 16, groups of four, two multiplications and pairs;
+        # the depth into steps of 32 bytes, halves of these, and words of four bytes.
         cut = whole.reshape(columns // 16, 4, 2, 2, steps, 2, 4, 4 // size)
         return cut.transpose(0, 4, 1, 3, 6, 2, 5, 7).reshape(columns // 16, steps, -1)
 

@@ -1,6 +1,6 @@
 """Adds up a work-group's accumulators, across groups if the depth is split, and stores the results.
 
-The preceding text leaves each work-item with vectors of four accumulators along the columns.
+The code before it leaves each work-item with vectors of four accumulators along the columns.
 """
 
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from neurald.drivers.opencl.codegen.kernel_source import WORKSPACE_ZEROS
 from neurald.drivers.opencl.codegen.template import fill, templates
 from neurald.drivers.opencl.kernels.epilogue.epilogue import Epilogue
-from neurald.drivers.opencl.kernels.gemm.gemm_view import Product
+from neurald.drivers.opencl.kernels.gemm.gemm_view import GemmView
 
 #: Maximum number of tiles of a split-K product.
 MAX_TILES = WORKSPACE_ZEROS // 4
@@ -16,7 +16,7 @@ MAX_TILES = WORKSPACE_ZEROS // 4
 _BATCH = 8
 
 _TEMPLATES = templates(__name__, "accumulate.cl")
-#: Adds up accumulators over slices: defines `totals`, see `gathered`.
+#: Adds up accumulators over slices: defines `totals`, see `gathered_layout`.
 ADD_SLICES = _TEMPLATES["add_slices"]
 
 
@@ -45,7 +45,7 @@ class AccumulatorLayout:
     is_first: str = "1"
 
 
-def share_text(product: Product, *, split: int) -> str:
+def share_text(product: GemmView, *, split: int) -> str:
     """Returns the statement that computes a group's `tile`, `share` of the depth and `batch`."""
     if split == 1 and product.batches == 1:
         return "const int tile = group, share = 0, batch = 0;"
@@ -58,7 +58,7 @@ def share_text(product: Product, *, split: int) -> str:
     )
 
 
-def gathered(kind: str, rows: int, columns: int, items: int) -> AccumulatorLayout:
+def gathered_layout(kind: str, rows: int, columns: int, items: int) -> AccumulatorLayout:
     """Returns the location of the accumulators after `ADD_SLICES`."""
     step = items * 4
     # If all vectors of a work-item have the same columns, compilers load the columns' operands
@@ -77,8 +77,8 @@ def gathered(kind: str, rows: int, columns: int, items: int) -> AccumulatorLayou
     )
 
 
-def finish(
-    product: Product, after: Epilogue, sums: AccumulatorLayout, *, split: int, adds: bool = False
+def finish_text(
+    product: GemmView, after: Epilogue, sums: AccumulatorLayout, *, split: int, adds: bool = False
 ) -> str:
     """Returns the end of a function, after the code that computes its accumulators.
 
@@ -112,7 +112,7 @@ def finish(
     return fill((_TEMPLATES["split_k"] if split > 1 else "") + _TEMPLATES["store"], **names)
 
 
-def fetch(product: Product, after: Epilogue, sums: AccumulatorLayout) -> str:
+def fetch_text(product: GemmView, after: Epilogue, sums: AccumulatorLayout) -> str:
     """Returns statements that prefetch the epilogue's inputs before the accumulators are known."""
     if not after.has_fetch:
         return ""
@@ -128,14 +128,14 @@ def fetch(product: Product, after: Epilogue, sums: AccumulatorLayout) -> str:
     )
 
 
-def _position(product: Product) -> tuple[str, str]:
+def _position(product: GemmView) -> tuple[str, str]:
     """Returns the row and column of the output."""
     if product.batches == 1:
         return "m", "n"
     return f"batch * {product.row_step} + m", f"batch * {product.column_step} + n"
 
 
-def store_text(product: Product, after: Epilogue) -> str:
+def store_text(product: GemmView, after: Epilogue) -> str:
     """Returns the statements that store `sum` at row `m` and columns from `n` of `batch`."""
     row, column = _position(product)
     if product.column_step == 0 or product.columns % 4 == 0:
@@ -147,9 +147,7 @@ def store_text(product: Product, after: Epilogue) -> str:
 
 
 def split_cycles(elements: int, split: int) -> float:
-    """Estimates the cycles that a split of the depth costs.
-
-    The last group reads all accumulators.
+    """Estimates the cycles that a split of the depth costs: the last group reads all accumulators.
 
     Args:
         elements: of a tile.
@@ -158,7 +156,7 @@ def split_cycles(elements: int, split: int) -> float:
     return 1500 + elements * split / 8 if split > 1 else 0
 
 
-def workspace_bytes(product: Product, sums: AccumulatorLayout, *, tiles: int, split: int) -> int:
+def workspace_bytes(product: GemmView, sums: AccumulatorLayout, *, tiles: int, split: int) -> int:
     """Returns the size of the workspace that a split of the depth needs."""
     if split == 1:
         return 0

@@ -16,11 +16,11 @@ from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import substitute
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.opencl.kernels.gemm.gemm_view import Product
+from neurald.drivers.opencl.kernels.gemm.gemm_view import GemmView
 from neurald.drivers.opencl.kernels.gemm.packing import packed
 
 
-def corrected(kernel: Kernel, product: Product, right: Value) -> Kernel:
+def corrected(kernel: Kernel, product: GemmView, right: Value) -> Kernel:
     """Returns the kernel for sums of the left matrix's stored values.
 
     Args:

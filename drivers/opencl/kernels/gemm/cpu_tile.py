@@ -11,17 +11,17 @@ from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.template import fill, kernel_arguments, resolved, templates
 from neurald.drivers.opencl.kernels.epilogue.epilogue import epilogue, used_values
 from neurald.drivers.opencl.kernels.gemm.accumulate import store_text
-from neurald.drivers.opencl.kernels.gemm.gemm_view import Product, readers
+from neurald.drivers.opencl.kernels.gemm.gemm_view import GemmView, readers
 from neurald.drivers.opencl.kernels.gemm.packing import packed, padded
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
 _TEMPLATES = templates(__name__, "cpu_tile.cl")
 _COLUMNS = 32
 #: Limit on the depth, so that the copy stays in the L1 cache.
-_DEPTH = 256
+_MAX_DEPTH = 256
 
 
-def candidates(kernel: Kernel, product: Product, facts: DeviceFacts) -> list[Source]:
+def candidates(kernel: Kernel, product: GemmView, facts: DeviceFacts) -> list[Source]:
     """Returns tiles of several heights.
 
     Returns none on GPUs, on devices with images (imitated GPUs), and for a right matrix that is not
@@ -45,7 +45,7 @@ def _strips(array: np.ndarray, zero: int) -> np.ndarray:
     return wide.reshape(batches, depth, columns // _COLUMNS, _COLUMNS).transpose(0, 2, 1, 3)
 
 
-def _source(kernel: Kernel, product: Product, rows: int) -> Source:
+def _source(kernel: Kernel, product: GemmView, rows: int) -> Source:
     zero = product.right_zero
     right = packed(product.right, ("strips", _COLUMNS, zero), lambda array: _strips(array, zero))
     values = kernel_arguments(kernel.output, (product.left, right), used_values(kernel))
@@ -60,7 +60,7 @@ def _source(kernel: Kernel, product: Product, rows: int) -> Source:
         M=product.rows,
         N=product.columns,
         K=product.depth,
-        DEPTH=min(_DEPTH, -(-product.depth // 4) * 4),
+        DEPTH=min(_MAX_DEPTH, -(-product.depth // 4) * 4),
         DOWN=-(-product.rows // rows),
         STRIPS=strips,
         BASE=f"batch * {strips}" if right.shape[0] > 1 else "0",
@@ -77,7 +77,7 @@ def _source(kernel: Kernel, product: Product, rows: int) -> Source:
         arguments=values.values,
         groups=product.batches * strips * -(-product.rows // rows),
         local_size=1,
-        label=f"processor's tile {rows} x {_COLUMNS}",
+        label=f"CPU tile {rows} x {_COLUMNS}",
         operations=kernel.operations,
     )
 

@@ -1,6 +1,4 @@
-"""Views convolutions and matrix products uniformly.
-
-Per batch, rows of one matrix times columns of another.
+"""Views convolutions and matrix products as batches of matrix products.
 
 The batches of a convolution are its groups, its rows the positions of all images, and its depth
 runs over the window: height first, then width, then channels. C functions compute the index of an
@@ -40,7 +38,7 @@ _FLOATS = (Scalar.FLOAT32, Scalar.FLOAT16)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Product:
+class GemmView:
     """Contraction as matrix products.
 
     Attributes:
@@ -93,13 +91,13 @@ class Product:
         }
 
     @property
-    def read_by_fours(self) -> tuple[Value, ...]:
+    def vector4_reads(self) -> tuple[Value, ...]:
         """Matrices of which the functions of `readers` read four elements at a time."""
         left = (self.left,) if self.run % 4 == 0 else ()
-        return (*left, *self.right_by_fours)
+        return (*left, *self.right_vector4_reads)
 
     @property
-    def right_by_fours(self) -> tuple[Value, ...]:
+    def right_vector4_reads(self) -> tuple[Value, ...]:
         """Right matrix, if four of its elements are read at a time."""
         return (self.right,) if self.right_row % 4 == 0 else ()
 
@@ -109,7 +107,7 @@ class Product:
         return self.batches * self.rows * self.columns * self.depth
 
 
-def product_of(kernel: Kernel) -> Product | None:
+def gemm_view(kernel: Kernel) -> GemmView | None:
     """Returns the contraction of a kernel as matrix products; None if no kernel supports it."""
     contraction = kernel.contraction
     if contraction is None or isinstance(contraction, TopK) or not _is_supported(contraction, kernel):
@@ -124,7 +122,7 @@ def product_of(kernel: Kernel) -> Product | None:
 def is_supported(left: Value, right: Value, sums: Value) -> bool:
     """Returns True for supported operand types.
 
-    Floats with float sums, or 8 bits with 32-bit sums.
+    These are floats with float accumulators, and 8-bit integers with INT32 accumulators.
     """
     types = {left.type, right.type}
     if sums.type is Scalar.FLOAT32:
@@ -146,7 +144,7 @@ def _is_supported(contraction: Contraction, kernel: Kernel) -> bool:
     return is_supported(left, right, contraction.output) and kernel.output.count == contraction.output.count
 
 
-def _of_convolution(contraction: Convolution) -> Product:
+def _of_convolution(contraction: Convolution) -> GemmView:
     images, height, width, channels = contraction.input.shape
     _, rows, columns, outputs = contraction.output.shape
     _, taps_y, taps_x, depth = contraction.weights.shape
@@ -185,7 +183,7 @@ def _of_convolution(contraction: Convolution) -> Product:
                 array.reshape(groups, each, total).transpose(0, 2, 1), 2, 4, contraction.weights_zero
             ),
         )
-    return Product(
+    return GemmView(
         left=contraction.input,
         right=weights,
         left_zero=contraction.input_zero,
@@ -208,7 +206,7 @@ def _of_convolution(contraction: Convolution) -> Product:
     )
 
 
-def _of_matrices(contraction: MatrixProduct) -> Product:
+def _of_matrices(contraction: MatrixProduct) -> GemmView:
     *batch, rows, columns = contraction.output.shape
     left, right, depth = contraction.left, contraction.right, contraction.depth
     batches = math.prod(batch)
@@ -226,7 +224,7 @@ def _of_matrices(contraction: MatrixProduct) -> Product:
     else:
         start, element = "m * $left_pitch", "row.base + k"
     text = fill(_TEMPLATES["matrix"], BATCH_START=base, ROW_START=start, ELEMENT=element)
-    return Product(
+    return GemmView(
         left=left,
         right=right,
         left_zero=contraction.left_zero,
@@ -277,7 +275,7 @@ def _batch_text(value: Value, batch: tuple[int, ...], size: int) -> str:
     return text
 
 
-def readers(product: Product, images: frozenset[Value] = frozenset(), left4: str | None = None) -> str:
+def readers(product: GemmView, images: frozenset[Value] = frozenset(), left4: str | None = None) -> str:
     """Returns the product's functions, and those that read its matrices.
 
     `KERNEL_NAME_left4(pointer, row, k)` gives four elements along the depth,
@@ -304,9 +302,9 @@ def readers(product: Product, images: frozenset[Value] = frozenset(), left4: str
 
 
 def reader(value: Value, images: frozenset[Value]) -> KernelArgument:
-    """Returns the name of a value in its read functions.
+    """Returns a value as an argument of its read functions.
 
-    The pointer p, or the image p with the texel s.
+    The argument is the pointer `p`, or the image `p` with the index `s` of its first texel.
     """
     return KernelArgument("p", value.type, "s" if value in images else "")
 
@@ -334,7 +332,7 @@ def loads(name: str, read: KernelArgument, zero: int, kind: str, size: str = "")
     )
 
 
-def _left4(product: Product, read: KernelArgument, kind: str) -> str:
+def _left4(product: GemmView, read: KernelArgument, kind: str) -> str:
     head = (
         f"static inline {kind}4 {NAME}_left4({read.parameter},"
         f" const {NAME}_row row, const int k$SIZE_PARAMETERS) {{\n"
@@ -352,7 +350,7 @@ def _left4(product: Product, read: KernelArgument, kind: str) -> str:
     return f"{head}{''.join(lines)}  return found;\n}}\n"
 
 
-def _right4(product: Product, read: KernelArgument, kind: str) -> str:
+def _right4(product: GemmView, read: KernelArgument, kind: str) -> str:
     head = (
         f"static inline {kind}4 {NAME}_right4({read.parameter},"
         " const int base, const int k, const int n$SIZE_PARAMETERS) {\n"

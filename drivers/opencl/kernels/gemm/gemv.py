@@ -1,8 +1,7 @@
-"""Products with few rows, limited by reading the right matrix.
+"""Products with few rows, whose speed is limited by reading the right matrix.
 
-It is read once, in order, by the whole device.
-
-The work-items of a group split the depth and combine their sums in a tree.
+The device reads that matrix once, in order. The work-items of a group split the depth and combine
+their accumulators in a tree reduction.
 """
 
 from neurald.drivers.compiler.ir.kernel import Kernel
@@ -11,9 +10,9 @@ from neurald.drivers.opencl.codegen.arguments import as_images
 from neurald.drivers.opencl.codegen.dialect import multiply_add
 from neurald.drivers.opencl.codegen.kernel_source import NAME, WAIT, Source
 from neurald.drivers.opencl.codegen.template import fill, kernel_arguments, resolved, templates
-from neurald.drivers.opencl.kernels.epilogue.epilogue import epilogue, read_by_fours, used_values
+from neurald.drivers.opencl.kernels.epilogue.epilogue import epilogue, used_values, vector4_reads
 from neurald.drivers.opencl.kernels.gemm.accumulate import store_text
-from neurald.drivers.opencl.kernels.gemm.gemm_view import Product, readers
+from neurald.drivers.opencl.kernels.gemm.gemm_view import GemmView, readers
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
 _TEMPLATES = templates(__name__, "gemv.cl")
@@ -23,7 +22,7 @@ _MAX_ROWS = 8
 _MAX_AHEAD = 16
 
 
-def candidates(kernel: Kernel, product: Product, facts: DeviceFacts) -> list[Source]:
+def candidates(kernel: Kernel, product: GemmView, facts: DeviceFacts) -> list[Source]:
     """Returns sources with different numbers of work-items along the columns."""
     if product.rows > _MAX_ROWS:
         return []
@@ -35,12 +34,12 @@ def candidates(kernel: Kernel, product: Product, facts: DeviceFacts) -> list[Sou
     return [_source(kernel, product, items, each, facts) for each in lanes if each <= items // 2]
 
 
-def _source(kernel: Kernel, product: Product, items: int, lanes: int, facts: DeviceFacts) -> Source:
+def _source(kernel: Kernel, product: GemmView, items: int, lanes: int, facts: DeviceFacts) -> Source:
     images = frozenset[Value]()
     if facts.images is not None:
         # Along the columns, elements of the left matrix are read one by one.
-        operands = product.read_by_fours if product.is_right_by_column else product.right_by_fours
-        images = as_images((*operands, *read_by_fours(kernel)), facts.images)
+        operands = product.vector4_reads if product.is_right_by_column else product.right_vector4_reads
+        images = as_images((*operands, *vector4_reads(kernel)), facts.images)
     values = kernel_arguments(kernel.output, (product.left, product.right), used_values(kernel), images)
     after = epilogue(kernel, values)
     width = 1 if product.is_right_by_column else 4

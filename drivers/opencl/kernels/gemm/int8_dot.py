@@ -1,8 +1,6 @@
 """8-bit matrix products with four-byte dot products, on GPUs that have them.
 
-OpenCL's functions or PTX.
-
-Both matrices are read as words of four bytes along the depth. As in `tile`, a group iterates over
+The dot products are functions of OpenCL, or the PTX instruction dp4a. Both matrices are read as words of four bytes along the depth. As in `tile`, a group iterates over
 the depth in steps, whose words lie in local memory while those of the next step are loaded into
 registers; work-items accumulate 4 × 4 elements each, and split the depth of a step if a tile has
 fewer.
@@ -31,8 +29,13 @@ from neurald.drivers.opencl.codegen.dialect import stored
 from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
 from neurald.drivers.opencl.codegen.template import fill, kernel_arguments, resolved, templates
 from neurald.drivers.opencl.kernels.epilogue.epilogue import epilogue, used_values
-from neurald.drivers.opencl.kernels.gemm.accumulate import ADD_SLICES, AccumulatorLayout, finish, gathered
-from neurald.drivers.opencl.kernels.gemm.gemm_view import Product, reader
+from neurald.drivers.opencl.kernels.gemm.accumulate import (
+    ADD_SLICES,
+    AccumulatorLayout,
+    finish_text,
+    gathered_layout,
+)
+from neurald.drivers.opencl.kernels.gemm.gemm_view import GemmView, reader
 from neurald.drivers.opencl.kernels.gemm.packing import packed, padded
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
@@ -42,13 +45,13 @@ _BYTES = 4
 _ITEM = 4
 #: The first compute capability with the instruction.
 _FIRST_WITH_DP4A = (6, 1)
-_LOCAL_BYTES = 48 * 1024
+_MAX_LOCAL_BYTES = 48 * 1024
 _ONES = 0x01010101
 #: Sizes that hold zero points.
 _LEFT_ZERO, _RIGHT_ZERO = "$left_zero", "$right_zero"
 
 
-class Instruction(Enum):
+class DotInstruction(Enum):
     """Dot-product instruction of a device."""
 
     #: The functions of cl_khr_integer_dot_product. If the compiler does not provide them, single
@@ -58,21 +61,21 @@ class Instruction(Enum):
     PTX = "ptx"
 
 
-def instruction_of(facts: DeviceFacts) -> Instruction | None:
+def instruction_of(facts: DeviceFacts) -> DotInstruction | None:
     """Returns the instruction of a device.
 
-    None if it has none, or is a CPU, for which other kernels exist.
+    Returns None if it has none, or is a CPU, for which other kernels exist.
     """
     if facts.is_cpu:
         return None
     if facts.has_dot_product:
-        return Instruction.FUNCTION
+        return DotInstruction.FUNCTION
     is_new_enough = facts.is_nvidia_from(_FIRST_WITH_DP4A)
-    return Instruction.PTX if is_new_enough else None
+    return DotInstruction.PTX if is_new_enough else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Tiling:
+class _DotTiling:
     """Tiling of a product: the tile of a group, its work-items, the slices and words of a step."""
 
     rows: int
@@ -101,15 +104,15 @@ class _Tiling:
         sums = self.slices * self.rows * self.columns if self.slices > 1 else 0
         return 4 * max(2 * self.step_words, sums)
 
-    def tiles(self, product: Product) -> int:
+    def tiles(self, product: GemmView) -> int:
         return -(-product.rows // self.rows) * -(-product.columns // self.columns)
 
-    def steps(self, product: Product) -> int:
+    def steps(self, product: GemmView) -> int:
         return -(-product.depth // (self.words * _BYTES))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Right:
+class _RightMatrix:
     """Right matrix as it is multiplied.
 
     Attributes:
@@ -126,10 +129,10 @@ class _Right:
     corrections: Value | None
 
 
-def candidates(kernel: Kernel, product: Product, facts: DeviceFacts) -> list[Source]:
+def candidates(kernel: Kernel, product: GemmView, facts: DeviceFacts) -> list[Source]:
     """Returns every suitable tiling, the best first.
 
-    None if the device or the operands lack dot products.
+    The result is empty if the device or the operands do not support dot products.
     """
     instruction = instruction_of(facts)
     if instruction is None or not product.is_integer or not product.is_left_by_row:
@@ -138,7 +141,7 @@ def candidates(kernel: Kernel, product: Product, facts: DeviceFacts) -> list[Sou
     if right is None:
         return []
     items = max(size for size in (256, 64, 16) if size <= facts.max_work_group_size)
-    limit = min(_LOCAL_BYTES, facts.local_memory_bytes)
+    limit = min(_MAX_LOCAL_BYTES, facts.local_memory_bytes)
     tilings = [
         tiling
         for tiling in _tilings(items)
@@ -148,26 +151,26 @@ def candidates(kernel: Kernel, product: Product, facts: DeviceFacts) -> list[Sou
     return [_source(kernel, product, right, tiling, instruction, facts) for tiling in tilings]
 
 
-def _tilings(items: int) -> Iterator[_Tiling]:
+def _tilings(items: int) -> Iterator[_DotTiling]:
     lengths = (64, 32, 16)
     for rows in lengths:
         for columns in lengths:
-            tiling = _Tiling(rows=rows, columns=columns, items=items)
+            tiling = _DotTiling(rows=rows, columns=columns, items=items)
             if tiling.slices:
                 yield tiling
 
 
-def _is_wasteful(tiling: _Tiling, product: Product) -> bool:
+def _is_wasteful(tiling: _DotTiling, product: GemmView) -> bool:
     """Returns True if a smaller tile covers the same."""
     return (tiling.rows > 16 and tiling.rows >= 2 * product.rows) or (
         tiling.columns > 16 and tiling.columns >= 2 * product.columns
     )
 
 
-def _cost(tiling: _Tiling, product: Product, facts: DeviceFacts) -> float:
+def _cost(tiling: _DotTiling, product: GemmView, facts: DeviceFacts) -> float:
     """Estimates the time in cycles of a compute unit.
 
-    Steps limited by arithmetic or memory, and the end.
+    Each step is limited by arithmetic or by memory; the end of the function adds a constant.
     """
     waves = -(-tiling.tiles(product) * product.batches // facts.compute_units)
     arithmetic = tiling.rows * tiling.columns * tiling.words / 64
@@ -175,13 +178,13 @@ def _cost(tiling: _Tiling, product: Product, facts: DeviceFacts) -> float:
     return waves * (tiling.steps(product) * (max(arithmetic, memory) + 200) + 1000 + 30 * tiling.slices)
 
 
-def _right(product: Product) -> _Right | None:
+def _right(product: GemmView) -> _RightMatrix | None:
     value, zero = product.right, product.right_zero
     is_signed = value.type is Scalar.INT8
     if value.constant is None:
         if not product.is_right_by_column:
             return None
-        return _Right(value=value, is_signed=is_signed, zero=zero, corrections=None)
+        return _RightMatrix(value=value, is_signed=is_signed, zero=zero, corrections=None)
     wide = value.constant.astype(np.int16) - zero
     if wide.min() >= -128 and wide.max() <= 127:
         is_signed, zero = True, 0
@@ -202,7 +205,7 @@ def _right(product: Product) -> _Right | None:
         return np.asarray((sums * product.left_zero).astype(np.int32))
 
     layout = ("words", product.right_zero)
-    return _Right(
+    return _RightMatrix(
         value=packed(value, layout, words),
         is_signed=is_signed,
         zero=zero,
@@ -212,10 +215,10 @@ def _right(product: Product) -> _Right | None:
 
 def _source(
     kernel: Kernel,
-    product: Product,
-    right: _Right,
-    tiling: _Tiling,
-    instruction: Instruction,
+    product: GemmView,
+    right: _RightMatrix,
+    tiling: _DotTiling,
+    instruction: DotInstruction,
     facts: DeviceFacts,
 ) -> Source:
     operands = [product.left, right.value]
@@ -302,7 +305,7 @@ def _source(
             )
             if tiling.slices > 1
             else "",
-            finish(product, after, _gathered(tiling) if tiling.slices > 1 else sums, split=1),
+            finish_text(product, after, _gathered(tiling) if tiling.slices > 1 else sums, split=1),
         )
     )
     return Source(
@@ -318,17 +321,17 @@ def _source(
     )
 
 
-def _gathered(tiling: _Tiling) -> AccumulatorLayout:
-    return gathered("int", tiling.rows, tiling.columns, tiling.items)
+def _gathered(tiling: _DotTiling) -> AccumulatorLayout:
+    return gathered_layout("int", tiling.rows, tiling.columns, tiling.items)
 
 
-def dot_text(instruction: Instruction, is_left_signed: bool, is_right_signed: bool) -> str:
+def dot_text(instruction: DotInstruction, is_left_signed: bool, is_right_signed: bool) -> str:
     """Returns functions that add the dot products of a word with one other word, and with four."""
     signs = is_left_signed, is_right_signed
     left, right = ("char4" if each else "uchar4" for each in signs)
     letters = "".join("s" if each else "u" for each in signs)
     return fill(
-        _TEMPLATES["dot_ptx" if instruction is Instruction.PTX else "dot_function"] + _TEMPLATES["dot4"],
+        _TEMPLATES["dot_ptx" if instruction is DotInstruction.PTX else "dot_function"] + _TEMPLATES["dot4"],
         PTX_TYPES=".".join("s32" if each else "u32" for each in signs),
         DOT_TYPES=f"{letters}_{'int' if any(signs) else 'uint'}",
         LEFT_TYPE=left,
@@ -341,7 +344,7 @@ def _word_of(zero: str) -> str:
     return f"(({zero} & 255) * {_ONES}u)"
 
 
-def _left_word(product: Product, read: KernelArgument) -> str:
+def _left_word(product: GemmView, read: KernelArgument) -> str:
     """Returns `KERNEL_NAME_left_word(pointer, row, k)`: four bytes along the depth."""
     head = (
         f"static inline uint {NAME}_left_word({read.parameter},"
@@ -381,7 +384,7 @@ def _words_of_constant(read: KernelArgument) -> str:
     )
 
 
-def _words_of_columns(product: Product, right: _Right) -> str:
+def _words_of_columns(product: GemmView, right: _RightMatrix) -> str:
     """Like `_words_of_constant` for a matrix whose columns are contiguous."""
     lines = []
     for i in range(_ITEM):

@@ -15,7 +15,7 @@ from neurald.drivers.opencl.codegen.arguments import KernelArguments
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.render import LOCAL_SIZE
 from neurald.drivers.opencl.codegen.template import fill, templates
-from neurald.drivers.opencl.kernels.epilogue.epilogue import computing4, used_values
+from neurald.drivers.opencl.kernels.epilogue.epilogue import used_values, value4_function
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.drivers.opencl.platform.reduction_order import ReductionOrder
 
@@ -24,23 +24,23 @@ _TEMPLATES = templates(__name__, "split_k.cl")
 _FOUR_AT_ONCE = (9, 0)
 
 
-def is_offered(facts: DeviceFacts) -> bool:
+def is_supported(facts: DeviceFacts) -> bool:
     """Returns True if a device can add floats in memory atomically, and may do so in any order."""
-    return facts.is_nvidia_from((7, 0)) and facts.sums is ReductionOrder.FAST
+    return facts.is_nvidia_from((7, 0)) and facts.reduction_order is ReductionOrder.FAST
 
 
-def is_sum(kernel: Kernel) -> bool:
+def only_adds_terms(kernel: Kernel) -> bool:
     """Returns True if a kernel computes vectors of FLOAT32 as its contraction plus other terms."""
     if (
         kernel.output.type is not Scalar.FLOAT32
         or kernel.output_offset is not None
-        or not _is_sum(kernel.body)
+        or not _only_adds_terms(kernel.body)
     ):
         return False
-    return computing4(kernel, KernelArguments((kernel.output, *used_values(kernel)))) is not None
+    return value4_function(kernel, KernelArguments((kernel.output, *used_values(kernel)))) is not None
 
 
-def _is_sum(body: Expression) -> bool:
+def _only_adds_terms(body: Expression) -> bool:
     has_sum: dict[Expression, bool] = {}
     for each in walk(body):
         has_sum[each] = isinstance(each, AccumulatorRef) or any(has_sum[operand] for operand in each.operands)
@@ -54,18 +54,18 @@ def _is_sum(body: Expression) -> bool:
     return body.type is Scalar.FLOAT32
 
 
-def adding_text(kernel: Kernel, arguments: KernelArguments, facts: DeviceFacts) -> str:
-    """Returns the functions `KERNEL_NAME_value4`, see `computing4`, and `KERNEL_NAME_add4`.
+def add4_text(kernel: Kernel, arguments: KernelArguments, facts: DeviceFacts) -> str:
+    """Returns the functions `KERNEL_NAME_value4`, see `value4_function`, and `KERNEL_NAME_add4`.
 
     The latter adds four floats to those at a pointer.
     """
-    value4 = computing4(kernel, arguments)
+    value4 = value4_function(kernel, arguments)
     assert value4 is not None  # noqa: S101 - the caller has checked this
     name = "add4" if facts.is_nvidia_from(_FOUR_AT_ONCE) else "add4_one_by_one"
     return f"{value4.text}\n{fill(_TEMPLATES[name])}"
 
 
-def zeros(output: Value, operations: tuple[int, ...]) -> Source:
+def clearing_source(output: Value, operations: tuple[int, ...]) -> Source:
     """Returns the kernel that clears an output.
 
     Args:
@@ -79,6 +79,6 @@ def zeros(output: Value, operations: tuple[int, ...]) -> Source:
         arguments=(output,),
         groups=-(-count // LOCAL_SIZE),
         local_size=LOCAL_SIZE,
-        label="zeros, to which others add",
+        label="clears an output that split-K work-groups add to",
         operations=operations,
     )

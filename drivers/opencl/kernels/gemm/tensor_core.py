@@ -1,6 +1,6 @@
 """Matrix products on the tensor cores of NVIDIA GPUs, in PTX.
 
-FLOAT16, FLOAT32 rounded to TF32, and 8 bits.
+The operands are FLOAT16, FLOAT32 that is rounded to TF32 or split, or 8-bit integers.
 
 Rows of both matrices are copied to local memory 16 bytes at a time (`cp.async`), several steps
 ahead. The chunks of a row are swizzled by its index, so that `ldmatrix` reads eight rows from
@@ -33,15 +33,15 @@ from neurald.drivers.opencl.kernels.epilogue.epilogue import epilogue, used_valu
 from neurald.drivers.opencl.kernels.gemm.accumulate import (
     ADD_SLICES,
     MAX_TILES,
-    fetch,
-    finish,
-    gathered,
+    fetch_text,
+    finish_text,
+    gathered_layout,
     share_text,
     split_cycles,
     workspace_bytes,
 )
 from neurald.drivers.opencl.kernels.gemm.correction import corrected
-from neurald.drivers.opencl.kernels.gemm.gemm_view import Product
+from neurald.drivers.opencl.kernels.gemm.gemm_view import GemmView
 from neurald.drivers.opencl.kernels.gemm.packing import packed, padded
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
@@ -49,7 +49,7 @@ _TEMPLATES = templates(__name__, "tensor_core.cl")
 _COPY_TEMPLATES = templates(__name__, "async_copy.cl")
 #: Functions that split a FLOAT32 into two TF32.
 SPLITTING = _TEMPLATES["splitting"]
-_LOCAL_BYTES = 48 * 1024
+_MAX_LOCAL_BYTES = 48 * 1024
 _ITEMS = 256
 _WARPS = _ITEMS // 32
 #: Bytes of each row that a warp multiplies at a time.
@@ -65,10 +65,15 @@ MULTIPLY = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Tiling:
+class _WarpTiling:
     """Tiling of a product.
 
-    Tiles of groups and warps, bytes of a step's row, stages, split of depth.
+    Attributes:
+        rows, columns: of the tile of a group.
+        warp_rows, warp_columns: of the tile of a warp.
+        bytes: of each row in a step.
+        stages: the number of steps in local memory.
+        split: the number of groups that split the depth.
     """
 
     rows: int
@@ -88,7 +93,7 @@ class _Tiling:
         steps = (self.rows + self.columns) * self.bytes * self.stages
         return max(steps, self.rows * self.columns * self.slices * 4)
 
-    def tiles(self, product: Product) -> int:
+    def tiles(self, product: GemmView) -> int:
         return -(-product.rows // self.rows) * -(-product.columns // self.columns)
 
 
@@ -111,11 +116,11 @@ _SHAPES = (
 
 
 def candidates(
-    kernel: Kernel, product: Product, facts: DeviceFacts, *, relaxed: bool, has_workspace: bool
+    kernel: Kernel, product: GemmView, facts: DeviceFacts, *, relaxed: bool, has_workspace: bool
 ) -> Iterator[Source]:
     """Yields every suitable tiling, the best first.
 
-    None if there are no tensor cores for the operands.
+    There are none if the device has no tensor cores for the operands.
     """
     if not facts.is_nvidia_from((8, 0)):
         return
@@ -124,23 +129,23 @@ def candidates(
         return
     if product.run % (16 // product.left.type.size_bytes) and product.left_zero:
         return
-    is_exact = product.left.type is Scalar.FLOAT32 and not relaxed
+    is_split_tf32 = product.left.type is Scalar.FLOAT32 and not relaxed
     found = []
     for tiling in _tilings(product, facts, has_workspace):
         found.append((_cost(tiling, product, facts), tiling))
     found.sort(key=lambda pair: pair[0])
     for _, tiling in found:
-        yield _source(kernel, product, right, tiling, is_exact=is_exact)
+        yield _source(kernel, product, right, tiling, is_split_tf32=is_split_tf32)
 
 
-def by_column(product: Product) -> Value | None:
+def by_column(product: GemmView) -> Value | None:
     """Returns the right matrix with contiguous columns, in the type that is multiplied.
 
-    None if not possible.
+    Returns None if it cannot be converted to that.
     """
     kind = product.left.type
     if product.is_integer:
-        return _eight_bits(product)
+        return _int8_by_column(product)
     if product.right.type is not kind:
         return None
     each = 16 // kind.size_bytes
@@ -149,15 +154,15 @@ def by_column(product: Product) -> Value | None:
     if product.right.constant is None:
         return None
     columns = product.columns
-    return packed(product.right, ("by column", columns), lambda array: _turned(array, columns, each))
+    return packed(product.right, ("by column", columns), lambda array: _transposed(array, columns, each))
 
 
-def _turned(array: np.ndarray, columns: int, each: int) -> np.ndarray:
+def _transposed(array: np.ndarray, columns: int, each: int) -> np.ndarray:
     """Transposes to contiguous columns, each padded to a multiple of `each` elements."""
     return padded(array.reshape(-1, *array.shape[-2:])[:, :, :columns].swapaxes(1, 2), 2, each, 0)
 
 
-def _eight_bits(product: Product) -> Value | None:
+def _int8_by_column(product: GemmView) -> Value | None:
     zero, columns = product.right_zero, product.columns
     if product.right.constant is None:
         is_plain = product.right.type is Scalar.INT8 and zero == 0 and product.left_zero == 0
@@ -169,11 +174,11 @@ def _eight_bits(product: Product) -> Value | None:
     return packed(
         product.right,
         ("by column", columns, zero),
-        lambda array: _turned((array.astype(np.int16) - zero).astype(np.int8), columns, 16),
+        lambda array: _transposed((array.astype(np.int16) - zero).astype(np.int8), columns, 16),
     )
 
 
-def _tilings(product: Product, facts: DeviceFacts, has_workspace: bool) -> Iterator[_Tiling]:
+def _tilings(product: GemmView, facts: DeviceFacts, has_workspace: bool) -> Iterator[_WarpTiling]:
     size = product.left.type.size_bytes
     for rows, columns, warp_rows, warp_columns in _SHAPES:
         if (rows > 16 and rows >= 2 * product.rows) or (columns > 16 and columns >= 2 * product.columns):
@@ -181,8 +186,8 @@ def _tilings(product: Product, facts: DeviceFacts, has_workspace: bool) -> Itera
         slices = _WARPS * warp_rows * warp_columns // (rows * columns)
         # A step has at least one part for each slice.
         length = max(slices * PART_BYTES, 128 if rows + columns <= 128 else 64)
-        stages = min(4, _LOCAL_BYTES // ((rows + columns) * length))
-        tiling = _Tiling(
+        stages = min(4, _MAX_LOCAL_BYTES // ((rows + columns) * length))
+        tiling = _WarpTiling(
             rows=rows,
             columns=columns,
             warp_rows=warp_rows,
@@ -198,7 +203,7 @@ def _tilings(product: Product, facts: DeviceFacts, has_workspace: bool) -> Itera
                 yield replace(tiling, split=split)
 
 
-def _cost(tiling: _Tiling, product: Product, facts: DeviceFacts) -> float:
+def _cost(tiling: _WarpTiling, product: GemmView, facts: DeviceFacts) -> float:
     """Estimates the time in cycles of a compute unit."""
     groups = tiling.tiles(product) * product.batches * tiling.split
     waves = math.ceil(groups / facts.compute_units)
@@ -214,7 +219,9 @@ def _cost(tiling: _Tiling, product: Product, facts: DeviceFacts) -> float:
     return math.ceil(waves / overlapped) * (steps * max(busy * overlapped, latency) + overhead)
 
 
-def _source(kernel: Kernel, product: Product, right: Value, tiling: _Tiling, *, is_exact: bool) -> Source:
+def _source(
+    kernel: Kernel, product: GemmView, right: Value, tiling: _WarpTiling, *, is_split_tf32: bool
+) -> Source:
     operands = [product.left, right]
     zero = product.left_zero
     if zero:
@@ -274,11 +281,11 @@ def _source(kernel: Kernel, product: Product, right: Value, tiling: _Tiling, *, 
         "split": tiling.split,
         "steps": steps,
         "each": -(-steps // tiling.split),
-        # Four equal bytes: a size, since thousands of work-items would wait for a load of the same
-        # address.
+        # Four equal bytes. They are a size and no constant in memory, because thousands of
+        # work-items would wait for a load of the same address.
         "zeros": int.from_bytes(bytes((zero & 255,)) * 4, "little", signed=True),
     }
-    sums = gathered(kind, tiling.rows, tiling.columns, _ITEMS)
+    sums = gathered_layout(kind, tiling.rows, tiling.columns, _ITEMS)
     tiles = tiling.tiles(product)
     text = (
         product.text
@@ -287,11 +294,11 @@ def _source(kernel: Kernel, product: Product, right: Value, tiling: _Tiling, *, 
             _TEMPLATES["function"] + ADD_SLICES,
             **names,
             **_copies(product),
-            **_rest(is_exact=is_exact),
-            FETCH=fetch(product, after, sums),
+            **_rest(is_split_tf32=is_split_tf32),
+            FETCH=fetch_text(product, after, sums),
         )
         + "  barrier(CLK_LOCAL_MEM_FENCE);\n"
-        + finish(product, after, sums, split=tiling.split)
+        + finish_text(product, after, sums, split=tiling.split)
     )
     return Source(
         text=resolved(text, head, sizes, is_shared=True),
@@ -301,14 +308,14 @@ def _source(kernel: Kernel, product: Product, right: Value, tiling: _Tiling, *, 
         scratch_bytes=tiling.scratch_bytes,
         workspace_bytes=workspace_bytes(product, sums, tiles=tiles, split=tiling.split),
         has_barriers=True,
-        label=f"tensor cores{', twice' if is_exact else ''}, tile {tiling.rows} x {tiling.columns} x {tiling.bytes} bytes, split by {tiling.split}"
+        label=f"tensor cores{', 3xTF32' if is_split_tf32 else ''}, tile {tiling.rows} x {tiling.columns} x {tiling.bytes} bytes, split by {tiling.split}"
         f" and {tiling.slices}, {tiling.stages} stages",
         operations=kernel.operations,
     )
 
 
-def _copies(product: Product) -> dict[str, str]:
-    """Returns the fragments that copy steps to local memory, by placeholder."""
+def _copies(product: GemmView) -> dict[str, str]:
+    """Returns the templates that copy steps to local memory, by placeholder."""
     is_gathered = product.run % (16 // product.left.type.size_bytes) != 0
     copied = "copy_left_or_zero" if product.left_zero else "copy_left"
     return {
@@ -319,16 +326,19 @@ def _copies(product: Product) -> dict[str, str]:
     }
 
 
-def _rest(*, is_exact: bool) -> dict[str, str]:
-    """Returns the fragments for FLOAT32 as sums of two TF32, by placeholder; empty for other types."""
+def _rest(*, is_split_tf32: bool) -> dict[str, str]:
+    """Returns the templates for FLOAT32 as a sum of two TF32, by placeholder.
+
+    They are empty for other types.
+    """
     names = [name for name in _TEMPLATES if name == "splitting" or name.startswith("rest_")]
     return {
-        "SUMS": "step_sums" if is_exact else "sums",
-        **{name.upper(): _TEMPLATES[name] if is_exact else "" for name in names},
+        "SUMS": "step_sums" if is_split_tf32 else "sums",
+        **{name.upper(): _TEMPLATES[name] if is_split_tf32 else "" for name in names},
     }
 
 
-def _base(product: Product, right: Value, is_shared: bool) -> str:
+def _base(product: GemmView, right: Value, is_shared: bool) -> str:
     if right.constant is None:
         return product.right_base
     return "0" if is_shared else f"batch * {right.shape[-1] * product.columns}"

@@ -21,26 +21,26 @@ from neurald.drivers.opencl.codegen.arguments import KernelArguments, as_images
 from neurald.drivers.opencl.codegen.dialect import multiply_add
 from neurald.drivers.opencl.codegen.kernel_source import WAIT, Source
 from neurald.drivers.opencl.codegen.template import fill, kernel_arguments, resolved, templates
-from neurald.drivers.opencl.kernels.epilogue.epilogue import Epilogue, epilogue, read_by_fours, used_values
+from neurald.drivers.opencl.kernels.epilogue.epilogue import Epilogue, epilogue, used_values, vector4_reads
 from neurald.drivers.opencl.kernels.gemm import split_k
 from neurald.drivers.opencl.kernels.gemm.accumulate import (
     ADD_SLICES,
     MAX_TILES,
     AccumulatorLayout,
-    fetch,
-    finish,
-    gathered,
+    fetch_text,
+    finish_text,
+    gathered_layout,
     share_text,
     split_cycles,
     workspace_bytes,
 )
-from neurald.drivers.opencl.kernels.gemm.gemm_view import Product, readers
+from neurald.drivers.opencl.kernels.gemm.gemm_view import GemmView, readers
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
 _TEMPLATES = templates(__name__, "tile.cl")
 _COPY_TEMPLATES = templates(__name__, "async_copy.cl")
 #: Limit on a group's local memory, if the device has as much.
-_LOCAL_BYTES = 48 * 1024
+_MAX_LOCAL_BYTES = 48 * 1024
 #: Number of steps in flight.
 _STAGES = 4
 #: Maximum number of groups that split the depth and add to the output.
@@ -83,11 +83,11 @@ class Tiling:
         sums = self.slices * self.rows * self.columns if self.slices > 1 else 0
         return 4 * max(self.stages * step, sums, 1)
 
-    def tiles(self, product: Product) -> int:
+    def tiles(self, product: GemmView) -> int:
         """Returns the number of tiles of one batch."""
         return -(-product.rows // self.rows) * -(-product.columns // self.columns)
 
-    def steps(self, product: Product) -> int:
+    def steps(self, product: GemmView) -> int:
         """Returns the number of steps of the depth."""
         return -(-product.depth // self.depth)
 
@@ -95,7 +95,7 @@ class Tiling:
 def _tilings(items: int, *, is_computed: bool) -> Iterator[Tiling]:
     """Yields the tilings for this group size.
 
-    There are more if left elements are computed, as steps cost more then.
+    More of them are useful if left elements are computed, because steps then cost more.
     """
     if items >= 256:
         yield Tiling(rows=128, columns=128, depth=8, item_rows=8, item_columns=8)
@@ -129,7 +129,7 @@ class ComputedLeft:
         kernel: the kernel that defines it.
         values: the values it is computed from, except the first one, which is the product's left
             matrix.
-        by_fours: those of them that are read four elements at a time.
+        vector4_values: those of them that are read four elements at a time.
         taps: the number of elements that each element is computed from.
         left4: returns the function `KERNEL_NAME_left4` for a kernel function with the given
             arguments, all of which it takes.
@@ -138,7 +138,7 @@ class ComputedLeft:
 
     kernel: Kernel
     values: tuple[Value, ...]
-    by_fours: tuple[Value, ...]
+    vector4_values: tuple[Value, ...]
     taps: int
     left4: Callable[[KernelArguments], str]
     sizes: dict[str, int]
@@ -146,7 +146,7 @@ class ComputedLeft:
 
 def candidates(
     kernel: Kernel,
-    product: Product,
+    product: GemmView,
     facts: DeviceFacts,
     *,
     has_workspace: bool,
@@ -156,7 +156,7 @@ def candidates(
     items = max(size for size in (256, 64, 16) if size <= facts.max_work_group_size)
     if facts.is_cpu:
         items = min(items, 64)
-    limit = min(_LOCAL_BYTES, facts.local_memory_bytes)
+    limit = min(_MAX_LOCAL_BYTES, facts.local_memory_bytes)
     asynchronous = facts.is_nvidia_from((8, 0)) and _is_copied(product)
     # It copies from pointers.
     asynchronous = asynchronous and computed is None and facts.images is None
@@ -164,7 +164,10 @@ def candidates(
     is_split = has_workspace and facts.is_nvidia_from((7, 0))
     # Reading partial sums costs more than computing left elements in fewer groups.
     adds = (
-        computed is not None and product.batches == 1 and split_k.is_offered(facts) and split_k.is_sum(kernel)
+        computed is not None
+        and product.batches == 1
+        and split_k.is_supported(facts)
+        and split_k.only_adds_terms(kernel)
     )
     found: list[tuple[float, Tiling]] = []
     for tiling in _tilings(items, is_computed=computed is not None):
@@ -185,13 +188,13 @@ def candidates(
     found.sort(key=lambda pair: pair[0])
     images = frozenset[Value]()
     if facts.images is not None:
-        computing = computed.by_fours if computed is not None else ()
-        images = as_images((*product.read_by_fours, *computing, *read_by_fours(kernel)), facts.images)
+        computing = computed.vector4_values if computed is not None else ()
+        images = as_images((*product.vector4_reads, *computing, *vector4_reads(kernel)), facts.images)
     for _, tiling in found:
         yield _source(kernel, product, tiling, asynchronous, computed, images, facts)
 
 
-def _is_copied(product: Product) -> bool:
+def _is_copied(product: GemmView) -> bool:
     """Returns True if the stored values are multiplied unchanged, 16 bytes at a time."""
     is_plain = product.left.type is product.right.type is Scalar.FLOAT32
     return (
@@ -203,14 +206,14 @@ def _is_copied(product: Product) -> bool:
     )
 
 
-def _is_wasteful(tiling: Tiling, product: Product) -> bool:
+def _is_wasteful(tiling: Tiling, product: GemmView) -> bool:
     """Returns True if a smaller tile covers the same."""
     return (tiling.rows > 16 and tiling.rows >= 2 * product.rows) or (
         tiling.columns > 16 and tiling.columns >= 2 * product.columns
     )
 
 
-def _splits(tiling: Tiling, product: Product, facts: DeviceFacts) -> list[int]:
+def _splits(tiling: Tiling, product: GemmView, facts: DeviceFacts) -> list[int]:
     tiles, steps = tiling.tiles(product) * product.batches, tiling.steps(product)
     if tiles > MAX_TILES:
         return [1]
@@ -221,10 +224,10 @@ def _splits(tiling: Tiling, product: Product, facts: DeviceFacts) -> list[int]:
     ]
 
 
-def _shares(tiling: Tiling, product: Product, facts: DeviceFacts) -> Iterator[int]:
+def _shares(tiling: Tiling, product: GemmView, facts: DeviceFacts) -> Iterator[int]:
     """Yields the numbers of groups that may split the depth and add to the output.
 
-    None of them is idle.
+    Numbers that would leave a group idle are left out.
     """
     steps, tiles = tiling.steps(product), tiling.tiles(product)
     for shares in range(2, min(steps, _MAX_SHARES) + 1):
@@ -233,7 +236,7 @@ def _shares(tiling: Tiling, product: Product, facts: DeviceFacts) -> Iterator[in
             yield shares
 
 
-def _cost(tiling: Tiling, product: Product, facts: DeviceFacts, taps: int) -> float:
+def _cost(tiling: Tiling, product: GemmView, facts: DeviceFacts, taps: int) -> float:
     """Estimates the time in cycles of a compute unit.
 
     Each left element is computed from `taps` others.
@@ -257,7 +260,7 @@ def _cost(tiling: Tiling, product: Product, facts: DeviceFacts, taps: int) -> fl
 
 def _source(
     kernel: Kernel,
-    product: Product,
+    product: GemmView,
     tiling: Tiling,
     asynchronous: bool,
     computed: ComputedLeft | None,
@@ -274,7 +277,7 @@ def _source(
         is_vector=product.column_step == 0 or product.columns % 4 == 0,
         is_fetched=facts.is_nvidia and not images,
     )
-    added = split_k.adding_text(kernel, values, facts) if tiling.adds else ""
+    added = split_k.add4_text(kernel, values, facts) if tiling.adds else ""
     has_workspace = tiling.split > 1 and not tiling.adds
     groups = tiling.tiles(product) * product.batches * tiling.split
     return Source(
@@ -294,7 +297,7 @@ def _source(
         local_size=tiling.items,
         scratch_bytes=tiling.scratch_bytes,
         workspace_bytes=workspace_bytes(
-            product, _sums(product, tiling), tiles=tiling.tiles(product), split=tiling.split
+            product, _accumulators(product, tiling), tiles=tiling.tiles(product), split=tiling.split
         )
         if has_workspace
         else 0,
@@ -317,7 +320,7 @@ def _parameters(values: KernelArguments, has_workspace: bool) -> str:
 
 
 def _text(
-    product: Product,
+    product: GemmView,
     tiling: Tiling,
     after: Epilogue,
     head: str,
@@ -382,19 +385,19 @@ def _text(
             # Constants are requested before the inputs from other kernels are ready.
             AHEAD=int(product.right.constant is not None),
             WAIT=WAIT,
-            FETCH=fetch(product, after, _sums(product, tiling)),
+            FETCH=fetch_text(product, after, _accumulators(product, tiling)),
         ),
         fill(_TEMPLATES["slices"], **names, ADD_SLICES=ADD_SLICES) if tiling.slices > 1 else "",
-        finish(product, after, _sums(product, tiling), split=tiling.split, adds=tiling.adds),
+        finish_text(product, after, _accumulators(product, tiling), split=tiling.split, adds=tiling.adds),
     ]
     return resolved("".join(pieces), head, sizes, is_shared=is_shared)
 
 
-def _sums(product: Product, tiling: Tiling) -> AccumulatorLayout:
+def _accumulators(product: GemmView, tiling: Tiling) -> AccumulatorLayout:
     """Returns the location of a work-item's accumulators at the end."""
     kind = "int" if product.is_integer else "float"
     if tiling.slices > 1:
-        return gathered(kind, tiling.rows, tiling.columns, tiling.items)
+        return gathered_layout(kind, tiling.rows, tiling.columns, tiling.items)
     across = tiling.item_columns // 4
     return AccumulatorLayout(
         kind=kind,
@@ -407,7 +410,7 @@ def _sums(product: Product, tiling: Tiling) -> AccumulatorLayout:
     )
 
 
-def _right_places(product: Product, names: dict[str, object]) -> dict[str, str]:
+def _right_places(product: GemmView, names: dict[str, object]) -> dict[str, str]:
     """Returns the index texts of a work-item's right elements, and their store statement."""
     if product.is_right_by_column:
         kept = "const int n = e / ($KC / 4), k = (e % ($KC / 4)) * 4; " + " ".join(

@@ -43,21 +43,21 @@ def value_of(array: np.ndarray) -> Value:
     return Value(array.shape, Scalar.of(array.dtype), array)
 
 
-def computed(body: Expression, place: Axis, count: int, *values: Value) -> np.ndarray:
+def computed(body: Expression, along: Axis, count: int, *values: Value) -> np.ndarray:
     """Returns the elements of a computed value."""
     output = Value((count,), body.type)
-    node = Compute(output=output, axes=(place,), body=body)
+    node = Compute(output=output, axes=(along,), body=body)
     return evaluate_node(node, {value: value.constant for value in values if value.constant is not None})
 
 
 @sweep("ties_up", [False, True])
 def test_fixed_point_equals_the_interpreter(ties_up: bool) -> None:
     rows = np.array(list(itertools.product(_NUMBERS, _MANTISSAS, range(-32, 32))), np.int64)
-    place = axis(len(rows))
+    along = axis(len(rows))
     values = [value_of(rows[:, 0]), *(value_of(rows[:, n].astype(np.int32)) for n in (1, 2))]
     op = Op.FIXED_POINT_UP if ties_up else Op.FIXED_POINT
-    body = apply(op, *(load(each, (place,)) for each in values), type=Scalar.INT64)
-    expected = computed(body, place, len(rows), *values)
+    body = apply(op, *(load(each, (along,)) for each in values), type=Scalar.INT64)
+    expected = computed(body, along, len(rows), *values)
     assert [fixed_point(*(int(n) for n in row), ties_up=ties_up) for row in rows] == expected.tolist()
 
 
@@ -77,11 +77,11 @@ def test_fixed_point_has_its_extremes_at_the_bounds_of_its_operands(op: Op) -> N
         columns = np.concatenate((corners, between)).T
         kinds = (np.int64, np.int32, np.int32)
         values = [value_of(c.astype(kind)) for c, kind in zip(columns, kinds, strict=True)]
-        place = axis(len(columns[0]))
-        body = apply(op, *(load(each, (place,)) for each in values), type=Scalar.INT64)
+        along = axis(len(columns[0]))
+        body = apply(op, *(load(each, (along,)) for each in values), type=Scalar.INT64)
         found = RangeAnalysis().of(body)
         assert found is not None
-        results = computed(body, place, len(columns[0]), *values)
+        results = computed(body, along, len(columns[0]), *values)
         assert_within(results, found)
 
 
@@ -114,7 +114,7 @@ def test_results_are_within_their_range() -> None:
     kinds = (Scalar.INT8, Scalar.UINT8, Scalar.INT16, Scalar.INT32)
     count, known = 64, 0
     for _ in range(200):
-        place = axis(count)
+        along = axis(count)
         values = []
         for kind in kinds:
             info = np.iinfo(kind.value)
@@ -123,14 +123,14 @@ def test_results_are_within_their_range() -> None:
             values.append(value_of(array))
         # A value that is not constant has the range of its type.
         inputs = [Value(each.shape, each.type) for each in values[:2]]
-        leaves = [load(each, (place,)) for each in (*inputs, *values[2:])]
+        leaves = [load(each, (along,)) for each in (*inputs, *values[2:])]
         body = random_expression(generator, leaves, 4)
         found = RangeAnalysis().of(body)
         if found is None:
             continue
         known += 1
         arrays = {each: value.constant for each, value in zip((*inputs, *values[2:]), values, strict=False)}
-        node = Compute(output=Value((count,), body.type), axes=(place,), body=body)
+        node = Compute(output=Value((count,), body.type), axes=(along,), body=body)
         result = evaluate_node(node, {each: array for each, array in arrays.items() if array is not None})
         assert_within(result, found)
     assert known > 50

@@ -17,12 +17,12 @@ def test_products_are_rounded_to_nearest_and_are_within_their_range() -> None:
     numbers = (-(2**31), -(2**31) + 1, -70000, -3, -1, 0, 1, 70000, 2**30, 2**31 - 1)
     mantissas = (0, 1, 2**30, 1395864371, 2**31 - 1)
     rows = np.array(list(itertools.product(numbers, mantissas, range(-31, 16))), np.int64)
-    place = axis(len(rows))
+    along = axis(len(rows))
     arrays: list[np.ndarray] = [rows[:, 0], rows[:, 1].astype(np.int32), rows[:, 2].astype(np.int32)]
     values = [Value(array.shape, Scalar.of(array.dtype), array) for array in arrays]
-    loads = [load(each, (place,)) for each in values]
+    loads = [load(each, (along,)) for each in values]
     body = rounded_once(*loads)
-    node = Compute(output=Value((len(rows),), Scalar.INT64), axes=(place,), body=body)
+    node = Compute(output=Value((len(rows),), Scalar.INT64), axes=(along,), body=body)
     result = evaluate_node(node, dict(zip(values, arrays, strict=True)))
     assert result.tolist() == [(v * m + (1 << (30 - e))) >> (31 - e) for v, m, e in rows.tolist()]
     found = RangeAnalysis().of(body)

@@ -67,8 +67,8 @@ def padded(source: Value, pads: tuple[Pair, ...], number: float) -> Compute:
     shape = tuple(n + before + after for n, (before, after) in zip(source.shape, pads, strict=True))
 
     def body(*at: Expression) -> Expression:
-        place = tuple(i - before for i, (before, _) in zip(at, pads, strict=True))
-        return load(source, place, inside(place, source.shape), number)
+        indices = tuple(i - before for i, (before, _) in zip(at, pads, strict=True))
+        return load(source, indices, inside(indices, source.shape), number)
 
     return compute(*shape, body=body)
 

@@ -14,7 +14,7 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations import DEFINITIONS
 
 
-def test_all_that_families_lower_is_in_the_table() -> None:
+def test_the_table_has_the_lowerings_of_all_families() -> None:
     (folder,) = lowering.__path__
     files = [path for path in Path(folder).rglob("*.py") if "\nLOWERINGS" in path.read_text()]
     files.remove(Path(folder) / "__init__.py")
@@ -29,7 +29,7 @@ def test_all_that_families_lower_is_in_the_table() -> None:
 
 
 @sweep("kind", [OperationType.WHILE, OperationType.BOX_WITH_NMS_LIMIT])
-def test_what_is_not_lowered(kind: OperationType) -> None:
+def test_operations_without_lowerings(kind: OperationType) -> None:
     assert kind not in LOWERINGS
     assert LOWERINGS.get(kind) is None
 

@@ -53,8 +53,8 @@ def padded(builder: GraphBuilder, source: Value, by: int = 1, otherwise: Express
     shape = tuple(length + 2 * by for length in source.shape)
 
     def body(*at: Expression) -> Expression:
-        place = tuple(each - by for each in at)
-        return load(source, place, inside(place, source.shape), otherwise)
+        indices = tuple(each - by for each in at)
+        return load(source, indices, inside(indices, source.shape), otherwise)
 
     return builder.compute(shape, body)
 
@@ -376,8 +376,8 @@ def test_nested_guards() -> None:
 
 def test_loaded_indices_are_guarded() -> None:
     builder = GraphBuilder()
-    table, places = builder.input(9), builder.input(4, type=Scalar.UINT8)
-    picked = builder.compute((4,), lambda i: load(table, (load(places, (i,)).to(Scalar.INDEX) % 9,)))
+    table, rows = builder.input(9), builder.input(4, type=Scalar.UINT8)
+    picked = builder.compute((4,), lambda i: load(table, (load(rows, (i,)).to(Scalar.INDEX) % 9,)))
     kernel = only(fused(builder.finish(padded(builder, picked))))
     assert all(each.guard is not None for each in walk(kernel.body) if isinstance(each, Load))
 

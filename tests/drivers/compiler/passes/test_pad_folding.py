@@ -15,8 +15,8 @@ def padded(b: GraphBuilder, value: Value, pads: tuple[Pair, ...], number: float 
     befores = [before for before, _ in pads]
 
     def element(*at):  # type: ignore[no-untyped-def]
-        place = tuple(i - before for i, before in zip(at, befores, strict=True))
-        return load(value, place, inside(place, value.shape), number)
+        indices = tuple(i - before for i, before in zip(at, befores, strict=True))
+        return load(value, indices, inside(indices, value.shape), number)
 
     return b.compute(shape, element)
 

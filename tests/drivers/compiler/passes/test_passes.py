@@ -72,8 +72,8 @@ def pad(b: GraphBuilder, generator: random.Random, value: Value) -> Value:
     shape = tuple(n + before + after for n, (before, after) in zip(value.shape, pads, strict=True))
 
     def body(*at):  # type: ignore[no-untyped-def]
-        place = tuple(i - before for i, (before, _) in zip(at, pads, strict=True))
-        return load(value, place, inside(place, value.shape), generator.choice((0, 0, 3)))
+        indices = tuple(i - before for i, (before, _) in zip(at, pads, strict=True))
+        return load(value, indices, inside(indices, value.shape), generator.choice((0, 0, 3)))
 
     return b.compute(shape, body)
 

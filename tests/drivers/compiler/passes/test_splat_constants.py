@@ -18,8 +18,8 @@ def test_splat_constants_are_not_loaded(dtype: str, shape: tuple[int, ...]) -> N
     source = b.constant(np.arange(7).astype(dtype))
 
     def body(i: Expression) -> Expression:
-        place = tuple(i % length for length in shape)
-        return select(load(number, place).equals(0), load(source, (i,)), 1)
+        indices = tuple(i % length for length in shape)
+        return select(load(number, indices).equals(0), load(source, (i,)), 1)
 
     output = b.compute((7,), body)
     graph = b.finish(output)

@@ -31,7 +31,7 @@ _ROWS, _CHANNELS = 5, 37
 
 
 def _kernel(total: Scalar, body: Callable[..., Expression], *others: Value) -> Kernel:
-    """Of a product with the unit matrix, so that the sums are the elements of its left side."""
+    """Returns a product with the identity matrix, whose sums are the elements of its left side."""
     kind = Scalar.FLOAT32 if total.is_float else Scalar.INT32
     left, right = Value((_ROWS, _CHANNELS), kind), Value((_CHANNELS, _CHANNELS), kind)
     at = axis(_ROWS, "m"), axis(_CHANNELS, "n")
@@ -46,7 +46,7 @@ def _kernel(total: Scalar, body: Callable[..., Expression], *others: Value) -> K
 
 
 def _routine(kernel: Kernel, target: Target, lanes: int) -> Routine:
-    """Takes the left side for the sums; the last vector of a row has elements that are not there."""
+    """Returns a routine with the left side as sums; the last vector of a row is partial."""
     values = arguments_of(kernel)
     code = Instructions(parameter_names(values))
     assert kernel.contraction is not None
@@ -125,7 +125,7 @@ def test_rescaling_by_channel_and_a_table(total: Scalar, target: Target) -> None
 
 
 @_TARGETS
-def test_values_of_which_there_are_fewer_than_lanes(target: Target) -> None:
+def test_values_shorter_than_a_vector(target: Target) -> None:
     few, flags = Value((2, 3), Scalar.INT8), Value((_ROWS, _CHANNELS), Scalar.BOOL)
 
     def body(total: Expression, m: Expression, n: Expression, few: Value, flags: Value) -> Expression:
@@ -139,7 +139,7 @@ def test_values_of_which_there_are_fewer_than_lanes(target: Target) -> None:
     _check(_kernel(Scalar.INT32, body, few, flags), inputs, target)
 
 
-def test_what_is_the_same_for_a_channel_is_computed_once_for_a_tile() -> None:
+def test_values_of_a_channel_are_computed_once_per_tile() -> None:
     target, bias = DIFFERENT[0], Value((_CHANNELS,), Scalar.FLOAT32)
     kernel = _kernel(Scalar.FLOAT32, lambda total, m, n, bias: total + apply(Op.EXP, load(bias, (n,))), bias)
     code = Instructions(parameter_names(arguments_of(kernel)))
@@ -149,5 +149,5 @@ def test_what_is_the_same_for_a_channel_is_computed_once_for_a_tile() -> None:
         epilogue(kernel, target, code, total, [str(row), "0"], 16)
         if not row:
             first, before = len(code.lines) - before, len(code.lines)
-    # An address, an addition and a store for each further one.
+    # Each further element takes an address, an addition and a store.
     assert len(code.lines) - before <= 3 * 3 < first

@@ -46,7 +46,7 @@ def test_random_kernels(seed: int) -> None:
     check_rendered(seed)
 
 
-def test_the_same_kernel_made_twice_has_the_same_text() -> None:
+def test_equal_kernels_have_the_same_text() -> None:
     for seed in range(20):
         first, second = (render(RandomKernel(seed).kernel, RUNNABLE[0]) for _ in range(2))
         assert first.text == second.text
@@ -69,7 +69,7 @@ def test_elementwise_kernels_of_any_length(length: int, target: Target) -> None:
     _check(kernel, {value: _numbers(value) for value in (first, second)}, target)
 
 
-def test_work_is_split_where_there_is_enough() -> None:
+def test_large_kernels_are_split_into_work_items() -> None:
     def work_items(count: int) -> int:
         value, at = Value((count,), Scalar.FLOAT32), (axis(count),)
         body = apply(Op.EXP, load(value, at))
@@ -82,7 +82,7 @@ def test_work_is_split_where_there_is_enough() -> None:
     assert 1 < work_items(100_000) <= work_items(10_000_000) <= 64
 
 
-def test_axes_are_joined_where_that_makes_vectors_longer() -> None:
+def test_axes_are_joined_if_that_makes_vectors_longer() -> None:
     shape = (4, 5, 6, 7)
     value, at = Value(shape, Scalar.FLOAT32), tuple(axis(length) for length in shape)
     same = Kernel(output=Value(shape, Scalar.FLOAT32), axes=at, body=load(value, at) + 1.0)
@@ -100,7 +100,7 @@ def test_arrays_without_elements(target: Target) -> None:
 
 
 @_TARGETS
-def test_a_fold_over_nothing_is_what_it_starts_with(target: Target) -> None:
+def test_an_empty_reduction_is_its_identity(target: Target) -> None:
     value, at, along = Value((40, 0), Scalar.FLOAT32), (axis(40),), axis(0)
     for fold, start in ((ReductionOp.SUM, 0.0), (ReductionOp.MAXIMUM, -np.inf)):
         body = reduce(fold, (along,), load(value, (at[0], along)))
@@ -112,7 +112,7 @@ def test_a_fold_over_nothing_is_what_it_starts_with(target: Target) -> None:
 @_TARGETS
 @pytest.mark.parametrize("shape", [(3, 1000), (70, 19), (300, 3)])
 @pytest.mark.parametrize("kind", [Scalar.FLOAT32, Scalar.INT8, Scalar.FLOAT16])
-def test_folds_along_rows_and_columns(shape: tuple[int, int], kind: Scalar, target: Target) -> None:
+def test_reductions_along_rows_and_columns(shape: tuple[int, int], kind: Scalar, target: Target) -> None:
     value = Value(shape, kind)
     inputs = {value: _numbers(value, 2)}
     row, column = axis(shape[0]), axis(shape[1])
@@ -125,7 +125,7 @@ def test_folds_along_rows_and_columns(shape: tuple[int, int], kind: Scalar, targ
 
 
 @_TARGETS
-def test_folds_that_do_not_depend_on_the_lanes_are_folded_once(target: Target) -> None:
+def test_reductions_that_do_not_depend_on_the_lanes_are_computed_once(target: Target) -> None:
     value, at, along = Value((6, 200), Scalar.FLOAT32), (axis(6), axis(200)), axis(200)
     largest = reduce(ReductionOp.MAXIMUM, (along,), load(value, (at[0], along)))
     kernel = Kernel(output=Value((6, 200), Scalar.FLOAT32), axes=at, body=load(value, at) - largest)
@@ -143,7 +143,7 @@ def test_transpositions(kind: Scalar, target: Target) -> None:
 
 
 @_TARGETS
-def test_conditions_that_fail_are_reported(target: Target) -> None:
+def test_failed_requirements_are_reported(target: Target) -> None:
     value, at = Value((100,), Scalar.INT32), (axis(100),)
     element = load(value, at)
     required = ((element >= 0, "not negative"), (element < 50, "less than 50"))
@@ -169,7 +169,7 @@ def _with_epilogue(contraction: Contraction) -> Kernel:
 
 @_TARGETS
 @pytest.mark.parametrize("kinds", [(Scalar.FLOAT32, Scalar.FLOAT32), (Scalar.UINT8, Scalar.INT32)])
-def test_contractions_are_folded(kinds: tuple[Scalar, Scalar], target: Target) -> None:
+def test_contractions_become_reductions(kinds: tuple[Scalar, Scalar], target: Target) -> None:
     element, total = kinds
     zero = 0 if element.is_float else 3
     image, weights = Value((2, 7, 6, 6), element), Value((8, 3, 2, 3), element)
@@ -195,7 +195,7 @@ def test_contractions_are_folded(kinds: tuple[Scalar, Scalar], target: Target) -
         _check(_with_epilogue(contraction), {each: _numbers(each) for each in contraction.inputs}, target)
 
 
-def test_two_kernels_of_other_memory_have_the_same_text() -> None:
+def test_kernels_on_different_memory_have_the_same_text() -> None:
     def kernel() -> Kernel:
         value, at = Value((40, 9), Scalar.FLOAT32), (axis(40, "i0"), axis(9, "i1"))
         body: Expression = load(value, at) * 2.0

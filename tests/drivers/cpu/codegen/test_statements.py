@@ -41,7 +41,7 @@ def _text(kernel: Kernel) -> str:
     return render(kernel, TARGETS["avx512"]).text
 
 
-#: The shape that is read, the shape that is computed, and the element.
+#: The input shape, the output shape, and the element.
 LOADS: dict[str, tuple[tuple[int, ...], tuple[int, int], _Body]] = {
     "one after another": ((9, 70), (9, 64), lambda v, y, x: load(v, (y, x + 6))),
     "the same for all": ((9, 3), (9, 64), lambda v, y, x: load(v, (y, y * 0 + 2))),
@@ -86,8 +86,8 @@ def test_loads(name: str, target: Target) -> None:
 
 
 @_TARGETS
-def test_places_that_are_data(target: Target) -> None:
-    places = Value((9, 64), Scalar.INT32)
+def test_indices_that_are_data(target: Target) -> None:
+    indices = Value((9, 64), Scalar.INT32)
     for kind, length in (
         (Scalar.FLOAT32, 50),
         (Scalar.INT8, 50),
@@ -97,7 +97,7 @@ def test_places_that_are_data(target: Target) -> None:
     ):
         table = Value((length,), kind)
         inputs: dict[Value, Array] = {
-            places: _RANDOM.integers(-80, 300, places.shape).astype(np.int32),
+            indices: _RANDOM.integers(-80, 300, indices.shape).astype(np.int32),
             table: _RANDOM.integers(0, 100, length).astype(kind.dtype),
         }
 
@@ -109,10 +109,10 @@ def test_places_that_are_data(target: Target) -> None:
             return load(table, (place,), (place >= 0) & (place < table.count), 7)
 
         for body in (cut, guarded):
-            _check(_kernel((9, 64), places, body), inputs, target)
+            _check(_kernel((9, 64), indices, body), inputs, target)
 
 
-def test_vectors_are_loaded_as_such() -> None:
+def test_consecutive_elements_are_loaded_as_vectors() -> None:
     def text(name: str) -> str:
         shape, result, body = LOADS[name]
         return _text(_kernel(result, Value(shape, Scalar.FLOAT32), body))
@@ -123,14 +123,14 @@ def test_vectors_are_loaded_as_such() -> None:
     assert "masked.gather" in text("every third")
 
 
-def test_what_is_the_same_for_a_row_is_loaded_before_its_columns() -> None:
+def test_values_of_a_row_are_loaded_outside_the_column_loop() -> None:
     value = Value((500, 500), Scalar.FLOAT32)
     text = _text(_kernel((500, 500), value, lambda v, y, x: load(v, (y, x)) + load(v, (y, y))))
     assert text.index("load float,") < text.index("load <64 x float>")
     assert text.count("= phi i64") == 2
 
 
-def test_folds_have_several_totals() -> None:
+def test_reductions_have_several_accumulators() -> None:
     value = Value((20, 1000), Scalar.FLOAT32)
     along = axis(1000)
     at = (axis(20),)
@@ -141,7 +141,7 @@ def test_folds_have_several_totals() -> None:
 
 
 @_TARGETS
-def test_folds_within_folds(target: Target) -> None:
+def test_nested_reductions(target: Target) -> None:
     value = Value((9, 30, 20), Scalar.INT32)
     outer, inner = axis(30, "o"), axis(20, "n")
 
@@ -153,13 +153,13 @@ def test_folds_within_folds(target: Target) -> None:
     _check(_kernel((9, 20), value, body), inputs, target)
 
 
-def _places(text: str, name: str) -> list[int]:
+def _positions_of(text: str, name: str) -> list[int]:
     return [match.start() for match in re.finditer(re.escape(name) + r"\b", text)]
 
 
 @sweep("length", [3, 100])
-def test_a_fold_is_not_put_before_what_it_is_made_of(length: int) -> None:
-    """The sum of a contraction, say, that is known in a loop only."""
+def test_a_reduction_is_not_hoisted_above_its_operands(length: int) -> None:
+    """An operand may only be known inside a loop, such as the sum of a contraction."""
     code = Instructions(("%a0",))
     total = accumulator(Scalar.FLOAT32)
     fold = reduce(ReductionOp.SUM, (axis(length, "r"),), total + 1.0)
@@ -167,5 +167,5 @@ def test_a_fold_is_not_put_before_what_it_is_made_of(length: int) -> None:
         name = code.fresh("load float, ptr %a0")
         Statements(code, TARGETS["generic"], {}, {total: name}).value(fold)
     text = "\n".join(code.lines)
-    assert len(_places(text, name)) > 1
-    assert all(text.index(f"{name} = ") <= place for place in _places(text, name))
+    assert len(_positions_of(text, name)) > 1
+    assert all(text.index(f"{name} = ") <= place for place in _positions_of(text, name))

@@ -1,7 +1,7 @@
 from neurald.drivers.cpu.emit.instructions import Instructions
 
 
-def test_what_does_not_depend_on_a_loop_comes_before_it() -> None:
+def test_loop_invariant_instructions_are_hoisted() -> None:
     code = Instructions(("%a",))
     with code.loop("0", "10") as loop:
         inside = code.value(f"add i64 {loop.index}, 1")
@@ -11,7 +11,7 @@ def test_what_does_not_depend_on_a_loop_comes_before_it() -> None:
     assert text.index(f"{outside} = ") < text.index("phi i64") < text.index(f"{inside} = ")
 
 
-def test_the_same_instruction_is_written_once_while_its_name_is_known() -> None:
+def test_an_instruction_is_written_once_while_its_name_is_visible() -> None:
     code = Instructions(("%a",))
     assert code.value("add i64 %a, 1") == code.value("add i64 %a, 1")
     with code.loop("0", "10") as loop:
@@ -21,7 +21,7 @@ def test_the_same_instruction_is_written_once_while_its_name_is_known() -> None:
     assert not code.is_known(first)
 
 
-def test_a_load_stays_inside_of_a_condition() -> None:
+def test_a_load_stays_inside_its_condition() -> None:
     code = Instructions(("%a", "%c"))
     with code.when("%c"):
         loaded = code.load("load i64, ptr %a")
@@ -30,7 +30,7 @@ def test_a_load_stays_inside_of_a_condition() -> None:
     assert text.index(f"{added} = ") < text.index("br i1 %c") < text.index(f"{loaded} = ")
 
 
-def test_names_from_elsewhere_keep_instructions_where_they_are() -> None:
+def test_unknown_names_prevent_hoisting() -> None:
     code = Instructions(("%a",))
     with code.loop("0", "10"):
         code.effect("%mine = add i64 %a, 7")
@@ -39,7 +39,7 @@ def test_names_from_elsewhere_keep_instructions_where_they_are() -> None:
     assert text.index("%mine = ") < text.index(f"{used} = ")
 
 
-def test_what_a_loop_carries_is_known_after_it() -> None:
+def test_loop_carried_values_are_visible_after_the_loop() -> None:
     code = Instructions(("%n",))
     with code.loop("0", "%n", [("i64", "5")], may_be_empty=True) as loop:
         loop.results.append(code.value(f"add i64 {loop.carried[0]}, {loop.index}"))
@@ -51,8 +51,8 @@ def test_what_a_loop_carries_is_known_after_it() -> None:
     assert "add i64 %v" in "\n".join(code.lines)
 
 
-def test_what_a_loop_has_computed_is_not_known_outside_of_it() -> None:
-    """Not in what is put before the loop while it is being written, and in the loop itself again after that."""
+def test_values_of_a_loop_are_not_visible_outside_it() -> None:
+    """They are invisible before the loop while it is written, but visible in it afterwards."""
     code = Instructions(("%a",))
     with code.loop("0", "10", may_be_empty=True):
         loaded = code.load("load i64, ptr %a")
@@ -62,7 +62,7 @@ def test_what_a_loop_has_computed_is_not_known_outside_of_it() -> None:
         assert code.is_known(loaded)
 
 
-def test_instructions_can_be_put_outside_of_loops_that_are_being_written() -> None:
+def test_instructions_can_be_written_outside_open_loops() -> None:
     code = Instructions(("%a",))
     with code.loop("0", "10") as loop:
         with code.outside(0), code.loop("0", "3") as other:
@@ -72,7 +72,7 @@ def test_instructions_can_be_put_outside_of_loops_that_are_being_written() -> No
     assert text.index(f"store i64 {other.index}") < text.index(f"store i64 {loop.index}")
 
 
-def test_parts_come_by_turns_as_soon_as_what_they_use_is_there() -> None:
+def test_parts_are_interleaved_as_their_operands_allow() -> None:
     code = Instructions(("%a", "%b"))
 
     def part(name: str) -> None:
@@ -86,13 +86,13 @@ def test_parts_come_by_turns_as_soon_as_what_they_use_is_there() -> None:
         code.interleaved([lambda: part(inner), lambda: part("%b"), lambda: part(loop.index)])
     lines = [line.strip() for line in code.lines]
     stores = [n for n, line in enumerate(lines) if line.startswith("store")]
-    # The sum of the second part is outside of the loop: it has a store only, which others do not wait for.
+    # The sum of the second part is hoisted, so only its store is left in the loop.
     assert [lines[n].split()[-1] for n in stores] == ["%a", "%b", inner, loop.index]
     assert all("= add i64" in lines[n] for n in (stores[1] - 1, stores[1] + 1))
     assert sum("mul i64" in line for line in lines) == 1
 
 
-def test_parts_that_share_wait_for_each_other() -> None:
+def test_parts_wait_for_shared_values() -> None:
     code = Instructions(("%a",))
 
     def first() -> None:
@@ -107,7 +107,7 @@ def test_parts_that_share_wait_for_each_other() -> None:
     assert [line.split()[0] for line in code.lines] == ["%v1", "store", "%v2", "store"]
 
 
-def test_parts_with_blocks_come_one_after_another() -> None:
+def test_parts_with_blocks_are_not_interleaved() -> None:
     code = Instructions(("%a", "%c"))
 
     def part() -> None:

@@ -20,7 +20,7 @@ def _widths(root: Expression) -> set[Scalar]:
     return {each.type for each in walk(root) if each.type.is_integer}
 
 
-def test_rescaled_sums_need_no_more_than_32_bits() -> None:
+def test_rescaled_sums_fit_in_32_bits() -> None:
     value, bias = Value((300,), Scalar.INT32), Value((300,), Scalar.INT32)
     kernel = kernel_of(
         lambda x, b: clamp(_product(x.to(Scalar.INT64) + b.to(Scalar.INT64)) + 300, -128, 127).to(
@@ -35,7 +35,7 @@ def test_rescaled_sums_need_no_more_than_32_bits() -> None:
     np.testing.assert_array_equal(interpreted(short, inputs), interpreted(kernel, inputs))
 
 
-def test_what_may_be_larger_stays_as_it_is() -> None:
+def test_numbers_that_may_not_fit_stay_int64() -> None:
     value = Value((300,), Scalar.INT32)
     kernel = kernel_of(
         lambda x: clamp(x.to(Scalar.INT64) * x.to(Scalar.INT64), 0, 90).to(Scalar.INT8), [value]
@@ -43,7 +43,7 @@ def test_what_may_be_larger_stays_as_it_is() -> None:
     assert narrow_int64(kernel).body is kernel.body
 
 
-def test_small_numbers_are_multiplied_and_compared_as_they_are() -> None:
+def test_small_numbers_are_multiplied_and_compared_as_int32() -> None:
     value = Value((300,), Scalar.INT8)
     kernel = kernel_of(lambda x: (x.to(Scalar.INT64) * x.to(Scalar.INT64)) < 100, [value])
     short = narrow_int64(kernel)

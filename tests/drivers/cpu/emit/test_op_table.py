@@ -15,7 +15,7 @@ _RANDOM = np.random.default_rng(7)
 _TARGETS = pytest.mark.parametrize("target", DIFFERENT, ids=lambda target: target.name)
 _INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 _FLOATS = ("float16", "float32", "float64")
-#: What other targets than the best one are tested with.
+#: Types that targets other than the best one are tested with.
 _SOME = ("uint8", "int32", "int64", "float16", "float32")
 _Body = Callable[..., Expression]
 
@@ -25,7 +25,7 @@ def _of(op: Op, type: Scalar | None = None) -> _Body:  # noqa: A002 - the parame
 
 
 def _cases(kinds: Sequence[str]) -> pytest.MarkDecorator:
-    """All types with the best target, some with the others."""
+    """Parametrises a test by all types with the best target, and some types with the others."""
     cases = [
         (kind, target) for target in DIFFERENT for kind in kinds if target is RUNNABLE[0] or kind in _SOME
     ]
@@ -33,7 +33,7 @@ def _cases(kinds: Sequence[str]) -> pytest.MarkDecorator:
 
 
 def _numbers(kind: str, count: int = 150) -> Array:
-    """Numbers of all sizes, with the ends of the type among them."""
+    """Returns numbers of all magnitudes, including the limits of the type."""
     dtype = np.dtype(kind)
     if kind == "bool":
         return _RANDOM.integers(0, 2, count).astype(bool)
@@ -56,7 +56,7 @@ def _pairs(kind: str) -> tuple[Array, Array]:
 
 
 def _check(bodies: list[_Body], operands: list[Array], target: Target) -> None:
-    """Of vectors, and of single numbers."""
+    """Checks vectors and scalars."""
     counts = (len(operands[0]), 1) if target is RUNNABLE[0] else (len(operands[0]),)
     for count in counts:
         parts = [each[len(each) - count :] for each in operands]
@@ -86,7 +86,7 @@ def test_quotients_and_shifts_of_integers(kind: str, target: Target) -> None:
     _check([_of(Op.SHIFT_LEFT), _of(Op.SHIFT_RIGHT)], [first, amount], target)
 
 
-def test_a_quotient_by_zero_does_not_stop_the_process() -> None:
+def test_division_by_zero_does_not_trap() -> None:
     for kind in _INTEGERS:
         zeros = np.zeros(40, kind)
         computed([_of(Op.FLOOR_DIVIDE), _of(Op.MODULO)], [np.ones(40, kind), zeros], RUNNABLE[0])
@@ -132,7 +132,7 @@ def test_booleans(target: Target) -> None:
 
 
 @_TARGETS
-def test_any_byte_but_zero_is_true(target: Target) -> None:
+def test_nonzero_bytes_are_true(target: Target) -> None:
     bytes_ = np.array([0, 1, 2, 128, 255] * 9, np.uint8)
     (got,) = computed([lambda x: x.to(Scalar.INT32) + 5], [bytes_.view(bool)], target)
     np.testing.assert_array_equal(got, (bytes_ != 0) + 5)
@@ -155,7 +155,7 @@ def test_conversions(kind: str, target: Target) -> None:
 
 
 @_TARGETS
-def test_positions_convert_from_and_to_other_numbers(target: Target) -> None:
+def test_indices_convert_from_and_to_other_types(target: Target) -> None:
     for kind in ("int8", "uint8", "int16", "int32", "uint32"):
         numbers = _numbers(kind)
         _check([lambda x: (x.to(Scalar.INDEX) * 3 + 1).to(Scalar.INT64)], [numbers], target)
@@ -163,7 +163,7 @@ def test_positions_convert_from_and_to_other_numbers(target: Target) -> None:
 
 
 @_TARGETS
-def test_halves_convert_to_floats_and_back(target: Target) -> None:
+def test_float16_converts_to_float32_and_back(target: Target) -> None:
     every = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
     (floats,) = computed([lambda x: x.to(Scalar.FLOAT32)], [every], target)
     np.testing.assert_array_equal(floats, every.astype(np.float32))
@@ -228,7 +228,7 @@ def test_products_in_fixed_point_are_exact(exponents: tuple[int, int], target: T
 
 @_TARGETS
 @pytest.mark.parametrize("exponents", [(-31, -1), (0, 0), (-1, -1), (-5, -5), (-30, -30), (-31, -31)])
-def test_products_of_what_is_known_to_be_small_are_exact(exponents: tuple[int, int], target: Target) -> None:
+def test_fixed_point_products_of_small_numbers_are_exact(exponents: tuple[int, int], target: Target) -> None:
     count, limit = 600, 2**30 - 1
     values = np.concatenate([np.repeat(_EDGES, 30), _RANDOM.integers(-(2**30), 2**30, count - 360)])
     values[400:] >>= _RANDOM.integers(0, 30, count - 400)
@@ -258,7 +258,7 @@ def test_products_of_what_is_known_to_be_small_are_exact(exponents: tuple[int, i
 
 
 @_TARGETS
-def test_floats_that_were_cut_to_a_range_are_converted_as_others(target: Target) -> None:
+def test_clamped_floats_are_converted_correctly(target: Target) -> None:
     numbers = _numbers("float32")
     bodies: list[_Body] = [
         lambda x, low=low, high=high, kind=kind: clamp(x, low, high).to(kind)

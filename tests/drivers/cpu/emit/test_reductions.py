@@ -1,4 +1,4 @@
-"""Along which axis a fold takes several numbers at once."""
+"""The axis along which a reduction is vectorised."""
 
 from neurald.drivers.compiler.ir.expression import Expression, Reduce, axis, load, maximum, reduce
 from neurald.drivers.compiler.ir.op import ReductionOp
@@ -10,32 +10,32 @@ from neurald.drivers.cpu.target.target import TARGETS
 _TARGET = TARGETS["avx512"]
 
 
-def _fold(*lengths: int, index: object) -> Reduce:
+def _reduction(*lengths: int, index: object) -> Reduce:
     value, axes = Value(lengths, Scalar.FLOAT32), tuple(axis(length) for length in lengths)
-    place: tuple[Expression, ...] = index(*axes)  # type: ignore[operator]
-    found = reduce(ReductionOp.MAXIMUM, axes, load(value, place))
+    at: tuple[Expression, ...] = index(*axes)  # type: ignore[operator]
+    found = reduce(ReductionOp.MAXIMUM, axes, load(value, at))
     assert isinstance(found, Reduce)
     return found
 
 
-def test_neighbours_are_read_at_once() -> None:
-    fold = _fold(300, 40, index=lambda y, x: (y, x))
+def test_contiguous_axes_are_vectorised() -> None:
+    fold = _reduction(300, 40, index=lambda y, x: (y, x))
     assert reduction_axis(fold, _TARGET) is fold.axes[1]
 
 
-def test_a_few_neighbours_are_better_than_many_numbers_from_anywhere() -> None:
-    """As in a reflected image: only channels lie side by side."""
-    fold = _fold(300, 300, 8, index=lambda y, x, c: (y, maximum(x - 1, 1 - x), c))
+def test_a_short_contiguous_axis_is_better_than_a_gathered_one() -> None:
+    """In a reflected image, only channels are contiguous."""
+    fold = _reduction(300, 300, 8, index=lambda y, x, c: (y, maximum(x - 1, 1 - x), c))
     assert reduction_axis(fold, _TARGET) is fold.axes[2]
 
 
-def test_short_axes_are_not_worth_a_vector() -> None:
-    assert reduction_axis(_fold(3, 3, index=lambda y, x: (y, x)), _TARGET) is None
-    fold = _fold(500, 3, index=lambda y, x: (y, x))
+def test_short_axes_are_not_vectorised() -> None:
+    assert reduction_axis(_reduction(3, 3, index=lambda y, x: (y, x)), _TARGET) is None
+    fold = _reduction(500, 3, index=lambda y, x: (y, x))
     assert reduction_axis(fold, _TARGET) is fold.axes[0]
 
 
-def test_lanes_are_no_more_than_there_are_numbers() -> None:
+def test_there_are_no_more_lanes_than_elements() -> None:
     assert reduction_lanes(1000, _TARGET) == 64
     assert reduction_lanes(33, _TARGET) == 64
     assert reduction_lanes(16, _TARGET) == 16

@@ -1,4 +1,4 @@
-"""Stores of some lanes write nothing else, whatever their masks look like."""
+"""Masked stores write only the lanes of the mask, in every form of the mask."""
 
 import numpy as np
 import pytest
@@ -23,8 +23,8 @@ _LANES = 16
 @sweep("spelling", [("false", "true"), ("0", "1")], ids=["words", "digits"])
 @sweep("lanes", [1, 2, 3, 15])
 @sweep("target", DIFFERENT, ids=lambda target: target.name)
-def test_numbers_that_are_cut_to_bytes(target: Target, lanes: int, spelling: tuple[str, str]) -> None:
-    """The memory ends behind the lanes that there are."""
+def test_numbers_truncated_to_bytes(target: Target, lanes: int, spelling: tuple[str, str]) -> None:
+    """The memory ends after the stored lanes."""
     output, source = Value((lanes,), Scalar.INT8), Value((_LANES,), Scalar.INT32)
     code = Instructions(parameter_names((output, source)))
     v = Vector(code, target, _LANES)

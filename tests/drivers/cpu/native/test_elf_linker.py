@@ -1,4 +1,4 @@
-"""Objects to an image, and an image to functions: what kernels are made of, and what is refused."""
+"""Linking of objects to images, and loading of images; unsupported objects are refused."""
 
 import ctypes
 import gc
@@ -105,7 +105,7 @@ def test_two_images_of_the_same_objects_are_equal() -> None:
     assert link_image(link_image(codes)) == link_image(codes)
 
 
-def test_what_is_only_read_cannot_be_executed_or_written() -> None:
+def test_constants_cannot_be_executed_or_written() -> None:
     image = link(objects(LENGTH))
     loaded = LoadedImage(image, ("length",))
     start = loaded.addresses["length"] - image.functions["length"]
@@ -119,10 +119,10 @@ def test_what_is_only_read_cannot_be_executed_or_written() -> None:
     assert rights == {0: "r-xp", image.code_bytes: "r--p"}
 
 
-def test_memory_is_given_back() -> None:
+def test_memory_is_unmapped() -> None:
     def is_mapped(address: int) -> bool:
-        places = [line.split()[0].split("-") for line in Path("/proc/self/maps").read_text().splitlines()]
-        return any(int(low, 16) <= address < int(high, 16) for low, high in places)
+        ranges = [line.split()[0].split("-") for line in Path("/proc/self/maps").read_text().splitlines()]
+        return any(int(low, 16) <= address < int(high, 16) for low, high in ranges)
 
     loaded = LoadedCode(objects(TWICE), ("twice",))
     address = loaded.addresses["twice"]
@@ -148,7 +148,7 @@ def test_variables_are_left_to_llvm() -> None:
     assert [counted(), counted()] == [41, 42]
 
 
-def test_functions_that_nobody_has() -> None:
+def test_missing_functions() -> None:
     image = link(
         objects(
             "declare void @neurald_nothing()\ndefine void @f() { call void @neurald_nothing()\n ret void }"
@@ -160,13 +160,13 @@ def test_functions_that_nobody_has() -> None:
         LoadedCode(objects(TWICE), ("other",))
 
 
-def test_a_function_that_is_defined_twice() -> None:
+def test_duplicate_functions() -> None:
     with pytest.raises(NotLinkable, match="twice is defined twice"):
         link(objects(TWICE, TWICE))
 
 
 def test_damaged_objects_are_refused_or_linked() -> None:
-    """Whatever is in an object, nothing is read or written outside of it."""
+    """No content of an object leads to accesses outside it."""
     rng = random.Random(5)
     for code in objects(TABLE, LENGTH):
         for _ in range(300):
@@ -202,12 +202,12 @@ def image_with(**changes: object) -> bytes:
         {"content": b""},
     ],
 )
-def test_images_that_contradict_themselves(changes: dict[str, object]) -> None:
+def test_inconsistent_images(changes: dict[str, object]) -> None:
     with pytest.raises(BadData):
         decoded(image_with(**changes))
 
 
-def test_other_bytes_are_no_image() -> None:
+def test_other_bytes_are_refused() -> None:
     whole = image_with()
     assert is_image(whole)
     for other in (b"", b"\x7fELF", whole[:-1], whole[:8]):

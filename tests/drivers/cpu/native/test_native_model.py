@@ -1,4 +1,4 @@
-"""Compiled steps on memory of all kinds: what is used in place, and what is copied."""
+"""Compiled steps on aligned and unaligned memory, which is used in place or copied."""
 
 import threading
 import time
@@ -20,7 +20,7 @@ COUNT = 100
 
 
 def memory(offset: int = 0) -> np.ndarray[tuple[int, ...], np.dtype[np.int32]]:
-    """INT32 values that begin `offset` bytes behind a multiple of 64."""
+    """Returns INT32 values that begin `offset` bytes after a multiple of 64."""
     found: np.ndarray[tuple[int, ...], np.dtype[np.int32]] = aligned_zeros(4 * COUNT + 64, 64)[
         offset : offset + 4 * COUNT
     ].view(np.int32)
@@ -38,23 +38,23 @@ def test_any_alignment(source_offset: int, target_offset: int) -> None:
         assert (target == source + 3).all()
 
 
-def test_bindings_that_take_turns() -> None:
-    """More of them than an instance keeps the tables of, some copied and some in place, and a profile in between."""
+def test_alternating_bindings() -> None:
+    """Uses more bindings than an instance caches, some copied, with a profile in between."""
     model = native([adding(1, COUNT), adding(2, COUNT)])
-    places = [(memory(offset), memory(offset)) for offset in (0, 4, 0, 8, 0, 12, 0)]
-    bindings = [ArgumentBinding([source.ctypes.data], [target.ctypes.data]) for source, target in places]
+    memories = [(memory(offset), memory(offset)) for offset in (0, 4, 0, 8, 0, 12, 0)]
+    bindings = [ArgumentBinding([source.ctypes.data], [target.ctypes.data]) for source, target in memories]
     for turn in range(3):
-        for number, ((source, target), binding) in enumerate(zip(places, bindings, strict=True)):
+        for number, ((source, target), binding) in enumerate(zip(memories, bindings, strict=True)):
             source[:] = 100 * turn + number
             model.run(binding)
             assert (target == 100 * turn + number + 3).all()
-        before = [target.copy() for _, target in places]
+        before = [target.copy() for _, target in memories]
         model.profile()
-        assert all((target == old).all() for (_, target), old in zip(places, before, strict=True))
+        assert all((target == old).all() for (_, target), old in zip(memories, before, strict=True))
 
 
 def test_an_output_that_is_the_input() -> None:
-    """The second kernel must not see what the first has written to the output already."""
+    """The second kernel must not read what the first has already written to the output."""
     model = native([adding(1, COUNT)])
     room = aligned_zeros(4 * COUNT + 256, 64)
     source, target = room[: 4 * COUNT].view(np.int32), room[64 : 64 + 4 * COUNT].view(np.int32)
@@ -94,7 +94,7 @@ def test_how_calls_are_divided() -> None:
     assert chunks(replace(call, cost_ns=2e6), 4) == 16
     assert chunks(replace(call, cost_ns=1e9, work_items=3), 4) == 3
     assert chunks(replace(call, cost_ns=1e9, work_items=0), 4) == 1
-    # Long ones are divided so that executions can be stopped soon, also where nobody helps.
+    # Long calls are divided even without helpers, so that executions can be stopped soon.
     assert chunks(replace(call, cost_ns=4e7), 2) == 40
     assert pieces(replace(call, cost_ns=1e6)) == 1
     assert pieces(replace(call, cost_ns=4e7)) == 20

@@ -1,4 +1,4 @@
-"""Texts to object code, here and in other processes, and object code to functions."""
+"""Compilation to object code, in this process and in helpers, and loading of object code."""
 
 import ctypes
 import os
@@ -46,7 +46,7 @@ def test_a_unit_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert object_codes([unit], TARGET) == code
 
 
-def test_code_that_nobody_needs_any_more_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_least_recently_used_code_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = object_code._CodeCache()
     monkeypatch.setattr(object_code, "_CODE_CACHE_SIZE", 100)
     for number in range(5):
@@ -55,7 +55,7 @@ def test_code_that_nobody_needs_any_more_is_dropped(monkeypatch: pytest.MonkeyPa
     assert [number for number in range(5) if kept.get(("generic", str(number)))] == [0, 4]
 
 
-def test_wrong_texts_are_refused() -> None:
+def test_invalid_modules_are_refused() -> None:
     for text in ("define", "define i32 @f() { ret i64 0 }"):
         with pytest.raises(CompilationFailed, match="LLVM"):
             object_codes([Unit(name="wrong", text=text)], TARGET)
@@ -67,14 +67,14 @@ def test_code_without_a_function_is_refused() -> None:
         LoadedCode((code,), ("other",))
 
 
-def test_other_processes_take_shares(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_helpers_compile_units(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(object_code, "_BYTES_PER_HELPER", 1)
     units = [answering(number, f"shared{number}") for number in range(5)]
     codes = object_codes(units, TARGET, processes=3)
     assert [answer(code, unit.name) for code, unit in zip(codes, units, strict=True)] == list(range(5))
 
 
-def test_units_are_compiled_while_others_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_units_are_compiled_while_others_are_generated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(object_code, "_BYTES_PER_HELPER", 1)
     with ObjectCompilation(TARGET, processes=2, helper=CompileHelper(TARGET)) as compilation:
         for number in range(3):
@@ -89,7 +89,7 @@ def test_units_are_compiled_while_others_are_made(monkeypatch: pytest.MonkeyPatc
     assert [answer(code, name) for name, code in codes.items()] == list(range(4))
 
 
-def test_a_text_that_a_process_refuses_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_of_helpers_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(object_code, "_BYTES_PER_HELPER", 1)
     with ObjectCompilation(TARGET, processes=2) as compilation:
         compilation.add(Unit(name="refused", text="define"))
@@ -102,7 +102,7 @@ def test_a_text_that_a_process_refuses_is_told_of(monkeypatch: pytest.MonkeyPatc
     assert caught.value.unit == "refused"
 
 
-def test_a_process_that_is_stuck_is_not_waited_for(
+def test_stuck_helpers_are_abandoned(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     stuck = tmp_path / "stuck.py"
@@ -121,7 +121,7 @@ def test_a_process_that_is_stuck_is_not_waited_for(
     assert "made no progress" in caplog.text
 
 
-def test_a_process_that_fails_is_replaced(
+def test_failed_helpers_are_replaced(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(object_code, "_BYTES_PER_HELPER", 1)
@@ -148,7 +148,7 @@ def test_callers_are_one_unit() -> None:
     assert set(LoadedCode((code,), names).addresses) == set(names)
 
 
-def test_subroutines_are_units_of_their_own() -> None:
+def test_subroutines_are_separate_units() -> None:
     code = Instructions(("%to", "%value"))
     code.effect("store i64 %value, ptr %to")
     storing = subroutine_of(code, (("ptr", "%to"), ("i64", "%value")))
@@ -172,7 +172,7 @@ def test_subroutines_are_units_of_their_own() -> None:
     assert list(found) == [43]
 
 
-def test_a_process_is_started_ahead_for_many_units(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_helper_is_started_ahead_for_many_units(monkeypatch: pytest.MonkeyPatch) -> None:
     assert compile_helper.start_ahead(TARGET, 3) is None
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
     assert compile_helper.start_ahead(TARGET, 1000) is None

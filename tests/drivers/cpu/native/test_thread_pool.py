@@ -1,4 +1,4 @@
-"""Threads that share calls: results, several executions at once, forks, and the end of the process."""
+"""The thread pool: results, concurrent executions, forks, and the end of the process."""
 
 import ctypes
 import os
@@ -19,7 +19,7 @@ from neurald.drivers.settings import Settings
 from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import aligned_zeros
 
-#: Calls of this time are shared.
+#: Calls of this duration are shared.
 LONG_NS = 1e6
 
 
@@ -38,7 +38,7 @@ def test_how_many_threads() -> None:
 
     assert count(None) == len(os.sched_getaffinity(0))
     assert count(3) == 3
-    # Workers stay, and a client must not leave hundreds of them behind.
+    # Workers never end, so a client must not be able to start hundreds of them.
     assert count(10**6) == max(16, len(os.sched_getaffinity(0)))
     assert count(None, "100") == 100
     assert count(None, "5") == 5
@@ -65,7 +65,7 @@ def test_models_with_different_threads_at_the_same_time() -> None:
     assert right == [True] * 9
 
 
-def test_workers_sleep_when_there_is_nothing_to_do() -> None:
+def test_idle_workers_sleep() -> None:
     assert run(shared(4), 5)
     time.sleep(0.05)
     started = time.process_time()
@@ -73,7 +73,7 @@ def test_workers_sleep_when_there_is_nothing_to_do() -> None:
     assert time.process_time() - started < 0.05
 
 
-def test_workers_take_no_core_from_whoever_wakes_them() -> None:
+def test_workers_do_not_preempt_the_thread_that_wakes_them() -> None:
     assert run(shared(3), 1)
     workers = [each for each in threading.enumerate() if each.name.startswith("neurald-cpu")]
     assert len(workers) >= 2
@@ -82,7 +82,7 @@ def test_workers_take_no_core_from_whoever_wakes_them() -> None:
     assert {os.sched_getscheduler(each.native_id or 0) for each in workers} == {expected}
 
 
-def test_a_child_of_a_fork_has_workers_of_its_own() -> None:
+def test_a_forked_child_has_its_own_workers() -> None:
     model = shared(3)
     assert run(model, 10)
     child = os.fork()
@@ -95,8 +95,8 @@ def test_a_child_of_a_fork_has_workers_of_its_own() -> None:
     assert run(model, 10)
 
 
-def test_calls_are_run_whole_after_a_long_sleep() -> None:
-    """Others of this process run no steps meanwhile: a step has ten calls, and each counts."""
+def test_calls_are_not_shared_after_a_long_sleep() -> None:
+    """No other step runs in this process meanwhile; a step has ten calls, each of which counts."""
     model = shared(2)
     assert run(model, 1)
     pool = process._pool
@@ -109,7 +109,7 @@ def test_calls_are_run_whole_after_a_long_sleep() -> None:
     for _ in range(50):
         words[whole], words[following] = 5, 100
         assert run(model, 1)
-        # Five were run whole, and five were shared, unless a worker was held back meanwhile.
+        # Five calls were not shared, and five were, unless a worker was preempted meanwhile.
         if (words[whole], words[following]) == (0, 95):
             break
     else:
@@ -118,7 +118,7 @@ def test_calls_are_run_whole_after_a_long_sleep() -> None:
     assert run(model, 10)
 
 
-def test_what_was_bound_before_a_fork() -> None:
+def test_bindings_from_before_a_fork() -> None:
     model = shared(3)
     values, result = (aligned_zeros(2000).view(np.int32) for _ in range(2))
     binding = ArgumentBinding([values.ctypes.data], [result.ctypes.data])
@@ -134,7 +134,7 @@ def test_what_was_bound_before_a_fork() -> None:
 
 
 def test_the_process_ends() -> None:
-    """Also while another thread executes."""
+    """It also ends while another thread executes."""
     text = (
         "import threading, time\n"
         "from tests_support import adding, native\n"

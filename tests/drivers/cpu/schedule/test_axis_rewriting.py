@@ -17,14 +17,14 @@ def _kernel(body: Expression, axes: tuple[Expression, ...]) -> Kernel:
     return Kernel(output=Value(_SHAPE, Scalar.FLOAT32), axes=axes, body=body)  # type: ignore[arg-type]
 
 
-def test_all_axes_become_one_where_elements_stay_in_order() -> None:
+def test_all_axes_are_joined_if_elements_keep_their_order() -> None:
     at = tuple(axis(length) for length in _SHAPE)
     kernel = simplify_axes(_kernel(load(_image(), at) + load(_image(), at), at))
     assert kernel.shape == (560,)
     assert all(offset_of(each) is kernel.axes[0] for each in kernel.body.operands if isinstance(each, Load))
 
 
-def test_an_axis_that_something_depends_on_alone_stays() -> None:
+def test_an_axis_that_is_used_alone_is_not_joined() -> None:
     at, bias = tuple(axis(length) for length in _SHAPE), Value((8,), Scalar.FLOAT32)
     kernel = simplify_axes(_kernel(load(_image(), at) + load(bias, at[3:]), at))
     assert kernel.shape == (70, 8)
@@ -32,14 +32,14 @@ def test_an_axis_that_something_depends_on_alone_stays() -> None:
     assert simplify_axes(_kernel(padded, at)).shape == (2, 5, 56)
 
 
-def test_axes_of_one_position_are_left_out() -> None:
+def test_axes_of_length_one_are_removed() -> None:
     at = axis(1), axis(3), axis(1)
     kernel = simplify_axes(_kernel(load(Value((1, 3, 1), Scalar.FLOAT32), at), at))
     assert kernel.shape == (3,)
     assert simplify_axes(_kernel(load(Value((), Scalar.FLOAT32), ()), ())).shape == (1,)
 
 
-def test_axes_of_folds_become_one_too() -> None:
+def test_axes_of_reductions_are_joined() -> None:
     at, rows, columns = (axis(2), axis(8)), axis(5), axis(7)
     body = reduce(ReductionOp.SUM, (rows, columns), load(_image(), (at[0], rows, columns, at[1])))
     found = simplify_axes(_kernel(body, at)).body
@@ -51,8 +51,8 @@ def test_axes_of_folds_become_one_too() -> None:
     assert [each.extent for each in found.axes] == [7, 5]
 
 
-def test_axes_are_split_where_places_are_made_of_quotients_and_remainders() -> None:
-    """Blocks that become pixels: an axis of the block is left, with the channels behind it."""
+def test_axes_are_split_if_offsets_use_quotients_and_remainders() -> None:
+    """In depth-to-space, an axis of the block remains, joined with the channels."""
     at = axis(6), axis(8), axis(5)
     index = at[0] // 2, at[1] // 4, at[0] % 2 * 20 + at[1] % 4 * 5 + at[2]
     body = load(Value((3, 2, 40), Scalar.FLOAT32), index)
@@ -62,7 +62,7 @@ def test_axes_are_split_where_places_are_made_of_quotients_and_remainders() -> N
     assert [stride_along(offset_of(kernel.body), each) for each in kernel.axes] == [80, 20, 40, 1]
 
 
-def test_axes_that_are_no_multiples_stay_whole() -> None:
+def test_axes_that_are_no_multiples_are_not_split() -> None:
     at = axis(7), axis(5)
     body = load(Value((4, 5), Scalar.FLOAT32), (at[0] // 2, at[1]))
     assert simplify_axes(Kernel(output=Value((7, 5), Scalar.FLOAT32), axes=at, body=body)).shape == (7, 5)

@@ -1,4 +1,4 @@
-"""Kernels in sections, in each of which the same conditions hold: the same results, and nothing read or written outside."""
+"""Kernels split into sections give the same results and stay inside their memory."""
 
 from collections.abc import Sequence
 
@@ -27,7 +27,7 @@ _WIDE = TARGETS["avx512"]
 
 
 def _joined(shape: Sequence[int], dimension: int, lengths: Sequence[int], kind: Scalar) -> Kernel:
-    """Values one after another along a dimension."""
+    """Concatenates values along a dimension."""
     at = tuple(axis(length) for length in (*shape[:dimension], sum(lengths), *shape[dimension + 1 :]))
     body: Expression | None = None
     begin = 0
@@ -66,9 +66,7 @@ def _check(kernel: Kernel, target: Target) -> None:
 @sweep(
     ("dimension", "lengths"), [(0, (3, 5)), (1, (7, 1, 4)), (2, (80, 67)), (2, (300, 2, 5)), (1, (1,) * 12)]
 )
-def test_values_one_after_another(
-    dimension: int, lengths: tuple[int, ...], kind: Scalar, target: Target
-) -> None:
+def test_concatenation(dimension: int, lengths: tuple[int, ...], kind: Scalar, target: Target) -> None:
     _check(_joined((9, 13, 21), dimension, lengths, kind), target)
 
 
@@ -86,8 +84,8 @@ def test_random_kernels(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @sweep("factor", [-3, -1, 1, 2])
 @sweep("offset", [-40, -7, 0, 6, 41])
-def test_comparisons_are_cut_where_they_change(factor: int, offset: int) -> None:
-    """In each section every comparison is known."""
+def test_axes_are_cut_where_comparisons_change(factor: int, offset: int) -> None:
+    """Every comparison is constant within a section."""
     row, column = axis(40), axis(64)
     value = Value((40, 64), Scalar.FLOAT32)
     first, second = row * factor + offset < 0, row * factor + offset <= 0
@@ -99,7 +97,7 @@ def test_comparisons_are_cut_where_they_change(factor: int, offset: int) -> None
     _check(kernel, RUNNABLE[0])
 
 
-def test_conditions_are_gone() -> None:
+def test_sections_have_no_conditions() -> None:
     kernel = _joined((64, 64), 0, (40, 64, 24), Scalar.FLOAT32)
     found = split_into_sections(kernel, _WIDE)
     assert [each.shape for each in found] == [(40, 64), (64, 64), (24, 64)]
@@ -108,11 +106,11 @@ def test_conditions_are_gone() -> None:
     assert render(kernel, _WIDE).label.endswith("in 3 sections")
 
 
-def test_parts_of_rows_are_as_long_as_vectors() -> None:
+def test_sections_of_rows_are_at_least_as_long_as_vectors() -> None:
     assert len(split_into_sections(_joined((64, 64), 1, (60, 4), Scalar.FLOAT32), _WIDE)) == 1
     assert len(split_into_sections(_joined((64, 64), 1, (40, 24), Scalar.FLOAT32), _WIDE)) == 2
 
 
-def test_few_elements_and_many_sections_stay_together() -> None:
+def test_small_kernels_and_many_sections_are_not_split() -> None:
     assert len(split_into_sections(_joined((8, 8), 0, (4, 4), Scalar.FLOAT32), _WIDE)) == 1
     assert len(split_into_sections(_joined((64, 64), 0, (8,) * 30, Scalar.FLOAT32), _WIDE)) == 1

@@ -1,4 +1,4 @@
-"""Functions of a single number of 8 bits as tables: the same results by fewer operations."""
+"""Lookup tables for functions of an 8-bit number give the same results with fewer operations."""
 
 import numpy as np
 from support.compiler.elementwise import interpreted
@@ -30,7 +30,7 @@ _WIDE, _NARROW = TARGETS["avx512"], TARGETS["generic"]
 
 
 def _squashed(x: Expression, kind: Scalar = Scalar.INT8) -> Expression:
-    """Something that takes long, as a number of 8 bits."""
+    """Returns an expensive function as an 8-bit number."""
     real = apply(Op.TANH, x.to(Scalar.FLOAT32) * 0.01) * 100 + 7
     low, high = (-128, 127) if kind is Scalar.INT8 else (0, 255)
     return minimum(maximum(apply(Op.ROUND_AWAY, real), float(low)), float(high)).to(kind)
@@ -75,7 +75,7 @@ def test_a_function_of_one_number(kind: Scalar, result: Scalar) -> None:
     assert _tables(changed) == 1
 
 
-def test_several_functions_are_one() -> None:
+def test_chained_functions_become_one_table() -> None:
     source = Value(_SHAPE, Scalar.INT8)
     _, changed = _tabulated(lambda at: _squashed(_squashed(_squashed(load(source, at)))), source)
     assert _tables(changed) == 1
@@ -93,13 +93,13 @@ def test_functions_of_two_numbers_are_computed() -> None:
     assert _tables(changed) == 3
 
 
-def test_little_is_computed_as_it_was() -> None:
+def test_cheap_functions_are_computed() -> None:
     source = Value(_SHAPE, Scalar.INT8)
     kernel, changed = _tabulated(lambda at: maximum(load(source, at), 3), source)
     assert changed is kernel
 
 
-def test_without_tables_in_registers_more_must_be_saved() -> None:
+def test_gathered_tables_must_save_more() -> None:
     source = Value(_SHAPE, Scalar.INT8)
 
     def body(at: tuple[Expression, ...]) -> Expression:
@@ -111,13 +111,13 @@ def test_without_tables_in_registers_more_must_be_saved() -> None:
     assert _tables(changed) == 1
 
 
-def test_wide_results_are_computed_from_what_is_looked_up() -> None:
+def test_wide_results_are_computed_from_looked_up_numbers() -> None:
     source = Value(_SHAPE, Scalar.UINT8)
     _, changed = _tabulated(lambda at: _squashed(load(source, at)).to(Scalar.FLOAT32) * 0.3, source)
     assert _ops(changed) == {Op.CONVERT, Op.MULTIPLY}
 
 
-def test_what_lies_outside_is_a_number_too() -> None:
+def test_padding_is_looked_up_too() -> None:
     source = Value(_SHAPE, Scalar.INT8)
 
     def body(at: tuple[Expression, ...]) -> Expression:
@@ -137,7 +137,7 @@ def test_requirements_are_looked_up_too() -> None:
 
 
 @sweep("kind", [Scalar.INT8, Scalar.INT64, Scalar.FLOAT32])
-def test_what_follows_from_a_constant_is_constant(kind: Scalar) -> None:
+def test_functions_of_constants_become_constants(kind: Scalar) -> None:
     numbers = np.arange(-3, 4).astype(kind.value)
     source, known = Value(_SHAPE, Scalar.INT8), Value((7,), kind, numbers)
 
@@ -152,7 +152,7 @@ def test_what_follows_from_a_constant_is_constant(kind: Scalar) -> None:
 @sweep("target", DIFFERENT, ids=lambda target: target.name)
 @sweep("kind", [Scalar.INT8, Scalar.UINT8])
 @sweep("length", [1, 3, 17, 64, 200, 5000])
-def test_tables_as_machine_code(length: int, kind: Scalar, target: Target) -> None:
+def test_compiled_tables(length: int, kind: Scalar, target: Target) -> None:
     source, at = Value((length,), kind), (axis(length),)
     body = _squashed(_squashed(load(source, at), kind), kind)
     kernel = use_lookup_tables(Kernel(output=Value((length,), kind), axes=at, body=body), target)
@@ -168,7 +168,7 @@ def test_tables_as_machine_code(length: int, kind: Scalar, target: Target) -> No
         np.testing.assert_array_equal(got, want)
 
 
-def test_tables_in_registers_are_for_as_many_bytes_as_fit() -> None:
+def test_tables_in_registers_have_a_maximum_size() -> None:
     source, at = Value((5000,), Scalar.INT8), (axis(5000),)
     kernel = Kernel(output=Value((5000,), Scalar.INT8), axes=at, body=_squashed(load(source, at)))
     assert render(use_lookup_tables(kernel, _WIDE), _WIDE).label == "128 elements at once"

@@ -1,4 +1,4 @@
-"""Values between kernels in another order: the same results, with less that is gathered."""
+"""Another storage order between kernels gives the same results with fewer gathers."""
 
 import numpy as np
 from support.sweeps import sweep
@@ -27,8 +27,8 @@ def _compute(graph: Graph, shape: tuple[int, ...], body: object) -> Value:
     return output
 
 
-def _turned_softmax(heads: int, rows: int, columns: int, depth: int) -> Graph:
-    """Over the rows of (heads, rows, columns, depth), which is seen as (columns, heads × depth, rows)."""
+def _transposed_softmax(heads: int, rows: int, columns: int, depth: int) -> Graph:
+    """Returns a softmax over the rows of a value, viewed as (columns, heads × depth, rows)."""
     source = Value((heads, rows, columns, depth), Scalar.FLOAT32)
     graph = Graph(inputs=[source], outputs=[])
 
@@ -63,8 +63,8 @@ def _gathers(kernel: Kernel) -> bool:
 
 
 @sweep(("heads", "rows", "columns", "depth"), [(4, 50, 30, 8), (3, 17, 20, 4), (1, 9, 7, 8)])
-def test_folds_lie_as_what_they_fold(heads: int, rows: int, columns: int, depth: int) -> None:
-    graph = _turned_softmax(heads, rows, columns, depth)
+def test_reductions_keep_the_order_of_their_input(heads: int, rows: int, columns: int, depth: int) -> None:
+    graph = _transposed_softmax(heads, rows, columns, depth)
     before = fuse(graph)
     after = choose_storage_order(before, _TARGET)
     source = np.random.default_rng(0).standard_normal((heads, rows, columns, depth), np.float32)
@@ -75,7 +75,7 @@ def test_folds_lie_as_what_they_fold(heads: int, rows: int, columns: int, depth:
     assert not any(_gathers(kernel) for kernel in after.kernels if kernel.output not in after.outputs)
 
 
-def test_results_stay_as_they_are() -> None:
+def test_outputs_keep_their_order() -> None:
     source = Value((50, 64), Scalar.FLOAT32)
     graph = Graph(inputs=[source], outputs=[])
     graph.outputs.append(_compute(graph, (64, 50), lambda x, y: apply(Op.EXP, load(source, (y, x)))))
@@ -83,8 +83,8 @@ def test_results_stay_as_they_are() -> None:
     assert choose_storage_order(fused, _TARGET).kernels == fused.kernels
 
 
-def test_what_is_read_in_two_orders_lies_as_it_did() -> None:
-    """A transposition that is undone by nobody is no better the other way around."""
+def test_values_read_in_two_orders_keep_their_order() -> None:
+    """A transposition that no reader undoes is not moved to another kernel."""
     source = Value((40, 64), Scalar.FLOAT32)
     graph = Graph(inputs=[source], outputs=[])
     turned = _compute(graph, (64, 40), lambda x, y: apply(Op.EXP, load(source, (y, x))))

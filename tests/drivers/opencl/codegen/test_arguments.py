@@ -1,11 +1,11 @@
-"""KernelArguments as text: how they are declared, handed on and read."""
+"""Arguments as text: their declarations, and the accesses to them."""
 
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.arguments import KernelArgument, KernelArguments, as_images
-from neurald.drivers.opencl.platform.storage import Images
+from neurald.drivers.opencl.platform.storage import ImageSupport
 
 OUTPUT, INPUT, WEIGHTS = (
     Value((8,), Scalar.FLOAT32),
@@ -50,12 +50,12 @@ def test_one_element() -> None:
     assert KernelArgument("p", Scalar.INT8, "s").load("at") == expected
 
 
-def test_only_what_the_device_has_images_of_is_one() -> None:
+def test_only_supported_types_are_images() -> None:
     others = [Value((8,), Scalar.FLOAT32) for _ in range(3)]
-    allowed = Images(
+    allowed = ImageSupport(
         types=frozenset((Scalar.FLOAT32,)),
-        most_texels=100,
-        most_arguments=2,
+        max_texels=100,
+        max_arguments=2,
         is_divided=False,
         alignment_bytes=128,
     )

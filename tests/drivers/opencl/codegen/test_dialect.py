@@ -1,4 +1,4 @@
-"""Every operation means in OpenCL C what it means in the interpreter, whatever the type."""
+"""Every operation in OpenCL C computes the same as in the interpreter, for all types."""
 
 import math
 from collections.abc import Sequence
@@ -20,8 +20,8 @@ from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.opencl.codegen.dialect import (
     computed,
     constant_text,
-    fold_start_text,
     functions_for,
+    identity_text,
     load_text,
     store_text,
     stored,
@@ -76,7 +76,7 @@ def bench(opencl: DeviceContext) -> Bench:
 
 
 def each_of(kind: Scalar, count: int, pairs: Sequence[Op], functions: Sequence[Op], *more: Op) -> Graph:
-    """A row for each operation of two numbers, of one, and of one with 3."""
+    """Returns rows for each binary operation, each unary one, and each with the constant 3."""
     builder = GraphBuilder()
     first, second = builder.input(count, type=kind), builder.input(count, type=kind)
     rows = len(pairs) + len(functions) + len(more)
@@ -188,10 +188,10 @@ def test_memory_and_registers() -> None:
     assert load_text("p", "i", Scalar.BOOL) == "(p[i] != 0)"
     assert store_text("p", "i", "x", Scalar.FLOAT16) == "vstore_half_rte(x, i, p);"
     assert store_text("p", "i", "x", Scalar.INT8) == "p[i] = x;"
-    assert fold_start_text(ReductionOp.MAXIMUM, Scalar.INT8) == "(-128)"
+    assert identity_text(ReductionOp.MAXIMUM, Scalar.INT8) == "(-128)"
 
 
-def test_programs_have_the_functions_that_they_call() -> None:
+def test_programs_contain_the_functions_they_call() -> None:
     assert functions_for("x = a + b;") == ""
     found = functions_for("neurald_floor_div_long(a, b)")
     assert "neurald_floor_div_long(long" in found

@@ -1,4 +1,4 @@
-"""Sources: their names follow from their texts alone."""
+"""The names of sources are derived from their texts."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ def of(name: str) -> Source:
     return render(kernels(GRAPHS[name]())[0])
 
 
-def test_names_are_identifiers_that_follow_from_the_text() -> None:
+def test_names_are_identifiers_derived_from_the_text() -> None:
     names = {of(name).name for name in GRAPHS}
     assert len(names) == len(GRAPHS)
     assert all(name.isidentifier() for name in names)
@@ -20,7 +20,7 @@ def test_names_are_identifiers_that_follow_from_the_text() -> None:
     assert replace(of("softmax"), label="another", operations=(3,)).name == of("softmax").name
 
 
-def test_the_name_of_a_function_is_left_open() -> None:
+def test_the_text_has_a_placeholder_for_the_name() -> None:
     for name in GRAPHS:
         source = of(name)
         assert f"static void {NAME}(" in source.text

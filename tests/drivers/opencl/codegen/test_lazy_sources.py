@@ -1,4 +1,4 @@
-"""Sources are made in order, each once, and no sooner than somebody looks."""
+"""Sources are generated in order, each once, and only on demand."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ SOURCES = [slowed(number) for number in range(5)]
 
 
 class Maker:
-    """Counts what it has made."""
+    """Counts the sources that it has generated."""
 
     def __init__(self, sources: list[Source]) -> None:
         self.made = 0
@@ -24,7 +24,7 @@ class Maker:
             yield source
 
 
-def test_they_are_made_when_they_are_looked_at() -> None:
+def test_sources_are_generated_on_demand() -> None:
     maker = Maker(SOURCES)
     assert maker.made == 0
     assert maker.sources
@@ -38,7 +38,7 @@ def test_they_are_made_when_they_are_looked_at() -> None:
     assert maker.made == 4
 
 
-def test_they_are_a_sequence() -> None:
+def test_sources_are_a_sequence() -> None:
     maker = Maker(SOURCES)
     assert list(maker.sources) == list(maker.sources) == SOURCES
     assert len(maker.sources) == maker.made == 5
@@ -49,7 +49,7 @@ def test_they_are_a_sequence() -> None:
         maker.sources[5]
 
 
-def test_there_may_be_none() -> None:
+def test_empty_sequence() -> None:
     maker = Maker([])
     assert not maker.sources
     assert len(maker.sources) == 0

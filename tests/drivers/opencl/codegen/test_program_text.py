@@ -1,4 +1,4 @@
-"""Programs as text: each function once, and kernels for each combination of buffers."""
+"""Programs contain each function once, and a kernel for each combination of buffers."""
 
 from dataclasses import replace
 
@@ -28,7 +28,7 @@ def source(body: str = "a0[0] = a1[0];", scratch_bytes: int = 0, workspace_bytes
     )
 
 
-def test_names_follow_from_the_text() -> None:
+def test_names_are_derived_from_the_text() -> None:
     assert source().name == source().name
     assert source().name != source("a0[0] = 1;").name
     assert source().name.isidentifier()
@@ -36,7 +36,7 @@ def test_names_follow_from_the_text() -> None:
     assert kernel_name(source(), (ARENA, CONSTANTS)) == f"run_{source().name}_ac"
 
 
-def test_functions_come_once_and_kernels_once_for_each_use() -> None:
+def test_functions_and_kernels_are_not_repeated() -> None:
     uses = [
         (source(), (ARENA, ARENA)),
         (source(), (ARENA, CONSTANTS)),
@@ -51,14 +51,14 @@ def test_functions_come_once_and_kernels_once_for_each_use() -> None:
     assert "FP64 1" in program_text(uses, has_fp64=True)
 
 
-def test_order_and_repetition_of_uses_decide_nothing_but_order() -> None:
+def test_order_and_repetition_of_uses_affect_only_the_order() -> None:
     one, other = (source(), (ARENA, ARENA)), (source("a0[0] = neurald_sign(a1[0]);"), (ARENA, ARENA))
     first, second = (program_text(uses, has_fp64=False) for uses in ([one, other], [other, one, other]))
     assert sorted(first.splitlines()) == sorted(second.splitlines())
     assert "inline float neurald_sign(float" in first
 
 
-def test_images_are_arguments_of_their_own_whatever_buffer_they_are_of() -> None:
+def test_images_are_arguments_whatever_their_buffer() -> None:
     found = replace(source(), images=(1,))
     assert (
         kernel_name(found, (ARENA, CONSTANTS)) == kernel_name(found, (ARENA, ARENA)) == f"run_{found.name}_ai"

@@ -1,6 +1,6 @@
-"""Kernels as text: what is written down does not change by itself, and computes what the graph says.
+"""The text of kernels does not change unintentionally, and computes what the graph says.
 
-NEURALD_UPDATE_GOLDEN=1 writes what is rendered to `golden` instead of comparing it.
+NEURALD_UPDATE_GOLDEN=1 rewrites the golden files instead of comparing with them.
 """
 
 import hashlib
@@ -50,19 +50,19 @@ def texts(name: str) -> str:
 
 
 @sweep("name", GRAPHS)
-def test_the_text_is_what_it_was(name: str) -> None:
+def test_golden_texts(name: str) -> None:
     path = GOLDEN / f"{name}.cl"
     if os.environ.get(UPDATE_VARIABLE):
         path.write_text(texts(name))
     assert texts(name) == path.read_text(), f"{UPDATE_VARIABLE}=1 accepts the change"
 
 
-def test_every_golden_text_has_a_kernel() -> None:
+def test_every_golden_file_has_a_kernel() -> None:
     assert {path.stem for path in GOLDEN.glob("*.cl")} == set(GRAPHS)
 
 
 @sweep("seed", ["1", "2"])
-def test_the_text_is_the_same_in_every_process_and_order(seed: str) -> None:
+def test_the_text_does_not_depend_on_process_or_order(seed: str) -> None:
     path = os.pathsep.join((str(_TESTS), str(_TESTS.parent / "src"), os.environ.get("PYTHONPATH", "")))
     run = subprocess.run(
         [sys.executable, "-c", _PROGRAM, seed],
@@ -83,7 +83,9 @@ def bench(opencl: DeviceContext) -> Bench:
 
 
 def on_device(bench: Bench, graph: Graph, arrays: dict[Value, np.ndarray]) -> tuple[np.ndarray, int]:
-    """The only output of a graph, its kernels run one after another; and the last status that is not 0."""
+    """Runs the kernels of a graph in order; returns its only output, and the last status that is
+    not 0.
+    """
     status = 0
     for kernel in kernels(graph):
         result, found = bench.run(render(kernel), arrays)
@@ -93,7 +95,7 @@ def on_device(bench: Bench, graph: Graph, arrays: dict[Value, np.ndarray]) -> tu
 
 
 @pytest.mark.parametrize("name", GRAPHS)
-def test_the_text_computes_what_the_graph_says(bench: Bench, name: str) -> None:
+def test_kernels_compute_the_graph(bench: Bench, name: str) -> None:
     graph = GRAPHS[name]()
     generator = np.random.default_rng(0)
     inputs = [random_array(generator, value.shape, value.type) for value in graph.inputs]
@@ -113,20 +115,20 @@ def test_the_text_computes_what_the_graph_says(bench: Bench, name: str) -> None:
         np.testing.assert_array_equal(result, expected)
 
 
-def test_a_requirement_fails_in_the_interpreter_too() -> None:
+def test_the_interpreter_checks_requirements_too() -> None:
     graph = GRAPHS["gathered"]()
     with pytest.raises(RequirementFailed, match="not one of 6"):
         evaluate(graph, [np.zeros((6, 3), np.float32), np.full(5, 6, np.int32)])
 
 
-def test_kernels_have_the_shape_that_their_folds_ask_for() -> None:
+def test_reductions_determine_the_shape_of_kernels() -> None:
     def of(name: str) -> Source:
         return render(kernels(GRAPHS[name]())[-1])
 
-    assert (of("elementwise").label, of("elementwise").groups) == ("element by element", 1)
-    assert (of("folded").label, of("folded").groups) == ("a group for each fold", 3)
-    assert (of("softmax").label, of("softmax").groups) == ("a group for each row", 3)
-    assert (of("many_rows").label, of("many_rows").groups) == ("row by row", -(-2100 // 64))
+    assert (of("elementwise").label, of("elementwise").groups) == ("a work-item for each element", 1)
+    assert (of("folded").label, of("folded").groups) == ("a work-group for each reduction", 3)
+    assert (of("softmax").label, of("softmax").groups) == ("a work-group for each row", 3)
+    assert (of("many_rows").label, of("many_rows").groups) == ("a work-item for each row", -(-2100 // 64))
     assert of("folded").has_barriers
     assert of("folded").scratch_bytes >= 4 * of("folded").local_size
     assert not of("pooled").has_barriers

@@ -1,4 +1,4 @@
-"""Statements: each number is computed once, as far outside of loops as it can be, and in an order that never changes."""
+"""Each expression is computed once, outside as many loops as possible, in a deterministic order."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def written(body: Expression, names: dict[Expression, str], prefix: str = "t") -
     return "\n".join(statements.lines), result
 
 
-def test_what_is_used_twice_is_computed_once() -> None:
+def test_common_subexpressions_are_computed_once() -> None:
     i = axis(8)
     root = apply(Op.EXP, load(OTHER, (i,)))
     lines, result = written(root * root, {i: "i"})
@@ -31,7 +31,7 @@ def test_what_is_used_twice_is_computed_once() -> None:
     assert result == "(t1 * t1)"
 
 
-def test_what_does_not_depend_on_a_loop_is_computed_before_it() -> None:
+def test_loop_invariants_are_computed_before_the_loop() -> None:
     i, along = axis(8), axis(8, "r")
     costly = apply(Op.EXP, load(OTHER, (i,)))
     total = reduce(ReductionOp.SUM, (along,), load(SOURCE, (i, along)) * costly)
@@ -42,7 +42,7 @@ def test_what_does_not_depend_on_a_loop_is_computed_before_it() -> None:
     assert "a1[" in inside_of_it
 
 
-def test_what_was_computed_in_a_loop_is_not_used_after_it() -> None:
+def test_values_of_a_loop_are_not_used_after_it() -> None:
     i, along = axis(8), axis(8, "r")
     element = apply(Op.EXP, load(OTHER, (along,)))
     first = reduce(ReductionOp.SUM, (along,), element * element)
@@ -53,20 +53,20 @@ def test_what_was_computed_in_a_loop_is_not_used_after_it() -> None:
     assert " + " in result
 
 
-def test_a_load_that_may_not_be_read_is_behind_its_guard() -> None:
+def test_guarded_loads() -> None:
     i = axis(10)
     lines, _ = written(load(OTHER, (i - 1,), inside((i - 1,), (8,)), 5.0), {i: "i"})
     assert "? a2[" in lines
     assert lines.rstrip(";").endswith(": 5.0f")
 
 
-def test_names_of_two_blocks_differ_where_that_is_asked_for() -> None:
+def test_prefixes_of_names() -> None:
     i = axis(8)
     lines, result = written(load(OTHER, (i,)), {i: "i"}, prefix="f")
     assert (lines.strip(), result) == ("const float f0 = a2[i];", "f0")
 
 
-def test_the_order_of_terms_follows_from_what_they_are_not_from_where_they_lie() -> None:
+def test_the_order_of_terms_does_not_depend_on_addresses() -> None:
     texts = set()
     for turn in range(20):
         kept = [object() for _ in range(turn * 37)]

@@ -1,4 +1,4 @@
-"""What is computed four elements at a time is what is computed one by one, bit for bit."""
+"""Kernels of four elements per work-item equal those of single elements exactly."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,27 +16,27 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.opencl.codegen.render import render
 from neurald.drivers.opencl.kernels import elementwise4
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
-from neurald.drivers.opencl.platform.storage import Images
+from neurald.drivers.opencl.platform.storage import ImageSupport
 
 FACTS = opencl_facts()
 pytestmark = pytest.mark.skipif(FACTS is None, reason="no OpenCL device")
 
-IMAGES = Images(
+IMAGES = ImageSupport(
     types=frozenset((Scalar.INT8, Scalar.UINT8, Scalar.INT32, Scalar.FLOAT16, Scalar.FLOAT32)),
-    most_texels=1 << 20,
-    most_arguments=8,
+    max_texels=1 << 20,
+    max_arguments=8,
     is_divided=False,
     alignment_bytes=128,
 )
 
 
-def with_images(images: Images | None = IMAGES) -> DeviceFacts:
+def with_images(images: ImageSupport | None = IMAGES) -> DeviceFacts:
     assert FACTS is not None
     return replace(FACTS, images=images)
 
 
 def sums(shape: tuple[int, ...], kind: Scalar = Scalar.FLOAT32) -> Graph:
-    """Two values of a shape, a bias and a factor for all."""
+    """Returns a sum of two values of a shape and a bias, times a constant."""
     builder = GraphBuilder()
     first, second = builder.input(*shape, type=kind), builder.input(*shape, type=kind)
     bias, factor = builder.input(shape[-1]), builder.input(1)
@@ -50,14 +50,14 @@ def sums(shape: tuple[int, ...], kind: Scalar = Scalar.FLOAT32) -> Graph:
 
 
 def compared() -> Graph:
-    """To BOOL, from INT32."""
+    """Returns a comparison of INT32 with a BOOL result."""
     builder = GraphBuilder()
     first, second = builder.input(4, 3, type=Scalar.INT32), builder.input(4, 3, type=Scalar.INT32)
     return builder.finish(builder.compute((4, 3), lambda *at: load(first, at) < load(second, at)))
 
 
 def selected() -> Graph:
-    """From BOOL, which there are no images of here, and what is read twice, once elsewhere."""
+    """Returns a selection by a BOOL, which has no images, of a value that is also read elsewhere."""
     builder = GraphBuilder()
     holds, source = builder.input(4, 8, type=Scalar.BOOL), builder.input(4, 8, type=Scalar.FLOAT16)
     return builder.finish(
@@ -69,7 +69,7 @@ def selected() -> Graph:
 
 
 def shifted() -> Graph:
-    """From texels of other rows, and past a guard."""
+    """Returns loads from texels of other rows, and behind a guard."""
     builder = GraphBuilder()
     source, edge = builder.input(6, 8, type=Scalar.UINT8), builder.input(2, 8, type=Scalar.UINT8)
     return builder.finish(
@@ -102,7 +102,7 @@ def bench() -> Bench:
 
 
 @pytest.mark.parametrize("name", MAKE)
-def test_four_elements_are_what_each_is(name: str, bench: Bench) -> None:
+def test_vectors_equal_single_elements(name: str, bench: Bench) -> None:
     graph = MAKE[name]()
     (kernel,) = kernels(graph)
     source, plain = elementwise4.candidates(kernel, with_images())
@@ -116,7 +116,7 @@ def test_four_elements_are_what_each_is(name: str, bench: Bench) -> None:
     assert plain.name == render(kernel).name
 
 
-def test_what_is_left_to_other_kernels() -> None:
+def test_unsupported_kernels() -> None:
     builder = GraphBuilder()
     source, along = builder.input(5, 8), axis(8, "r")
     total = builder.compute((5,), lambda i: reduce(ReductionOp.SUM, (along,), load(source, (i, along))))

@@ -1,6 +1,6 @@
-"""Kernels that read images compute bit for bit what they do when all of it are buffers.
+"""Kernels that read images equal those that read only buffers exactly.
 
-NEURALD_UPDATE_GOLDEN=1 writes what is rendered to `golden/images` instead of comparing it.
+NEURALD_UPDATE_GOLDEN=1 rewrites the files in `golden/images` instead of comparing with them.
 """
 
 import os
@@ -23,7 +23,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.opencl.kernels.fused import pair
 from neurald.drivers.opencl.kernels.select import candidates
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
-from neurald.drivers.opencl.platform.storage import Images
+from neurald.drivers.opencl.platform.storage import ImageSupport
 
 FACTS = opencl_facts()
 pytestmark = pytest.mark.skipif(FACTS is None, reason="no OpenCL device")
@@ -31,10 +31,10 @@ pytestmark = pytest.mark.skipif(FACTS is None, reason="no OpenCL device")
 GOLDEN = Path(__file__).parents[1] / "golden" / "images"
 UPDATE_VARIABLE = "NEURALD_UPDATE_GOLDEN"
 
-IMAGES = Images(
+IMAGES = ImageSupport(
     types=frozenset((Scalar.INT8, Scalar.UINT8, Scalar.INT32, Scalar.UINT32, Scalar.FLOAT16, Scalar.FLOAT32)),
-    most_texels=1 << 27,
-    most_arguments=8,
+    max_texels=1 << 27,
+    max_arguments=8,
     is_divided=False,
     alignment_bytes=128,
 )
@@ -50,7 +50,7 @@ MAKE: dict[str, Callable[[Cases, Scalar], Case]] = {
 
 
 def residual() -> Graph:
-    """An element-wise kernel with rows of texels."""
+    """Returns an elementwise kernel with rows of whole texels."""
     builder = GraphBuilder()
     first, second, bias = builder.input(3, 8), builder.input(3, 8, type=Scalar.FLOAT16), builder.input(8)
     return builder.finish(
@@ -69,8 +69,8 @@ GOLDEN_GRAPHS: dict[str, Callable[[], Graph]] = {
 }
 
 
-def gpu(images: Images, *, has_dot_product: bool = False) -> DeviceFacts:
-    """A GPU whose kernels processors run too."""
+def gpu(images: ImageSupport, *, has_dot_product: bool = False) -> DeviceFacts:
+    """Returns a GPU whose kernels also run on CPUs."""
     assert FACTS is not None
     return replace(
         FACTS,
@@ -91,7 +91,7 @@ def bench() -> Bench:
 
 
 @sweep("name", GOLDEN_GRAPHS)
-def test_the_text_is_what_it_was(name: str) -> None:
+def test_golden_texts(name: str) -> None:
     facts = gpu(IMAGES, has_dot_product=name == "quantised_product")
     sources = [candidates(each, facts, relaxed=False)[0] for each in kernels(GOLDEN_GRAPHS[name]())]
     assert all(source.images for source in sources)
@@ -102,14 +102,14 @@ def test_the_text_is_what_it_was(name: str) -> None:
     assert text == path.read_text(), f"{UPDATE_VARIABLE}=1 accepts the change"
 
 
-def test_every_golden_text_has_a_graph() -> None:
+def test_every_golden_file_has_a_graph() -> None:
     assert {path.stem for path in GOLDEN.glob("*.cl")} == set(GOLDEN_GRAPHS)
 
 
 @pytest.mark.parametrize("is_integer", [False, True])
 @pytest.mark.parametrize("form", MAKE)
 def test_images_and_buffers_give_the_same_bits(form: str, is_integer: bool, bench: Bench) -> None:
-    """Each form with a type of floats and one of integers."""
+    """For each form, with one float and one integer type."""
     number = 2 * list(MAKE).index(form) + is_integer
     kind = TYPES[2 * is_integer + number // 2 % 2]
     # The first one of random shapes of which anything is read four elements at a time.
@@ -132,7 +132,7 @@ def test_images_and_buffers_give_the_same_bits(form: str, is_integer: bool, benc
     case.assert_equal(found, source.label)
 
 
-def test_depthwise_and_products_as_one(bench: Bench) -> None:
+def test_fused_depthwise_convolutions(bench: Bench) -> None:
     case = Cases(1).separable(Scalar.FLOAT16)
     first, second = case.kernels
     source, other = (pair.candidates(first, second, gpu(each))[0] for each in (IMAGES, NO_IMAGES))
@@ -158,14 +158,14 @@ def test_a_value_that_is_both_matrices(bench: Bench) -> None:
             np.testing.assert_array_equal(result, (wide @ wide.T) >> 3, err_msg=each.label)
 
 
-def test_limits_decide_for_each_argument_by_itself() -> None:
+def test_limits_apply_to_each_argument() -> None:
     case = next(
         case
         for case in (Cases(seed).depthwise(Scalar.FLOAT32) for seed in range(100))
         if candidates(case.kernel, gpu(IMAGES), relaxed=False)[0].images[:2] == (1, 2)
     )
     image, weights = case.kernel.contraction.inputs  # type: ignore[union-attr]
-    few = replace(IMAGES, most_texels=min(image.count, weights.count) // 4)
+    few = replace(IMAGES, max_texels=min(image.count, weights.count) // 4)
     source = candidates(case.kernel, gpu(few), relaxed=False)[0]
     small, large = (2, 1) if weights.count < image.count else (1, 2)
     assert small in source.images

@@ -1,4 +1,4 @@
-"""The switch between sets of kernels: what each may use, that it is part of what is cached, and that results agree."""
+"""Sets of kernels: what each permits, that it is part of the version, and that results agree."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from support.sweeps import sweep
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.compiler import compile_model
 from neurald.drivers.opencl.device import OpenClDevice, create
-from neurald.drivers.opencl.kernels.fused.chains import Chain
+from neurald.drivers.opencl.kernels.fused.chains import KernelChain
 from neurald.drivers.opencl.kernels.kernel_set import KERNELS_VARIABLE, KernelSet
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.precision import Precision
@@ -22,10 +22,12 @@ from neurald.hal.errors import BadData
 
 
 def offered(opencl: DeviceContext, kernel_set: KernelSet) -> tuple[int, list[int]]:
-    """For a block of three layers on a GPU: how many chains there are, and how many sources each kernel has."""
+    """Returns the number of chains, and of sources for each kernel, of a block of three layers on a
+    GPU.
+    """
     found: list[tuple[int, list[int]]] = []
 
-    def choose(kernels: Sequence[Sequence[Source]], chains: Sequence[Chain]) -> list[Source | None]:
+    def choose(kernels: Sequence[Sequence[Source]], chains: Sequence[KernelChain]) -> list[Source | None]:
         found.append((len(chains), [len(list(sources)) for sources in kernels]))
         return [sources[0] for sources in kernels]
 
@@ -41,7 +43,7 @@ def offered(opencl: DeviceContext, kernel_set: KernelSet) -> tuple[int, list[int
     return chains, sources
 
 
-def test_what_each_set_may_use(opencl: DeviceContext) -> None:
+def test_sources_of_each_set(opencl: DeviceContext) -> None:
     chains, sources = offered(opencl, KernelSet.ALL)
     assert chains > 0
     assert max(sources) > 1
@@ -61,7 +63,7 @@ def test_results_agree(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch, n
     expect_close([np.asarray(each) for each in results], expected)
 
 
-def test_another_set_is_another_version(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_set_is_part_of_the_version(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(KERNELS_VARIABLE, raising=False)
     plain = create().version
     monkeypatch.setenv(KERNELS_VARIABLE, "generic")

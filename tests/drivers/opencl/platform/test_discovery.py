@@ -1,4 +1,4 @@
-"""Which OpenCL devices are found, which one is chosen, and what is said where there is none."""
+"""OpenCL devices that are found and chosen, and messages if there is none."""
 
 import os
 import subprocess
@@ -60,7 +60,7 @@ SECOND_GPU = facts("Small GPU", DeviceKind.GPU, platform_index=2)
 ALL = Discovery(devices=(CPU, ACCELERATOR, GPU, SECOND_GPU), skipped=())
 
 
-def test_newer_functions_are_asked_for_where_they_are() -> None:
+def test_build_options_for_newer_functions() -> None:
     plain = facts("Big GPU", DeviceKind.GPU)
     assert plain.build_options == ()
     newer = replace(plain, has_dot_product=True)
@@ -69,7 +69,9 @@ def test_newer_functions_are_asked_for_where_they_are() -> None:
 
 
 def in_new_process(code: str, **environment: str) -> str:
-    """What Python code prints, in a process whose loader of OpenCL has not looked for platforms yet."""
+    """Returns the output of Python code in a process whose OpenCL loader has not searched for
+    platforms yet.
+    """
     command = [sys.executable, "-c", code]
     paths = os.pathsep.join(path for path in sys.path if path)
     result = subprocess.run(
@@ -109,14 +111,14 @@ def test_the_first_gpu_is_preferred(monkeypatch: pytest.MonkeyPatch) -> None:
     ("wanted", "chosen"),
     [("0:0", CPU), ("1:0", ACCELERATOR), ("fast cpu", CPU), ("small", SECOND_GPU), ("Platform 1", GPU)],
 )
-def test_a_device_can_be_named(monkeypatch: pytest.MonkeyPatch, wanted: str, chosen: DeviceFacts) -> None:
+def test_devices_by_name(monkeypatch: pytest.MonkeyPatch, wanted: str, chosen: DeviceFacts) -> None:
     assert choose(ALL, wanted) == chosen
     monkeypatch.setenv(DEVICE_VARIABLE, wanted)
     assert choose(ALL) == chosen
 
 
-def test_a_device_that_is_not_there_is_told_with_those_that_are() -> None:
-    with pytest.raises(UnavailableDevice, match=r"called '9:9'.*Fast CPU.*Strange Thing.*Big GPU"):
+def test_errors_list_the_devices() -> None:
+    with pytest.raises(UnavailableDevice, match=r"matches '9:9'.*Fast CPU.*Strange Thing.*Big GPU"):
         choose(ALL, "9:9")
     nothing = Discovery(devices=(), skipped=(Skipped(name="Old One", reason="is OpenCL 1.0"),))
     with pytest.raises(UnavailableDevice, match=r"pocl-opencl-icd.*Old One is not used: is OpenCL 1\.0"):
@@ -142,7 +144,7 @@ def test_the_flush_rule_of_a_device(name: str, vendor: str, expected: int) -> No
     assert flush_every(name, vendor) == expected
 
 
-def test_without_pyopencl_its_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_pyopencl(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyopencl", None)
     with pytest.raises(UnavailableDevice, match=r"install neurald\[opencl\]"):
         discover()
@@ -156,7 +158,7 @@ def test_importing_the_driver_does_not_load_pyopencl() -> None:
     assert in_new_process(code).strip() == "False"
 
 
-def test_without_a_platform_what_to_install_is_named(tmp_path: Path) -> None:
+def test_missing_platforms(tmp_path: Path) -> None:
     pytest.importorskip("pyopencl")
     code = (
         "from neurald.drivers.opencl.platform.discovery import discover\n"

@@ -1,4 +1,4 @@
-"""What OpenCL's error codes become, and that a lost device stays lost."""
+"""OpenCL's error codes become errors, and a lost device stays lost."""
 
 import pytest
 from support.sweeps import sweep
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.quick
         (-36, DeadObject, "CL_INVALID_COMMAND_QUEUE"),
         (-61, OutOfMemory, "CL_INVALID_BUFFER_SIZE"),
         (-9999, DeadObject, "NVIDIA"),
-        (-777, OpFailed, "does not know (-777)"),
+        (-777, OpFailed, "unknown error code (-777)"),
     ],
 )
 def test_a_code_becomes_an_error_with_its_name(code: int, kind: type[Error], name: str) -> None:
@@ -53,7 +53,7 @@ def test_the_kernel_is_named() -> None:
         (False, "conv_3", False, OpFailed),
     ],
 )
-def test_a_failed_kernel_takes_only_an_nvidia_device_with_it(
+def test_a_failed_kernel_loses_only_nvidia_devices(
     is_nvidia: bool, kernel: str, after_launch: bool, kind: type[Error]
 ) -> None:
     state = DeviceState("Test", is_nvidia=is_nvidia)
@@ -72,7 +72,7 @@ def test_a_lost_device_fails_at_once() -> None:
         pytest.fail("nothing is tried any more")
 
 
-def test_errors_of_pyopencl_are_turned() -> None:
+def test_errors_of_pyopencl_are_converted() -> None:
     cl = pytest.importorskip("pyopencl")
     state = DeviceState("Test")
     with pytest.raises(OutOfMemory, match="making a buffer"), state.guard("making a buffer"):
@@ -83,7 +83,7 @@ def test_errors_of_pyopencl_are_turned() -> None:
         raise ZeroDivisionError
 
 
-def test_the_log_of_a_build_is_cut_to_what_matters() -> None:
+def test_build_logs_are_shortened() -> None:
     log = "\n".join(["warning: harmless", "", "a.cl:3: error: what is wrong", *["more"] * 50])
     error = DeviceState("Test").error(errors.BUILD_PROGRAM_FAILURE, "building a program", detail=log)
     lines = str(error).splitlines()

@@ -1,4 +1,6 @@
-"""Images over buffers of a real device: what it has, and that they have what kernels before them wrote."""
+"""Images over buffers of a real device: which are supported, and that they show what earlier
+kernels wrote.
+"""
 
 from dataclasses import replace
 
@@ -10,7 +12,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.opencl.codegen.dialect import texel_text, texel_vector
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.images import image_over, images_of
-from neurald.drivers.opencl.platform.storage import Images, Storage
+from neurald.drivers.opencl.platform.storage import ImageSupport, Storage
 
 #: What OpenCL asks of every device that has images.
 TYPES = frozenset(
@@ -29,22 +31,22 @@ OFFSET, COUNT = 4096, 256
 
 
 @pytest.fixture(scope="module")
-def images(opencl: DeviceContext) -> Images:
-    if not opencl.facts.most_image_texels:
+def images(opencl: DeviceContext) -> ImageSupport:
+    if not opencl.facts.max_image_texels:
         pytest.skip(f"{opencl.facts.name} has no images of buffers")
     found = images_of(opencl.context, replace(opencl.facts, storage=Storage.IMAGE))
     assert found is not None
     return found
 
 
-def test_a_device_has_images_of_all_types(images: Images, opencl: DeviceContext) -> None:
+def test_a_device_has_images_of_all_types(images: ImageSupport, opencl: DeviceContext) -> None:
     assert images.types == TYPES
-    assert images.most_texels == opencl.facts.most_image_texels >= 1 << 16
-    assert images.most_arguments >= 8
+    assert images.max_texels == opencl.facts.max_image_texels >= 1 << 16
+    assert images.max_arguments >= 8
     assert images.alignment_bytes == opencl.facts.alignment_bytes
 
 
-def test_an_open_device_knows_its_images_where_it_reads_them(opencl: DeviceContext, images: Images) -> None:
+def test_images_of_open_devices(opencl: DeviceContext, images: ImageSupport) -> None:
     assert DeviceContext(replace(opencl.facts, storage=Storage.IMAGE)).facts.images == images
     assert DeviceContext(replace(opencl.facts, storage=Storage.BUFFER)).facts.images is None
 
@@ -52,33 +54,33 @@ def test_an_open_device_knows_its_images_where_it_reads_them(opencl: DeviceConte
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"has_images": False}, "it has no images"),
-        ({"most_image_texels": 0}, "it has no images of buffers"),
+        ({"has_images": False}, "it does not support images"),
+        ({"max_image_texels": 0}, "it does not support images over buffers"),
     ],
 )
-def test_why_a_device_reads_buffers_is_logged(
+def test_the_reason_for_buffers_is_logged(
     changes: dict[str, int], reason: str, opencl: DeviceContext, caplog: pytest.LogCaptureFixture
 ) -> None:
     facts = replace(opencl.facts, storage=Storage.IMAGE, **changes)  # type: ignore[arg-type]
     with caplog.at_level("INFO"):
         assert images_of(opencl.context, facts) is None
-    assert caplog.messages == [f"{facts.name} reads buffers, and no images: {reason}"]
+    assert caplog.messages == [f"{facts.name}: kernels read buffers instead of images: {reason}"]
 
 
-def test_no_type_is_no_reason_to_fail(
+def test_devices_without_image_types(
     opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(cl, "get_supported_image_formats", lambda *_: [])
     with caplog.at_level("INFO"):
         assert images_of(opencl.context, replace(opencl.facts, storage=Storage.IMAGE)) is None
-    assert "no type of elements" in caplog.text
+    assert "for no element type" in caplog.text
 
 
 @pytest.mark.parametrize("kind", sorted(TYPES, key=str), ids=lambda kind: kind.name)
-def test_an_image_has_what_an_earlier_kernel_wrote(
-    kind: Scalar, images: Images, opencl: DeviceContext
+def test_images_show_what_an_earlier_kernel_wrote(
+    kind: Scalar, images: ImageSupport, opencl: DeviceContext
 ) -> None:
-    """All of it, also infinities and what is no number; FLOAT32 near zero a device may take for zero."""
+    """All values, including infinities and NaN; devices may flush subnormal FLOAT32 to zero."""
     vector = texel_vector(kind)
     element = vector.removesuffix("4")
     text = f"""

@@ -1,4 +1,4 @@
-"""The loader finds every library, each once, and the user's own choice of libraries stands."""
+"""The loader finds every library once, and respects the user's choice of libraries."""
 
 import os
 import stat
@@ -46,7 +46,7 @@ def test_the_folder_for_the_loader(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         assert os.environ["OCL_ICD_VENDORS"] == "/mine"
 
 
-def test_an_older_file_of_a_vendor_is_not_loaded_as_well(tmp_path: Path) -> None:
+def test_older_libraries_of_a_vendor_are_not_loaded(tmp_path: Path) -> None:
     first, second = tmp_path / "a" / "libpocl.so.2", tmp_path / "b" / "libpocl.so.1"
     for path in (first, second):
         path.parent.mkdir()

@@ -1,4 +1,4 @@
-"""Relaxed models: what is stored in half precision, and how far results are off."""
+"""Relaxed models: which values are stored as FLOAT16, and the error of results."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -30,7 +30,7 @@ from neurald.hal.device import PrepareOptions
 from neurald.hal.errors import BadData
 from neurald.hal.model.types import Model
 
-HALVES = [Precision.F32_F16, Precision.F16]
+FLOAT16_MODES = [Precision.F32_F16, Precision.F16]
 #: Of a half, relative to what it stands for.
 ROUNDING = 2.0**-11
 
@@ -44,7 +44,7 @@ def results(graph: Graph) -> tuple[list[np.ndarray[Any, Any]], list[np.ndarray[A
 
 
 def chain() -> tuple[GraphBuilder, list[Value]]:
-    """exp of an input, stored; padded; folded; and a number that is counted in integers."""
+    """Returns a graph of exp of an input, padding, a reduction, and an integer count."""
     builder = GraphBuilder()
     source = builder.input(4, 6)
     values = [builder.compute((4, 6), lambda *at: apply(Op.EXP, load(source, at)))]
@@ -59,8 +59,8 @@ def chain() -> tuple[GraphBuilder, list[Value]]:
     return builder, values
 
 
-@sweep("precision", HALVES)
-def test_what_is_between_is_half_and_what_goes_in_and_out_is_not(precision: Precision) -> None:
+@sweep("precision", FLOAT16_MODES)
+def test_intermediate_values_are_float16(precision: Precision) -> None:
     builder, values = chain()
     graph = builder.finish(values[2], values[3])
     inputs, (exact, counted) = results(graph)
@@ -79,8 +79,8 @@ def test_what_is_between_is_half_and_what_goes_in_and_out_is_not(precision: Prec
     assert np.abs(count.astype(int) - counted).max() <= 1
 
 
-@sweep("precision", HALVES)
-def test_the_error_of_products_is_within_what_is_promised(precision: Precision) -> None:
+@sweep("precision", FLOAT16_MODES)
+def test_error_bounds_of_products(precision: Precision) -> None:
     builder = GraphBuilder()
     left, weights = builder.input(5, 40), builder.weights(7, 40)
     graph = builder.finish(builder.matrix_product(left, weights))
@@ -96,7 +96,9 @@ def test_the_error_of_products_is_within_what_is_promised(precision: Precision) 
 
 
 def network() -> tuple[GraphBuilder, Value]:
-    """A product of an input, a convolution of what follows it, and a product of its sums."""
+    """Returns a product of an input, a convolution of its result, and a product of the sums of
+    that.
+    """
     builder = GraphBuilder()
     first = builder.matrix_product(builder.input(4, 8), builder.weights(6, 8))
     image = builder.compute((1, 2, 2, 6), lambda n, y, x, c: apply(Op.TANH, load(first, (y * 2 + x, c))))
@@ -113,8 +115,8 @@ def network() -> tuple[GraphBuilder, Value]:
     ],
     ids=lambda each: each.value if isinstance(each, Precision) else "",
 )
-def test_which_factors_are_halves(precision: Precision, lefts: list[Scalar]) -> None:
-    """What is stored between operations and weights are in both modes; what the model is given is in F16 only."""
+def test_which_factors_are_float16(precision: Precision, lefts: list[Scalar]) -> None:
+    """Intermediate values and weights in both modes, inputs of the model only in F16."""
     builder, output = network()
     graph = builder.finish(output)
     lower_precision(graph, precision)
@@ -127,9 +129,9 @@ def test_which_factors_are_halves(precision: Precision, lefts: list[Scalar]) -> 
 
 
 def test_inputs_are_rounded_in_one_mode_only() -> None:
-    """With weights that halves can hold, F32_F16 is exact."""
+    """F32_F16 is exact if the weights are float16 numbers."""
     errors = {}
-    for precision in HALVES:
+    for precision in FLOAT16_MODES:
         builder = GraphBuilder()
         left, weights = builder.input(5, 40), builder.constant(np.eye(7, 40, dtype=np.float32))
         graph = builder.finish(builder.matrix_product(left, weights))
@@ -140,9 +142,11 @@ def test_inputs_are_rounded_in_one_mode_only() -> None:
     assert 0 < errors[Precision.F16] <= 4 * ROUNDING
 
 
-@sweep("precision", HALVES)
-def test_long_sums_keep_what_android_allows(precision: Precision) -> None:
-    """5 · 2^-10 of the result: sums of halves do not keep it for the lengths that layers have, sums of floats do."""
+@sweep("precision", FLOAT16_MODES)
+def test_long_sums_keep_androids_tolerance(precision: Precision) -> None:
+    """FLOAT32 accumulators stay within 5 · 2^-10 of the result for the lengths that layers have,
+    float16 ones would not.
+    """
     limit, depth = 5 * 2.0**-10, 4096
     builder = GraphBuilder()
     left, weights = builder.input(1, depth), builder.constant(np.full((1, depth), 0.75, np.float32))
@@ -157,7 +161,7 @@ def test_long_sums_keep_what_android_allows(precision: Precision) -> None:
     assert abs(float(total) - exact) > limit * exact
 
 
-def test_constants_that_halves_cannot_hold_become_infinite_without_a_word() -> None:
+def test_constants_beyond_float16_become_infinite() -> None:
     builder = GraphBuilder()
     large = builder.constant(np.array([1e9, -1e9, 1.0], np.float32))
     source = builder.input(3)
@@ -184,13 +188,13 @@ def test_other_types_and_the_mode_f32_change_nothing() -> None:
     assert graph.nodes == nodes
 
 
-def test_cpus_do_not_compute_with_halves(opencl: DeviceContext) -> None:
+def test_cpus_do_not_use_float16(opencl: DeviceContext) -> None:
     assert suited(replace(opencl.facts, kind=DeviceKind.GPU)) is Precision.F16
     assert suited(replace(opencl.facts, kind=DeviceKind.CPU)) is Precision.F32
 
 
 def relaxed_model(seed: int) -> Model:
-    """Two layers with a softmax."""
+    """Returns two layers with a softmax."""
     models = Models(seed)
     source = models.input(FLOAT, (3, 24))
     hidden = models.add(
@@ -238,9 +242,7 @@ def test_relaxed_models_on_the_device(
             assert np.abs(result - expected).max() <= bound
 
 
-def test_only_relaxed_models_are_computed_in_halves(
-    opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_relaxed_models_use_float16(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(PRECISION_VARIABLE, "f16")
     model = random_model(0, operations=2)
     device, cpu = OpenClDevice(opencl.facts), nd.devices()[0]
@@ -256,7 +258,7 @@ def test_an_unknown_mode_is_refused(opencl: DeviceContext, monkeypatch: pytest.M
         OpenClDevice(opencl.facts).prepare_model(relaxed_model(0), PrepareOptions())
 
 
-def test_what_one_precision_has_compiled_is_not_taken_for_another(
+def test_the_precision_is_part_of_cache_keys(
     opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     model = relaxed_model(0)
@@ -279,7 +281,7 @@ def test_what_one_precision_has_compiled_is_not_taken_for_another(
         ("NEURALD_OPENCL_OF_THE_FUTURE", "1"),
     ],
 )
-def test_another_setting_is_another_version(
+def test_settings_are_part_of_the_version(
     opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch, variable: str, text: str
 ) -> None:
     monkeypatch.delenv(variable, raising=False)
@@ -288,7 +290,7 @@ def test_another_setting_is_another_version(
     assert create().version != plain
 
 
-def test_other_limits_are_another_version(opencl: DeviceContext) -> None:
+def test_limits_are_part_of_the_version(opencl: DeviceContext) -> None:
     facts = opencl.facts
     versions = {
         OpenClDevice(each).version

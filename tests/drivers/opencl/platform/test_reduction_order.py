@@ -1,4 +1,4 @@
-"""In which order sums are added up."""
+"""The order in which partial sums are added."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ def settings(text: str) -> Settings:
     return Settings(SUMS_VARIABLE, environment={SUMS_VARIABLE: text})
 
 
-def test_the_variable_says_so() -> None:
+def test_the_variable_selects_the_order() -> None:
     assert wanted_order(settings("")) is ReductionOrder.FAST
     assert wanted_order(settings("ordered")) is ReductionOrder.ORDERED
     with pytest.raises(
@@ -23,6 +23,6 @@ def test_the_variable_says_so() -> None:
         wanted_order(settings("sorted"))
 
 
-def test_what_was_compiled_for_one_is_not_found_for_the_other(opencl: DeviceContext) -> None:
-    digests = {replace(opencl.facts, sums=each).digest for each in ReductionOrder}
+def test_the_order_is_part_of_cache_keys(opencl: DeviceContext) -> None:
+    digests = {replace(opencl.facts, reduction_order=each).digest for each in ReductionOrder}
     assert len(digests) == len(ReductionOrder)

@@ -1,4 +1,6 @@
-"""Memory of an OpenCL device: values stay there between executions, and come to the host only where somebody reads them."""
+"""Device memory: values stay there between executions, and are copied to the host only when they
+are read.
+"""
 
 from pathlib import Path
 
@@ -29,7 +31,7 @@ def values(seed: int) -> np.ndarray:
 
 
 def quantised_model() -> nd.Model:
-    """x + x, in 8 bits."""
+    """Returns x + x in 8 bits."""
     builder = nd.ModelBuilder()
     kind = nd.OperandType.TENSOR_QUANT8_ASYMM_SIGNED
     first, total = (builder.add_operand(kind, SHAPE, scale=0.5, zero_point=-3) for _ in range(2))
@@ -41,7 +43,7 @@ def quantised_model() -> nd.Model:
 
 
 def chained(device: nd.Device, dimensions: tuple[int, ...] = SHAPE) -> tuple[nd.Compilation, list[nd.Memory]]:
-    """A compilation of x + y, and three memories that are x, and its output."""
+    """Returns a compilation of x + y, and three memories that can be x and its output."""
     compilation = nd.CompilationBuilder(add_model(dimensions), [device]).finish()
     memories: list[nd.Memory] = [
         nd.MemoryDesc()
@@ -82,7 +84,7 @@ def test_values_stay_on_the_device(device: OpenClDevice) -> None:
     assert device.copies.from_device == before[1] + 1
 
 
-def test_open_dimensions(device: OpenClDevice) -> None:
+def test_unspecified_dimensions(device: OpenClDevice) -> None:
     compilation, (a, b, _) = chained(device, (0, 5))
     nd.Memory.copy(HostMemory(values(0)), a)
     run(compilation, a, values(1), b)
@@ -147,7 +149,7 @@ def test_through_a_daemon(device: OpenClDevice, tmp_path: Path) -> None:
         server.stop()
 
 
-def test_what_does_not_fit_is_refused(device: OpenClDevice) -> None:
+def test_values_that_are_too_large_are_refused(device: OpenClDevice) -> None:
     buffer = OpenClBuffer(device.context, 16, CopyCount())
     for size in (17, 64):
         with pytest.raises(BadData, match="device memory of 16 bytes"):

@@ -1,4 +1,4 @@
-"""Instances: what one execution at a time works on."""
+"""Instances: the buffers and kernels of one execution at a time."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from neurald.drivers.opencl.compiler import compile_model
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.precision import Precision
 from neurald.drivers.opencl.runtime.instance import Instance, allocate, clear
-from neurald.drivers.opencl.runtime.program import Program
+from neurald.drivers.opencl.runtime.program import BuiltProgram
 from neurald.drivers.opencl.runtime.staging import upload
 from neurald.hal.errors import OpFailed
 
@@ -19,7 +19,7 @@ TABLE = np.arange(6, dtype=np.float32).reshape(3, 2)
 
 @pytest.fixture(scope="module")
 def instance(opencl: DeviceContext) -> Instance:
-    """Two rows of a constant table, and an input that nobody reads."""
+    """Returns an instance with two rows of a constant table, and an input without readers."""
     models = Models()
     places, _ = models.input(INT32, (2,)), models.input(FLOAT, (7,))
     picked = models.add(_Op.GATHER, [models.constant(TABLE), models.number(0), places], FLOAT, (2, 2))
@@ -32,7 +32,7 @@ def instance(opencl: DeviceContext) -> Instance:
     )
     constants = allocate(opencl, compiled.constants.nbytes)
     upload(opencl, opencl.queue(), constants, compiled.constants)
-    program = Program.from_source(opencl, compiled.executable.text)
+    program = BuiltProgram.from_source(opencl, compiled.executable.text)
     return Instance(opencl, compiled.executable, program, constants)
 
 
@@ -45,19 +45,19 @@ def picked(instance: Instance, *places: int) -> np.ndarray:
     return result
 
 
-def test_it_runs_over_and_over(instance: Instance) -> None:
+def test_repeated_runs(instance: Instance) -> None:
     instance.launch()
     for places in ((0, 2), (1, 1), (2, 0)):
         np.testing.assert_array_equal(picked(instance, *places), TABLE[list(places)])
 
 
-def test_a_failed_requirement_is_told_once(instance: Instance) -> None:
+def test_a_failed_requirement_is_reported_once(instance: Instance) -> None:
     with pytest.raises(OpFailed, match="operation 0"):
         picked(instance, 0, 3)
     np.testing.assert_array_equal(picked(instance, 0, 1), TABLE[:2])
 
 
-def test_inputs_are_there(instance: Instance) -> None:
+def test_omitted_inputs_are_refused(instance: Instance) -> None:
     result = np.zeros(16, np.uint8)
     with pytest.raises(OpFailed, match="input 0 is omitted"):
         instance.run([None, None], [result.ctypes.data])

@@ -1,4 +1,4 @@
-"""Commands run in order from native code, from several threads, and a failure names its kernel."""
+"""Native code runs commands in order, for several threads; errors name the kernel."""
 
 import dataclasses
 from concurrent.futures import ThreadPoolExecutor
@@ -9,8 +9,8 @@ import pytest
 
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.errors import DeviceState
-from neurald.drivers.opencl.runtime.launcher import Command, CommandList, Launch, Transfer
-from neurald.drivers.opencl.runtime.program import Program
+from neurald.drivers.opencl.runtime.launcher import Command, CommandList, HostTransfer, Launch
+from neurald.drivers.opencl.runtime.program import BuiltProgram
 from neurald.hal.errors import DeadObject, OpFailed
 
 SOURCE = """
@@ -21,17 +21,17 @@ COUNT = 64
 
 
 class Fixture:
-    """A buffer with integers, kernels that work on it, and transfers of all of it."""
+    """Buffer of integers, kernels that work on it, and transfers of all of it."""
 
-    def __init__(self, opencl: DeviceContext, program: Program | None = None) -> None:
+    def __init__(self, opencl: DeviceContext, program: BuiltProgram | None = None) -> None:
         import pyopencl as cl
 
-        self.program = program or Program.from_source(opencl, SOURCE)
+        self.program = program or BuiltProgram.from_source(opencl, SOURCE)
         self.queue = opencl.queue()
         self.values = np.arange(COUNT, dtype=np.int32)
         self.buffer = cl.Buffer(opencl.context, cl.mem_flags.READ_WRITE, self.values.nbytes)
         self.write, self.read = (
-            Transfer(self.buffer, self.values.nbytes, to_device=to_device) for to_device in (True, False)
+            HostTransfer(self.buffer, self.values.nbytes, to_device=to_device) for to_device in (True, False)
         )
         self.write.address = self.read.address = self.values.ctypes.data
 
@@ -59,7 +59,7 @@ def test_commands_run_in_order(opencl: DeviceContext) -> None:
     np.testing.assert_array_equal(this.values, (expected + 4) * 2 + 8)
 
 
-def test_the_end_can_be_waited_for_later(opencl: DeviceContext) -> None:
+def test_waiting_later(opencl: DeviceContext) -> None:
     this = Fixture(opencl)
     CommandList(opencl, [this.write, this.launch("twice"), this.read]).run(this.queue, finish=False)
     CommandList(opencl, []).run(this.queue)
@@ -78,15 +78,15 @@ def test_host_memory_may_change_between_executions(opencl: DeviceContext) -> Non
 def test_a_range_of_a_buffer(opencl: DeviceContext) -> None:
     this = Fixture(opencl)
     part = np.zeros(3, np.int32)
-    read = Transfer(this.buffer, part.nbytes, offset_bytes=8, to_device=False)
+    read = HostTransfer(this.buffer, part.nbytes, offset_bytes=8, to_device=False)
     read.address = part.ctypes.data
     CommandList(opencl, [this.write, read]).run(this.queue)
     np.testing.assert_array_equal(part, [2, 3, 4])
 
 
-def test_nothing_to_do(opencl: DeviceContext) -> None:
+def test_empty_lists(opencl: DeviceContext) -> None:
     this = Fixture(opencl)
-    empty = Transfer(this.buffer, 0, to_device=True)
+    empty = HostTransfer(this.buffer, 0, to_device=True)
     for finish in (True, False):
         CommandList(opencl, []).run(this.queue, finish=finish)
         CommandList(opencl, [empty, this.launch("twice", groups=0)]).run(this.queue, finish=finish)
@@ -95,7 +95,7 @@ def test_nothing_to_do(opencl: DeviceContext) -> None:
 def test_threads_run_at_the_same_time(opencl: DeviceContext) -> None:
     if opencl.facts.platform_name == "Oclgrind":
         pytest.skip("Oclgrind is for one thread")
-    program = Program.from_source(opencl, SOURCE)
+    program = BuiltProgram.from_source(opencl, SOURCE)
     fixtures = [Fixture(opencl, program) for _ in range(4)]
 
     def many(this: Fixture) -> None:
@@ -132,7 +132,7 @@ def test_a_transfer_without_host_memory_fails(opencl: DeviceContext) -> None:
         CommandList(opencl, [this.write, this.read]).run(this.queue)
 
 
-def test_each_kernel_has_its_time(opencl: DeviceContext) -> None:
+def test_times_of_kernels(opencl: DeviceContext) -> None:
     this = Fixture(opencl)
     run = CommandList(opencl, [this.write, this.launch("twice"), this.launch("add"), this.read])
     times = run.profile(opencl.queue(profiling=True))

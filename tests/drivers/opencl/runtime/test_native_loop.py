@@ -1,4 +1,4 @@
-"""The native loop, with functions of ours in the place of OpenCL's."""
+"""The native loop, with fakes of OpenCL's functions."""
 
 import ctypes
 from typing import Any
@@ -7,11 +7,11 @@ import numpy as np
 from support.sweeps import sweep
 
 from neurald.drivers.opencl.runtime import native_loop
-from neurald.drivers.opencl.runtime.native_loop import Encoded
+from neurald.drivers.opencl.runtime.native_loop import EncodedCommand
 
 
 class FakeOpenCL:
-    """OpenCL's functions, which write down that they were called; those named in `failures` fail."""
+    """Records the calls of OpenCL's functions; those named in `failures` fail."""
 
     def __init__(self, **failures: int) -> None:
         self.calls: list[str] = []
@@ -41,11 +41,13 @@ class FakeOpenCL:
         self.run, self.copy, self._engine = native_loop._compile(addresses)
 
     def of(self, kinds: str, *, flush_every: int = 0, finish: bool = True) -> tuple[int, int]:
-        """Runs a kernel for each k, a write for each w, a read for each r: the position, and the code."""
+        """Runs a kernel for each k, a write for each w, and a read for each r; returns the position
+        and the code.
+        """
         cell = ctypes.c_void_p(1)
-        commands = (Encoded * len(kinds))(
+        commands = (EncodedCommand * len(kinds))(
             *(
-                Encoded("kwr".index(kind), 100 + position, 8, 4, ctypes.addressof(cell))
+                EncodedCommand("kwr".index(kind), 100 + position, 8, 4, ctypes.addressof(cell))
                 for position, kind in enumerate(kinds)
             )
         )
@@ -54,7 +56,7 @@ class FakeOpenCL:
         return position, code.value
 
 
-def test_the_loop_calls_what_the_commands_say() -> None:
+def test_commands_become_calls() -> None:
     fake = FakeOpenCL()
     assert fake.of("wkkr") == (4, 0)
     assert fake.calls == [
@@ -66,7 +68,7 @@ def test_the_loop_calls_what_the_commands_say() -> None:
     ]
 
 
-def test_the_queue_is_flushed_by_the_rule_of_the_device() -> None:
+def test_flushes_of_the_queue() -> None:
     fake = FakeOpenCL()
     assert fake.of("kkkkk", flush_every=2, finish=False) == (5, 0)
     assert [call.split()[0] for call in fake.calls] == [
@@ -86,7 +88,7 @@ def test_the_loop_ends_at_a_failure() -> None:
 
 
 @sweep("size", [0, 1, 63, 64, 65, 1000])
-def test_bytes_are_copied_and_no_others(size: int) -> None:
+def test_exactly_the_given_bytes_are_copied(size: int) -> None:
     source = np.arange(size + 8, dtype=np.uint8)
     target = np.full(size + 8, 255, np.uint8)
     native_loop.native_copy()(target.ctypes.data + 3, source.ctypes.data + 5, size)

@@ -1,4 +1,6 @@
-"""A step as one kernel: where its phases meet, and that it computes what the phases do."""
+"""A step as one persistent kernel: where it needs grid barriers, and that it computes the same as
+its phases.
+"""
 
 import dataclasses
 
@@ -18,11 +20,11 @@ from neurald.drivers.opencl.platform.device_facts import DeviceKind
 from neurald.drivers.opencl.runtime.persistent_kernel import (
     ABORTED,
     SYNC_BYTES,
+    MemoryRange,
     Phase,
-    Region,
     barriers,
     grid_barrier_text,
-    is_offered,
+    is_supported,
     kernel_text,
     local_size,
     resident_groups,
@@ -34,7 +36,7 @@ FACTS = opencl_facts()
 def _phase(written: tuple[int, int], *read: tuple[int, int] | None) -> Phase:
     values = tuple(Value((1,), Scalar.INT8) for _ in range(1 + len(read)))
     regions = [
-        None if each is None else Region(base="arena", start=each[0], stop=each[1])
+        None if each is None else MemoryRange(base="arena", start=each[0], stop=each[1])
         for each in (written, *read)
     ]
     return Phase(
@@ -45,23 +47,23 @@ def _phase(written: tuple[int, int], *read: tuple[int, int] | None) -> Phase:
     )
 
 
-def test_phases_meet_where_one_reads_what_another_wrote() -> None:
+def test_a_barrier_precedes_reads_of_earlier_outputs() -> None:
     phases = [_phase((0, 8), None), _phase((8, 16), (0, 8)), _phase((16, 24), (0, 8))]
     assert barriers(phases) == (False, True, False)
 
 
-def test_phases_meet_where_memory_is_used_again() -> None:
-    """What one phase still reads, the next one does not overwrite."""
+def test_a_barrier_precedes_reuse_of_memory() -> None:
+    """A phase must not overwrite what an earlier phase may still read."""
     phases = [_phase((8, 16), (0, 8)), _phase((0, 4), (24, 32)), _phase((32, 40), (24, 32))]
     assert barriers(phases) == (False, True, False)
 
 
-def test_a_meeting_counts_for_all_before() -> None:
+def test_a_barrier_covers_all_earlier_phases() -> None:
     phases = [_phase((0, 8)), _phase((8, 16)), _phase((16, 24), (0, 8)), _phase((24, 32), (8, 16))]
     assert barriers(phases) == (False, False, True, False)
 
 
-def test_groups_share_a_size_or_there_is_none() -> None:
+def test_phases_need_the_same_work_group_size() -> None:
     plain = Source(text="", arguments=(), groups=1, local_size=64)
     large = dataclasses.replace(plain, local_size=128, has_barriers=True)
     assert local_size([plain, large]) == 128
@@ -70,7 +72,7 @@ def test_groups_share_a_size_or_there_is_none() -> None:
 
 
 @pytest.mark.skipif(FACTS is None, reason="no OpenCL device")
-def test_residency_is_what_a_trial_finds() -> None:
+def test_resident_groups_are_found_by_trial() -> None:
     assert FACTS is not None
     units = FACTS.compute_units
     assert resident_groups(FACTS, lambda groups: groups <= 2 * units) == 2 * units
@@ -80,23 +82,23 @@ def test_residency_is_what_a_trial_finds() -> None:
 @pytest.mark.skipif(
     FACTS is None or FACTS.is_nvidia, reason="no OpenCL device, or one that keeps groups resident"
 )
-def test_other_devices_promise_nothing() -> None:
+def test_unsupported_devices() -> None:
     assert FACTS is not None
-    assert not is_offered(FACTS)
+    assert not is_supported(FACTS)
 
 
-@pytest.mark.parametrize("meets", [False, True])
+@pytest.mark.parametrize("has_barriers", [False, True])
 @pytest.mark.skipif(FACTS is None, reason="no OpenCL device")
-def test_one_kernel_computes_what_its_phases_do(meets: bool) -> None:
-    """With a single work-group, which is on the device together with itself anywhere."""
+def test_the_kernel_computes_the_same_as_its_phases(has_barriers: bool) -> None:
+    """With a single work-group, which is resident on every device."""
     assert FACTS is not None
     bench = Bench(FACTS.handle)
     cases = [Cases(seed).depthwise(Scalar.FLOAT32) for seed in (1, 2)]
     cases.append(
-        Cases(3).convolution(Scalar.FLOAT32) if meets else Cases(3).matrix_product(Scalar.INT8, rows=2)
+        Cases(3).convolution(Scalar.FLOAT32) if has_barriers else Cases(3).matrix_product(Scalar.INT8, rows=2)
     )
-    facts = dataclasses.replace(FACTS, kind=DeviceKind.GPU, is_nvidia=False) if meets else FACTS
-    first = Region(base="all", start=0, stop=1) if meets else None
+    facts = dataclasses.replace(FACTS, kind=DeviceKind.GPU, is_nvidia=False) if has_barriers else FACTS
+    first = MemoryRange(base="all", start=0, stop=1) if has_barriers else None
     phases: list[Phase] = []
     parameters: list[str] = []
     buffers: list[cl.Buffer] = []
@@ -120,7 +122,7 @@ def test_one_kernel_computes_what_its_phases_do(meets: bool) -> None:
             )
         )
     assert phases[-1].source.waits
-    assert barriers(phases) == (False, meets, meets)
+    assert barriers(phases) == (False, has_barriers, has_barriers)
     functions = {phase.source.name: function_text(phase.source) for phase in phases}
     own = "\n".join(
         (

@@ -1,4 +1,6 @@
-"""Long executions are enqueued in portions: how they are divided, and that they stop between them."""
+"""Long executions are enqueued in portions: how they are divided, and that they stop between
+portions.
+"""
 
 import itertools
 
@@ -7,9 +9,9 @@ import pytest
 from support.sweeps import sweep
 
 from neurald.drivers.opencl.platform.discovery import DeviceContext
-from neurald.drivers.opencl.runtime.launcher import Command, CommandList, Launch, Transfer
+from neurald.drivers.opencl.runtime.launcher import Command, CommandList, HostTransfer, Launch
 from neurald.drivers.opencl.runtime.portions import PORTION_S, Portions
-from neurald.drivers.opencl.runtime.program import Program
+from neurald.drivers.opencl.runtime.program import BuiltProgram
 from neurald.hal.errors import OpFailed
 
 SOURCE = "kernel void add(global int* a) { a[get_global_id(0)] += 1; }"
@@ -23,7 +25,7 @@ def test_short_lists_are_not_divided() -> None:
     assert portions.bounds(30) == (0, 30)
 
 
-def test_long_ones_are_divided_as_they_are_known() -> None:
+def test_long_lists_are_divided_by_measured_times() -> None:
     portions = Portions(3 * PORTION_S)
     assert portions.bounds(30) == (0, 10, 20, 30)
     portions.learn((0, 10, 20, 30), [0.3 * PORTION_S, 0.4 * PORTION_S, 2 * PORTION_S])
@@ -33,7 +35,7 @@ def test_long_ones_are_divided_as_they_are_known() -> None:
     assert portions.bounds(30) == (0, 20, 29, 30)
 
 
-def test_what_was_slow_once_is_joined_again() -> None:
+def test_short_portions_are_joined_again() -> None:
     portions = Portions(1000 * PORTION_S)
     assert len(portions.bounds(16)) == 17
     for _ in range(5):
@@ -51,11 +53,11 @@ class Adding:
         self.values = np.zeros(COUNT, np.int32)
         self.queue = opencl.queue()
         buffer = cl.Buffer(opencl.context, cl.mem_flags.READ_WRITE, self.values.nbytes)
-        program = Program.from_source(opencl, SOURCE)
+        program = BuiltProgram.from_source(opencl, SOURCE)
         kernel = program.new_kernel("add")
         kernel.set_arg(0, buffer)
         self.write, self.read = (
-            Transfer(buffer, self.values.nbytes, to_device=to_device) for to_device in (True, False)
+            HostTransfer(buffer, self.values.nbytes, to_device=to_device) for to_device in (True, False)
         )
         self.write.address = self.read.address = self.values.ctypes.data
         launch = Launch(kernel=kernel, name="add", groups=COUNT // 4, local_size=4)
@@ -63,7 +65,7 @@ class Adding:
         self.list = CommandList(opencl, self.commands)
 
 
-def test_portions_compute_what_the_whole_does(opencl: DeviceContext) -> None:
+def test_portions_compute_the_same(opencl: DeviceContext) -> None:
     this = Adding(opencl)
     portions = Portions(5 * PORTION_S)
     assert len(portions.bounds(12)) == 6
@@ -86,7 +88,7 @@ def test_nothing_is_enqueued_after_a_stop(opencl: DeviceContext, asked: int) -> 
     assert (this.values == 10).all()
 
 
-def test_a_failure_leaves_nothing_under_way(opencl: DeviceContext) -> None:
+def test_after_a_failure_no_command_is_running(opencl: DeviceContext) -> None:
     this = Adding(opencl)
     this.read.address = 0
     with pytest.raises(OpFailed, match="reading a buffer"):

@@ -1,4 +1,4 @@
-"""Programs are built, saved and loaded, and damage is noticed before a runtime sees it."""
+"""Programs are built, saved and loaded, and damage is detected before a runtime sees it."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -15,8 +15,8 @@ from neurald.drivers.opencl.device import OpenClDevice
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.errors import DeviceState
 from neurald.drivers.opencl.runtime.launcher import CommandList, Launch
-from neurald.drivers.opencl.runtime.program import Program
-from neurald.drivers.opencl.runtime.staging import Region, Staging
+from neurald.drivers.opencl.runtime.program import BuiltProgram
+from neurald.drivers.opencl.runtime.staging import BufferRange, Staging
 from neurald.hal.errors import DeadObject, OpFailed
 from neurald.hal.model.operation_type import OperationType
 
@@ -26,8 +26,8 @@ kernel void add(global float* a) { a[get_global_id(0)] += AMOUNT; }
 """
 
 
-def results(opencl: DeviceContext, program: Program) -> list[float]:
-    """What both kernels make of 0, 1, 2 and 3."""
+def results(opencl: DeviceContext, program: BuiltProgram) -> list[float]:
+    """Returns the results of both kernels for 0, 1, 2 and 3."""
     import pyopencl as cl
 
     values = np.arange(4, dtype=np.float32)
@@ -36,7 +36,7 @@ def results(opencl: DeviceContext, program: Program) -> list[float]:
     for name in ("twice", "add"):
         program.kernel(name).set_arg(0, buffer)
         launches.append(Launch(kernel=program.kernel(name), name=name, groups=2, local_size=2))
-    region = [Region(buffer=buffer, size_bytes=values.nbytes)]
+    region = [BufferRange(buffer=buffer, size_bytes=values.nbytes)]
     queue = opencl.queue()
     with Staging(opencl, queue, region, region) as staging:
         staging.put(0, values.ctypes.data)
@@ -47,13 +47,13 @@ def results(opencl: DeviceContext, program: Program) -> list[float]:
 
 
 def test_a_program_is_built_saved_and_loaded(opencl: DeviceContext) -> None:
-    program = Program.from_source(opencl, SOURCE, ["-DAMOUNT=3"])
+    program = BuiltProgram.from_source(opencl, SOURCE, ["-DAMOUNT=3"])
     assert results(opencl, program) == [3, 5, 7, 9]
-    assert results(opencl, Program.from_binary(opencl, program.binary)) == [3, 5, 7, 9]
+    assert results(opencl, BuiltProgram.from_binary(opencl, program.binary)) == [3, 5, 7, 9]
 
 
-def test_a_kernel_is_made_once(opencl: DeviceContext) -> None:
-    program = Program.from_source(opencl, SOURCE, ["-DAMOUNT=3"])
+def test_kernels_are_created_once(opencl: DeviceContext) -> None:
+    program = BuiltProgram.from_source(opencl, SOURCE, ["-DAMOUNT=3"])
     kernel = program.kernel("twice")
     assert program.kernel("twice") is kernel
     assert program.new_kernel("twice").int_ptr != kernel.int_ptr
@@ -62,14 +62,14 @@ def test_a_kernel_is_made_once(opencl: DeviceContext) -> None:
         program.kernel("thrice")
 
 
-def test_what_does_not_compile_is_told(opencl: DeviceContext) -> None:
+def test_build_errors(opencl: DeviceContext) -> None:
     with pytest.raises(OpFailed, match=r"CL_BUILD_PROGRAM_FAILURE(.|\n)*AMOUNT"):
-        Program.from_source(opencl, SOURCE)
+        BuiltProgram.from_source(opencl, SOURCE)
 
 
 @sweep("damage", ["empty", "short", "cut", "flipped", "longer"])
 def test_a_damaged_binary_is_refused(opencl: DeviceContext, damage: str) -> None:
-    program = Program.from_source(opencl, SOURCE, ["-DAMOUNT=3"])
+    program = BuiltProgram.from_source(opencl, SOURCE, ["-DAMOUNT=3"])
     results(opencl, program)
     binary = program.binary
     flipped = bytearray(binary)
@@ -82,15 +82,15 @@ def test_a_damaged_binary_is_refused(opencl: DeviceContext, damage: str) -> None
         "longer": binary + b"\0",
     }[damage]
     with pytest.raises(OpFailed, match="damaged"):
-        Program.from_binary(opencl, damaged)
+        BuiltProgram.from_binary(opencl, damaged)
 
 
 def test_a_binary_of_another_driver_is_refused(opencl: DeviceContext) -> None:
-    program = Program.from_source(opencl, SOURCE, ["-DAMOUNT=3"])
+    program = BuiltProgram.from_source(opencl, SOURCE, ["-DAMOUNT=3"])
     results(opencl, program)
     newer = DeviceContext(dataclasses.replace(opencl.facts, driver_version="another one"))
     with pytest.raises(OpFailed, match="built for another device"):
-        Program.from_binary(newer, program.binary)
+        BuiltProgram.from_binary(newer, program.binary)
 
 
 def test_a_lost_device_builds_nothing(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,12 +98,12 @@ def test_a_lost_device_builds_nothing(opencl: DeviceContext, monkeypatch: pytest
     state.error(-2, "testing")
     monkeypatch.setattr(opencl, "state", state)
     with pytest.raises(DeadObject):
-        Program.from_source(opencl, SOURCE)
+        BuiltProgram.from_source(opencl, SOURCE)
 
 
 @pytest.fixture
 def builds(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The sources that OpenCL has built."""
+    """Returns the sources that OpenCL has built."""
     import pyopencl as cl
 
     from neurald.drivers.opencl.runtime import program as module
@@ -124,18 +124,18 @@ def builds(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_a_source_is_built_once_for_each_set_of_options(opencl: DeviceContext, builds: list[str]) -> None:
     device = DeviceContext(opencl.facts)
-    first = Program.from_source(device, SOURCE, ["-DAMOUNT=3"])
-    again = Program.from_source(device, SOURCE, ["-DAMOUNT=3"])
+    first = BuiltProgram.from_source(device, SOURCE, ["-DAMOUNT=3"])
+    again = BuiltProgram.from_source(device, SOURCE, ["-DAMOUNT=3"])
     assert len(builds) == 1
     assert again.kernel("twice").int_ptr != first.kernel("twice").int_ptr
-    Program.from_source(device, SOURCE, ["-DAMOUNT=4"])
-    Program.from_source(device, SOURCE + "\n", ["-DAMOUNT=4"])
-    Program.from_source(DeviceContext(opencl.facts), SOURCE, ["-DAMOUNT=4"])
+    BuiltProgram.from_source(device, SOURCE, ["-DAMOUNT=4"])
+    BuiltProgram.from_source(device, SOURCE + "\n", ["-DAMOUNT=4"])
+    BuiltProgram.from_source(DeviceContext(opencl.facts), SOURCE, ["-DAMOUNT=4"])
     assert len(builds) == 4
 
 
 def chain(*kinds: OperationType) -> nd.Model:
-    """Operations on a row of numbers, one after another."""
+    """Returns a model of operations on a row of numbers, in sequence."""
     builder = nd.ModelBuilder()
     value = source = builder.add_operand(FLOAT, (1, 24))
     for kind in kinds:

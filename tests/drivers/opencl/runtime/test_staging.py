@@ -1,4 +1,4 @@
-"""Inputs and outputs reach the device and come back, through pinned memory or directly."""
+"""Inputs and outputs are transferred through pinned memory or directly."""
 
 import dataclasses
 from typing import Any
@@ -10,21 +10,21 @@ from neurald.drivers.opencl.platform.device_facts import DeviceKind
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.errors import DeviceState
 from neurald.drivers.opencl.runtime.launcher import CommandList
-from neurald.drivers.opencl.runtime.staging import Region, Staging, upload
+from neurald.drivers.opencl.runtime.staging import BufferRange, Staging, upload
 from neurald.hal.errors import OpFailed, OutOfMemory
 
 
 @pytest.fixture(params=[DeviceKind.CPU, DeviceKind.GPU], ids=["direct", "pinned"])
 def device(request: pytest.FixtureRequest, opencl: DeviceContext) -> DeviceContext:
-    """The device as if it were of that kind: a CPU's transfers are direct."""
+    """Returns the device as a CPU, whose transfers are direct, or as a GPU."""
     return DeviceContext(dataclasses.replace(opencl.facts, kind=request.param))
 
 
-def region(device: DeviceContext, size_bytes: int, offset_bytes: int = 0) -> Region:
+def region(device: DeviceContext, size_bytes: int, offset_bytes: int = 0) -> BufferRange:
     import pyopencl as cl
 
     buffer = cl.Buffer(device.context, cl.mem_flags.READ_WRITE, size_bytes + offset_bytes + 1)
-    return Region(buffer=buffer, size_bytes=size_bytes, offset_bytes=offset_bytes)
+    return BufferRange(buffer=buffer, size_bytes=size_bytes, offset_bytes=offset_bytes)
 
 
 def random_bytes(size: int) -> np.ndarray[Any, Any]:
@@ -32,11 +32,11 @@ def random_bytes(size: int) -> np.ndarray[Any, Any]:
 
 
 @pytest.mark.parametrize("limit", [0, 100, 1 << 20])
-def test_bytes_come_back(device: DeviceContext, limit: int) -> None:
-    """The limit has all, some or none of them take the direct way."""
+def test_round_trips(device: DeviceContext, limit: int) -> None:
+    """With limits for which all, some or none of the transfers are direct."""
     queue = device.queue()
     regions = [region(device, 60), region(device, 0), region(device, 1000, 12), region(device, 7, 1)]
-    with Staging(device, queue, regions, regions[::-1], pinned_limit_bytes=limit) as staging:
+    with Staging(device, queue, regions, regions[::-1], max_pinned_bytes=limit) as staging:
         commands = CommandList(device, [*staging.writes, *staging.reads])
         for round_ in range(3):
             sources = [random_bytes(one.size_bytes) + np.uint8(round_) for one in regions]
@@ -51,14 +51,14 @@ def test_bytes_come_back(device: DeviceContext, limit: int) -> None:
                 np.testing.assert_array_equal(source, target)
 
 
-def test_outputs_near_each_other_come_in_one_transfer(device: DeviceContext) -> None:
-    """Whatever lies between them; an output may also lie in another."""
+def test_adjacent_outputs_share_a_transfer(device: DeviceContext) -> None:
+    """With gaps between them, and with outputs inside of others."""
     import pyopencl as cl
 
     content = random_bytes(20_000)
     buffer = cl.Buffer(device.context, cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR, hostbuf=content)
     ranges = [(9000, 11), (0, 100), (1000, 7), (40, 10), (8000, 500)]
-    outputs = [Region(buffer=buffer, size_bytes=size, offset_bytes=start) for start, size in ranges]
+    outputs = [BufferRange(buffer=buffer, size_bytes=size, offset_bytes=start) for start, size in ranges]
     queue = device.queue()
     with Staging(device, queue, [], outputs) as staging:
         assert len(staging.reads) == (5 if device.facts.is_cpu else 2)
@@ -71,10 +71,10 @@ def test_outputs_near_each_other_come_in_one_transfer(device: DeviceContext) -> 
         np.testing.assert_array_equal(target, content[start : start + size])
 
 
-def test_an_execution_does_not_use_the_memory_of_the_one_before(opencl: DeviceContext) -> None:
+def test_addresses_are_dropped_after_an_execution(opencl: DeviceContext) -> None:
     queue = opencl.queue()
     where, source, target = region(opencl, 4), random_bytes(4), np.zeros(4, np.uint8)
-    with Staging(opencl, queue, [where], [where], pinned_limit_bytes=0) as staging:
+    with Staging(opencl, queue, [where], [where], max_pinned_bytes=0) as staging:
         commands = CommandList(opencl, [*staging.writes, *staging.reads])
         staging.put(0, source.ctypes.data)
         staging.expect(0, target.ctypes.data)
@@ -102,7 +102,7 @@ def test_without_pinned_memory_transfers_are_direct(
     np.testing.assert_array_equal(target, source)
 
 
-def test_pinned_memory_is_given_back_once(device: DeviceContext) -> None:
+def test_pinned_memory_is_released_once(device: DeviceContext) -> None:
     staging = Staging(device, device.queue(), [region(device, 100)], [region(device, 100)])
     staging.put(0, random_bytes(100).ctypes.data)
     staging.close()
@@ -110,9 +110,7 @@ def test_pinned_memory_is_given_back_once(device: DeviceContext) -> None:
     assert all(transfer.address == 0 for transfer in (*staging.writes, *staging.reads))
 
 
-def test_pinned_memory_of_a_lost_device_is_let_go_of(
-    device: DeviceContext, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pinned_memory_of_a_lost_device(device: DeviceContext, monkeypatch: pytest.MonkeyPatch) -> None:
     staging = Staging(device, device.queue(), [region(device, 100)], [])
     state = DeviceState("Test")
     state.error(-2, "testing")

@@ -1,4 +1,4 @@
-"""How many processes help to build, and a program that one of them builds meanwhile."""
+"""Helper processes: their number, and a program that one of them builds."""
 
 import os
 from dataclasses import replace
@@ -10,9 +10,9 @@ from support.opencl.trials import as_gpu
 from neurald.drivers.compiler.support.worker_process import WorkerProcess
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
 from neurald.drivers.opencl.platform.discovery import DeviceContext
-from neurald.drivers.opencl.runtime.program import Program
+from neurald.drivers.opencl.runtime.program import BuiltProgram
 from neurald.drivers.opencl.tuning import build_helper
-from neurald.drivers.opencl.tuning.build_helper import built_elsewhere, process_count
+from neurald.drivers.opencl.tuning.build_helper import build_in_helper, process_count
 
 GOOD = "kernel void twice(global float* a) { a[get_global_id(0)] *= 2; }\n"
 BROKEN = "kernel void twice(global float* a) {\n"
@@ -20,7 +20,7 @@ BROKEN = "kernel void twice(global float* a) {\n"
 
 @pytest.fixture
 def processes(monkeypatch: pytest.MonkeyPatch) -> list[WorkerProcess]:
-    """Those that have been started, for however little; there are cores for two."""
+    """Records the processes that are started, even for little work, on two cores."""
     found: list[WorkerProcess] = []
 
     def start(script: Path, about: dict[str, object]) -> WorkerProcess:
@@ -28,14 +28,12 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> list[WorkerProcess]:
         return found[-1]
 
     monkeypatch.setattr(build_helper, "WorkerProcess", start)
-    monkeypatch.setattr(build_helper, "_SHARE_BYTES", 1)
+    monkeypatch.setattr(build_helper, "_MIN_WORK_BYTES", 1)
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1})
     return found
 
 
-def test_as_many_processes_help_as_there_are_cores_and_memory_for(
-    opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_process_count(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch) -> None:
     def count(facts: DeviceFacts, cores: int) -> int:
         monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(cores)))
         return process_count(facts)
@@ -47,12 +45,12 @@ def test_as_many_processes_help_as_there_are_cores_and_memory_for(
     assert count(replace(facts, kind=DeviceKind.CPU), 16) == 1
 
 
-def test_another_process_builds(
+def test_a_helper_builds(
     opencl: DeviceContext, processes: list[WorkerProcess], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     device = as_gpu(opencl)
-    monkeypatch.setattr(Program, "from_source", None)
-    with built_elsewhere(device, GOOD) as finish:
+    monkeypatch.setattr(BuiltProgram, "from_source", None)
+    with build_in_helper(device, GOOD) as finish:
         assert not processes[0].has_ended
         program = finish()
     assert program.kernel("twice").function_name == "twice"
@@ -60,7 +58,7 @@ def test_another_process_builds(
 
 
 @pytest.mark.parametrize("failure", ["does not build", "ends", "says nonsense", "gives damaged bytes"])
-def test_what_another_process_fails_at_is_built_here(
+def test_failures_of_a_helper(
     opencl: DeviceContext,
     processes: list[WorkerProcess],
     monkeypatch: pytest.MonkeyPatch,
@@ -78,26 +76,26 @@ def test_what_another_process_fails_at_is_built_here(
     )
     if failure != "does not build":
         monkeypatch.setattr(build_helper, "_WORKER", worker)
-        with built_elsewhere(device, GOOD) as finish:
+        with build_in_helper(device, GOOD) as finish:
             assert finish().kernel("twice").function_name == "twice"
     else:
         with (
             pytest.raises(Exception, match="CL_BUILD_PROGRAM_FAILURE"),
-            built_elsewhere(device, BROKEN) as finish,
+            build_in_helper(device, BROKEN) as finish,
         ):
             finish()
     assert processes[0].has_ended
 
 
-def test_a_process_that_nobody_waits_for_is_ended(
-    opencl: DeviceContext, processes: list[WorkerProcess]
-) -> None:
-    with pytest.raises(KeyboardInterrupt), built_elsewhere(as_gpu(opencl), GOOD):
+def test_an_abandoned_helper_ends(opencl: DeviceContext, processes: list[WorkerProcess]) -> None:
+    with pytest.raises(KeyboardInterrupt), build_in_helper(as_gpu(opencl), GOOD):
         raise KeyboardInterrupt
     assert processes[0].has_ended
 
 
-def test_little_is_built_here(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_programs_are_built_in_this_process(
+    opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(build_helper, "WorkerProcess", None)
-    with built_elsewhere(as_gpu(opencl), GOOD) as finish:
+    with build_in_helper(as_gpu(opencl), GOOD) as finish:
         assert finish().kernel("twice").function_name == "twice"

@@ -1,4 +1,4 @@
-"""Calibration: measured once, kept, and never trusted where it is damaged."""
+"""Calibration is measured once and cached; damaged caches are ignored."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def device(opencl: DeviceContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.fixture
 def measured(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of devices, for each model that is measured; OpenCL is twice as fast."""
+    """Records the device of each measured model; OpenCL is twice as fast."""
     names: list[str] = []
 
     def time_s(device: Device, model: Model) -> float:
@@ -36,7 +36,7 @@ def files(tmp_path: Path) -> list[Path]:
     return list((tmp_path / "neurald" / "calibration").iterdir())
 
 
-def test_it_is_measured_once(device: OpenClDevice, measured: list[str], tmp_path: Path) -> None:
+def test_measured_once(device: OpenClDevice, measured: list[str], tmp_path: Path) -> None:
     for _ in range(3):
         found = calibrated(device)
         assert {each.exec_time for each in found.operand_performance.values()} == {0.5}
@@ -50,7 +50,7 @@ def test_it_is_measured_once(device: OpenClDevice, measured: list[str], tmp_path
 @pytest.mark.parametrize(
     "content", [b"", b"{}", b"[1]", b'{"float32":-1,"relaxed":1,"float16":1,"quant8":1}']
 )
-def test_damage_is_measured_anew(
+def test_damaged_caches_are_replaced(
     device: OpenClDevice, measured: list[str], tmp_path: Path, content: bytes
 ) -> None:
     calibrated(device)
@@ -60,7 +60,7 @@ def test_damage_is_measured_anew(
     assert len(measured) == 16
 
 
-def test_what_cannot_be_run_is_of_no_use(device: OpenClDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_devices_that_cannot_run_the_benchmark(device: OpenClDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(device: Device, model: Model) -> float:
         raise OpFailed("as the test wants it")
 
@@ -68,9 +68,7 @@ def test_what_cannot_be_run_is_of_no_use(device: OpenClDevice, monkeypatch: pyte
     assert {each.exec_time for each in calibrated(device).operand_performance.values()} == {1e6}
 
 
-def test_a_folder_that_cannot_be_written_is_no_error(
-    device: OpenClDevice, measured: list[str], tmp_path: Path
-) -> None:
+def test_read_only_caches(device: OpenClDevice, measured: list[str], tmp_path: Path) -> None:
     (tmp_path / "neurald").write_text("no folder")
     for _ in range(2):
         assert calibrated(device).relaxed_float32_scalar.exec_time == 0.5

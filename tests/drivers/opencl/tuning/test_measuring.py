@@ -1,4 +1,4 @@
-"""Many kernels are measured with other processes' help, and whatever becomes of those: the times are the same, and none is left."""
+"""Kernels are measured with the help of other processes, whose failures do not change the times."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -10,9 +10,9 @@ from support.opencl.trials import as_gpu, broken, good, slowed
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.tuning import build_helper, measuring
-from neurald.drivers.opencl.tuning.build_helper import Helper
+from neurald.drivers.opencl.tuning.build_helper import BuildHelper
 from neurald.drivers.opencl.tuning.measuring import times_ns
-from neurald.drivers.opencl.tuning.work import Shard, Work
+from neurald.drivers.opencl.tuning.shard_queue import Shard, ShardQueue
 
 #: Workers that do not do what they should, after the first request.
 FAILURES = {
@@ -37,17 +37,19 @@ answer("", [-1.0] * 1000)
 
 
 @pytest.fixture
-def helpers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Helper]]:
-    """What has helped; nothing is left of it after a test. A single source is worth a program, and a program a process."""
-    started: list[Helper] = []
+def helpers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[BuildHelper]]:
+    """Records the helpers; each ends with the test. A single source suffices for a program, and a
+    program for a process.
+    """
+    started: list[BuildHelper] = []
 
-    def start(work: Work, device: DeviceContext, *, is_resident: bool) -> Helper:
-        started.append(Helper(work, device, is_resident=is_resident))
+    def start(work: ShardQueue, device: DeviceContext, *, is_resident: bool) -> BuildHelper:
+        started.append(BuildHelper(work, device, is_resident=is_resident))
         return started[-1]
 
-    monkeypatch.setattr(measuring, "Helper", start)
-    monkeypatch.setattr(measuring, "_SHARD_BYTES", 1)
-    monkeypatch.setattr(measuring, "_SHARDS_EACH", 1)
+    monkeypatch.setattr(measuring, "BuildHelper", start)
+    monkeypatch.setattr(measuring, "_TARGET_SHARD_BYTES", 1)
+    monkeypatch.setattr(measuring, "_MIN_SHARDS_PER_PROCESS", 1)
     monkeypatch.setattr(build_helper, "process_count", lambda facts: 2)
     monkeypatch.setattr(measuring, "process_count", lambda facts: 2)
     yield started
@@ -61,18 +63,18 @@ def helpers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Helper]]:
 
 @pytest.fixture
 def only_helpers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """This process waits until others have done everything, or given something back."""
-    original = Work.next
-    waited: list[Work] = []
+    """Makes this process wait until helpers have done everything, or returned something."""
+    original = ShardQueue.next
+    waited: list[ShardQueue] = []
 
-    def next_(self: Work, *, is_here: bool = False) -> Shard | None:
-        if is_here and not waited:
+    def next_(self: ShardQueue, *, is_local: bool = False) -> Shard | None:
+        if is_local and not waited:
             waited.append(self)
             with self._changed:
                 self._changed.wait_for(lambda: self._returned or not (self._waiting or self._taken), 60)
-        return original(self, is_here=is_here)
+        return original(self, is_local=is_local)
 
-    monkeypatch.setattr(Work, "next", next_)
+    monkeypatch.setattr(ShardQueue, "next", next_)
 
 
 def some() -> list[Source]:
@@ -83,8 +85,8 @@ def names(sources: list[Source]) -> set[str]:
     return {source.name for source in sources}
 
 
-def test_others_build_and_measure(
-    opencl: DeviceContext, helpers: list[Helper], only_helpers: None, monkeypatch: pytest.MonkeyPatch
+def test_helpers_build_and_measure(
+    opencl: DeviceContext, helpers: list[BuildHelper], only_helpers: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sources = some()
     monkeypatch.setattr(measuring, "trials_of", None)
@@ -93,16 +95,16 @@ def test_others_build_and_measure(
     assert times[sources[0].name] > times[sources[1].name]
 
 
-def test_all_is_measured_once(opencl: DeviceContext, helpers: list[Helper]) -> None:
+def test_each_source_is_measured_once(opencl: DeviceContext, helpers: list[BuildHelper]) -> None:
     sources = [slowed(number) for number in range(4)]
     assert set(times_ns(as_gpu(opencl), sources, is_resident=False)) == names(sources)
 
 
 @pytest.mark.parametrize("failure", FAILURES)
 @pytest.mark.usefixtures("only_helpers")
-def test_what_others_fail_at_is_done_here(
+def test_failures_of_helpers(
     opencl: DeviceContext,
-    helpers: list[Helper],
+    helpers: list[BuildHelper],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
@@ -112,52 +114,52 @@ def test_what_others_fail_at_is_done_here(
     worker.write_text(FAILURES[failure])
     monkeypatch.setattr(build_helper, "_WORKER", worker)
     if failure == "says nothing":
-        monkeypatch.setattr(build_helper, "_BUILD_LIMIT_S", 0.5)
+        monkeypatch.setattr(build_helper, "_MAX_BUILD_S", 0.5)
     sources = some()[:3]
     assert set(times_ns(as_gpu(opencl), sources, is_resident=False)) == names(sources[:2])
-    assert "helps to compile ended" in caplog.text
+    assert "build helper process ended" in caplog.text
 
 
 @pytest.mark.usefixtures("only_helpers")
-def test_another_device_does_not_help(
-    opencl: DeviceContext, helpers: list[Helper], monkeypatch: pytest.MonkeyPatch
+def test_helpers_with_another_device(
+    opencl: DeviceContext, helpers: list[BuildHelper], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Elsewhere:
         platform_index, device_index, digest = 0, 0, "another device"
 
-    original = build_helper._started
-    monkeypatch.setattr(build_helper, "_started", lambda facts: original(Elsewhere()))  # type: ignore[arg-type]
+    original = build_helper._start_worker
+    monkeypatch.setattr(build_helper, "_start_worker", lambda facts: original(Elsewhere()))  # type: ignore[arg-type]
     sources = [good(), slowed(30)]
     assert set(times_ns(as_gpu(opencl), sources, is_resident=False)) == names(sources)
 
 
-def test_an_interruption_leaves_nothing(
-    opencl: DeviceContext, helpers: list[Helper], monkeypatch: pytest.MonkeyPatch
+def test_an_interruption_ends_all_helpers(
+    opencl: DeviceContext, helpers: list[BuildHelper], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(measuring, "_take_part", interrupt)
+    monkeypatch.setattr(measuring, "_measure_here", interrupt)
     with pytest.raises(KeyboardInterrupt):
         times_ns(as_gpu(opencl), some(), is_resident=False)
 
 
-def test_little_is_built_here(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measuring, "Helper", None)
+def test_few_sources_need_no_helper(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measuring, "BuildHelper", None)
     sources = some()
     assert set(times_ns(as_gpu(opencl), sources, is_resident=False)) == names(
         [sources[0], sources[1], sources[3]]
     )
 
 
-def drained(work: Work, measure: Callable[[Shard], None]) -> None:
-    while (shard := work.next(is_here=True)) is not None:
+def drained(work: ShardQueue, measure: Callable[[Shard], None]) -> None:
+    while (shard := work.next(is_local=True)) is not None:
         measure(shard)
 
 
-def test_a_shard_that_does_not_build_is_halved() -> None:
+def test_a_shard_that_does_not_build_is_split() -> None:
     sources = tuple(slowed(number) for number in range(7))
-    work = Work([sources])
+    work = ShardQueue([sources])
     sizes = []
 
     def measure(shard: Shard) -> None:
@@ -172,9 +174,9 @@ def test_a_shard_that_does_not_build_is_halved() -> None:
     assert work.times_ns == {source.name: None if source is sources[4] else 1.0 for source in sources}
 
 
-def test_what_loses_the_device_is_left_out_and_the_rest_is_not() -> None:
+def test_sources_that_lose_the_device_are_dropped() -> None:
     sources = tuple(slowed(number) for number in range(4))
-    work = Work([sources])
+    work = ShardQueue([sources])
     shard = work.next()
     assert shard == sources
     work.measured(shard, [5.0])
@@ -185,22 +187,22 @@ def test_what_loses_the_device_is_left_out_and_the_rest_is_not() -> None:
     assert [work.times_ns[source.name] for source in sources] == [5.0, None, 6.0, None]
 
 
-def test_what_is_given_back_is_for_this_process() -> None:
+def test_returned_shards_are_for_this_process() -> None:
     first, second = (slowed(1),), (slowed(2),)
-    work = Work([first, second])
+    work = ShardQueue([first, second])
     assert work.next() == first
     work.give_back(first)
     assert work.next() == second
-    assert work.next(is_here=True) == first
+    assert work.next(is_local=True) == first
     work.measured(first, [1.0])
     work.measured(second, [2.0])
     assert work.next() is None
-    assert work.next(is_here=True) is None
+    assert work.next(is_local=True) is None
 
 
-def test_who_waits_gets_what_comes_back() -> None:
+def test_waiting_threads_get_returned_shards() -> None:
     sources = (slowed(1), slowed(2))
-    work = Work([sources])
+    work = ShardQueue([sources])
     assert work.next() == sources
     found: list[Shard | None] = []
     waiting = threading.Thread(target=lambda: found.extend((work.next(), work.next())))
@@ -210,8 +212,8 @@ def test_who_waits_gets_what_comes_back() -> None:
     assert found == [sources[:1], sources[1:]]
 
 
-def test_nobody_waits_after_the_end() -> None:
-    work = Work([(slowed(1),)])
+def test_no_thread_waits_after_the_end() -> None:
+    work = ShardQueue([(slowed(1),)])
     assert work.next() is not None
     found: list[Shard | None] = []
     waiting = threading.Thread(target=lambda: found.append(work.next()))
@@ -221,11 +223,11 @@ def test_nobody_waits_after_the_end() -> None:
     assert found == [None]
 
 
-def test_progress_is_told(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr("neurald.drivers.opencl.tuning.work._SILENCE_S", 0.0)
+def test_progress_is_logged(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr("neurald.drivers.opencl.tuning.shard_queue._PROGRESS_INTERVAL_S", 0.0)
     caplog.set_level("INFO", "neurald.drivers.opencl.tuning")
     shards = [(slowed(1), slowed(2)), (slowed(3),)]
-    work = Work(shards)
+    work = ShardQueue(shards)
     drained(work, lambda shard: work.measured(shard, [1.0] * len(shard)))
     assert "compiled and measured 2 of 3 kernels" in caplog.text
     assert "compiled and measured 3 of 3 kernels" in caplog.text

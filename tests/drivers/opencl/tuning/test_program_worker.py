@@ -1,4 +1,6 @@
-"""The process that builds for another one: on its own, and when that one has no terminal, is interrupted, or is gone."""
+"""The process that builds for another one, also if that one has no terminal, is interrupted, or has
+ended.
+"""
 
 import json
 import os
@@ -16,7 +18,7 @@ from support.sweeps import sweep
 
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.drivers.opencl.platform.discovery import DeviceContext
-from neurald.drivers.opencl.runtime.program import Program
+from neurald.drivers.opencl.runtime.program import BuiltProgram
 from neurald.drivers.opencl.tuning.build_helper import _WORKER
 from neurald.drivers.opencl.tuning.program_messages import Answer, Build, Measure
 from neurald.drivers.opencl.tuning.trials import trials_of
@@ -37,7 +39,7 @@ def framed(request: Build | Measure) -> bytes:
 
 
 def answers(told: dict[str, Any], requests: bytes) -> list[Answer]:
-    """What the worker says to requests, until it ends."""
+    """Returns the worker's answers to requests until it ends."""
     command = [sys.executable, "-I", str(_WORKER), json.dumps(told)]
     output = subprocess.run(command, input=requests, capture_output=True, timeout=120, check=False).stdout
     found = []
@@ -70,7 +72,7 @@ def test_requests_are_answered_in_order(opencl: DeviceContext) -> None:
     # The program before the one that does not build is still there.
     assert some.times_ns[0] is not None
     assert some.times_ns[1] is None
-    assert Program.from_binary(opencl, last.binary).kernel(trials.calls[0].kernel) is not None
+    assert BuiltProgram.from_binary(opencl, last.binary).kernel(trials.calls[0].kernel) is not None
 
 
 def test_another_device_is_refused(opencl: DeviceContext) -> None:
@@ -91,18 +93,18 @@ sys.excepthook = lambda *failure: tell("".join(traceback.format_exception(*failu
 from support.opencl.trials import as_gpu, good, slowed
 from neurald.drivers.opencl.tuning import measuring
 from neurald.drivers.opencl.platform.discovery import DeviceContext, choose, discover
-measuring._SHARD_BYTES = measuring._SHARDS_EACH = 1
+measuring._TARGET_SHARD_BYTES = measuring._MIN_SHARDS_PER_PROCESS = 1
 measuring.process_count = lambda facts: 2
 def wait(work, device, **options):
     with work._changed:
         work._changed.wait_for(lambda: not work._waiting and not work._taken, 60)
-measuring._take_part = wait
+measuring._measure_here = wait
 times = measuring.times_ns(as_gpu(DeviceContext(choose(discover()))), [good(), slowed(30)], is_resident=False)
 tell(str(len(times)))
 """
 
 
-def test_a_daemon_has_help(opencl: DeviceContext, tmp_path: Path) -> None:
+def test_helpers_of_a_daemon(opencl: DeviceContext, tmp_path: Path) -> None:
     result = tmp_path / "result"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     done = subprocess.run(
@@ -135,7 +137,7 @@ def is_there(process: int) -> bool:
 
 
 @sweep("how", ["interrupted", "gone"])
-def test_it_ends_with_the_process_that_asks_and_not_before(opencl: DeviceContext, how: str) -> None:
+def test_the_worker_ends_with_its_parent(opencl: DeviceContext, how: str) -> None:
     request = framed(Build(text="kernel void k(global int* a) { *a = 1; }")).hex()
     command = [sys.executable, "-c", PARENT, str(_WORKER), json.dumps(about(opencl.facts)), request]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:

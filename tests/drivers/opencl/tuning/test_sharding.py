@@ -1,4 +1,6 @@
-"""Kernels are shared out among programs: each once, evenly, and next to those that call the same functions."""
+"""Sources are divided among programs: each once, evenly, and together with those that share a
+function.
+"""
 
 import random
 from dataclasses import replace
@@ -22,7 +24,7 @@ def source(text: str) -> Source:
 
 
 def random_sources(seed: int) -> list[Source]:
-    """Some call a function that others call, some none."""
+    """Returns sources of which some share a function."""
     numbers = random.Random(seed)
     functions = [shared(number, numbers.randrange(100, 2000)) for number in range(numbers.randrange(1, 30))]
     return [
@@ -31,7 +33,7 @@ def random_sources(seed: int) -> list[Source]:
     ]
 
 
-def test_functions_that_several_call_count_once() -> None:
+def test_shared_functions_count_once() -> None:
     first, second = shared(1, 500), shared(2, 70)
     assert work_bytes([]) == 0
     assert work_bytes(["abc", "abcd"]) == 7
@@ -60,7 +62,7 @@ def test_every_source_is_in_one_shard(seed: int) -> None:
         assert len(shards) <= max(1, whole // least)
 
 
-def test_what_shares_a_function_stays_together() -> None:
+def test_sources_that_share_a_function_stay_together() -> None:
     sources = [source(f"{shared(number % 3, 1000)}call {number};\n") for number in range(12)]
     shards = shards_of(sources, 1)
     assert [[sources.index(each) for each in shard] for shard in sorted(shards, key=lambda s: s[0].text)] == [
@@ -70,6 +72,6 @@ def test_what_shares_a_function_stays_together() -> None:
     ]
 
 
-def test_little_is_one_shard() -> None:
+def test_few_sources_are_one_shard() -> None:
     assert len(shards_of([source("a"), source("b")], 1000)) == 1
     assert shards_of([], 1000) == []

@@ -1,4 +1,6 @@
-"""Kernels are measured one by one, alone and as phases; what fails is told, and nothing of it disturbs the next one."""
+"""Kernels are measured one by one, as separate kernels and as phases; a failure does not affect the
+next one.
+"""
 
 import math
 from dataclasses import replace
@@ -11,19 +13,19 @@ from support.sweeps import sweep
 from neurald.drivers.opencl.codegen.kernel_source import WORKSPACE_ZEROS, Source
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.errors import DeviceState
-from neurald.drivers.opencl.runtime.program import Program
+from neurald.drivers.opencl.runtime.program import BuiltProgram
 from neurald.drivers.opencl.tuning import trials
 from neurald.drivers.opencl.tuning.trials import Bench, Trials, trials_of
 from neurald.hal.errors import DeadObject
 
 
 def ones() -> Source:
-    """Computes what is not zero."""
+    """Returns a source whose output is not zero."""
     return replace(good(), text=good().text.replace("a0[at] = (", "a0[at] = 1.0f + ("))
 
 
 def counting() -> Source:
-    """Takes long unless its workspace is zero."""
+    """Returns a source that takes long unless its workspace is zero."""
     text = good().text.replace("__global int *status)", "__global uchar *workspace, __global int *status)")
     text = text.replace(
         "  if (at >=",
@@ -40,7 +42,7 @@ def times_of(
     text, tried = trials_of(sources, device.facts, is_resident=is_resident)
     # As another process gets it.
     tried = msgspec.msgpack.decode(msgspec.msgpack.encode(tried), type=Trials)
-    return list(Bench(device).times_ns(Program.from_source(device, text), tried))
+    return list(Bench(device).times_ns(BuiltProgram.from_source(device, text), tried))
 
 
 @sweep("is_resident", [False, True])
@@ -55,37 +57,37 @@ def test_slower_kernels_take_longer(
     assert 0 <= fast < slow < math.inf
 
 
-def test_what_cannot_run_has_no_time(opencl: DeviceContext) -> None:
+def test_sources_that_cannot_run(opencl: DeviceContext) -> None:
     # Its kernel is not in the program.
     text, tried = trials_of([good(), slowed(1)], opencl.facts, is_resident=False)
     missing = msgspec.structs.replace(tried.calls[0], kernel="missing")
     tried = msgspec.structs.replace(tried, calls=(missing, tried.calls[1]))
-    first, second = Bench(opencl).times_ns(Program.from_source(opencl, text), tried)
+    first, second = Bench(opencl).times_ns(BuiltProgram.from_source(opencl, text), tried)
     assert first is None
     assert second is not None
 
 
-def test_memory_grows_with_what_is_measured(opencl: DeviceContext) -> None:
+def test_memory_grows(opencl: DeviceContext) -> None:
     bench = Bench(opencl)
     for groups in (1, 50, 2):
         source = replace(good(), workspace_bytes=0)
         text, tried = trials_of([source], opencl.facts, is_resident=False)
         tried = msgspec.structs.replace(tried, arena_bytes=tried.arena_bytes * groups)
-        (time_ns,) = bench.times_ns(Program.from_source(opencl, text), tried)
+        (time_ns,) = bench.times_ns(BuiltProgram.from_source(opencl, text), tried)
         assert time_ns is not None
 
 
-def test_a_workspace_is_zero_whatever_ran_before(opencl: DeviceContext) -> None:
-    """What does not compute zeros leaves its result where the next one counts."""
+def test_workspaces_are_zero(opencl: DeviceContext) -> None:
+    """The output of the previous source lies where this one has its counters."""
     _, before, _, after = times_of(opencl, [good(), counting(), ones(), counting()])
     assert before is not None
     assert after is not None
     assert after < 10 * before + 1e6
 
 
-def test_a_lost_device_is_told(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lost_device_is_reported(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch) -> None:
     text, tried = trials_of([good(), slowed(1)], opencl.facts, is_resident=False)
-    program = Program.from_source(opencl, text)
+    program = BuiltProgram.from_source(opencl, text)
     times = Bench(opencl).times_ns(program, tried)
     assert next(times) is not None
     state = DeviceState("Test")
@@ -96,14 +98,14 @@ def test_a_lost_device_is_told(opencl: DeviceContext, monkeypatch: pytest.Monkey
 
 
 def behind_a_workspace(line: str, instead: str) -> Source:
-    """A source whose arguments lie behind a workspace, with another line of text."""
+    """Returns a source with a workspace before its arguments, and an additional line of text."""
     text = good().text.replace("__global int *status)", "__global uchar *workspace, __global int *status)")
     assert line in text
     return replace(good(), text=text.replace(line, instead), workspace_bytes=WORKSPACE_ZEROS)
 
 
-def test_what_is_read_is_zero_whatever_ran_before(opencl: DeviceContext) -> None:
-    """One source writes where the next one has its inputs, as one with a longer result does; they may be positions."""
+def test_inputs_are_zero(opencl: DeviceContext) -> None:
+    """The output of the previous source lies where this one has its inputs, which may be indices."""
     writing = behind_a_workspace("a0[at] = (", "a0[at + 64] = 1.0f + (")
     reading = behind_a_workspace(
         "  if (at >=",

@@ -1,4 +1,6 @@
-"""Choices among sources: how many are measured, and that what does not build or run is never chosen."""
+"""Selection of sources: how many are measured, and that those that do not build or run are never
+selected.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -9,7 +11,7 @@ from support.sweeps import sweep
 
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.lazy_sources import LazySources
-from neurald.drivers.opencl.kernels.fused.chains import Chain
+from neurald.drivers.opencl.kernels.fused.chains import KernelChain
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.tuning import trials, tuning
 from neurald.drivers.opencl.tuning.tuning import TUNING_VARIABLE, Tuner, Tuning
@@ -27,13 +29,13 @@ def texts(sources: Sequence[Source | None]) -> list[str | None]:
 
 
 def text_of(tuner: Tuner, *sources: Source) -> str:
-    """The text of what is chosen."""
+    """Returns the text of the selected source."""
     (found,) = tuner.choose([sources])
     assert found is not None
     return found.text
 
 
-def test_preferences_say_how_much_is_measured(opencl: DeviceContext) -> None:
+def test_extent_of_measurements(opencl: DeviceContext) -> None:
     class Gpu:
         is_cpu = False
 
@@ -46,19 +48,19 @@ def test_preferences_say_how_much_is_measured(opencl: DeviceContext) -> None:
         Tuning.of(Preference.LOW_POWER, opencl.facts, settings("lots"))
 
 
-def test_without_measuring_the_first_is_taken(opencl: DeviceContext) -> None:
+def test_without_measurements_the_first_is_selected(opencl: DeviceContext) -> None:
     first, second = slowed(20000), good()
     tuner = Tuner(opencl, Tuning.FAST)
     assert tuner.choose([[first, second], [second]]) == [first, second]
 
 
-def test_the_fastest_is_taken(opencl: DeviceContext) -> None:
+def test_the_fastest_is_selected(opencl: DeviceContext) -> None:
     tuner = Tuner(opencl, Tuning.EXHAUSTIVE)
     assert texts(tuner.choose([[slowed(20000), good()]])) == [good().text]
 
 
 @sweep("how", [Tuning.FAST, Tuning.BRIEF])
-def test_what_nobody_looks_at_is_not_made(
+def test_unneeded_sources_are_not_generated(
     opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch, how: Tuning
 ) -> None:
     made = []
@@ -95,10 +97,10 @@ def test_the_same_work_is_measured_once(opencl: DeviceContext, monkeypatch: pyte
     assert sorted(each.groups for each in measured) == [1, 2, 3, 5]
 
 
-def test_what_cannot_be_a_phase_is_looked_at_only_where_nothing_else_is(
+def test_sources_that_cannot_be_phases_are_the_last_choice(
     opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tuning, "is_offered", lambda facts: True)
+    monkeypatch.setattr(tuning, "is_supported", lambda facts: True)
     monkeypatch.setattr(tuning, "times_ns", lambda device, sources, **_: {})
     other = replace(slowed(1), has_barriers=True, local_size=32)
     tuner = Tuner(opencl, Tuning.BRIEF)
@@ -106,7 +108,7 @@ def test_what_cannot_be_a_phase_is_looked_at_only_where_nothing_else_is(
     assert texts(tuner.choose([[other, replace(other, text="another")]])) == [other.text]
 
 
-def test_what_does_not_build_is_not_taken(opencl: DeviceContext) -> None:
+def test_sources_that_do_not_build_are_not_selected(opencl: DeviceContext) -> None:
     tuner = Tuner(opencl, Tuning.BRIEF)
     assert texts(tuner.choose([[broken(), good()]])) == [good().text]
     # Where nothing builds the first is taken, and whoever builds it is told why.
@@ -115,22 +117,20 @@ def test_what_does_not_build_is_not_taken(opencl: DeviceContext) -> None:
 
 
 @sweep("how", Tuning)
-def test_a_pair_is_taken_where_it_is_faster(opencl: DeviceContext, how: Tuning) -> None:
-    """Or, if nothing is measured, where that is likely."""
+def test_pairs_are_selected_if_faster(opencl: DeviceContext, how: Tuning) -> None:
+    """Without measurements, they are selected if that is likely."""
     single, double = replace(good(), label="single"), slowed(20000)
     is_measured = how is not Tuning.FAST
     for first, pair, is_likely in ((double, single, not is_measured), (single, double, is_measured)):
-        offered = Chain(members=(0, 2), sources=(pair,), is_likely=is_likely)
+        offered = KernelChain(members=(0, 2), sources=(pair,), is_likely=is_likely)
         found = Tuner(opencl, how).choose([[first], [single], [first]], [offered])
         is_taken = pair is single
         assert found == ([None, single, pair] if is_taken else [first, single, first])
 
 
-def test_phases_of_a_kernel_for_the_whole_step_are_measured_as_such(
-    opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With a single work-group, which every device keeps."""
-    monkeypatch.setattr(tuning, "is_offered", lambda facts: True)
+def test_phases_are_measured_as_phases(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a single work-group, which is resident on every device."""
+    monkeypatch.setattr(tuning, "is_supported", lambda facts: True)
     # Runtimes on CPUs take long to compile more phases.
     monkeypatch.setattr(trials, "_PHASES", 2)
     alone = DeviceContext(replace(opencl.facts, compute_units=1))

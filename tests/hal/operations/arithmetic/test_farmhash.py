@@ -61,7 +61,7 @@ def test_published_fingerprints(text: str, fingerprint: int) -> None:
 
 
 @sweep("length", [0, 2, 5, 11, 20, 50, 64, 65, 200])
-def test_keys_do_not_touch_each_other(length: int) -> None:
+def test_keys_are_hashed_independently(length: int) -> None:
     keys = np.random.default_rng(length).integers(0, 256, (40, length)).astype(np.uint8)
     one_by_one = [int(fingerprint64(row[np.newaxis])[0]) for row in keys]
     assert fingerprint64(keys).tolist() == one_by_one

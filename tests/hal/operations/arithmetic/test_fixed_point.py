@@ -80,7 +80,7 @@ def test_a_mantissa_that_rounds_up_to_one_is_halved() -> None:
     assert quantize_multiplier(1 - 2.0**-40) == (1 << 30, 1)
 
 
-def test_multipliers_at_once_are_those_one_by_one(generator: np.random.Generator) -> None:
+def test_multipliers_of_an_array_are_those_of_its_elements(generator: np.random.Generator) -> None:
     reals = 2.0 ** generator.uniform(-40, 40, 300)
     mantissas, exponents = quantize_multipliers(reals)
     assert list(zip(mantissas.tolist(), exponents.tolist(), strict=True)) == [
@@ -89,7 +89,7 @@ def test_multipliers_at_once_are_those_one_by_one(generator: np.random.Generator
 
 
 @pytest.mark.parametrize("exponent", [*range(-31, 4), 17, 30])
-def test_products_are_those_of_c(exponent: int, generator: np.random.Generator) -> None:
+def test_products_equal_the_c_implementation(exponent: int, generator: np.random.Generator) -> None:
     values = [*EDGES, *random_int32(generator, 150)]
     for mantissa in (1 << 30, (1 << 31) - 1, 0, int(generator.integers(1 << 30, 1 << 31))):
         expected = [multiplied(v, mantissa, exponent) for v in values]
@@ -97,7 +97,7 @@ def test_products_are_those_of_c(exponent: int, generator: np.random.Generator) 
 
 
 @sweep("shift", [2, 3, 5, 14, 20])
-def test_ties_go_away_from_zero(shift: int) -> None:
+def test_ties_are_rounded_away_from_zero(shift: int) -> None:
     """With the multiplier 2^-shift, exactly between two integers."""
     odd = np.arange(-9, 10, 2)
     values = odd << (shift - 1)
@@ -106,7 +106,7 @@ def test_ties_go_away_from_zero(shift: int) -> None:
     assert [multiplied(v, *multiplier(2.0**-shift)) for v in values.tolist()] == away
 
 
-def test_the_first_rounding_takes_ties_upwards() -> None:
+def test_the_first_rounding_rounds_ties_upwards() -> None:
     """Half an integer before the shift: -1.5 becomes -1, 1.5 becomes 2."""
     assert multiply(np.array([-3, -1, 1, 3]), 1 << 30, 0).tolist() == [-1, 0, 1, 2]
 
@@ -118,7 +118,7 @@ def test_a_left_shift_saturates() -> None:
 
 
 @sweep("dtype", [np.int8, np.uint8, np.int32, np.int64])
-def test_any_integer_type_is_taken_and_left_alone(dtype: type[np.integer]) -> None:
+def test_inputs_of_any_integer_type_are_not_modified(dtype: type[np.integer]) -> None:
     values = np.array([[0, 1, 100], [7, 50, 127]], dtype)
     kept = values.copy()
     result = multiply(values, *quantize_multiplier(0.3))
@@ -128,15 +128,13 @@ def test_any_integer_type_is_taken_and_left_alone(dtype: type[np.integer]) -> No
 
 
 @sweep("shape", [(), (0,), (3, 0), (0, 3), (2, 2, 3)])
-def test_any_shape_is_taken(shape: tuple[int, ...]) -> None:
+def test_any_shape(shape: tuple[int, ...]) -> None:
     assert (
         multiply(np.ones(shape, np.int32), *quantize_multiplier(7.0)).tolist() == np.full(shape, 7).tolist()
     )
 
 
-def test_multipliers_may_be_one_for_each_channel(
-    generator: np.random.Generator, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_multiplier_per_channel(generator: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fixed_point, "_CHUNK", 16)
     reals = 2.0 ** generator.uniform(-33, 4, 7)
     values = np.array(random_int32(generator, 5 * 3 * 7)).reshape(5, 3, 7)
@@ -163,7 +161,7 @@ OUTPUTS = [
 
 @pytest.mark.parametrize(("zero_point", "low", "high", "dtype"), OUTPUTS)
 @pytest.mark.parametrize("sums_dtype", [np.float32, np.float64, np.int32])
-def test_requantization_is_multiply_cut_and_stored(
+def test_requantization_multiplies_clamps_and_casts(
     zero_point: int,
     low: int,
     high: int,
@@ -191,7 +189,7 @@ def test_requantization_is_multiply_cut_and_stored(
 
 @sweep("shift", range(1, 22))
 @sweep("zero_point", [0, 130])
-def test_requantization_takes_ties_as_multiply_does(shift: int, zero_point: int) -> None:
+def test_requantization_rounds_ties_like_multiply(shift: int, zero_point: int) -> None:
     """Sums one below, at and one above every boundary between stored values."""
     boundaries = (2 * np.arange(-300, 301) + 1) << (shift - 1)
     sums = np.concatenate([boundaries - 1, boundaries, boundaries + 1])[:, None]
@@ -221,7 +219,7 @@ def test_requantization_takes_ties_as_multiply_does(shift: int, zero_point: int)
         (1257591801, 1554210385, -23),
     ],
 )
-def test_requantization_where_float64_falls_short(value: int, mantissa: int, exponent: int) -> None:
+def test_requantization_where_float64_is_not_exact(value: int, mantissa: int, exponent: int) -> None:
     """Just below a boundary between stored values, by less than float64 can tell."""
     scale = mantissa * 2.0 ** (exponent - 31)
     expected = multiplied(value, mantissa, exponent)
@@ -320,7 +318,7 @@ def test_other_roundings(
 
 
 @sweep("shift", [1, 8, 20, 30])
-def test_ties_that_are_rounded_once_go_up(shift: int) -> None:
+def test_ties_of_a_single_rounding_go_upwards(shift: int) -> None:
     sums = np.array([[-3], [-1], [1], [3]]) << (shift - 1)
     out = np.empty(sums.shape, np.int8)
     Requantization(

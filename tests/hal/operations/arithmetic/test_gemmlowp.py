@@ -37,7 +37,7 @@ def test_tanh(integer_bits: int) -> None:
     assert zlib.crc32(result.astype("<i2").tobytes()) == TANH_CHECKSUMS[integer_bits]
 
 
-def test_curves_keep_the_shape() -> None:
+def test_functions_keep_the_shape() -> None:
     assert sigmoid16(np.zeros((2, 0, 3), np.int64)).shape == (2, 0, 3)
     assert tanh16(np.array([[0, 1 << 12]]), 3).tolist() == [[0, tanh16(np.array([1 << 12]), 3)[0]]]
 

@@ -39,7 +39,7 @@ CONV_2D = OperationType.CONV_2D
 
 @sweep("seed", range(20))
 @sweep("types", TYPES, ids=lambda t: f"{t[0].name}-{t[1].name}")
-def test_as_the_definition_says(types: tuple[OperandType, OperandType], seed: int) -> None:
+def test_against_the_definition(types: tuple[OperandType, OperandType], seed: int) -> None:
     case = random_case(np.random.default_rng(seed), types)
     assert_as_expected(case, evaluate(CONV_2D, case.inputs, case.output))
 
@@ -54,7 +54,7 @@ def test_no_images(types: tuple[OperandType, OperandType]) -> None:
 
 @sweep("limit", [1, 60, 200, 1000])
 @sweep("types", TYPES, ids=lambda t: f"{t[0].name}-{t[1].name}")
-def test_blocks_of_any_size_give_the_same(
+def test_the_block_size_does_not_change_results(
     types: tuple[OperandType, OperandType], limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(convolution, "_BLOCK", limit)
@@ -128,7 +128,7 @@ IMPLICIT = (SAME, 1, 1, 0)
 
 @sweep("tail", [(), (True,), (False,), (False, 1, 2)])
 @sweep("parameters", [EXPLICIT, IMPLICIT])
-def test_every_number_of_inputs_is_understood(parameters: tuple[int, ...], tail: tuple[int, ...]) -> None:
+def test_every_number_of_inputs(parameters: tuple[int, ...], tail: tuple[int, ...]) -> None:
     inputs = [*floats((1, 2, 5, 5) if tail == (True,) else (1, 5, 5, 2)), *scalars(*parameters, *tail)]
     assert len(inputs) in (7, 8, 10, 11, 13)
     evaluate(CONV_2D, inputs, wanted(FLOAT32))
@@ -231,13 +231,13 @@ def test_bad_tensors(inputs: list[Given], message: str) -> None:
         evaluate(CONV_2D, [*inputs, *scalars(*EXPLICIT)], wanted(operand_type, scale))
 
 
-def test_the_bias_scale_may_be_a_little_off() -> None:
+def test_the_bias_scale_has_a_tolerance() -> None:
     inputs = replaced(quantized(), 2, given(INT32, np.ones(3), 0.125 * (1 + 5e-7)))
     evaluate(CONV_2D, [*inputs, *scalars(*EXPLICIT)], wanted(QUANT8, 1.0))
 
 
 @sweep("index", [0, 1, 2, 3])
-def test_no_shape_without_the_arguments_it_depends_on(index: int) -> None:
+def test_the_shape_is_unknown_without_its_arguments(index: int) -> None:
     inputs = [*floats(), *scalars(*IMPLICIT)]
     source = inputs[index]
     hidden = Given(operand=source.operand, value=None) if index > 2 else unknown(source)
@@ -247,14 +247,14 @@ def test_no_shape_without_the_arguments_it_depends_on(index: int) -> None:
         DEFINITIONS[CONV_2D].shape(call)
 
 
-def test_a_rank_that_turns_out_wrong_is_refused() -> None:
+def test_a_wrong_rank_at_execution_is_refused() -> None:
     inputs = [*floats(), *scalars(*IMPLICIT)]
     late = Given(operand=replace(inputs[0].operand, dimensions=None), value=np.ones((5, 2), np.float32))
     with pytest.raises(BadData, match=r"operand 0 \(input of CONV_2D\) has rank 2; rank 4 is expected"):
         evaluate(CONV_2D, replaced(inputs, 0, late), wanted(FLOAT32))
 
 
-def test_gaps_far_wider_than_the_image_cost_nothing() -> None:
+def test_large_dilations_need_no_time() -> None:
     wide = 1 << 30
     values = np.arange(1.0, 5.0).reshape(1, 1, 4, 1)
     inputs = [given(FLOAT32, values), given(FLOAT32, [[[[2.0], [3.0]]]]), given(FLOAT32, [0.5])]

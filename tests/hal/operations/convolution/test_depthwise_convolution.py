@@ -27,7 +27,7 @@ DEPTHWISE = OperationType.DEPTHWISE_CONV_2D
 @sweep("multiplier", [1, 2, 3])
 @sweep("seed", range(8))
 @sweep("types", TYPES, ids=lambda t: f"{t[0].name}-{t[1].name}")
-def test_as_the_definition_says(types: tuple[OperandType, OperandType], seed: int, multiplier: int) -> None:
+def test_against_the_definition(types: tuple[OperandType, OperandType], seed: int, multiplier: int) -> None:
     case = random_case(np.random.default_rng(seed), types, depth_multiplier=multiplier)
     assert_as_expected(case, evaluate(DEPTHWISE, case.inputs, case.output))
 
@@ -42,7 +42,7 @@ def test_no_images(types: tuple[OperandType, OperandType]) -> None:
 
 @sweep("limit", [1, 12, 100, 300])
 @sweep("types", TYPES, ids=lambda t: f"{t[0].name}-{t[1].name}")
-def test_blocks_of_any_size_give_the_same(
+def test_the_block_size_does_not_change_results(
     types: tuple[OperandType, OperandType], limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(depthwise_convolution, "_BLOCK", limit)
@@ -99,7 +99,7 @@ IMPLICIT = (SAME, 1, 1, 2, 0)
 
 @sweep("tail", [(), (True,), (False,), (False, 1, 2)])
 @sweep("parameters", [EXPLICIT, IMPLICIT])
-def test_every_number_of_inputs_is_understood(parameters: tuple[int, ...], tail: tuple[int, ...]) -> None:
+def test_every_number_of_inputs(parameters: tuple[int, ...], tail: tuple[int, ...]) -> None:
     inputs = [*floats((1, 2, 5, 5) if tail == (True,) else (1, 5, 5, 2)), *scalars(*parameters, *tail)]
     assert len(inputs) in (8, 9, 11, 12, 14)
     evaluate(DEPTHWISE, inputs, wanted(FLOAT32))
@@ -174,7 +174,7 @@ def test_bad_tensors(inputs: list[Given], message: str) -> None:
         evaluate(DEPTHWISE, [*inputs, *scalars(*EXPLICIT)], wanted(operand_type, scale))
 
 
-def test_gaps_far_wider_than_the_image_cost_nothing() -> None:
+def test_large_dilations_need_no_time() -> None:
     wide = 1 << 30
     values = np.arange(1.0, 5.0).reshape(1, 1, 4, 1)
     inputs = [given(FLOAT32, values), given(FLOAT32, [[[[2.0], [3.0]]]]), given(FLOAT32, [0.5])]

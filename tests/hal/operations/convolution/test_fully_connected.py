@@ -67,7 +67,9 @@ def quantized(
 @sweep("activation", [NONE, RELU, RELU1, RELU6])
 @sweep("operand_type", QUANT8_TYPES)
 @sweep(("rows", "depth", "units"), [(3, 5, 4), (1, 1, 1), (2, 700, 3), (0, 5, 2)])
-def test_stored_values(operand_type: OperandType, rows: int, depth: int, units: int, activation: int) -> None:
+def test_quantized_values(
+    operand_type: OperandType, rows: int, depth: int, units: int, activation: int
+) -> None:
     generator = np.random.default_rng(7)
     limits = np.iinfo(operand_type.dtype.name)
     middle = limits.min + 120
@@ -145,7 +147,7 @@ def test_refuses_an_unknown_activation() -> None:
         evaluate(FULLY_CONNECTED, [*inputs, *scalars(4)], wanted(OperandType.TENSOR_FLOAT32))
 
 
-def test_refuses_a_filter_of_scales_per_channel() -> None:
+def test_refuses_per_channel_filters() -> None:
     inputs = quantized(OperandType.TENSOR_QUANT8_ASYMM, np.ones((1, 2)), np.ones((1, 2)), np.ones(1))
     inputs[1] = given(OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL, np.ones((1, 2)))
     with pytest.raises(BadData, match=r"operand 1 .* TENSOR_QUANT8_SYMM_PER_CHANNEL"):

@@ -110,7 +110,7 @@ class Grouped:
 
 @sweep("seed", range(20))
 @sweep("types", TYPES, ids=IDS)
-def test_as_the_definition_says(types: tuple[OperandType, OperandType], seed: int) -> None:
+def test_against_the_definition(types: tuple[OperandType, OperandType], seed: int) -> None:
     grouped = Grouped(np.random.default_rng(seed), types, None)
     grouped.assert_result(evaluate(GROUPED, grouped.inputs, grouped.case.output))
 
@@ -125,7 +125,7 @@ def test_no_images(types: tuple[OperandType, OperandType]) -> None:
 
 @sweep("limit", [1, 7, 60, 1000])
 @sweep("types", TYPES, ids=IDS)
-def test_blocks_of_any_size_give_the_same(
+def test_the_block_size_does_not_change_results(
     types: tuple[OperandType, OperandType], limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(grouped_convolution, "_BLOCK", limit)

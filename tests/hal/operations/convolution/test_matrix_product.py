@@ -98,7 +98,7 @@ def test_integers_wrap_around(size: Any, adjoints: tuple[bool, bool]) -> None:
 @sweep("adjoints", ADJOINTS)
 @sweep("scale", [0.5, 0.013, 0.0001])
 @sweep("size", SIZES)
-def test_stored_values(size: Any, scale: float, adjoints: tuple[bool, bool]) -> None:
+def test_quantized_values(size: Any, scale: float, adjoints: tuple[bool, bool]) -> None:
     batches, rows, depth, columns = size
     generator = np.random.default_rng(depth)
     first, second = (
@@ -135,7 +135,7 @@ def test_refuses_ranks(shape: tuple[int, ...]) -> None:
         evaluate(MATMUL, [given(FLOAT32, np.zeros(shape)), given(FLOAT32, np.zeros((2, 2)))], wanted(FLOAT32))
 
 
-def test_refuses_types_that_differ() -> None:
+def test_refuses_different_types() -> None:
     with pytest.raises(BadData, match=r"input2 of BATCH_MATMUL.* has type TENSOR_FLOAT16"):
         evaluate(
             MATMUL, [given(FLOAT32, np.zeros((2, 2))), given(FLOAT16, np.zeros((2, 2)))], wanted(FLOAT32)

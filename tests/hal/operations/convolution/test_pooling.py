@@ -93,7 +93,7 @@ def test_floats(
 @sweep("geometry", GEOMETRIES)
 @sweep("operand_type", QUANT8_TYPES)
 @sweep("operation", [AVERAGE, MAXIMUM])
-def test_stored_values(
+def test_quantized_values(
     operation: OperationType, operand_type: OperandType, geometry: Geometry, activation: int
 ) -> None:
     values = stored_values(np.random.default_rng(9), operand_type, geometry[0])
@@ -149,8 +149,8 @@ def test_nchw(operation: OperationType, geometry: Geometry) -> None:
     nhwc = evaluate(
         operation, inputs(given(operand_type, values), geometry, NONE, False), wanted(operand_type)
     )
-    extend_movement = given(operand_type, values.transpose(0, 3, 1, 2))
-    nchw = evaluate(operation, inputs(extend_movement, geometry, NONE, True), wanted(operand_type))
+    in_nchw = given(operand_type, values.transpose(0, 3, 1, 2))
+    nchw = evaluate(operation, inputs(in_nchw, geometry, NONE, True), wanted(operand_type))
     np.testing.assert_array_equal(nchw.transpose(0, 2, 3, 1), nhwc)
 
 
@@ -163,7 +163,7 @@ def test_infinities_stay_in_their_windows() -> None:
     assert result.ravel().tolist() == [-np.inf, 1.0]
 
 
-def test_a_huge_window_costs_no_more_than_the_image() -> None:
+def test_a_huge_window_needs_no_more_time_than_the_image() -> None:
     data = given(OperandType.TENSOR_FLOAT32, np.arange(6).reshape(1, 2, 3, 1))
     huge = 2**31 - 1
     arguments = [data, *scalars(SAME, 1, 1, huge, huge, NONE)]

@@ -11,7 +11,9 @@ from neurald.hal.operations.convolution.windowing import Window, blocks
 @sweep("stride", [1, 2, 5])
 @sweep("dilation", [1, 3])
 @sweep("head", [0, 1, 4])
-def test_overlap_is_where_an_element_lies_inside(length: int, stride: int, dilation: int, head: int) -> None:
+def test_overlap_covers_the_elements_inside_the_image(
+    length: int, stride: int, dilation: int, head: int
+) -> None:
     window = Window(
         kernel=(1, 4), stride=(1, stride), dilation=(1, dilation), padding=((0, 0), (head, 9)), output=(1, 7)
     )
@@ -26,7 +28,7 @@ def test_overlap_is_where_an_element_lies_inside(length: int, stride: int, dilat
 
 @sweep("positions", [(1, 1, 1), (2, 3, 4), (7, 1, 5), (1, 6, 1), (0, 3, 3)])
 @sweep("limit", [0, 1, 3, 4, 5, 12, 13, 24, 1000])
-def test_blocks_follow_one_another(positions: tuple[int, int, int], limit: int) -> None:
+def test_blocks_cover_all_positions_in_order(positions: tuple[int, int, int], limit: int) -> None:
     indexes = np.arange(math.prod(positions)).reshape(positions)
     parts = [indexes[block].ravel().tolist() for block in blocks(positions, limit)]
     assert list(itertools.chain(*parts)) == indexes.ravel().tolist()

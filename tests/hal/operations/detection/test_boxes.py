@@ -43,7 +43,7 @@ TRANSFORM, SELECT = OperationType.AXIS_ALIGNED_BBOX_TRANSFORM, OperationType.BOX
 HARD, LINEAR, GAUSSIAN = range(3)
 
 
-def extend_movement(box: Array, delta: Array, height: float, width: float) -> list[float]:
+def transformed(box: Array, delta: Array, height: float, width: float) -> list[float]:
     x1, y1, x2, y2 = box
     dx, dy, dw, dh = delta
     x, y = (x1 + x2) / 2 + dx * (x2 - x1), (y1 + y2) / 2 + dy * (y2 - y1)
@@ -72,7 +72,7 @@ def test_transform(operand_type: OperandType, count: int, classes: int) -> None:
     assert result.shape == (count, 4 * classes)
     steps = real(deltas).reshape(count, classes, 4)
     expected = [
-        [value for step in steps[i] for value in extend_movement(real(boxes)[i], step, *sizes[images[i]])]
+        [value for step in steps[i] for value in transformed(real(boxes)[i], step, *sizes[images[i]])]
         for i in range(count)
     ]
     tolerance = {FLOAT32: 1e-4, FLOAT16: 0.04}.get(operand_type, 0.126)
@@ -103,7 +103,7 @@ def test_transform_refuses(position: int, value: Any, message: str) -> None:
         evaluate(TRANSFORM, inputs, wanted(FLOAT32))
 
 
-def test_transform_with_absurd_deltas() -> None:
+def test_transform_with_huge_deltas() -> None:
     boxes = given(FLOAT32, [[1, 1, 1, 5], [0, 0, 4, 4]])
     deltas = given(FLOAT32, [[0, 0, 1e4, 0], [1e38, 0, 1e3, -1e4]])
     result = evaluate(TRANSFORM, [boxes, deltas, ints(0, 0), given(FLOAT32, [[8, 9]])], wanted(FLOAT32))
@@ -233,7 +233,7 @@ def test_select_nothing(operand_type: OperandType) -> None:
         assert [result.shape for result in results] == [(0,), (0, 4), (0,), (0,)]
 
 
-def test_suppressed_boxes_stay_when_no_score_is_too_low() -> None:
+def test_suppressed_boxes_are_kept_without_a_score_threshold() -> None:
     """A hard kernel makes scores 0, and the threshold alone removes boxes."""
     scores, *_ = evaluate_all(SELECT, select_inputs(nms_score_threshold=0.0), *OUTPUTS)
     np.testing.assert_array_equal(scores, np.array([0.9, 0], np.float32))
@@ -271,7 +271,7 @@ def test_select_refuses_scales() -> None:
         evaluate_all(SELECT, inputs, wanted(QUANT8, 0.01), wanted(QUANT16, 0.25), *OUTPUTS[2:])
 
 
-def test_shapes_that_depend_on_values_are_unknown_without_them() -> None:
+def test_output_shapes_are_unknown_without_values() -> None:
     inputs = select_inputs()
     inputs[0] = unknown(inputs[0])
     call = call_of(SELECT, inputs, *OUTPUTS)
@@ -289,6 +289,6 @@ def test_levels() -> None:
     assert level_of(SELECT, signed, *outputs) == FeatureLevel.LEVEL_4
 
 
-def test_types_must_go_together() -> None:
+def test_refuses_mixed_types() -> None:
     with pytest.raises(BadData, match=r"boxes of BOX_WITH_NMS_LIMIT.* has type TENSOR_QUANT16_ASYMM"):
         evaluate_all(SELECT, select_inputs(boxes=given(QUANT16, np.zeros((2, 8)), 0.125)), *OUTPUTS)

@@ -109,7 +109,7 @@ def per_anchor(scores: Array, boxes: list[list[float]], detections: int, most: i
 @sweep("limits", [(1, 1), (4, 2), (9, 5), (50, 50)])
 @sweep("by_class", [False, True])
 @sweep("operand_type", [FLOAT32, FLOAT16])
-def test_as_the_definition_says(
+def test_against_the_definition(
     operand_type: OperandType, by_class: bool, limits: tuple[int, int], background: bool
 ) -> None:
     data = random_data(operand_type, 2, 13, 4)
@@ -188,7 +188,7 @@ def test_refuses_shapes(shapes: tuple[tuple[int, ...], ...], message: str) -> No
         evaluate_all(DETECTION, inputs(*data), *outputs(FLOAT32))
 
 
-def test_shapes_follow_without_values() -> None:
+def test_shapes_are_known_without_values() -> None:
     arguments = inputs(*random_data(FLOAT32, 2, 4, 3), per_class=False, classes_per_detection=2)
     call = call_of(DETECTION, arguments, *outputs(FLOAT32))
     assert DEFINITIONS[DETECTION].shape(call) == ((2, 6), (2, 6, 4), (2, 6), (2,))

@@ -247,7 +247,7 @@ def test_keypoints(operand_type: OperandType, shape: tuple[int, int, int, int], 
         np.testing.assert_allclose(results[1][box, keypoint] * step, low_place, atol=error)
 
 
-def test_a_flat_heatmap_has_its_keypoint_at_the_first_element() -> None:
+def test_the_keypoint_of_a_flat_heatmap_is_its_first_element() -> None:
     inputs = [given(FLOAT32, np.ones((1, 4, 4, 1))), given(FLOAT32, [[0, 0, 8, 4]]), *scalars(False)]
     score, place = evaluate_all(KEYPOINT, inputs, wanted(FLOAT32), wanted(FLOAT32))
     assert score.tolist() == [[1.0]]

@@ -255,7 +255,7 @@ def test_refuses(operation: OperationType, changes: dict[str, Any], message: str
 
 
 @sweep("operation", [ALIGN, POOL])
-def test_refuses_absurd_sizes_even_without_regions(operation: OperationType) -> None:
+def test_refuses_huge_sizes_even_without_regions(operation: OperationType) -> None:
     huge = 2**31 - 1
     empty = {"boxes": given(FLOAT32, np.empty((0, 4))), "images": given(INT32, np.empty(0))}
     arguments = operation_inputs(operation, height=huge, width=huge, **empty)
@@ -293,7 +293,7 @@ def test_refuses_scales_of_boxes(operation: OperationType) -> None:
 
 
 @sweep("operation", [ALIGN, POOL])
-def test_shapes_follow_without_values(operation: OperationType) -> None:
+def test_shapes_are_known_without_values(operation: OperationType) -> None:
     arguments = operation_inputs(operation)
     output = wanted(FLOAT32)
     assert level_of(operation, arguments, output) == FeatureLevel.LEVEL_3

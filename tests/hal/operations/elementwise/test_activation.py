@@ -54,7 +54,7 @@ def test_clamps_floats(operation: OperationType, operand_type: OperandType, shap
 @sweep("scale", [0.02, 0.25, 3.0])
 @sweep("operand_type", QUANT8_TYPES)
 @sweep("operation", LIMITS)
-def test_clamps_stored_values(operation: OperationType, operand_type: OperandType, scale: float) -> None:
+def test_clamps_quantized_values(operation: OperationType, operand_type: OperandType, scale: float) -> None:
     values = stored_values(np.random.default_rng(2), operand_type, (300,))
     low, high = LIMITS[operation]
     for zero_point in zero_points(operand_type):
@@ -72,7 +72,7 @@ def test_clamps_stored_values(operation: OperationType, operand_type: OperandTyp
 
 
 @sweep("scale", [1e-320, 1e-45, 1e-39])
-def test_limits_in_steps_too_many_to_count(scale: float) -> None:
+def test_limits_beyond_the_quantized_range(scale: float) -> None:
     operand_type = OperandType.TENSOR_QUANT8_ASYMM
     data = given(operand_type, [0, 3, 255], scale, 3)
     result = evaluate(OperationType.RELU6, [data], wanted(operand_type, scale, 3))
@@ -105,7 +105,7 @@ def test_curves_far_from_zero(operation: OperationType) -> None:
 
 
 @sweep(("operation", "operand_type"), FIXED)
-def test_curves_of_stored_values(operation: OperationType, operand_type: OperandType) -> None:
+def test_curves_of_quantized_values(operation: OperationType, operand_type: OperandType) -> None:
     limits = np.iinfo(operand_type.dtype.name)
     scale, zero_point = FIXED[operation, operand_type]
     values = np.arange(limits.min, limits.max + 1).reshape(2, 128)
@@ -158,7 +158,7 @@ def test_levels() -> None:
         assert level(operation, OperandType.TENSOR_QUANT8_ASYMM_SIGNED) == FeatureLevel.LEVEL_4
 
 
-def test_shape_waits_for_the_input() -> None:
+def test_the_shape_is_unknown_without_the_input() -> None:
     data = unknown(given(OperandType.TENSOR_FLOAT32, [1.0]))
     call = call_of(OperationType.RELU, [data], wanted(OperandType.TENSOR_FLOAT32))
     with pytest.raises(UnknownValue):

@@ -67,7 +67,7 @@ def test_floats(
     np.testing.assert_allclose(result.ravel(), expected, rtol=rounding)
 
 
-def test_floats_divide_as_ieee_says() -> None:
+def test_floats_are_divided_by_ieee_rules() -> None:
     arguments = [given(FLOAT32, [1.0, -1.0, 0.0]), given(FLOAT32, [0.0]), *scalars(NONE)]
     result = evaluate(DIV, arguments, wanted(FLOAT32))
     assert result[:2].tolist() == [math.inf, -math.inf]
@@ -99,7 +99,7 @@ def test_int32_division() -> None:
 @sweep(("first", "second"), SHAPES)
 @sweep("operand_type", QUANT8_TYPES)
 @sweep("operation", [ADD, SUB, MUL])
-def test_stored_values(
+def test_quantized_values(
     operation: OperationType,
     operand_type: OperandType,
     first: tuple[int, ...],

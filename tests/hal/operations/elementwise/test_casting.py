@@ -31,7 +31,7 @@ def scale_of(operand_type: OperandType) -> float:
 @sweep("shape", [(7,), (2, 3, 5), (0, 3), (), (1, 2, 1, 2, 1, 2)])
 @sweep("target", CONVERTIBLE)
 @sweep("source", CONVERTIBLE)
-def test_converts_stored_numbers(source: OperandType, target: OperandType, shape: tuple[int, ...]) -> None:
+def test_converts_raw_numbers(source: OperandType, target: OperandType, shape: tuple[int, ...]) -> None:
     generator = np.random.default_rng(3)
     values = generator.uniform(-400, 400, shape)
     data = given(source, values if source is not QUANT8 else abs(values) % 256, scale_of(source), 0)
@@ -63,7 +63,7 @@ def test_ends_of_int32() -> None:
     assert result.tolist() == [255, 0, 255, 0]
 
 
-def test_too_much_for_float16() -> None:
+def test_overflow_of_float16() -> None:
     result = evaluate(CAST, [given(INT32, [65504, -70000])], wanted(FLOAT16))
     assert result.tolist() == [65504.0, -math.inf]
 
@@ -76,7 +76,7 @@ def test_copies(operand_type: OperandType) -> None:
 
 
 @sweep("operand_type", COPIED)
-def test_refuses_to_convert_what_can_only_be_copied(operand_type: OperandType) -> None:
+def test_refuses_conversions_of_types_that_are_only_copied(operand_type: OperandType) -> None:
     with pytest.raises(BadData, match=r"operand 1 \(output of CAST\) has type TENSOR_FLOAT32"):
         evaluate(CAST, [tensor(operand_type, 2)], wanted(FLOAT32))
     with pytest.raises(BadData, match=rf"operand 1 \(output of CAST\) has type {operand_type.name}"):

@@ -64,7 +64,7 @@ def test_floats(operand_type: OperandType, shape: tuple[int, ...]) -> None:
 
 @sweep(("scale", "result_scale"), SCALES)
 @sweep("operand_type", QUANT8_TYPES)
-def test_every_stored_value(operand_type: OperandType, scale: float, result_scale: float) -> None:
+def test_every_quantized_value(operand_type: OperandType, scale: float, result_scale: float) -> None:
     limits = np.iinfo(operand_type.dtype.name)
     values = np.arange(limits.min, limits.max + 1).reshape(16, 16)
     new = limits.min + 40
@@ -79,7 +79,7 @@ def test_every_stored_value(operand_type: OperandType, scale: float, result_scal
 
 
 @sweep("shape", [(), (3, 5), (2, 1, 3, 1, 2), (0, 4)])
-def test_shapes_of_stored_values(shape: tuple[int, ...]) -> None:
+def test_shapes_of_quantized_values(shape: tuple[int, ...]) -> None:
     operand_type = QUANT8_TYPES[1]
     values = stored_values(np.random.default_rng(39), operand_type, shape)
     result = evaluate(HARD_SWISH, [given(operand_type, values, 0.1, 5)], wanted(operand_type, 0.1, 5))

@@ -42,7 +42,7 @@ def test_quantize(real: OperandType, stored: OperandType, shape: tuple[int, ...]
             assert after == cut(rounded, stored.dtype.name)
 
 
-def test_quantize_without_a_number() -> None:
+def test_nan_is_quantized_to_zero() -> None:
     values = [np.nan, np.inf, -np.inf, 3e38]
     result = evaluate(
         QUANTIZE,

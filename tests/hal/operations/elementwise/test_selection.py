@@ -52,7 +52,7 @@ def test_extremes(
 
 @sweep("operand_type", QUANT8_TYPES)
 @sweep("operation", EXTREMES)
-def test_extremes_of_stored_values(operation: OperationType, operand_type: OperandType) -> None:
+def test_extremes_of_quantized_values(operation: OperationType, operand_type: OperandType) -> None:
     generator = np.random.default_rng(33)
     limits = np.iinfo(operand_type.dtype.name)
     left, right = (stored_values(generator, operand_type, shape) for shape in ((50, 1), (7,)))
@@ -105,7 +105,7 @@ def test_prelu(operand_type: OperandType, first: tuple[int, ...], second: tuple[
 
 
 @sweep("operand_type", QUANT8_TYPES)
-def test_prelu_of_stored_values(operand_type: OperandType) -> None:
+def test_prelu_of_quantized_values(operand_type: OperandType) -> None:
     generator = np.random.default_rng(36)
     lowest = np.iinfo(operand_type.dtype.name).min
     values, alpha = (stored_values(generator, operand_type, shape) for shape in ((40, 3), (3,)))
@@ -140,7 +140,7 @@ def test_select(operand_type: OperandType, shape: tuple[int, ...]) -> None:
 
 
 @sweep("operand_type", QUANT8_TYPES)
-def test_select_of_stored_values(operand_type: OperandType) -> None:
+def test_select_of_quantized_values(operand_type: OperandType) -> None:
     lowest = np.iinfo(operand_type.dtype.name).min
     arguments = [
         given(BOOL8, [True, False, True, False]),

@@ -78,7 +78,7 @@ def test_outside_of_the_domain() -> None:
 
 
 @sweep("operand_type", QUANT8_TYPES)
-def test_root_of_stored_values(operand_type: OperandType) -> None:
+def test_root_of_quantized_values(operand_type: OperandType) -> None:
     limits = np.iinfo(operand_type.dtype.name)
     values = np.arange(limits.min, limits.max + 1).reshape(16, 16)
     scale, new = 0.03, limits.min + 13

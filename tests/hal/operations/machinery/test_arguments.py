@@ -24,7 +24,7 @@ def test_integers() -> None:
         integers(tile(4, 5, 6), "multiples", (2,))
 
 
-def test_integers_that_are_not_known() -> None:
+def test_unknown_integers() -> None:
     data = given(OperandType.TENSOR_FLOAT32, [[1.0, 2.0]])
     call = call_of(OperationType.TILE, [data, unknown(ints(1, 2))], wanted(OperandType.TENSOR_FLOAT32))
     with pytest.raises(UnknownValue):

@@ -22,7 +22,7 @@ def with_output(shape: tuple[int, ...]) -> Definition:
 
 
 @sweep("shape", [(2**30 - 1,), (0, 2**29), (), (1,) * 16, (0, 0, 0)])
-def test_what_an_output_may_be(shape: tuple[int, ...]) -> None:
+def test_allowed_output_shapes(shape: tuple[int, ...]) -> None:
     assert with_output(shape).output_shapes(CALL) == (shape,)
 
 
@@ -38,20 +38,20 @@ def test_what_an_output_may_be(shape: tuple[int, ...]) -> None:
         ((1,) * 17, "would have rank 17; at most 16 is allowed"),
     ],
 )
-def test_what_no_output_may_be(shape: tuple[int, ...], message: str) -> None:
+def test_refused_output_shapes(shape: tuple[int, ...], message: str) -> None:
     with pytest.raises(BadData, match=message):
         with_output(shape).output_shapes(CALL)
 
 
 @sweep(("number", "message"), [(4, "is 4; 0 .NONE"), (-1, "is -1")])
-def test_numbers_that_stand_for_no_activation(number: int, message: str) -> None:
+def test_invalid_activation_numbers(number: int, message: str) -> None:
     inputs = [given(FLOAT, [1.0]), given(FLOAT, [1.0]), *scalars(number)]
     call = call_of(OperationType.ADD, inputs, wanted(FLOAT))
     with pytest.raises(BadData, match=message):
         DEFINITIONS[OperationType.ADD].check(call)
 
 
-def test_wider_operations_are_of_the_extension() -> None:
+def test_wider_operations_belong_to_the_extension() -> None:
     assert WIDER
     for narrow, wider in WIDER.items():
         assert narrow in DEFINITIONS

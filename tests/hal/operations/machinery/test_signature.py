@@ -73,7 +73,7 @@ def plain(operand_type: OperandType = FLOAT32, bias: OperandType = FLOAT32) -> l
     return [operand(operand_type, 2, 3), operand(bias, 3), operand(INT32, 1), SCALAR]
 
 
-def test_names_the_operands() -> None:
+def test_operands_are_bound_by_name() -> None:
     binding = match(plain(), [operand(FLOAT32, 2, 3)], FORM)
     assert binding.type is OperationType.ADD
     assert binding.form is FORM
@@ -83,7 +83,7 @@ def test_names_the_operands() -> None:
     assert binding.outputs == {"output": (4,)}
 
 
-def test_level_is_the_highest_of_what_is_used() -> None:
+def test_the_level_is_the_highest_of_all_parts() -> None:
     output = operand(FLOAT32, 2)
     assert match([*plain(), FLAG], [output], FORM).level is FeatureLevel.LEVEL_3
     assert match(plain(FLOAT16, FLOAT16), [operand(FLOAT16, 2)], FORM).level is FeatureLevel.LEVEL_3
@@ -100,7 +100,7 @@ def test_unspecified_rank_needs_level_3() -> None:
     assert match([operand(FLOAT32, 0, 0), *plain()[1:]], [unranked], FORM).level is FeatureLevel.LEVEL_1
 
 
-def test_picks_the_form_that_fits() -> None:
+def test_the_matching_form_is_selected() -> None:
     scale = operand(OperandType.FLOAT32)
     by_size = Form(inputs=(tensor("input"), scalar("size")), outputs=(tensor("output"),))
     data, output = operand(FLOAT32, 2), operand(FLOAT32, 2)
@@ -137,7 +137,7 @@ def test_optional_operands_may_be_omitted() -> None:
         match(inputs, [operand(FLOAT32, 2)], FORM)
 
 
-def test_constants_are_demanded_once_values_are_known() -> None:
+def test_constants_are_required_once_values_are_known() -> None:
     data = operand(FLOAT32, 2)
     late = operand(OperandType.INT32)
     with pytest.raises(BadData, match=r"operand 1 \(count of ADD\) is not a constant; it must be one"):
@@ -209,7 +209,7 @@ def test_ranks(position: int, dimensions: Dimensions, message: str) -> None:
         match(inputs, [output], FORM)
 
 
-def test_blames_the_closest_form() -> None:
+def test_errors_describe_the_closest_form() -> None:
     by_size = Form(inputs=(tensor("input", rank=4), scalar("size")), outputs=(tensor("output"),))
     data = operand(FLOAT32, 2)
     with pytest.raises(BadData, match=r"operand 2 \(output of ADD\) has type TENSOR_INT32"):

@@ -29,7 +29,7 @@ def floats(*shapes: tuple[int, ...]) -> list[Given]:
     ("shape", "axis", "lengths"),
     [((5,), 0, (2, 3, 1)), ((2, 3), 1, (3, 5)), ((2, 3, 4, 5), 2, (4, 0, 7)), ((1, 1, 3), 0, (1, 2, 3, 4))],
 )
-def test_places_every_element(
+def test_position_of_every_element(
     operand_type: OperandType, shape: tuple[int, ...], axis: int, lengths: tuple[int, ...]
 ) -> None:
     generator = np.random.default_rng(4)
@@ -43,15 +43,15 @@ def test_places_every_element(
     start = 0
     for array in arrays:
         for index in np.ndindex(array.shape):
-            extend_movement = list(index)
-            extend_movement[axis] += start
-            assert result[tuple(extend_movement)] == array[index]
+            source_index = list(index)
+            source_index[axis] += start
+            assert result[tuple(source_index)] == array[index]
         start += array.shape[axis]
     assert result.shape[axis] == sum(lengths)
 
 
 @sweep("operand_type", QUANT8_TYPES)
-def test_brings_inputs_to_the_scale_of_the_output(operand_type: OperandType) -> None:
+def test_inputs_are_requantized_to_the_output(operand_type: OperandType) -> None:
     generator = np.random.default_rng(5)
     limits = np.iinfo(operand_type.dtype.name)
     forms = [(0.5, limits.min + 10), (0.125, limits.min + 128), (0.5, limits.min + 4), (0.031, limits.max)]
@@ -71,7 +71,7 @@ def test_brings_inputs_to_the_scale_of_the_output(operand_type: OperandType) -> 
         start += array.shape[1]
 
 
-def test_ties_go_away_from_zero() -> None:
+def test_ties_are_rounded_away_from_zero() -> None:
     operand_type = OperandType.TENSOR_QUANT8_ASYMM
     first = given(operand_type, [100, 101, 99, 97], 0.5, 100)
     result = evaluate(CONCATENATION, [first, *scalars(0)], wanted(operand_type, 1.0, 50))
@@ -109,6 +109,6 @@ def test_refuses_mixed_types() -> None:
         evaluate(CONCATENATION, inputs, wanted(OperandType.TENSOR_FLOAT32))
 
 
-def test_needs_an_input_beside_the_axis() -> None:
+def test_at_least_one_input_is_required() -> None:
     with pytest.raises(BadData, match=r"CONCATENATION has 1 inputs and 1 outputs; 2 or more inputs"):
         evaluate(CONCATENATION, scalars(0), wanted(OperandType.TENSOR_FLOAT32))

@@ -195,7 +195,7 @@ def test_refuses_scales() -> None:
         evaluate(DENSIFY, inputs, wanted(OperandType.TENSOR_QUANT8_ASYMM, 0.5, 4))
 
 
-def test_shape_follows_from_the_lengths() -> None:
+def test_the_shape_depends_on_the_lengths_only() -> None:
     inputs = small().inputs(FLOAT32)
     inputs[0], inputs[8] = unknown(inputs[0]), unknown(inputs[8])
     call = call_of(DENSIFY, inputs, wanted(FLOAT32))

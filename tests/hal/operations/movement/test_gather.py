@@ -88,7 +88,7 @@ def test_gather_refuses(axis: int, indices: Given, message: str) -> None:
         (np.zeros((1, 40_000)), np.zeros(40_000), r"more than 2\^32 - 1 bytes"),
     ],
 )
-def test_gather_refuses_absurd_outputs(data: object, indices: object, message: str) -> None:
+def test_gather_refuses_huge_outputs(data: object, indices: object, message: str) -> None:
     inputs = [given(FLOAT32, data), *scalars(0), given(INT32, indices)]
     with pytest.raises(BadData, match=message):
         evaluate(GATHER, inputs, like(FLOAT32))
@@ -111,7 +111,7 @@ def test_embedding_lookup_refuses(place: int) -> None:
         evaluate(EMBEDDING_LOOKUP, [ints(0, place), tensor(FLOAT32, 3, 2)], like(FLOAT32))
 
 
-def test_embedding_lookup_takes_rank_2_at_least() -> None:
+def test_embedding_lookup_requires_rank_2() -> None:
     with pytest.raises(BadData, match=r"operand 1 .* has rank 1; a rank from 2 to 16"):
         evaluate(EMBEDDING_LOOKUP, [ints(0), tensor(FLOAT32, 3)], like(FLOAT32))
 
@@ -179,7 +179,7 @@ def test_lsh_projection(
     assert result.tolist() == expected
 
 
-def test_lsh_projection_of_more_keys_than_are_hashed_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lsh_projection_in_several_batches_of_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gather, "_KEYS_BYTES", 150)
     data, seeds = tensor(INT32, 3, 4), tensor(FLOAT32, 5, 7)
     inputs = [seeds, data, omitted(FLOAT32), *scalars(DENSE)]
@@ -245,7 +245,7 @@ def test_four_functions_of_30_bits_fit() -> None:
         ),
     ],
 )
-def test_waits_for_what_is_not_known(
+def test_shapes_are_unknown_without_values(
     operation: OperationType, inputs: list[Given], outputs: list[Operand]
 ) -> None:
     call = call_of(operation, inputs, *outputs)
@@ -254,7 +254,7 @@ def test_waits_for_what_is_not_known(
         DEFINITIONS[operation].shape(call)
 
 
-def test_the_shape_needs_no_indexes() -> None:
+def test_the_shape_does_not_depend_on_indexes() -> None:
     indices = Given(operand=ints(0, 0, 0).operand, value=None)
     call = call_of(EMBEDDING_LOOKUP, [indices, tensor(FLOAT32, 2, 2)], like(FLOAT32))
     DEFINITIONS[EMBEDDING_LOOKUP].check(call)

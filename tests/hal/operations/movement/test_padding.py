@@ -85,7 +85,7 @@ def test_pads_with_a_value(
 
 
 @sweep(("operand_type", "limits"), [(QUANT8_TYPES[0], (0, 255)), (QUANT8_TYPES[1], (-128, 127))])
-def test_the_value_is_a_stored_one(operand_type: OperandType, limits: tuple[int, int]) -> None:
+def test_the_padding_value_is_a_raw_number(operand_type: OperandType, limits: tuple[int, int]) -> None:
     data, around = tensor(operand_type, 1), pairs((1, 0))
     for limit in limits:
         assert evaluate(PAD_V2, [data, around, *scalars(limit)], like(operand_type))[0] == limit
@@ -151,7 +151,7 @@ def test_mirrors(
         ((2,), ((0, 0),), 2, r"operand 2 \(mode of MIRROR_PAD\) is 2; 0 \(REFLECT\) or 1 \(SYMMETRIC\)"),
     ],
 )
-def test_what_cannot_be_mirrored(
+def test_refuses_to_mirror_too_many_elements(
     shape: tuple[int, ...], paddings: tuple[tuple[int, int], ...], mode: int, message: str
 ) -> None:
     with pytest.raises(BadData, match=message):
@@ -187,7 +187,7 @@ def test_refuses_rank_5(operation: OperationType) -> None:
         evaluate(operation, [tensor(FLOAT32, 1, 1, 1, 1, 1), pairs(*((0, 0),) * 5), *more], like(FLOAT32))
 
 
-def test_waits_for_paddings() -> None:
+def test_the_shape_is_unknown_without_paddings() -> None:
     call = call_of(PAD, [tensor(FLOAT32, 2), unknown(pairs((0, 0)))], like(FLOAT32))
     with pytest.raises(UnknownValue):
         DEFINITIONS[PAD].shape(call)

@@ -74,7 +74,7 @@ def test_refuses_targets(shape: tuple[int, ...], target: tuple[int, ...], messag
 
 
 @sweep("operation", [RESHAPE, SQUEEZE])
-def test_refuses_a_list_whose_rank_turns_out_wrong(operation: OperationType) -> None:
+def test_refuses_a_list_of_wrong_rank_at_execution(operation: OperationType) -> None:
     for value in (1, [[1]]):
         late = unknown(given(OperandType.TENSOR_INT32, value))
         listed = Given(operand=late.operand, value=np.asarray(value, np.int32))
@@ -82,7 +82,7 @@ def test_refuses_a_list_whose_rank_turns_out_wrong(operation: OperationType) -> 
             evaluate(operation, [given(FLOAT32, np.zeros((1, 1))), listed], wanted(FLOAT32))
 
 
-def test_target_may_come_late() -> None:
+def test_the_target_shape_may_be_unknown() -> None:
     arguments = [given(FLOAT32, np.zeros((2, 3))), unknown(ints(3, 2))]
     call = call_of(RESHAPE, arguments, wanted(FLOAT32))
     DEFINITIONS[RESHAPE].check(call)

@@ -106,8 +106,8 @@ def test_nearest(
 def test_nchw(operation: OperationType, flags: tuple[bool, bool]) -> None:
     values = np.random.default_rng(21).normal(size=(2, 3, 4, 5))
     nhwc = evaluate(operation, [given(FLOAT32, values), *scalars(7, 2, False, *flags)], wanted(FLOAT32))
-    extend_movement = given(FLOAT32, values.transpose(0, 3, 1, 2))
-    nchw = evaluate(operation, [extend_movement, *scalars(7, 2, True, *flags)], wanted(FLOAT32))
+    in_nchw = given(FLOAT32, values.transpose(0, 3, 1, 2))
+    nchw = evaluate(operation, [in_nchw, *scalars(7, 2, True, *flags)], wanted(FLOAT32))
     np.testing.assert_array_equal(nchw.transpose(0, 2, 3, 1), nhwc)
 
 
@@ -129,7 +129,7 @@ def floats(*values: float) -> list[Given]:
     return [given(OperandType.FLOAT32, value) for value in values]
 
 
-def test_bilinear_may_leave_the_layout_out() -> None:
+def test_bilinear_may_omit_the_layout() -> None:
     data = given(FLOAT32, np.zeros((1, 2, 2, 1)))
     output = wanted(FLOAT32, rank=4)
     assert level_of(BILINEAR, [data, *scalars(3, 3)], output) == FeatureLevel.LEVEL_1
@@ -166,7 +166,7 @@ def test_refuses_arguments(operation: OperationType, arguments: tuple[Given, ...
 
 
 @sweep("shape", [(1, 0, 2, 1), (1, 2, 0, 1), (1, 2, 2, 0)])
-def test_only_batches_may_be_none(shape: tuple[int, ...]) -> None:
+def test_only_the_batch_may_be_empty(shape: tuple[int, ...]) -> None:
     with pytest.raises(BadData, match=r"operand 0 \(input of RESIZE_BILINEAR\): the .* is 0"):
         evaluate(BILINEAR, [given(FLOAT32, np.zeros(shape)), *scalars(3, 3)], wanted(FLOAT32))
 

@@ -135,7 +135,7 @@ def test_strided_slice(operand_type: OperandType) -> None:
         ((1, 2), (9, 3), (4, 1), 3, (1,)),
     ],
 )
-def test_axes_that_go(
+def test_removed_axes(
     begin: tuple[int, ...],
     end: tuple[int, ...],
     strides: tuple[int, ...],
@@ -221,7 +221,7 @@ def test_split_refuses_another_scale() -> None:
         evaluate(SPLIT, [tensor(QUANT8, 2), *scalars(0, 2)], like(QUANT8), wanted(QUANT8, 0.5, 0))
 
 
-def test_a_wrong_number_of_parts_shows_before_the_shape_is_known() -> None:
+def test_a_wrong_number_of_parts_is_refused_without_a_shape() -> None:
     call = call_of(SPLIT, [unknown(tensor(FLOAT32, 2)), *scalars(0, 2)], like(FLOAT32))
     with pytest.raises(BadData, match="is 2; SPLIT has 1 outputs"):
         DEFINITIONS[SPLIT].shape(call)
@@ -236,7 +236,7 @@ def test_a_wrong_number_of_parts_shows_before_the_shape_is_known() -> None:
         (SPLIT, [*scalars(0), unknown(scalars(1)[0])]),
     ],
 )
-def test_waits_for_values(operation: OperationType, arguments: list[Given]) -> None:
+def test_shapes_are_unknown_without_values(operation: OperationType, arguments: list[Given]) -> None:
     call = call_of(operation, [tensor(FLOAT32, 2), *arguments], like(FLOAT32))
     with pytest.raises(UnknownValue):
         DEFINITIONS[operation].shape(call)

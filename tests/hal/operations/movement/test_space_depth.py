@@ -40,7 +40,7 @@ def pairs(*numbers: tuple[int, int]) -> Given:
     return given(OperandType.TENSOR_INT32, np.array(numbers))
 
 
-def extend_movement(values: Array, shape: tuple[int, ...], source: Source, filling: int = 0) -> Array:
+def rearranged(values: Array, shape: tuple[int, ...], source: Source, filling: int = 0) -> Array:
     """Element by element."""
     result = np.full(shape, filling, values.dtype)
     for index in np.ndindex(shape):
@@ -61,7 +61,7 @@ def check(
     """In both layouts, and without the flag."""
     data = tensor(operand_type, *shape)
     filling = ZERO_POINT if operand_type in QUANT8_TYPES else 0
-    expected = extend_movement(value(data), result_shape, source, filling)
+    expected = rearranged(value(data), result_shape, source, filling)
     assert (evaluate(operation, [data, *arguments], like(operand_type)) == expected).all()
     assert (evaluate(operation, [data, *arguments, *scalars(False)], like(operand_type)) == expected).all()
     nchw = given(operand_type, np.moveaxis(value(data), 3, 1), data.operand.scale, data.operand.zero_point)
@@ -206,7 +206,7 @@ def test_refuses(operation: OperationType, arguments: list[Given], message: str)
         (BATCH_TO_SPACE_ND, (0, 2, 3, 1), [ints(2**30, 2**30)]),
     ],
 )
-def test_refuses_absurd_blocks_of_nothing(
+def test_refuses_huge_blocks_of_empty_images(
     operation: OperationType, shape: tuple[int, ...], arguments: list[Given]
 ) -> None:
     with pytest.raises(BadData, match=r"more than 2\^32 - 1 bytes"):
@@ -221,7 +221,7 @@ def test_refuses_other_ranks_and_scales(operation: OperationType) -> None:
         evaluate(operation, [tensor(QUANT8, 1, 1, 1, 1), *scalars(1)], wanted(QUANT8, 0.25, 3))
 
 
-def test_waits_for_values() -> None:
+def test_shapes_are_unknown_without_values() -> None:
     for operation, arguments in (
         (BATCH_TO_SPACE_ND, [unknown(ints(1, 1))]),
         (SPACE_TO_BATCH_ND, [ints(1, 1), unknown(pairs((0, 0), (0, 0)))]),

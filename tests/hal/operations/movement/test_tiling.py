@@ -89,7 +89,7 @@ def test_refuses_to_fill(dimensions: Given, message: str) -> None:
         evaluate(FILL, [dimensions, *scalars(1.0)], wanted(FLOAT32))
 
 
-def test_fill_takes_the_scalar_of_the_outputs_type() -> None:
+def test_fill_requires_a_scalar_of_the_output_type() -> None:
     with pytest.raises(BadData, match="expected with the types of the other operands"):
         evaluate(FILL, [ints(1), *scalars(1)], wanted(FLOAT32))
 
@@ -156,7 +156,7 @@ def test_refuses_to_expand(axis: int) -> None:
         evaluate(EXPAND_DIMS, [tensor(FLOAT32, 2, 3), *scalars(axis)], like(FLOAT32))
 
 
-def test_refuses_to_expand_beyond_the_highest_rank() -> None:
+def test_refuses_to_expand_beyond_the_maximum_rank() -> None:
     with pytest.raises(BadData, match="would have rank 17"):
         evaluate(EXPAND_DIMS, [tensor(FLOAT32, *(1,) * 16), *scalars(0)], like(FLOAT32))
 
@@ -185,7 +185,7 @@ def test_rank(operand_type: OperandType, shape: tuple[int, ...]) -> None:
     assert evaluate(RANK, [data], wanted(OperandType.INT32, rank=0)).item() == len(shape)
 
 
-def test_the_shape_of_a_rank_is_known_before_anything_is() -> None:
+def test_the_shape_of_a_rank_is_always_known() -> None:
     call = call_of(RANK, [unknown(tensor(FLOAT32, 2))], wanted(OperandType.INT32, rank=0))
     assert DEFINITIONS[RANK].shape(call) == ((),)
     with pytest.raises(UnknownValue):
@@ -203,7 +203,7 @@ def test_refuses_another_scale(operation: OperationType) -> None:
     ("operation", "arguments"),
     [(TILE, [tensor(FLOAT32, 2), unknown(ints(1))]), (FILL, [unknown(ints(1)), *scalars(0.0)])],
 )
-def test_waits_for_values(operation: OperationType, arguments: list[Given]) -> None:
+def test_shapes_are_unknown_without_values(operation: OperationType, arguments: list[Given]) -> None:
     with pytest.raises(UnknownValue):
         DEFINITIONS[operation].shape(call_of(operation, arguments, like(FLOAT32)))
 

@@ -145,7 +145,7 @@ def test_refuses_ranks_and_scales(operation: OperationType, arguments: list[Give
 
 
 @sweep("operation", [TRANSPOSE, REVERSE])
-def test_waits_for_values(operation: OperationType) -> None:
+def test_shapes_are_unknown_without_values(operation: OperationType) -> None:
     call = call_of(operation, [tensor(FLOAT32, 2), unknown(ints(0))], like(FLOAT32))
     with pytest.raises(UnknownValue):
         DEFINITIONS[operation].shape(call)

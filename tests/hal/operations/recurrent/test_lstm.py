@@ -150,7 +150,7 @@ def test_no_batch() -> None:
     assert [result.shape for result in results] == [(0, 4 * UNITS), (0, OUTPUTS), (0, UNITS), (0, OUTPUTS)]
 
 
-def test_equal_sums_are_normalised_to_zero() -> None:
+def test_equal_sums_are_normalized_to_zero() -> None:
     generator = np.random.default_rng(4)
     cell = random_cell(generator, FLOAT32, (SIZE, UNITS, UNITS), norm=True)
     for name in CELL_NAMES[:8]:
@@ -229,7 +229,7 @@ def test_every_subset_of_optional_operands() -> None:
         (True, "input_gate_bias", r"operand 1 \(input_to_input_weights .* is omitted, operand 12"),
     ],
 )
-def test_refuses_what_does_not_go_together(coupled: bool, changed: str, message: str) -> None:
+def test_refuses_inconsistent_operands(coupled: bool, changed: str, message: str) -> None:
     generator = np.random.default_rng(7)
     cell = random_cell(
         generator, FLOAT32, (SIZE, UNITS, UNITS), coupled=coupled, peephole=True, projection=2, norm=True
@@ -267,7 +267,7 @@ def test_refuses_shapes(position: int, coupled: bool) -> None:
         check(LSTM, wrong, *results_wanted(FLOAT32))
 
 
-def test_outputs_without_a_projection_are_the_units() -> None:
+def test_the_outputs_are_the_units_without_a_projection() -> None:
     generator = np.random.default_rng(9)
     cell = random_cell(generator, FLOAT32, (SIZE, UNITS, OUTPUTS))
     inputs = [
@@ -333,7 +333,7 @@ def test_refuses_mixed_types_and_counts() -> None:
         check(LSTM, [given(FLOAT32, np.zeros((1, SIZE))), *inputs], *results_wanted(FLOAT32))
 
 
-def test_inputs_that_an_execution_may_omit_are_judged_then() -> None:
+def test_optional_graph_inputs_are_checked_at_execution() -> None:
     """Half of the input gate is an input of the graph, half is omitted for good."""
     generator = np.random.default_rng(13)
     cell = random_cell(generator, FLOAT32, (SIZE, UNITS, UNITS), coupled=True)
@@ -367,7 +367,7 @@ def test_inputs_that_an_execution_may_omit_are_judged_then() -> None:
         definition.check(at_execution(frozenset()))
 
 
-def test_a_cell_takes_any_linear_maps() -> None:
+def test_a_cell_accepts_any_linear_maps() -> None:
     """As weights may be stored in any way, a cell only calls what maps rows."""
     generator = np.random.default_rng(14)
     cell = random_cell(generator, FLOAT32, (SIZE, UNITS, UNITS), coupled=True)

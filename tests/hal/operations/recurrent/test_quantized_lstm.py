@@ -226,7 +226,7 @@ def real_cell(cell: Cell) -> Cell:
 
 
 @sweep("options", OPTIONS, ids=str)
-def test_is_near_the_cell_of_floats(options: dict[str, Any]) -> None:
+def test_is_close_to_the_float_cell(options: dict[str, Any]) -> None:
     generator = np.random.default_rng(2)
     cell = random_cell(generator, **options)
     values = generator.integers(-60, 60, (BATCH, SIZE))
@@ -253,7 +253,7 @@ def test_no_batch() -> None:
     assert [result.shape for result in results] == [(0, OUTPUTS), (0, UNITS), (0, OUTPUTS)]
 
 
-def test_equal_sums_are_normalised_to_the_bias() -> None:
+def test_equal_sums_are_normalized_to_the_bias() -> None:
     generator = np.random.default_rng(4)
     cell = random_cell(generator, coupled=True, peephole=False, projection=0, norm=True)
     for name in CELL_NAMES[:8]:
@@ -304,7 +304,7 @@ def test_clips_may_be_omitted() -> None:
         ("cell_layer_norm_weights", r"operand 22 \(cell_layer_norm_weights .* is omitted"),
     ],
 )
-def test_refuses_what_does_not_go_together(name: str, message: str) -> None:
+def test_refuses_inconsistent_operands(name: str, message: str) -> None:
     generator = np.random.default_rng(7)
     cell = random_cell(generator, coupled=False, peephole=True, projection=2, norm=True)
     cell[name] = None
@@ -443,7 +443,7 @@ def test_16_bits(batch: int, size: int, units: int) -> None:
         assert output[row, unit] == cut(away_from_zero(Fraction(result, 256)), "int8") + 128
 
 
-def test_16_bits_are_near_the_cell_of_floats() -> None:
+def test_16_bits_are_close_to_the_float_cell() -> None:
     generator = np.random.default_rng(13)
     size = units = 3
     weights, biases, values, cell_state, output_state = random_16bit(generator, 2, size, units)

@@ -196,7 +196,7 @@ def test_both_directions(
 
 
 @sweep(("time", "batch"), [(0, 2), (2, 0)])
-def test_nothing_to_do_in_both_directions(time: int, batch: int) -> None:
+def test_empty_sequences_in_both_directions(time: int, batch: int) -> None:
     inputs, _ = bidirectional(CROSSED, time=time, batch=batch, merged=True)
     results = evaluate_all(BIDIRECTIONAL, inputs, *wanted_all(FLOAT32, 1, 2))
     assert [result.shape for result in results] == [(time, batch, 7), (batch, 4), (batch, 3)]
@@ -218,7 +218,7 @@ def test_refuses_inconsistent_linking(linking: int, position: int, message: str)
 
 
 @sweep(("merged", "sequences", "states"), [(True, 2, 0), (True, 2, 2), (False, 1, 0), (False, 1, 2)])
-def test_outputs_must_be_as_many_as_merging_says(merged: bool, sequences: int, states: int) -> None:
+def test_the_number_of_outputs_must_match_merge_outputs(merged: bool, sequences: int, states: int) -> None:
     inputs, _ = bidirectional(NO_LINKING, merged=merged)
     with pytest.raises(BadData, match=rf"operand 14 \(merge_outputs .* is {merged}; .* needs {not merged}"):
         check(BIDIRECTIONAL, inputs, *wanted_all(FLOAT32, sequences, states))
@@ -282,7 +282,7 @@ def test_the_layout_is_0_or_1(number: int) -> None:
         check(UNIDIRECTIONAL, inputs, *wanted_all(FLOAT32, 1, 0))
 
 
-def test_nothing_but_the_auxiliary_operands_is_optional() -> None:
+def test_only_auxiliary_operands_are_optional() -> None:
     for position in range(9):
         inputs, _ = bidirectional(CROSSED)
         inputs[position] = omitted(FLOAT32)
@@ -304,7 +304,7 @@ def test_levels() -> None:
         assert level_of(BIDIRECTIONAL, inputs, *wanted_all(FLOAT32, sequences, 2)) == FeatureLevel.LEVEL_4
 
 
-def test_shapes_follow_while_the_linking_is_not_known() -> None:
+def test_shapes_are_known_without_the_linking() -> None:
     inputs, _ = bidirectional(CROSSED)
     for position in (9, 10, 11):
         inputs[position] = unknown(inputs[position])

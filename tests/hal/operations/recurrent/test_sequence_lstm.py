@@ -97,7 +97,7 @@ def test_one_direction(
 
 
 @sweep(("time", "batch"), [(0, 2), (3, 0), (0, 0), (1, 1)])
-def test_nothing_to_do(time: int, batch: int) -> None:
+def test_empty_sequences(time: int, batch: int) -> None:
     generator = np.random.default_rng(2)
     cell = random_cell(generator, FLOAT32, (SIZE, 4, 4), norm=True)
     sequence = floats(generator, FLOAT32, time, batch, SIZE)
@@ -110,7 +110,7 @@ def test_nothing_to_do(time: int, batch: int) -> None:
             np.testing.assert_array_equal(result, state)
 
 
-def test_steps_one_by_one_are_the_sequence() -> None:
+def test_single_steps_equal_the_sequence() -> None:
     generator = np.random.default_rng(3)
     cell = random_cell(generator, FLOAT32, (SIZE, 5, 2), projection=1, peephole=True)
     sequence = floats(generator, FLOAT32, TIME, BATCH, SIZE)
@@ -274,7 +274,7 @@ def test_each_cell_has_its_own_options(
 
 
 @sweep(("time", "batch"), [(0, 2), (3, 0)])
-def test_nothing_to_do_in_both_directions(time: int, batch: int) -> None:
+def test_empty_sequences_in_both_directions(time: int, batch: int) -> None:
     operands = both(CROSSED, time=time, batch=batch)
     results = evaluate_all(BIDIRECTIONAL, operands.inputs(FLOAT32, merged=True), *wanted_all(FLOAT32, 1, 4))
     assert [result.shape for result in results] == [
@@ -300,7 +300,7 @@ def test_nothing_to_do_in_both_directions(time: int, batch: int) -> None:
         (False, 3, "3 outputs; .* 1 or 2 or 5 or 6 outputs"),
     ],
 )
-def test_outputs_must_be_as_many_as_merging_says(merged: bool, count: int, message: str) -> None:
+def test_the_number_of_outputs_must_match_merge_outputs(merged: bool, count: int, message: str) -> None:
     sequences = min(count, 2 if count in (2, 6) else 1)
     with pytest.raises(BadData, match=message):
         check(
@@ -352,7 +352,7 @@ def test_refuses_shapes_in_both_directions(linking: int) -> None:
 
 @sweep("prefix", ["fw", "bw"])
 @sweep("name", ["recurrent_to_input_weights", "input_gate_bias", *NORM_NAMES])
-def test_rules_of_a_cell_hold_for_each_direction(prefix: str, name: str) -> None:
+def test_the_rules_of_a_cell_apply_to_each_direction(prefix: str, name: str) -> None:
     options = {"projection": 2, "norm": True}
     operands = both(NO_LINKING, forward=options, backward=options)
     direction = operands.forward if prefix == "fw" else operands.backward
@@ -382,7 +382,7 @@ def test_states_need_level_4() -> None:
         assert level_of(BIDIRECTIONAL, inputs, *wanted_all(FLOAT32, sequences, 4)) == FeatureLevel.LEVEL_4
 
 
-def test_shapes_follow_while_the_linking_is_not_known() -> None:
+def test_shapes_are_known_without_the_linking() -> None:
     """Everything optional is an input of the graph, which an execution may omit or not."""
     inputs = both(CROSSED, forward={"norm": True}).inputs(FLOAT32)
     for position in (*range(39, 48), *range(53, 61)):

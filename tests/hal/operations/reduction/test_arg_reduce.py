@@ -112,7 +112,7 @@ def test_refuses_booleans(operation: OperationType) -> None:
 
 
 @sweep("operation", [ARGMAX, TOPK_V2])
-def test_waits_for_values(operation: OperationType) -> None:
+def test_shapes_are_unknown_without_values(operation: OperationType) -> None:
     outputs = [wanted(INT32)] if operation is ARGMAX else [like(FLOAT32), wanted(INT32)]
     call = call_of(operation, [tensor(FLOAT32, 2), unknown(scalars(0)[0])], *outputs)
     with pytest.raises(UnknownValue):

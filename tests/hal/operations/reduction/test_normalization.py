@@ -79,7 +79,7 @@ def test_l2(operand_type: OperandType, shape: tuple[int, ...], axis: int) -> Non
 
 @sweep(("shape", "axis"), ALONG)
 @sweep("operand_type", QUANT8_TYPES)
-def test_l2_of_stored_values(operand_type: OperandType, shape: tuple[int, ...], axis: int) -> None:
+def test_l2_of_quantized_values(operand_type: OperandType, shape: tuple[int, ...], axis: int) -> None:
     values = stored_values(np.random.default_rng(2), operand_type, shape)
     low, center = (0, 128) if operand_type is QUANT8 else (-128, 0)
     zero_point = low + 93
@@ -127,7 +127,7 @@ def test_local_response(operand_type: OperandType, shape: tuple[int, ...], axis:
         np.testing.assert_array_equal(evaluate(LOCAL, inputs, wanted(operand_type)), result)
 
 
-def test_a_huge_element_is_forgotten_outside_its_window() -> None:
+def test_a_huge_element_does_not_affect_other_windows() -> None:
     inputs = [given(FLOAT32, [[1e15, 1.0, 2.0, 3.0]]), *scalars(1), *real_scalars(FLOAT32, 1.0, 1.0, 1.0)]
     result = evaluate(LOCAL, inputs, wanted(FLOAT32))
     np.testing.assert_allclose(result[0, 2:], [2 / 15, 3 / 14], rtol=1e-6)

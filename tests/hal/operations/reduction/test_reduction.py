@@ -72,7 +72,7 @@ def test_mean_of_float16_is_rounded_once() -> None:
 @sweep("keep", [0, 1])
 @sweep(("shape", "axes"), CASES)
 @sweep("operand_type", QUANT8_TYPES)
-def test_mean_of_stored_values(
+def test_mean_of_quantized_values(
     operand_type: OperandType, shape: tuple[int, ...], axes: tuple[int, ...], keep: int
 ) -> None:
     values = stored_values(np.random.default_rng(17), operand_type, shape)
@@ -89,7 +89,7 @@ def test_mean_of_stored_values(
 @sweep("ratio", [1.0, 0.013, 0.9, 17.0])
 @sweep(("shape", "axes"), [*CASES, ((1, 40, 40, 2), (1, 2)), ((2, 1, 2, 3, 2, 3), (-1, 3, 0))])
 @sweep("operand_type", QUANT8_TYPES)
-def test_mean_with_a_scale_of_its_own(
+def test_mean_with_another_output_scale(
     operand_type: OperandType, shape: tuple[int, ...], axes: tuple[int, ...], ratio: float
 ) -> None:
     values = stored_values(np.random.default_rng(18), operand_type, shape)
@@ -131,7 +131,7 @@ FOLD_CASES = [(operation, t) for operation, types in FOLDED_TYPES.items() for t 
 @sweep("keep", [False, True])
 @sweep(("shape", "axes"), CASES)
 @sweep(("operation", "operand_type"), FOLD_CASES)
-def test_folds(
+def test_reductions(
     operation: OperationType,
     operand_type: OperandType,
     shape: tuple[int, ...],
@@ -171,13 +171,15 @@ def test_folds(
         (OperationType.REDUCE_SUM, OperandType.TENSOR_FLOAT16, 0),
     ],
 )
-def test_folds_of_nothing(operation: OperationType, operand_type: OperandType, nothing: float) -> None:
+def test_reductions_of_no_elements(
+    operation: OperationType, operand_type: OperandType, nothing: float
+) -> None:
     form = (1.0, 0) if operand_type in QUANT8_TYPES else (0.0, 0)
     arguments = [given(operand_type, np.zeros((0, 2)), *form), ints(0), *scalars(False)]
     assert evaluate(operation, arguments, wanted(operand_type, *form)).tolist() == [nothing, nothing]
 
 
-def test_mean_of_nothing() -> None:
+def test_mean_of_no_elements() -> None:
     data = given(OperandType.TENSOR_FLOAT32, np.zeros((0, 2)))
     output = wanted(OperandType.TENSOR_FLOAT32)
     with pytest.raises(

@@ -67,7 +67,9 @@ def test_floats(operand_type: OperandType, shape: tuple[int, ...], axis: int, fa
 @sweep("factor", [1.0, 0.25, 5.0])
 @sweep(("shape", "axis"), CASES)
 @sweep("operand_type", QUANT8_TYPES)
-def test_stored_values(operand_type: OperandType, shape: tuple[int, ...], axis: int, factor: float) -> None:
+def test_quantized_values(
+    operand_type: OperandType, shape: tuple[int, ...], axis: int, factor: float
+) -> None:
     values = stored_values(np.random.default_rng(23), operand_type, shape)
     arguments = [given(operand_type, values, 0.05, 11), beta(operand_type, factor), *scalars(axis)]
     scale, zero_point = FORMS[operand_type]
@@ -126,7 +128,7 @@ def test_refuses_other_arguments() -> None:
 
 
 @sweep("operand_type", QUANT8_TYPES)
-def test_has_a_fixed_output_scale(operand_type: OperandType) -> None:
+def test_the_output_scale_is_fixed(operand_type: OperandType) -> None:
     scale, zero_point = FORMS[operand_type]
     arguments = [given(operand_type, [[1]], 0.5), beta(operand_type, 1.0)]
     for wrong in ((1 / 128, zero_point), (scale, zero_point + 1)):

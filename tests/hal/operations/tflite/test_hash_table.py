@@ -39,7 +39,7 @@ def table(
 @sweep(
     ("kind", "keys", "values"), [(INT64, NUMBERS, WORDS), (STRING, WORDS, NUMBERS)], ids=["INT64", "STRING"]
 )
-def test_what_is_imported_is_found(kind: OperandType, keys: list[Any], values: list[Any]) -> None:
+def test_imported_keys_are_found(kind: OperandType, keys: list[Any], values: list[Any]) -> None:
     other = STRING if kind is INT64 else INT64
     again = [*keys, keys[0]], [*values, values[1]]
     pairs = given(kind, np.array(again[0], object).reshape(2, 2)), given(other, np.reshape(again[1], (2, 2)))
@@ -66,7 +66,7 @@ def test_what_is_imported_is_found(kind: OperandType, keys: list[Any], values: l
     assert evaluate(SIZE, (given(kind, keys),), wanted(INT64)).tolist() == [3]
 
 
-def test_a_table_of_nothing_is_filled_too() -> None:
+def test_an_empty_import_fills_the_table() -> None:
     nothing = given(INT64, []), given(STRING, [])
     outputs = wanted(INT64), wanted(STRING), wanted(BOOL8)
     result = evaluate_all(IMPORT, (*table(INT64, [], [], filled=False), *nothing), *outputs)
@@ -96,7 +96,7 @@ def test_refusals() -> None:
         evaluate(FIND, (given(INT64, [1]), given(INT64, [1]), given(BOOL8, True), query, one), wanted(INT64))
 
 
-def test_what_is_not_known_yet() -> None:
+def test_unknown_shapes() -> None:
     empty = table(INT64, [], [], filled=False)
     pairs = given(INT64, [1]), given(STRING, [b"x"])
     outputs = wanted(INT64), wanted(STRING), wanted(BOOL8)

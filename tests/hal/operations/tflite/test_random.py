@@ -15,7 +15,7 @@ FLOAT32, INT32, INT64 = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_INT32, Op
 DRAWN = (OperationType.TFLITE_RANDOM_UNIFORM, OperationType.TFLITE_RANDOM_STANDARD_NORMAL)
 
 
-def test_words_are_those_of_the_paper() -> None:
+def test_words_equal_the_published_ones() -> None:
     """The known answers for a key and a counter of zeros."""
     assert philox((0, 0), 4).tolist() == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
     assert philox((0, 0), 7).tolist()[:4] == philox((0, 0), 4).tolist()
@@ -25,7 +25,7 @@ def test_words_are_those_of_the_paper() -> None:
 
 @sweep("operation", DRAWN)
 @sweep("shape", [(), (3,), (0, 2), (7, 5, 3)])
-def test_equal_seeds_draw_the_same(operation: OperationType, shape: tuple[int, ...]) -> None:
+def test_equal_seeds_give_equal_results(operation: OperationType, shape: tuple[int, ...]) -> None:
     results = [evaluate(operation, (ints(*shape), ints(3, seed)), wanted(FLOAT32)) for seed in (-4, -4, 5)]
     np.testing.assert_array_equal(results[0], results[1])
     assert not results[0].size or (results[0] != results[2]).any()
@@ -53,7 +53,7 @@ def test_classes(kind: OperandType) -> None:
     assert (result[1] == 2).all()
 
 
-def test_classes_that_cannot_be_drawn() -> None:
+def test_refuses_rows_without_a_possible_class() -> None:
     with pytest.raises(BadData, match="no finite element"):
         evaluate(
             OperationType.TFLITE_MULTINOMIAL,
@@ -62,14 +62,14 @@ def test_classes_that_cannot_be_drawn() -> None:
         )
 
 
-def test_seeds_are_two() -> None:
+def test_two_seeds_are_required() -> None:
     with pytest.raises(BadData, match=r"\[2\] is expected"):
         evaluate(DRAWN[0], (ints(2), ints(1)), wanted(FLOAT32))
 
 
 @sweep("kind", [INT32, INT64, OperandType.TENSOR_UINT32, OperandType.TENSOR_UINT64])
 @sweep("algorithm", [0, 1, 2])
-def test_bits_go_on_where_the_state_says(kind: OperandType, algorithm: int) -> None:
+def test_bits_continue_from_the_state(kind: OperandType, algorithm: int) -> None:
     operation = OperationType.TFLITE_STABLEHLO_RNG_BIT_GENERATOR
     state = OperandType.TENSOR_UINT64
     outputs = wanted(state), wanted(kind)

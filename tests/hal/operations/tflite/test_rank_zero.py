@@ -11,7 +11,7 @@ FLOAT, INT = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_INT32
 
 
 @sweep("operation", [OperationType.TFLITE_PAD, OperationType.TFLITE_MIRROR_PAD])
-def test_nothing_is_padded(operation: OperationType) -> None:
+def test_padding_without_dimensions(operation: OperationType) -> None:
     inputs = [given(FLOAT, 3.5), given(INT, np.zeros((0, 2)))]
     if operation is OperationType.TFLITE_MIRROR_PAD:
         inputs.append(given(OperandType.INT32, 0))
@@ -25,16 +25,16 @@ def dense(indices: object, shape: object, values: object) -> np.ndarray:
     return evaluate(OperationType.TFLITE_SPARSE_TO_DENSE, inputs, wanted(FLOAT))
 
 
-def test_a_single_number_is_set() -> None:
+def test_one_element() -> None:
     assert dense(np.zeros((1, 0)), np.zeros(0), [7.0]) == 7
     assert dense(np.zeros((0, 0)), np.zeros(0), np.zeros(0)) == -1
 
 
-def test_nothing_is_set() -> None:
+def test_no_elements() -> None:
     np.testing.assert_array_equal(dense(np.zeros((0, 2)), [2, 2], np.zeros(0)), np.full((2, 2), -1))
 
 
-def test_places_of_more_dimensions_are_set() -> None:
+def test_indexes_of_several_dimensions() -> None:
     expected = np.full((2, 3, 4), -1.0)
     expected[1, 2, 3], expected[0, 1, 2] = 5, 6
     np.testing.assert_array_equal(dense([[1, 2, 3], [0, 1, 2]], [2, 3, 4], [5.0, 6.0]), expected)

@@ -46,7 +46,7 @@ def test_elements_are_moved(operation: Op, inputs: tuple[Given, ...], expected: 
     assert found.tolist() == np.asarray(expected, object).tolist()
 
 
-def test_shapes_are_told() -> None:
+def test_shapes() -> None:
     assert evaluate(Op.TFLITE_SHAPE, (SOURCE,), wanted(INT32)).tolist() == [2, 2]
     assert evaluate(Op.TFLITE_RANK, (SOURCE,), wanted(INT32)).tolist() == 2
 
@@ -75,10 +75,10 @@ def test_strings_are_compared_byte_by_byte(operation: Op, same: bool) -> None:
         Op.TFLITE_UNIQUE,
     ],
 )
-def test_operations_that_tflite_has_not_for_strings_take_none(operation: Op) -> None:
+def test_other_operations_refuse_strings(operation: Op) -> None:
     assert not any(STRING in row.types.values() for row in DEFINITIONS[operation].rows)
 
 
-def test_an_index_that_is_none_is_refused() -> None:
+def test_an_index_out_of_range_is_refused() -> None:
     with pytest.raises(BadData, match="from 0 to 3"):
         evaluate(Op.TFLITE_GATHER, (LINE, *scalars(0), ints(4)), wanted(STRING))

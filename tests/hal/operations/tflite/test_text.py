@@ -32,7 +32,7 @@ def grams(texts: list[bytes], size: int, skip: int, *, shorter: bool) -> list[by
         (-1, 1, True, ""),
     ],
 )
-def test_sequences_of_words_as_tflite_has_them(size: int, skip: int, shorter: bool, expected: str) -> None:
+def test_sequences_of_words(size: int, skip: int, shorter: bool, expected: str) -> None:
     found = grams([b" the  quick\tbrown\nfox ", b"another text"], size, skip, shorter=shorter)
     assert b",".join(found).decode() == expected
 
@@ -59,7 +59,7 @@ def test_sequences_against_all_combinations(size: int, skip: int) -> None:
     assert sorted(grams([b" ".join(words)], size, skip, shorter=True)) == every
 
 
-def test_words_are_any_bytes_but_white_space() -> None:
+def test_words_are_separated_by_white_space() -> None:
     assert grams([b"a\x0bb\x0cc\rd e\0f\xa0g"], 1, 0, shorter=True) == [b"a", b"b", b"c", b"d", b"e\0f\xa0g"]
     assert grams([b""], 1, 0, shorter=True) == []
 

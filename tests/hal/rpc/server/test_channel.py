@@ -134,7 +134,7 @@ def test_limits(path: Path, sessions: Sessions) -> None:
     one = SharedMemory.create(1)
     for _ in range(3):
         client.register(one)
-    with pytest.raises(ResourceExhaustedTransient, match="makes 5"):
+    with pytest.raises(ResourceExhaustedTransient, match="has 4 memories"):
         client.register(one)
     client.close()
 

@@ -142,7 +142,7 @@ def test_damaged_messages_are_refused_as_protobuf_refuses_them(
     ],
 )
 def test_what_is_no_message(data: bytes) -> None:
-    with pytest.raises(BadData, match=r"no such message|not known here"):
+    with pytest.raises(BadData, match=r"not a valid message|not known here"):
         count_parts(device_pb2.PrepareModelRequest, data, 10)
     with pytest.raises(BadData):
         parse(device_pb2.PrepareModelRequest, data)
@@ -154,7 +154,7 @@ def test_messages_of_millions_of_parts_cost_nothing(part: bytes) -> None:
     data = delimited(1, delimited(1, part * ((32 << 20) // len(part))))
     tracemalloc.start()
     started = time.thread_time()
-    with pytest.raises(ResourceExhaustedPersistent, match=r"holds \d+ parts in its first \d+"):
+    with pytest.raises(ResourceExhaustedPersistent, match=r"has \d+ parts in its first \d+"):
         count_parts(device_pb2.PrepareModelRequest, data, 20_000)
     taken_s = time.thread_time() - started
     _, peak = tracemalloc.get_traced_memory()
@@ -165,7 +165,7 @@ def test_messages_of_millions_of_parts_cost_nothing(part: bytes) -> None:
 
 def test_parts_that_hold_nothing_are_not_counted_to_the_end() -> None:
     data = delimited(1, delimited(1, b"\x0a\x00" * 100_000))
-    with pytest.raises(ResourceExhaustedPersistent, match="of which most hold nothing"):
+    with pytest.raises(ResourceExhaustedPersistent, match="of which most are empty"):
         count_parts(device_pb2.PrepareModelRequest, data, 1 << 20)
     few = delimited(1, delimited(1, b"\x0a\x00" * 1000))
     assert count_parts(device_pb2.PrepareModelRequest, few, 1 << 20) == 1002

@@ -64,7 +64,7 @@ def test_branches_that_assign(tmp_path: Path) -> None:
     assert found == [[2, 2], [3, 3], [3, 3], [4, 4]]
 
 
-def test_what_is_refused(tmp_path: Path) -> None:
+def test_refusals(tmp_path: Path) -> None:
     path = tmp_path / "model.tflite"
     with pytest.raises(BadData, match="STABLEHLO_CASE: it names no subgraphs"):
         load_tflite(cases(0).write(path))

@@ -60,14 +60,14 @@ def test_a_mean_of_nothing(load: Load, kind: str, *, keeps: bool) -> None:
     np.testing.assert_array_equal(computed(model, some).ravel(), [3, 6, 8])
 
 
-def test_what_is_padded_is_the_zero_of_the_output(load: Load) -> None:
+def test_the_padding_is_the_zero_point_of_the_output(load: Load) -> None:
     source = shaped(2, type_="INT8", scale=0.5, zero_point=7)
     result = shaped(4, type_="INT8", scale=0.25, zero_point=-5)
     model = load("PAD", (source, fixed([[1, 1]], "INT32")), result)
     np.testing.assert_array_equal(computed(model, np.array([3, 4], np.int8)), [-5, 3, 4, -5])
 
 
-def test_constant_data_and_weights_of_half_precision(load: Load) -> None:
+def test_constant_data_and_float16_weights(load: Load) -> None:
     data, weights = random(1, 4, 4, 2), random(3, 1, 1, 2, seed=1).astype(np.float16)
     model = load(
         "CONV_2D",

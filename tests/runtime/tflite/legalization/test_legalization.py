@@ -56,12 +56,12 @@ def test_arithmetic_without_options(load: Load) -> None:
 @pytest.mark.parametrize(
     ("code", "options"), [("ADD", "AddOptions"), ("CONCATENATION", "ConcatenationOptions")]
 )
-def test_an_activation_that_is_none(load: Load, code: str, options: str, activation: int) -> None:
+def test_an_unknown_activation(load: Load, code: str, options: str, activation: int) -> None:
     with pytest.raises(BadData, match="fused activation"):
         load(code, (shaped(2), shaped(2)), shaped(2), options, FusedActivationFunction=activation)
 
 
-def test_tanh_of_stored_values_cannot_follow(load: Load) -> None:
+def test_fused_tanh_of_quantized_values_is_refused(load: Load) -> None:
     stored = shaped(2, type_="UINT8", scale=0.5)
     with pytest.raises(BadData, match="TANH of a quantised operator"):
         load("ADD", (stored, stored), stored, "AddOptions", FusedActivationFunction=TANH)
@@ -91,7 +91,7 @@ def test_activations(load: Load, code: str, shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize(("code", "limit"), [("RELU", 127), ("RELU6", 52), ("RELU_N1_TO_1", 2)])
-def test_a_clamp_with_a_scale_of_its_own(load: Load, code: str, limit: int) -> None:
+def test_a_clamp_with_another_output_scale(load: Load, code: str, limit: int) -> None:
     """TFLite changes the scale first and cuts off in the new one: 6 / 0.1 - 8 = 52."""
     source = shaped(256, type_="INT8", scale=0.25, zero_point=3)
     model = load(code, (source,), shaped(256, type_="INT8", scale=0.1, zero_point=-8))
@@ -158,7 +158,7 @@ def test_concatenation(load: Load, axis: int, activation: int) -> None:
 
 
 @pytest.mark.parametrize("axis", [2, -3, 2**31 - 1, -(2**31)])
-def test_concatenation_along_no_axis(load: Load, axis: int) -> None:
+def test_concatenation_refuses_axes(load: Load, axis: int) -> None:
     with pytest.raises(BadData, match="axis"):
         load("CONCATENATION", (shaped(2, 3),), shaped(2, 3), "ConcatenationOptions", Axis=axis)
 
@@ -175,14 +175,14 @@ def test_mean(load: Load, axes: Any, *, keep: bool) -> None:
 
 
 @pytest.mark.parametrize("shape", [(), (1,)])
-def test_mean_over_an_axis_that_is_fed(load: Load, shape: tuple[int, ...]) -> None:
+def test_mean_over_an_axis_that_is_an_input(load: Load, shape: tuple[int, ...]) -> None:
     model = load("MEAN", (shaped(2, 3), shaped(*shape, type_="INT32")), shaped(1, 1), "ReducerOptions")
     x = random(2, 3)
     (result,) = run_references(model, x, np.full(shape, 1))
     np.testing.assert_allclose(result, x.mean(axis=1), rtol=1e-6)
 
 
-def test_mean_with_a_scale_of_its_own(load: Load) -> None:
+def test_mean_with_another_output_scale(load: Load) -> None:
     source, axis = shaped(1, 4, type_="INT8", scale=0.5), fixed([1], "INT32")
     same = load("MEAN", (source, axis), shaped(1, type_="INT8", scale=0.5), "ReducerOptions")
     assert types(same) == [OperationType.MEAN]
@@ -201,7 +201,7 @@ def test_mean_with_a_scale_of_its_own(load: Load) -> None:
         (fixed([2], "INT32"), "axis"),
     ],
 )
-def test_what_is_no_list_of_axes(load: Load, axes: dict[str, Any], message: str) -> None:
+def test_refuses_axes(load: Load, axes: dict[str, Any], message: str) -> None:
     with pytest.raises(BadData, match=message):
         load("MEAN", (shaped(2, 3), axes), shaped(1), "ReducerOptions")
 
@@ -226,7 +226,7 @@ def test_dequantize(load: Load) -> None:
 
 
 @pytest.mark.skipif(OperationType.CAST not in DEFINITIONS, reason="CAST is not implemented")
-def test_dequantize_of_halves_is_a_cast(load: Load) -> None:
+def test_dequantize_of_float16_is_a_cast(load: Load) -> None:
     model = load("DEQUANTIZE", (fixed([0.5, 2], "FLOAT16"),), shaped(2))
     assert types(model) == [OperationType.CAST]
     assert run_references(model)[0].tolist() == [0.5, 2]
@@ -274,7 +274,7 @@ def test_reshape_to_a_scalar(tmp_path: Path, tail: Sequence[dict[str, Any]], val
     assert result == 3
 
 
-def test_a_batch_in_the_new_shape_holds_for_this_batch_only(load: Load) -> None:
+def test_a_constant_batch_in_the_new_shape(load: Load) -> None:
     source = shaped(1, 2, 2, shape_signature=(-1, 2, 2))
     for new_shape, works in (([1, 4], False), ([-1, 4], True)):
         model = load("RESHAPE", (source, fixed(new_shape, "INT32")), shaped(1, 4), "ReshapeOptions")
@@ -288,7 +288,7 @@ def test_a_batch_in_the_new_shape_holds_for_this_batch_only(load: Load) -> None:
 
 @pytest.mark.parametrize("new_shape", [[4, 2], [-1, -1], [-2, 3], [-1, 0], [1] * 17])
 @pytest.mark.parametrize("as_constant", [False, True])
-def test_reshape_that_does_not_fit(load: Load, new_shape: list[int], *, as_constant: bool) -> None:
+def test_reshape_refuses(load: Load, new_shape: list[int], *, as_constant: bool) -> None:
     tail = [fixed(new_shape, "INT32")] if as_constant else []
     with pytest.raises(BadData, match="operator 0 RESHAPE"):
         load("RESHAPE", (shaped(2, 3), *tail), shaped(2, 3), "ReshapeOptions", NewShape=new_shape)
@@ -315,13 +315,13 @@ def test_resize(load: Load, code: str, flags: tuple[bool, bool]) -> None:
 
 
 @pytest.mark.parametrize("size", [fixed([2], "INT32"), fixed([2.0, 2.0]), fixed([[2, 2]], "INT32")])
-def test_resize_to_what_is_no_size(load: Load, size: dict[str, Any]) -> None:
+def test_resize_refuses_sizes(load: Load, size: dict[str, Any]) -> None:
     with pytest.raises(BadData, match="operator 0 RESIZE_BILINEAR"):
         load("RESIZE_BILINEAR", (shaped(1, 2, 2, 1), size), shaped(1, 2, 2, 1), "ResizeBilinearOptions")
 
 
 @pytest.mark.parametrize("code", ["RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"])
-def test_resize_to_a_size_that_is_computed(load: Load, code: str) -> None:
+def test_resize_to_a_computed_size(load: Load, code: str) -> None:
     options = "ResizeBilinearOptions" if code == "RESIZE_BILINEAR" else "ResizeNearestNeighborOptions"
     model = load(
         code,
@@ -341,14 +341,14 @@ def test_resize_to_a_size_that_is_computed(load: Load, code: str) -> None:
     ("type_", "name"),
     [("FLOAT32", "RESIZE_BILINEAR"), ("INT8", "TFLITE_RESIZE_BILINEAR"), ("INT16", "TFLITE_RESIZE_BILINEAR")],
 )
-def test_resize_of_what_is_stored_rounds_as_tflite_does(load: Load, type_: str, name: str) -> None:
+def test_resize_of_quantized_values_rounds_like_tflite(load: Load, type_: str, name: str) -> None:
     image = shaped(1, 2, 3, 1, type_=type_, scale=() if type_ == "FLOAT32" else 0.5)
     model = load("RESIZE_BILINEAR", (image, fixed([4, 9], "INT32")), image, "ResizeBilinearOptions")
     assert types(model) == [OperationType[name]]
 
 
 @pytest.mark.parametrize("size", [[0, 2], [2, -1], [2**31 - 1, 2**31 - 1]])
-def test_resize_to_no_or_a_huge_image(load: Load, size: list[int]) -> None:
+def test_resize_to_empty_and_huge_images(load: Load, size: list[int]) -> None:
     with pytest.raises(BadData, match="operator 0 RESIZE_BILINEAR"):
         load(
             "RESIZE_BILINEAR",
@@ -369,7 +369,7 @@ def test_softmax(load: Load, type_: str) -> None:
     np.testing.assert_allclose(result, powers / powers.sum(axis=1, keepdims=True), rtol=tolerance)
 
 
-def test_softmax_needs_a_beta_that_the_type_can_hold(load: Load) -> None:
+def test_softmax_refuses_a_beta_out_of_range(load: Load) -> None:
     half = shaped(2, 5, type_="FLOAT16")
     with pytest.raises(BadData, match="too large for FLOAT16"):
         load("SOFTMAX", (half,), half, "SoftmaxOptions", Beta=1e6)
@@ -406,7 +406,7 @@ def test_squeeze_of_an_open_batch(load: Load) -> None:
 
 
 @pytest.mark.parametrize("axes", [[1], [4], [-5], [0] * 17])
-def test_squeeze_of_what_is_not_1(load: Load, axes: list[int]) -> None:
+def test_squeeze_refuses_axes(load: Load, axes: list[int]) -> None:
     with pytest.raises(BadData, match="operator 0 SQUEEZE"):
         load("SQUEEZE", (shaped(1, 2, 1, 3),), shaped(1), "SqueezeOptions", SqueezeDims=axes)
 
@@ -428,7 +428,7 @@ def test_numbers_of_inputs(load: Load, code: str, count: int, options: str | Non
         load(code, [shaped(2, 2)] * count, shaped(2, 2), options)
 
 
-def test_an_input_that_may_not_be_left_out(load: Load) -> None:
+def test_an_input_that_must_not_be_omitted(load: Load) -> None:
     with pytest.raises(BadData, match="input 1 is omitted"):
         load("ADD", (shaped(2), None), shaped(2), "AddOptions")
 

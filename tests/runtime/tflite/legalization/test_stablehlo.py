@@ -66,7 +66,7 @@ def test_elementwise(load: Load, kind: str, name: str) -> None:
         np.testing.assert_array_equal(run_references(model, x, y)[0], function(x, y))
 
 
-def test_padded(load: Load) -> None:
+def test_stablehlo_pad(load: Load) -> None:
     options = {"EdgePaddingLow": long(1, -1), "EdgePaddingHigh": long(0, 2), "InteriorPadding": long(1, 0)}
     model = load("STABLEHLO_PAD", (shaped(2, 3), fixed(5.0)), shaped(1, 1), "StablehloPadOptions", **options)
     x = random(2, 3)
@@ -179,7 +179,7 @@ def test_a_body_with_an_activation(tmp_path: Path, options: str, values: dict[st
 
 
 @sweep("body", [[], ["STABLEHLO_TANH"], ["SUB"], ["STABLEHLO_ADD", "STABLEHLO_ADD"]])
-def test_bodies_that_are_no_reduction(tmp_path: Path, body: list[str]) -> None:
+def test_bodies_that_are_not_reductions(tmp_path: Path, body: list[str]) -> None:
     with pytest.raises(BadData, match="subgraph"):
         with_body(
             tmp_path,

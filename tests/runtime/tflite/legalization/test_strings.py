@@ -53,7 +53,7 @@ def words(*shape: int, **fields: Any) -> dict[str, Any]:
         ("NOT_EQUAL", [fixed(WORDS[::-1], "STRING")], shaped(4, type_="BOOL"), {}, [True] * 4),
     ],
 )  # fmt: skip
-def test_operators_that_take_strings(
+def test_operators_on_strings(
     load: Load,
     code: str,
     others: list[dict[str, Any]],
@@ -98,7 +98,7 @@ def test_hashtable_lookup(path: Path) -> None:
 
 
 @pytest.mark.parametrize("code", ["LESS", "SELECT_V2", "MAXIMUM", "REVERSE_V2"])
-def test_operators_that_take_none(load: Load, code: str) -> None:
+def test_operators_that_refuse_strings(load: Load, code: str) -> None:
     others = {"SELECT_V2": [words(4), words(4)], "REVERSE_V2": [fixed([0], "INT32")]}.get(code, [words(4)])
     with pytest.raises(BadData, match=f"{code}: .*type TENSOR_STRING"):
         load(code, [words(4), *others], words(4))
@@ -167,7 +167,7 @@ def vocabulary(*, backwards: bool = False, queries: tuple[int, ...] = (4,)) -> T
     return file
 
 
-def test_a_table_that_call_once_fills_is_a_constant(path: Path) -> None:
+def test_a_table_filled_by_call_once_is_a_constant(path: Path) -> None:
     compilation = compiled(vocabulary(), path)
     assert compilation.model.state == ()
     assert types(compilation.model)[0] is OperationType.TFLITE_HASHTABLE_FIND
@@ -195,7 +195,7 @@ def importing(type_: str = "STRING") -> TfliteModel:
     return file
 
 
-def test_a_table_is_filled_once_and_lives_in_the_compilation(path: Path) -> None:
+def test_a_table_is_filled_once_per_compilation(path: Path) -> None:
     compilation = compiled(importing(), path)
     names = [variable.name for variable in compilation.model.state]
     assert names == ["hash table '7/keys'", "hash table '7/values'", "hash table '7/filled'"]
@@ -209,14 +209,14 @@ def test_a_table_is_filled_once_and_lives_in_the_compilation(path: Path) -> None
     assert (found.tolist(), count.tolist()) == ([b"?", b"two"], [1])
 
 
-def test_a_table_that_is_filled_with_nothing_is_filled(path: Path) -> None:
+def test_an_empty_import_fills_the_table(path: Path) -> None:
     compilation = compiled(importing(), path)
     for keys, values in (([], []), ([1], [b"one"])):
         found, count = compilation.run(np.array(keys, np.int64), np.array(values, object), np.array([1, 2]))
         assert (found.tolist(), count.tolist()) == ([b"?", b"?"], [0])
 
 
-def test_an_execution_that_fails_leaves_the_table_as_it_was(path: Path) -> None:
+def test_a_failed_execution_does_not_change_the_table(path: Path) -> None:
     compilation = compiled(importing(), path)
     with pytest.raises(OpFailed, match="that of keys"):
         compilation.run(np.array([1]), np.array([b"a", b"b"], object), np.array([1, 2]))
@@ -253,7 +253,7 @@ def test_tables_in_branches_and_loops(path: Path) -> None:
         assert [result.tolist() for result in results] == [[b"1", b"?"], 3, [1]]
 
 
-def test_tables_of_equal_numbers_are_one(path: Path) -> None:
+def test_handles_of_equal_ids_share_a_table(path: Path) -> None:
     file = TfliteModel()
     graph = file.subgraph()
     first, again, other = table(graph), table(graph, key=5, value=4), table(graph, 8)
@@ -279,7 +279,7 @@ def refused(file: TfliteModel, path: Path, *messages: str) -> None:
 
 
 @pytest.mark.parametrize(("key", "value"), [(4, 4), (5, 5), (2, 5), (4, 0)])
-def test_other_types_are_refused(path: Path, key: int, value: int) -> None:
+def test_refuses_other_types(path: Path, key: int, value: int) -> None:
     file = TfliteModel()
     graph = file.subgraph()
     graph.outputs = (size(graph, table(graph, key=key, value=value)),)
@@ -303,7 +303,7 @@ def test_a_handle_that_is_not_of_a_table_is_refused(path: Path) -> None:
     )
 
 
-def test_a_table_that_nothing_fills_is_refused(path: Path) -> None:
+def test_a_table_that_is_never_filled_is_refused(path: Path) -> None:
     file = TfliteModel()
     graph = file.subgraph()
     x = graph.tensor((1,), "INT64")

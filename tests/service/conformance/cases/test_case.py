@@ -1,4 +1,4 @@
-"""Generated cases: valid, repeatable, and of every operation that can be drawn."""
+"""Generated cases are valid and repeatable, and exist for every operation."""
 
 import numpy as np
 from support.sweeps import sweep
@@ -8,13 +8,13 @@ from neurald.hal.model.types import OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.validation.model_rules import validate_model
 from neurald.service.conformance.cases.case import generate, signatures
-from neurald.service.conformance.cases.comparison import difference
+from neurald.service.conformance.cases.comparison import describe_difference
 from neurald.service.conformance.cases.mutation import mutations, request_mutations
 from neurald.service.conformance.cases.runner import bind
 from neurald.service.conformance.recipes.draw import Draw
 
-#: Operations without random cases: control flow and hash tables take graphs and strings, and the scales of a fully
-#: quantised LSTM depend on one another too much to be drawn. Android's records cover them.
+#: Operations without random cases, which Android's records cover. Control flow and hash tables take
+#: graphs and strings. The scales of a fully quantised LSTM depend on each other too much.
 NOT_DRAWN = {"IF", "WHILE", "QUANTIZED_LSTM"}
 
 
@@ -29,7 +29,7 @@ def test_every_operation_of_android_has_cases(operation: OperationType) -> None:
     assert drawn(operation) == (operation.name not in NOT_DRAWN)
 
 
-def test_a_case_follows_from_its_seed() -> None:
+def test_the_seed_determines_a_case() -> None:
     (signature, *_) = signatures((OperationType.CONV_2D,))
     first, again, other = (generate(signature, seed) for seed in (3, 3, 4))
     assert first is not None
@@ -50,7 +50,7 @@ def test_shapes_are_varied() -> None:
     assert any(case.model.relaxed for case in cases)
 
 
-def test_mutations_are_invalid_and_the_original_is_not() -> None:
+def test_mutations_are_invalid() -> None:
     (signature, *_) = signatures((OperationType.CONV_2D,))
     case = generate(signature, 0)
     assert case is not None
@@ -61,7 +61,7 @@ def test_mutations_are_invalid_and_the_original_is_not() -> None:
 
 
 @sweep("kind", [each for each in OperandType if each.is_tensor and each.name != "TENSOR_STRING"])
-def test_scalars_of_rank_0_are_arrays(kind: OperandType) -> None:
+def test_drawn_scalars_are_arrays(kind: OperandType) -> None:
     assert isinstance(Draw("rank 0").array(kind, ()), np.ndarray)
 
 
@@ -73,7 +73,7 @@ def test_sums_of_steps_are_exact() -> None:
 
 
 @sweep(
-    ("kind", "expected", "found", "relaxed", "is_right"),
+    ("kind", "expected", "found", "relaxed", "is_correct"),
     [
         (OperandType.TENSOR_FLOAT32, 1.0, 1.0 + 1.05e-5, False, True),
         (OperandType.TENSOR_FLOAT32, 1.0, 1.0 + 1.2e-5, False, False),
@@ -92,15 +92,15 @@ def test_sums_of_steps_are_exact() -> None:
     ],
 )
 def test_tolerances(
-    kind: OperandType, expected: object, found: object, relaxed: bool, is_right: bool
+    kind: OperandType, expected: object, found: object, relaxed: bool, is_correct: bool
 ) -> None:
     arrays = (np.array([value], kind.dtype) for value in (expected, found))
-    assert (difference(OperationType.ADD, kind, *arrays, relaxed=relaxed) == "") == is_right
+    assert (describe_difference(OperationType.ADD, kind, *arrays, relaxed=relaxed) == "") == is_correct
 
 
-def test_shapes_are_compared() -> None:
+def test_different_shapes_are_reported() -> None:
     kind = OperandType.TENSOR_FLOAT32
-    text = difference(
+    text = describe_difference(
         OperationType.ADD, kind, np.zeros((2, 1), np.float32), np.zeros(2, np.float32), relaxed=False
     )
     assert "[2]; expected [2, 1]" in text

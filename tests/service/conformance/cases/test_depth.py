@@ -1,18 +1,18 @@
-"""Which cases run by default: all for one float and one quantised type of Android's operations, some for the others."""
+"""The selection of cases that run by default."""
 
 from support.devices.faulty import create_adding_one
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
-from neurald.service.conformance.cases.case import Signature, signatures
-from neurald.service.conformance.cases.depth import EVERY, default_depth
-from neurald.service.conformance.cases.variation import base, neighbours, structural
-from neurald.service.conformance.guard.run import NoGuardedRuns
+from neurald.service.conformance.cases.case import CaseSignature, signatures
+from neurald.service.conformance.cases.depth import ALL_CASES, default_depth
+from neurald.service.conformance.cases.variation import base_case, neighbours, structural_cases
+from neurald.service.conformance.guard.run import DisabledGuardRunner
 from neurald.service.conformance.operation_check import OperationCheck
 from neurald.service.conformance.suite import Plan, run
 
 
-def _of(operation: OperationType, kind: OperandType) -> Signature:
+def _of(operation: OperationType, kind: OperandType) -> CaseSignature:
     return next(
         each
         for each in signatures((operation,))
@@ -20,15 +20,15 @@ def _of(operation: OperationType, kind: OperandType) -> Signature:
     )
 
 
-def test_one_type_of_each_kind_has_every_case() -> None:
+def test_one_row_of_each_kind_runs_all_cases() -> None:
     for operation in (OperationType.ADD, OperationType.CONV_2D, OperationType.SOFTMAX):
         for kind in (OperandType.TENSOR_FLOAT32, OperandType.TENSOR_QUANT8_ASYMM):
-            assert default_depth(_of(operation, kind)) == EVERY
+            assert default_depth(_of(operation, kind)) == ALL_CASES
         assert default_depth(_of(operation, OperandType.TENSOR_QUANT8_ASYMM_SIGNED)).every > 1
 
 
-def test_every_operation_of_android_has_a_type_with_every_case() -> None:
-    full = {each.definition.type for each in signatures() if default_depth(each) == EVERY}
+def test_every_android_operation_has_a_row_that_runs_all_cases() -> None:
+    full = {each.definition.type for each in signatures() if default_depth(each) == ALL_CASES}
     drawn = {each.definition.type for each in signatures()}
     assert {each for each in drawn if not each.name.startswith("TFLITE_")} <= full
 
@@ -38,13 +38,13 @@ def test_every_extension_operation_has_a_family() -> None:
     assert {each.definition.type for each in signatures()} == with_family
 
 
-def test_some_are_a_part_of_all() -> None:
+def test_selected_cases_are_a_subset_of_all_cases() -> None:
     signature = _of(OperationType.CONV_2D, OperandType.TENSOR_QUANT8_ASYMM_SIGNED)
     depth = default_depth(signature)
-    first = base(signature)
+    first = base_case(signature)
     assert first is not None
     for some, every in (
-        (structural(signature, depth), structural(signature)),
+        (structural_cases(signature, depth), structural_cases(signature)),
         (neighbours(first, depth), neighbours(first)),
     ):
         chosen, known = ([case.label for case in cases] for cases in (some, every))
@@ -52,14 +52,16 @@ def test_some_are_a_part_of_all() -> None:
         assert len(chosen) >= len(known) // (depth.every + 1)
 
 
-def test_thorough_runs_them_all() -> None:
+def test_thorough_runs_all_cases() -> None:
     signature = _of(OperationType.FLOOR, OperandType.TENSOR_FLOAT16)
-    assert default_depth(signature) != EVERY
+    assert default_depth(signature) != ALL_CASES
     device = create_adding_one()
     counts = [
         len(
             list(
-                OperationCheck(device, NoGuardedRuns(""), is_thorough=is_thorough).check(signature, range(0))
+                OperationCheck(device, DisabledGuardRunner(""), is_thorough=is_thorough).check(
+                    signature, range(0)
+                )
             )
         )
         for is_thorough in (False, True)
@@ -67,7 +69,7 @@ def test_thorough_runs_them_all() -> None:
     assert 0 < counts[0] < counts[1]
 
 
-def test_a_case_that_does_not_run_by_default_can_be_asked_for() -> None:
+def test_a_case_that_does_not_run_by_default_can_be_requested() -> None:
     identifier = f"{_of(OperationType.FLOOR, OperandType.TENSOR_FLOAT16).identifier}:long"
     plan = Plan(operations=(OperationType.FLOOR,), case=identifier)
     assert [result.case for result in run(create_adding_one(), plan)] == [identifier]

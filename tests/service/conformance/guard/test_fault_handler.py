@@ -1,4 +1,4 @@
-"""Faults of another process, as its signal handler tells them."""
+"""The signal handler reports the faults of another process."""
 
 import os
 import platform
@@ -11,15 +11,15 @@ import pytest
 
 from neurald.service.conformance.guard.fault_handler import RECORD, Fault
 
-#: Other processors do not tell it, or not there.
+#: Other processors do not report whether an access was a write, or report it elsewhere.
 TELLS_WRITES = platform.machine() == "x86_64"
 
 PREPARED = """
 import ctypes, mmap, sys, tempfile, threading
 import numpy as np
 from neurald.service.conformance.guard.fault_handler import report_faults
-from neurald.service.conformance.guard.guard_pages import FencedMemory, Placement
-memory = FencedMemory(8, Placement.BEFORE)
+from neurald.service.conformance.guard.guard_pages import GuardPageMemory, GuardPlacement
+memory = GuardPageMemory(8, GuardPlacement.BEFORE)
 print(memory.address, flush=True)
 report_faults(int(sys.argv[1]))
 behind = memory.address + 8
@@ -27,7 +27,10 @@ behind = memory.address + 8
 
 
 def faulted(code: str) -> tuple[int, bytes, int]:
-    """The address of a memory of 8 bytes in a process that runs this code, the record of its fault, and its exit status."""
+    """Runs code in a process that has a memory of 8 bytes between guard pages.
+
+    Returns the address of the memory, the record of the fault, and the exit status.
+    """
     read, write = os.pipe()
     path = str(Path(__file__).parents[4] / "src")
     try:
@@ -56,14 +59,14 @@ def faulted(code: str) -> tuple[int, bytes, int]:
     ],
     ids=["a read", "a write", "in a thread"],
 )
-def test_an_address_is_told(code: str, is_write: bool) -> None:
+def test_the_address_is_reported(code: str, is_write: bool) -> None:
     address, record, status = faulted(code)
     found = Fault.read(record)
     assert (found.signal, found.address, status) == (signal.SIGSEGV, address + 8 + 5, 1)
     assert found.is_write == (is_write if TELLS_WRITES else None)
 
 
-def test_a_file_that_is_gone() -> None:
+def test_a_truncated_file() -> None:
     code = (
         "file = tempfile.TemporaryFile(); file.truncate(4096); mapping = mmap.mmap(file.fileno(), 4096)\n"
         "place = np.frombuffer(mapping, np.uint8).ctypes.data; file.truncate(0)\n"
@@ -74,18 +77,18 @@ def test_a_file_that_is_gone() -> None:
     assert Fault.read(record).address is not None
 
 
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="other processors tell every address")
-def test_an_address_that_the_processor_does_not_tell() -> None:
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="other processors report every address")
+def test_an_address_that_the_processor_does_not_report() -> None:
     _, record, _ = faulted("ctypes.string_at(0x8000_0000_0000_0000, 1)")
     assert Fault.read(record).address is None
 
 
-def test_a_signal_that_was_sent_is_no_access() -> None:
+def test_a_signal_from_another_process_has_no_address() -> None:
     _, record, _ = faulted("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
     assert Fault.read(record).address is None
 
 
-def test_without_a_fault_nothing_is_told() -> None:
+def test_without_a_fault_there_is_no_record() -> None:
     address, record, status = faulted("ctypes.string_at(behind - 1, 1)")
     assert (record, status) == (b"", 0)
     assert address

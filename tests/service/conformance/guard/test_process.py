@@ -1,4 +1,4 @@
-"""The process that runs cases between guard pages: it answers, and may end at any time."""
+"""The process that runs cases between guard pages, and how its end is reported."""
 
 import os
 import signal
@@ -11,18 +11,18 @@ import pytest
 from neurald.hal.errors import UnavailableDevice
 from neurald.hal.model.operation_type import OperationType
 from neurald.service.conformance.cases.case import Case, signatures
-from neurald.service.conformance.cases.variation import base, neighbours
-from neurald.service.conformance.guard.fault_report import End
+from neurald.service.conformance.cases.variation import base_case, neighbours
+from neurald.service.conformance.guard.fault_report import ProcessEnd
 from neurald.service.conformance.guard.message import GuardedCase, Ran
 from neurald.service.conformance.guard.process import GuardProcess
-from neurald.service.conformance.guard.run import guarded
+from neurald.service.conformance.guard.run import encode_case
 
 Starting = Callable[[str], GuardProcess]
 
 
 def case_of(operation: OperationType) -> Case:
     (signature, *_) = signatures((operation,))
-    found = base(signature)
+    found = base_case(signature)
     assert found is not None
     return found
 
@@ -32,7 +32,7 @@ def with_constants(operation: OperationType) -> Case:
 
 
 def addition() -> GuardedCase:
-    return guarded(case_of(OperationType.ADD), 30.0)
+    return encode_case(case_of(OperationType.ADD), 30.0)
 
 
 def children() -> set[str]:
@@ -41,7 +41,7 @@ def children() -> set[str]:
 
 @pytest.fixture
 def starting() -> Iterator[Starting]:
-    """Starts processes, none of which is there after the test."""
+    """Yields a function that starts processes, and closes them after the test."""
     before, started = children(), []
 
     def start(driver: str) -> GuardProcess:
@@ -59,7 +59,7 @@ def test_cases_are_answered(starting: Starting) -> None:
     assert process.device == "sample-all"
     case = case_of(OperationType.ADD)
     for _ in range(2):
-        found = process.run(guarded(case, 30.0))
+        found = process.run(encode_case(case, 30.0))
         assert isinstance(found, Ran)
         assert found.error == ""
         contents = [[output.content for output in outputs] for outputs in found.outputs]
@@ -68,7 +68,7 @@ def test_cases_are_answered(starting: Starting) -> None:
         assert found.outputs[0][0].dimensions == case.expected[0].shape
 
 
-def test_what_a_driver_raises_is_told(starting: Starting) -> None:
+def test_errors_of_a_driver_are_reported(starting: Starting) -> None:
     found = starting("sample-quant").run(addition())
     assert isinstance(found, Ran)
     assert found.error.startswith("BAD_DATA: ")
@@ -90,25 +90,25 @@ def test_a_device_that_cannot_be_opened(driver: str, message: str) -> None:
     assert children() <= before
 
 
-def test_what_a_driver_writes_does_not_mix_with_answers(starting: Starting) -> None:
+def test_the_output_of_a_driver_does_not_mix_with_answers(starting: Starting) -> None:
     assert isinstance(starting("support.devices.faulty_drivers:create_printing").run(addition()), Ran)
 
 
-def test_a_process_that_is_killed(starting: Starting) -> None:
+def test_a_killed_process(starting: Starting) -> None:
     before = children()
     process = starting("sample-all")
     (number,) = children() - before
     os.kill(int(number), signal.SIGKILL)
     found = process.run(addition())
-    assert isinstance(found, End)
+    assert isinstance(found, ProcessEnd)
     assert (found.status, found.stage, found.fault, found.was_late) == (-9, None, None, False)
 
 
-def test_the_stage_in_which_it_ended(starting: Starting) -> None:
+def test_the_stage_in_which_a_process_ended(starting: Starting) -> None:
     found = starting("support.devices.faulty_drivers:create_reading_past_constants").run(
-        guarded(with_constants(OperationType.CONV_2D), 30.0)
+        encode_case(with_constants(OperationType.CONV_2D), 30.0)
     )
-    assert isinstance(found, End)
+    assert isinstance(found, ProcessEnd)
     assert found.stage is not None
     assert (found.stage.call, found.stage.placement) == ("prepare_model", "before guard pages")
     assert {region.name for region in found.stage.regions} >= {"constant 0"}
@@ -118,11 +118,11 @@ def test_the_stage_in_which_it_ended(starting: Starting) -> None:
 
 
 @pytest.mark.slow
-def test_one_that_does_not_come_back(starting: Starting) -> None:
+def test_a_call_that_does_not_return(starting: Starting) -> None:
     process = starting("support.devices.faulty_drivers:create_waiting")
     began = time.monotonic()
-    found = process.run(guarded(case_of(OperationType.ADD), 0.2))
-    assert isinstance(found, End)
+    found = process.run(encode_case(case_of(OperationType.ADD), 0.2))
+    assert isinstance(found, ProcessEnd)
     assert found.was_late
     assert found.stage is not None
     assert found.stage.call == "execute"
@@ -132,7 +132,7 @@ def test_one_that_does_not_come_back(starting: Starting) -> None:
 def test_a_descendant_that_keeps_the_pipes_open_is_not_waited_for(starting: Starting) -> None:
     process = starting("support.devices.faulty_drivers:create_forking")
     began = time.monotonic()
-    found = process.run(guarded(case_of(OperationType.ADD), 30.0))
-    assert isinstance(found, End)
+    found = process.run(encode_case(case_of(OperationType.ADD), 30.0))
+    assert isinstance(found, ProcessEnd)
     assert found.status == -6
     assert time.monotonic() - began < 20

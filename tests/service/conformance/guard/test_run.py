@@ -1,4 +1,4 @@
-"""Cases between guard pages: good drivers pass, faults are reported and survived."""
+"""Cases between guard pages: good drivers pass, and faults are reported."""
 
 import time
 from collections.abc import Iterator
@@ -15,11 +15,11 @@ from neurald.hal.errors import UnavailableDevice
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.registry import create_device
 from neurald.service.conformance.cases.case import Case, signatures
-from neurald.service.conformance.cases.variation import base, neighbours, structural
+from neurald.service.conformance.cases.variation import base_case, neighbours, structural_cases
 from neurald.service.conformance.guard import run as guarded_run
-from neurald.service.conformance.guard.run import ProcessRuns, guarded, guarded_runs
+from neurald.service.conformance.guard.run import GuardProcessRunner, encode_case, guard_runner_for
 from neurald.service.conformance.operation_check import GUARD_PAGES
-from neurald.service.conformance.result import Outcome, Result
+from neurald.service.conformance.result import CheckResult, Outcome
 from neurald.service.conformance.suite import Plan, run
 
 ADD, CONV, FLOOR = OperationType.ADD, OperationType.CONV_2D, OperationType.FLOOR
@@ -27,13 +27,13 @@ ADD, CONV, FLOOR = OperationType.ADD, OperationType.CONV_2D, OperationType.FLOOR
 
 def cases_of(operation: OperationType, count: int) -> list[Case]:
     (signature, *_) = signatures((operation,))
-    return list(islice(structural(signature), count))
+    return list(islice(structural_cases(signature), count))
 
 
 def with_constants(operation: OperationType, count: int = 1) -> Case:
-    """The first case of an operation that has so many constants in a pool."""
+    """Returns the first case of an operation with this number of constants."""
     (signature, *_) = signatures((operation,))
-    first = base(signature)
+    first = base_case(signature)
     assert first is not None
     for case in neighbours(first):
         if sum(operand.location is not None for operand in case.model.main.operands) == count:
@@ -43,14 +43,14 @@ def with_constants(operation: OperationType, count: int = 1) -> Case:
 
 def results(
     device: nd.Device, driver: str, *operations: OperationType, thorough: bool = False
-) -> list[Result]:
-    """Those of operations only, with guard pages and without."""
+) -> list[CheckResult]:
+    """Returns the results of operations, with guard pages and without."""
     plan = Plan(count=0, operations=operations, driver=driver, is_thorough=thorough)
     with closing(run(device, plan)) as found:
         return list(takewhile(lambda result: result.group != "contract", found))
 
 
-def guarded_results(driver: str, *operations: OperationType) -> list[Result]:
+def guarded_results(driver: str, *operations: OperationType) -> list[CheckResult]:
     found = results(create_device(driver), driver, *operations)
     return [result for result in found if result.group == GUARD_PAGES]
 
@@ -72,18 +72,18 @@ def test_opencl() -> None:
         create_device("opencl")
     except UnavailableDevice as error:
         pytest.skip(str(error))
-    with closing(ProcessRuns("opencl", create_device("opencl").name)) as runs:
-        assert [runs.wrong(case) for case in cases_of(ADD, 4) + cases_of(CONV, 4)] == [""] * 8
+    with closing(GuardProcessRunner("opencl", create_device("opencl").name)) as runs:
+        assert [runs.find_error(case) for case in cases_of(ADD, 4) + cases_of(CONV, 4)] == [""] * 8
 
 
-def test_every_constant_has_a_pool_of_its_own() -> None:
+def test_every_constant_has_its_own_pool() -> None:
     case = with_constants(CONV, 2)
     model = case.model
-    found = guarded(case, 1.0)
+    found = encode_case(case, 1.0)
     expected = [
-        bytes(model.pools[place.pool].view(place.offset, place.length))
+        bytes(model.pools[location.pool].view(location.offset, location.length))
         for operand in model.main.operands
-        if (place := operand.location) is not None
+        if (location := operand.location) is not None
     ]
     assert len(model.pools) == 1
     assert len(expected) == 2
@@ -93,22 +93,22 @@ def test_every_constant_has_a_pool_of_its_own() -> None:
 
 
 @pytest.fixture
-def reading_constants() -> Iterator[ProcessRuns]:
+def reading_constants() -> Iterator[GuardProcessRunner]:
     with closing(
-        ProcessRuns("support.devices.faulty_drivers:create_reading_past_constants", "faulty")
+        GuardProcessRunner("support.devices.faulty_drivers:create_reading_past_constants", "faulty")
     ) as runs:
         yield runs
 
 
-def test_the_next_case_runs_after_a_fault(reading_constants: ProcessRuns) -> None:
+def test_the_next_case_runs_after_a_fault(reading_constants: GuardProcessRunner) -> None:
     wrong, right = with_constants(CONV), cases_of(ADD, 1)[0]
-    texts = [reading_constants.wrong(case) for case in (right, wrong, right, wrong, wrong, right)]
+    texts = [reading_constants.find_error(case) for case in (right, wrong, right, wrong, wrong, right)]
     assert [bool(text) for text in texts] == [False, True, False, True, True, False]
     assert all(text == texts[1] for text in texts if text)
 
 
 @pytest.mark.slow
-def test_a_fault_of_one_operation_is_told_of_that_one_only() -> None:
+def test_a_fault_is_only_reported_for_its_operation() -> None:
     driver = "support.devices.faulty_drivers:create_reading_past_constants"
     found = results(create_reading_past_constants(), driver, ADD, CONV)
     failed = [result for result in found if result.outcome is Outcome.FAILED]
@@ -118,7 +118,7 @@ def test_a_fault_of_one_operation_is_told_of_that_one_only() -> None:
     assert all("behind the end of constant" in result.detail for result in failed)
 
 
-def test_a_fault_is_had_again() -> None:
+def test_a_fault_is_reproduced_by_its_case() -> None:
     driver = "support.devices.faulty_drivers:create_reading_past_an_input"
     (case, *_) = cases_of(ADD, 1)
     found = list(run(create_device(driver), Plan(operations=(ADD,), case=case.identifier, driver=driver)))
@@ -142,23 +142,25 @@ def test_thorough_runs_every_case_between_guard_pages() -> None:
 
 
 @pytest.mark.slow
-def test_a_call_that_does_not_come_back_is_ended() -> None:
+def test_a_call_that_does_not_return_is_ended() -> None:
     began = time.monotonic()
-    with closing(ProcessRuns("support.devices.faulty_drivers:create_waiting", "faulty", limit_s=0.2)) as runs:
-        text = runs.wrong(cases_of(ADD, 1)[0])
-    assert text == "buffers before guard pages: execute: it did not return within 0.2 s"
+    with closing(
+        GuardProcessRunner("support.devices.faulty_drivers:create_waiting", "faulty", limit_s=0.2)
+    ) as runs:
+        text = runs.find_error(cases_of(ADD, 1)[0])
+    assert text == "buffers before guard pages: execute: the call did not return within 0.2 s"
     assert time.monotonic() - began < 60
 
 
-def test_processes_are_not_started_for_ever(
-    reading_constants: ProcessRuns, monkeypatch: pytest.MonkeyPatch
+def test_the_number_of_processes_is_limited(
+    reading_constants: GuardProcessRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(guarded_run, "_MAX_ENDS", 2)
+    monkeypatch.setattr(guarded_run, "_MAX_ENDED_PROCESSES", 2)
     wrong = with_constants(CONV)
-    texts = [reading_constants.wrong(wrong) for _ in range(3)]
+    texts = [reading_constants.find_error(wrong) for _ in range(3)]
     assert [bool(text) for text in texts] == [True, True, False]
     assert texts[2] is None
-    assert reading_constants.refusal == "not used after the driver had ended 2 processes"
+    assert reading_constants.refusal == "not used any more after 2 processes had ended"
 
 
 @sweep(
@@ -169,7 +171,7 @@ def test_processes_are_not_started_for_ever(
         ("sample-quant", "'sample-quant' opens 'sample-quant' in another process"),
     ],
 )
-def test_what_keeps_guard_pages_from_being_used_is_told(driver: str, reason: str) -> None:
+def test_the_reason_why_guard_pages_are_not_used(driver: str, reason: str) -> None:
     (found,) = (
         result
         for result in results(create_device("sample-all"), driver, FLOOR)
@@ -182,7 +184,7 @@ def test_what_keeps_guard_pages_from_being_used_is_told(driver: str, reason: str
 def test_daemons_have_no_guard_pages() -> None:
     with running_daemon(driver="sample-all") as address:
         device = nd.connect(address)
-        runs = guarded_runs(device, address)
+        runs = guard_runner_for(device, address)
         assert runs.refusal == "not used: the device is in another process, whose memory is not the suite's"
-        assert runs.wrong(cases_of(ADD, 1)[0]) is None
+        assert runs.find_error(cases_of(ADD, 1)[0]) is None
         runs.close()

@@ -47,7 +47,7 @@ def test_android(shapes: tuple[tuple[int, ...], ...], turns: tuple[bool, bool]) 
 
 @sweep("turns", TURNS)
 @sweep("shapes", [*SHAPES, *BROADCAST])
-def test_stored_values_of_tflite(shapes: tuple[tuple[int, ...], ...], turns: tuple[bool, bool]) -> None:
+def test_quantized_values_of_tflite(shapes: tuple[tuple[int, ...], ...], turns: tuple[bool, bool]) -> None:
     for first, second, output in (
         (BYTE, BYTE, wanted(BYTE, 0.9, 3)),
         (BYTE, BYTE, wanted(INT32)),
@@ -65,7 +65,7 @@ def test_stored_values_of_tflite(shapes: tuple[tuple[int, ...], ...], turns: tup
 @sweep("asymmetric", [False, True])
 @sweep("turns", TURNS)
 @sweep("shapes", [*SHAPES, *BROADCAST])
-def test_floats_with_stored_weights(
+def test_floats_with_quantized_weights(
     shapes: tuple[tuple[int, ...], ...], turns: tuple[bool, bool], asymmetric: bool
 ) -> None:
     floats = given(FLOAT, _adjoint_shape(generator.normal(0, 1, shapes[0]), turns[0]))
@@ -74,7 +74,7 @@ def test_floats_with_stored_weights(
     expect_same(TFLITE, inputs, wanted(FLOAT), data=(0, 1), compare=_near)
 
 
-def test_weights_with_scales_of_their_own() -> None:
+def test_weights_with_channel_scales() -> None:
     kind = OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL
     quant = ChannelQuant(scales=(0.1, 0.2, 0.3, 0.4, 0.5), dimension=1)
     weights = given(kind, stored_values(generator, kind, (4, 5)), channel_quant=quant)

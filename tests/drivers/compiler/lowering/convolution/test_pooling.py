@@ -48,13 +48,15 @@ def test_floats(operation: OperationType, window: tuple[int, ...], padding: tupl
 @sweep("padding", PADDINGS[:2])
 @sweep("window", WINDOWS)
 @sweep("operation", [AVERAGE, MAXIMUM])
-def test_stored_values(operation: OperationType, window: tuple[int, ...], padding: tuple[int, ...]) -> None:
+def test_quantized_values(
+    operation: OperationType, window: tuple[int, ...], padding: tuple[int, ...]
+) -> None:
     for kind in QUANT8_TYPES:
         source = given(kind, stored_values(generator, kind, (1, 10, 11, 3)), 0.05, 8)
         expect_same(operation, _inputs(source, padding, window, False), wanted(kind, 0.05, 8))
 
 
-def test_stored_values_of_16_bits() -> None:
+def test_16_bit_values() -> None:
     kind = OperandType.TENSOR_QUANT16_SYMM
     source = given(kind, stored_values(generator, kind, (1, 10, 11, 3)), 0.05)
     for operation in (OperationType.TFLITE_AVERAGE_POOL_2D, OperationType.TFLITE_MAX_POOL_2D):

@@ -125,7 +125,7 @@ def test_fully_connected(types: tuple[OperandType, OperandType], shape: tuple[in
     assert_same(OperationType.FULLY_CONNECTED, inputs, output, 0, 1, 2)
 
 
-def test_sums_that_32_bits_do_not_hold() -> None:
+def test_sums_beyond_32_bits() -> None:
     """Products of the largest magnitudes, a lot of them, which the bias takes back."""
     count = 40_000
     values, weights = (given(QUANT8, np.full((1, count), 255), 1.0) for _ in range(2))

@@ -33,7 +33,7 @@ def test_transform(classes: int) -> None:
     ("box", "image", "message"),
     [((5, 0, 4, 1), 0, "out of order"), ((0, 0, 1, 1), 2, "no such"), ((0, 0, 1, 1), -1, "no such")],
 )
-def test_wrong_arguments_fail(box: tuple[float, ...], image: int, message: str) -> None:
+def test_invalid_arguments_fail(box: tuple[float, ...], image: int, message: str) -> None:
     kind = OperandType.TENSOR_FLOAT32
     inputs = [given(kind, [box]), given(kind, np.zeros((1, 4))), ints(image), given(kind, SIZES)]
     with pytest.raises(RequirementFailed, match=message):

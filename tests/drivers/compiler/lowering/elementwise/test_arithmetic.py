@@ -27,7 +27,7 @@ def test_every_type(
         expect_same(operation, [*inputs, fused], result(kind, 0.7), data=(0, 1), compare=same)
 
 
-def test_whole_numbers_are_divided_as_android_does() -> None:
+def test_integers_are_divided_as_in_android() -> None:
     first = given(INT32, [-(2**31), -(2**31), 7, -7, 7, -7, 5])
     second = given(INT32, [-1, 0, 2, 2, -2, -2, 0])
     inputs = [first, second, given(OperandType.INT32, 0)]

@@ -17,6 +17,6 @@ def test_every_pair(operation: OperationType, types: dict[str, OperandType], sha
 
 
 @sweep("target", [OperandType.TENSOR_INT32, OperandType.TENSOR_QUANT8_ASYMM])
-def test_reals_are_cut_to_what_fits(target: OperandType) -> None:
+def test_reals_saturate(target: OperandType) -> None:
     x = given(FLOAT, [-1.9, 1.9, -1e10, 1e10, 255.9, 256, np.inf, -np.inf, np.nan])
     expect_same(OperationType.CAST, [x], result(target))

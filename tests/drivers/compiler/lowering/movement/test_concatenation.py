@@ -18,7 +18,7 @@ def test_along_every_axis(kind: OperandType, axis: int) -> None:
 
 
 @sweep("kind", QUANT8_TYPES)
-def test_of_other_scales(kind: OperandType) -> None:
+def test_inputs_of_other_scales(kind: OperandType) -> None:
     # All stored values there are.
     inputs = [
         numbers(kind, (64, 64), seed=seed, scale=scale) for seed, scale in enumerate((0.05, 0.021, 0.7))
@@ -32,7 +32,7 @@ def test_without_elements(shapes: list[tuple[int, ...]]) -> None:
     expect_same(CONCATENATION, inputs, result(FLOAT32), data=range(len(shapes)))
 
 
-def test_of_very_many() -> None:
+def test_many_inputs() -> None:
     shapes = [(1 + n % 3, 2) for n in range(150)]
     expect_same(CONCATENATION, [*several(FLOAT32, shapes), *scalars(0)], result(FLOAT32), data=range(150))
 

@@ -17,7 +17,7 @@ def test_sparse_rows(kind: OperandType) -> None:
     expect_same(OperationType.DENSIFY, inputs, result(kind))
 
 
-def test_nothing_stored() -> None:
+def test_no_stored_elements() -> None:
     levels = NONE, NONE, ints(0, 0, 0), ints()
     kind = OperandType.TENSOR_QUANT8_ASYMM
     inputs = [numbers(kind, (0,)), ints(1, 0), NONE, ints(0, 1), ints(2, 3), *levels]

@@ -24,7 +24,7 @@ def test_gather(kind: OperandType, data: tuple[int, ...]) -> None:
 
 @sweep("width", [2, 8])
 @sweep("wrong", [-1, 3, -(2**31), 2**31 - 1])
-def test_indexes_must_be_inside(wrong: int, width: int) -> None:
+def test_indexes_must_be_in_range(wrong: int, width: int) -> None:
     with pytest.raises(RequirementFailed, match="from 0 to 2"):
         lowered_all(
             OperationType.GATHER,
@@ -41,7 +41,7 @@ def test_indexes_must_be_inside(wrong: int, width: int) -> None:
         )
 
 
-def test_nothing_can_be_picked_from_nothing() -> None:
+def test_gather_from_empty_values() -> None:
     with pytest.raises(RequirementFailed):
         lowered_all(
             OperationType.GATHER,

@@ -24,19 +24,21 @@ def test_zeros(shape: tuple[int, ...], paddings: list[list[int]]) -> None:
 
 @sweep("data", [(0,), (0, 2)])
 @sweep(("operation", "types"), rows([OperationType.PAD_V2]), ids=label)
-def test_a_value(operation: OperationType, types: dict[str, OperandType], data: tuple[int, ...]) -> None:
+def test_padding_with_a_value(
+    operation: OperationType, types: dict[str, OperandType], data: tuple[int, ...]
+) -> None:
     for value in (3, 7):
         inputs = [numbers(types["T"], (2, 3)), given(INT32, [[1, 0], [2, 3]]), given(types["S"], value)]
         expect_same(operation, inputs, result(types["T"]), data=data)
 
 
-def test_a_value_that_cannot_be_stored() -> None:
+def test_a_padding_value_out_of_range() -> None:
     inputs = [numbers(QUANT8, (2,)), given(INT32, [[1, 0]]), given(OperandType.INT32, 256)]
     with pytest.raises(RequirementFailed, match="from 0 to 255"):
         lowered_all(OperationType.PAD_V2, inputs, result(QUANT8), data=(0, 2))
 
 
-def test_a_value_that_is_no_number() -> None:
+def test_a_padding_value_of_nan() -> None:
     inputs = [numbers(FLOAT32, (2,)), given(INT32, [[1, 0]]), given(OperandType.FLOAT32, np.nan)]
     expect_same(OperationType.PAD_V2, inputs, result(FLOAT32))
 

@@ -111,7 +111,7 @@ def test_quantized_lstm(options: dict[str, Any], clip: float) -> None:
         ((2, 0, SIZE), True),
     ],
 )
-def test_sequences_of_integers(options: dict[str, Any], shape: tuple[int, ...], *, time_major: bool) -> None:
+def test_integer_sequences(options: dict[str, Any], shape: tuple[int, ...], *, time_major: bool) -> None:
     cell = cell_of(0, INT8, options)
     batch = shape[1] if time_major else shape[0]
     inputs = [

@@ -102,7 +102,7 @@ def test_lstm(kind: OperandType, options: dict[str, Any]) -> None:
     expect_same(OperationType.LSTM, inputs, *outputs_of(4, kind), data=constants_known, compare=compare)
 
 
-def test_lstm_with_weights_that_come_at_execution() -> None:
+def test_lstm_with_weights_as_inputs() -> None:
     """Those that must be given are never left out."""
     cell = cell_of(FLOAT16, {})
     inputs = [
@@ -117,7 +117,7 @@ def test_lstm_with_weights_that_come_at_execution() -> None:
 
 @sweep("asymmetric", [False, True])
 @sweep("options", CELLS)
-def test_lstm_with_weights_of_8_bits(options: dict[str, Any], *, asymmetric: bool) -> None:
+def test_lstm_with_8_bit_weights(options: dict[str, Any], *, asymmetric: bool) -> None:
     cell = cell_of(FLOAT32, options)
     inputs = [
         given(FLOAT32, floats(np.random.default_rng(1), FLOAT32, 3, SIZE)),
@@ -150,7 +150,7 @@ def test_sequence_lstm(kind: OperandType, options: dict[str, Any], *, time_major
 
 @sweep("asymmetric", [False, True])
 @sweep("options", CELLS[-2:])
-def test_sequence_lstm_with_weights_of_8_bits(options: dict[str, Any], *, asymmetric: bool) -> None:
+def test_sequence_lstm_with_8_bit_weights(options: dict[str, Any], *, asymmetric: bool) -> None:
     cell = cell_of(FLOAT32, options)
     inputs = [
         given(FLOAT32, floats(np.random.default_rng(1), FLOAT32, 2, 3, SIZE)),
@@ -166,7 +166,7 @@ def test_sequence_lstm_with_weights_of_8_bits(options: dict[str, Any], *, asymme
 
 
 @sweep(("steps", "batch"), [(0, 1), (1, 1), (30, 1), (2, 0)])
-def test_long_sequences_and_none(steps: int, batch: int) -> None:
+def test_long_and_empty_sequences(steps: int, batch: int) -> None:
     cell = cell_of(FLOAT32, {})
     inputs = [
         given(FLOAT32, floats(np.random.default_rng(1), FLOAT32, steps, batch, SIZE)),
@@ -221,7 +221,7 @@ def test_bidirectional_lstm(
 
 @sweep("auxiliary", ["none", "cross", "parallel"])
 @sweep("asymmetric", [False, True])
-def test_bidirectional_lstm_with_weights_of_8_bits(auxiliary: str, *, asymmetric: bool) -> None:
+def test_bidirectional_lstm_with_8_bit_weights(auxiliary: str, *, asymmetric: bool) -> None:
     size, source = linking(FLOAT32, auxiliary, (3, 2))
     options = {"peephole": True, "auxiliary": size if auxiliary == "cross" else 0}
     cells = [cell_of(FLOAT32, options, seed) for seed in (0, 1)]
@@ -276,7 +276,7 @@ def test_sequence_rnn(kind: OperandType, time_major: int) -> None:
 
 
 @sweep("asymmetric", [False, True])
-def test_rnn_with_weights_of_8_bits(*, asymmetric: bool) -> None:
+def test_rnn_with_8_bit_weights(*, asymmetric: bool) -> None:
     cell = hybrid_rnn(rnn_cell(FLOAT32, 2))
     source = floats(np.random.default_rng(1), FLOAT32, 3, 2, SIZE)
     step = [given(FLOAT32, source[0]), *cell, *scalars(TANH, asymmetric)]
@@ -335,7 +335,7 @@ def test_svdf(kind: OperandType, rank: int, length: int, *, has_bias: bool) -> N
 
 
 @sweep("asymmetric", [False, True])
-def test_svdf_with_weights_of_8_bits(*, asymmetric: bool) -> None:
+def test_svdf_with_8_bit_weights(*, asymmetric: bool) -> None:
     inputs = svdf_inputs(FLOAT32, 2, 4, has_bias=True)
     inputs[1:3] = quantized_weights(inputs[1:3])
     operation = OperationType.TFLITE_SVDF
@@ -343,7 +343,7 @@ def test_svdf_with_weights_of_8_bits(*, asymmetric: bool) -> None:
 
 
 @sweep(("rank", "length"), [(1, 4), (2, 3), (3, 1)])
-def test_svdf_of_integers(rank: int, length: int) -> None:
+def test_integer_svdf(rank: int, length: int) -> None:
     generator, filters = np.random.default_rng(8), 6
     short = OperandType.TENSOR_QUANT16_SYMM
     inputs = [

@@ -33,7 +33,7 @@ def test_l2(operation: OperationType, shape: tuple[int, ...]) -> None:
 
 
 @sweep("shape", SHAPES)
-def test_l2_of_stored_values(shape: tuple[int, ...]) -> None:
+def test_l2_of_quantized_values(shape: tuple[int, ...]) -> None:
     for kind, zero_point in zip(QUANT8_TYPES, (128, 0), strict=True):
         values = stored_values(generator, kind, shape)
         output = wanted(kind, 1 / 128, zero_point)

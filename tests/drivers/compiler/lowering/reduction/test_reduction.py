@@ -45,7 +45,7 @@ def test_floats(operation: OperationType, axes: tuple[int, ...], keep: bool) -> 
 
 @sweep("kind", QUANT8_TYPES)
 @sweep("axes", AXES)
-def test_stored_values(kind: OperandType, axes: tuple[int, ...]) -> None:
+def test_quantized_values(kind: OperandType, axes: tuple[int, ...]) -> None:
     source = given(kind, stored_values(generator, kind, (3, 5, 7)), 0.3, 7)
     expect_same(OperationType.MEAN, [source, ints(*axes), *scalars(1)], wanted(kind, 0.3, 7))
     for operation in (OperationType.REDUCE_MAX, OperationType.REDUCE_MIN):
@@ -54,7 +54,7 @@ def test_stored_values(kind: OperandType, axes: tuple[int, ...]) -> None:
 
 @sweep("operation", [OperationType.REDUCE_ALL, OperationType.REDUCE_ANY])
 @sweep("axes", AXES)
-def test_truth_values(operation: OperationType, axes: tuple[int, ...]) -> None:
+def test_booleans(operation: OperationType, axes: tuple[int, ...]) -> None:
     kind = OperandType.TENSOR_BOOL8
     values = generator.integers(0, 2, (3, 2, 4)).astype(bool)
     expect_same(operation, [given(kind, values), ints(*axes), *scalars(False)], wanted(kind))
@@ -74,7 +74,7 @@ def test_a_scalar() -> None:
     expect_same(OperationType.TFLITE_SUM, [given(kind, 3.5), ints(0), *scalars(False)], wanted(kind))
 
 
-def test_what_is_not_a_number() -> None:
+def test_nan() -> None:
     kind = OperandType.TENSOR_FLOAT32
     values = np.array([[1, math.nan, 3], [math.inf, 2, -math.inf], [-math.inf] * 3])
     for operation in (

@@ -37,7 +37,7 @@ def test_softmax(operation: OperationType, shape: tuple[int, ...]) -> None:
 
 
 @sweep("shape", [(1,), (3, 9), (3, 0), (2, 300)])
-def test_softmax_of_16_bits_is_exact(shape: tuple[int, ...]) -> None:
+def test_16_bit_softmax_is_exact(shape: tuple[int, ...]) -> None:
     kind = OperandType.TENSOR_QUANT16_SYMM
     for scale in (1e-5, 2e-4, 0.3):
         source = given(kind, stored_values(generator, kind, shape), scale)
@@ -55,7 +55,7 @@ def test_log_softmax(operation: OperationType) -> None:
             expect_same(operation, inputs, wanted(kind), compare=close)
 
 
-def test_stored_log_softmax() -> None:
+def test_quantized_log_softmax() -> None:
     for kind, zero_point in zip(QUANT8_TYPES, (255, 127), strict=True):
         source = given(kind, stored_values(generator, kind, (4, 9)), 0.04, 3)
         inputs = [source, _beta(kind, 1.0), *scalars(1)]

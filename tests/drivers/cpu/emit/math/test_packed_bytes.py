@@ -9,7 +9,7 @@ from neurald.drivers.cpu.target.target import Target
 
 @pytest.mark.parametrize("kind", [Scalar.INT8, Scalar.UINT8], ids=lambda kind: kind.name)
 @pytest.mark.parametrize("target", RUNNABLE, ids=lambda target: target.name)
-def test_the_lowest_bytes_of_integers_are_kept_in_order(target: Target, kind: Scalar) -> None:
+def test_the_low_bytes_keep_their_order(target: Target, kind: Scalar) -> None:
     random = np.random.default_rng(3)
     for count in (64, 128, 200):
         x = random.integers(-(2**31), 2**31, count, dtype=np.int64).astype(np.int32)

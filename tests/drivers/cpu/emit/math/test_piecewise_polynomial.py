@@ -5,7 +5,7 @@ import numpy as np
 from neurald.drivers.cpu.emit.math.piecewise_polynomial import pieces
 
 
-def test_a_function_is_close_to_its_pieces_and_is_a_float_at_their_centres() -> None:
+def test_pieces_approximate_the_function_and_have_floats_at_their_centres() -> None:
     for function, end in ((math.erf, 4.0), (math.atan, 2.0), (lambda x: x, 3.0)):
         found = pieces(function, end, 6)
         assert found.centres[0] == found.starts[0] == 0

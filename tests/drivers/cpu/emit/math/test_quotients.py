@@ -21,7 +21,7 @@ def _quantised(x: Expression, scale: float, kind: Scalar, zero_point: int = 3) -
 
 
 def _samples(scale: float) -> Array:
-    """Floats of all sizes, and those next to where another integer is the nearest."""
+    """Returns floats of all magnitudes, and floats next to rounding boundaries."""
     between = ((np.arange(-310, 310) + 0.5) * scale).astype(np.float32)
     near = (between.view(np.int32) + np.arange(-3, 4, dtype=np.int32)[:, None]).view(np.float32).ravel()
     bits = _RANDOM.integers(0, 1 << 32, 3000, dtype=np.uint64).astype(np.uint32).view(np.float32)
@@ -32,14 +32,14 @@ def _samples(scale: float) -> Array:
 
 @pytest.mark.parametrize("kind", _RANGES, ids=lambda kind: kind.name)
 @pytest.mark.parametrize("target", DIFFERENT, ids=lambda target: target.name)
-def test_what_is_quantised_is_what_a_division_gives(target: Target, kind: Scalar) -> None:
+def test_quantisation_equals_a_division(target: Target, kind: Scalar) -> None:
     for scale in _SCALES[:: 1 if target is DIFFERENT[0] else 5]:
         x = _samples(float(scale))
         body = [lambda value, scale=float(scale): _quantised(value, scale, kind)]
         np.testing.assert_array_equal(computed(body, [x], target)[0], expected(body, [x])[0])
 
 
-def test_what_is_no_such_quotient() -> None:
+def test_expressions_that_do_not_match() -> None:
     x = constant(1.0, Scalar.FLOAT32) + 0.0
     rounded = apply(Op.ROUND_AWAY, x / 0.1)
 

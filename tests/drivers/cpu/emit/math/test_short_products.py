@@ -38,12 +38,12 @@ def test_short_products_are_exact(target: Target) -> None:
             np.testing.assert_array_equal(got, want)
 
 
-def test_what_is_a_short_product() -> None:
+def test_which_products_are_short() -> None:
     v = Vector(Instructions(), TARGETS["avx2"], 8)
 
     def found(kind: Scalar, low: int, high: int) -> bool:
-        place = (axis(8, "i"),)
-        x, y = (load(Value((8,), each), place).to(Scalar.INT32) for each in (kind, Scalar.INT32))
+        at = (axis(8, "i"),)
+        x, y = (load(Value((8,), each), at).to(Scalar.INT32) for each in (kind, Scalar.INT32))
         product = _product(x, clamp(y, low, high))
         return is_short_product(v, product)  # type: ignore[arg-type]
 

@@ -14,7 +14,7 @@ from neurald.drivers.cpu.target.target import Target
 
 _Function = Callable[..., Any]
 
-#: What each function is compared with, and by how many units of the last place of a FLOAT32 it may be off.
+#: The reference of each function, and its maximum error in FLOAT32 units in the last place.
 FUNCTIONS: dict[Op, tuple[_Function, float]] = {
     Op.EXP: (np.exp, 1.1),
     Op.EXPM1: (np.expm1, 1.8),
@@ -38,7 +38,7 @@ _RANDOM = np.random.default_rng(5)
 
 
 def _samples(count: int) -> Array:
-    """Floats of all sizes, most of them where functions are not constant."""
+    """Returns floats of all magnitudes, most of them where the functions vary."""
     bits = _RANDOM.integers(0, 1 << 32, count, dtype=np.uint64).astype(np.uint32).view(np.float32)
     parts = [bits, *(_RANDOM.uniform(-size, size, count) for size in (1.5, 10, 120))]
     edges = np.array([*EDGES, math.nan])
@@ -61,7 +61,7 @@ def _of(op: Op) -> Callable[..., Expression]:
 
 
 @sweep("target", RUNNABLE[:: len(RUNNABLE) - 1 or 1], ids=lambda target: target.name)
-def test_functions_of_floats_are_as_exact_as_they_say(target: Target) -> None:
+def test_errors_of_functions_of_one_float(target: Target) -> None:
     x = _samples(5000)
     with np.errstate(all="ignore"):
         for op, got in zip(FUNCTIONS, computed([_of(op) for op in FUNCTIONS], [x], target), strict=True):
@@ -75,7 +75,7 @@ def test_functions_of_floats_are_as_exact_as_they_say(target: Target) -> None:
 
 
 @sweep("target", RUNNABLE[:: len(RUNNABLE) - 1 or 1], ids=lambda target: target.name)
-def test_functions_of_two_floats_are_as_exact_as_they_say(target: Target) -> None:
+def test_errors_of_functions_of_two_floats(target: Target) -> None:
     edges = np.array([*EDGES[:15], 1.5, math.nan])
     edges = np.concatenate([edges, -edges])
     x, y = (part.ravel() for part in np.meshgrid(edges, edges))
@@ -89,7 +89,7 @@ def test_functions_of_two_floats_are_as_exact_as_they_say(target: Target) -> Non
             np.testing.assert_array_equal(np.signbit(got[got == 0]), np.signbit(exact[got == 0]))
 
 
-def test_doubles_are_computed_as_such() -> None:
+def test_doubles_are_computed_in_double_precision() -> None:
     x = _samples(1000).astype(np.float64)
     x = np.concatenate([x, _RANDOM.uniform(-700, 700, 1000)])
     with np.errstate(all="ignore"):
@@ -100,7 +100,7 @@ def test_doubles_are_computed_as_such() -> None:
             np.testing.assert_allclose(got[is_near], exact, rtol=1e-13, atol=1e-300)
 
 
-def test_numbers_that_are_alone_are_computed_alike() -> None:
+def test_scalars_and_vectors_give_equal_results() -> None:
     for x in (0.3, -2.7, 40.0):
         single = np.array([x], np.float32)
         for op, got in zip(

@@ -1,4 +1,4 @@
-"""Sums that are kept in memory, and what a loop over positions does with them."""
+"""Accumulators that are spilled to memory, and the loop over positions that reads them."""
 
 import ctypes
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ LANES = 4
 
 
 @sweep(("positions", "vectors", "together"), [(5, 2, 1), (6, 1, 3), (7, 2, 2), (4, 3, 4)])
-def test_every_position_gets_its_sums(positions: int, vectors: int, together: int) -> None:
+def test_every_position_gets_its_accumulators(positions: int, vectors: int, together: int) -> None:
     count = positions * vectors
     code = Instructions(("%sums", "%out", "%kept"))
     v = Vector(code, TARGET, LANES)

@@ -1,4 +1,4 @@
-"""Kernels as tables, and the biases that their sums begin with."""
+"""Flattened kernels, and biases as initial values of accumulators."""
 
 from support.compiler.graphs import GraphBuilder
 
@@ -21,7 +21,7 @@ from neurald.drivers.cpu.kernels.common.flattened import flattened
 
 
 def kernel(*, bias: bool = True, twice: bool = False) -> Kernel:
-    """A convolution with a residual after it."""
+    """Returns a convolution followed by a residual addition."""
     builder = GraphBuilder()
     source, residual = builder.input(2, 5, 6, 3), builder.input(2, 5, 6, 4)
     sums = builder.convolution(source, builder.weights(4, 1, 1, 3), output=(2, 5, 6, 4))
@@ -36,22 +36,22 @@ def kernel(*, bias: bool = True, twice: bool = False) -> Kernel:
     return found
 
 
-def test_places_in_memory_only_depend_on_position_and_channel() -> None:
+def test_offsets_only_depend_on_position_and_channel() -> None:
     table = flattened(kernel())
     assert table.shape == (60, 4)
     row, channel = table.axes
     loads = [each for each in walk(table.body) if isinstance(each, Load)]
     assert {len(each.value.shape) for each in loads} == {1, 4}
     for each in loads:
-        place = linearize(each.index, each.value.shape)
+        offset = linearize(each.index, each.value.shape)
         if len(each.value.shape) == 1:
-            assert place is channel
+            assert offset is channel
         else:
-            assert isinstance(place, Linear)
-            assert dict(place.terms) == {row: 4, channel: 1}
+            assert isinstance(offset, Linear)
+            assert dict(offset.terms) == {row: 4, channel: 1}
 
 
-def test_a_bias_is_split_from_the_sums() -> None:
+def test_a_bias_is_split_off() -> None:
     table = flattened(kernel())
     rest, bias = split_bias(table)
     assert isinstance(bias, Load)
@@ -66,11 +66,11 @@ def test_a_bias_is_split_from_the_sums() -> None:
     assert not any(each is bias for each in walk(rest.body))
 
 
-def test_what_differs_between_positions_is_no_bias() -> None:
+def test_an_addend_that_differs_between_positions_is_no_bias() -> None:
     table = flattened(kernel(bias=False))
     assert split_bias(table) == (table, None)
 
 
-def test_sums_that_are_used_otherwise_too_keep_their_bias() -> None:
+def test_a_bias_is_kept_if_the_sum_has_other_uses() -> None:
     table = flattened(kernel(twice=True))
     assert split_bias(table) == (table, None)

@@ -1,4 +1,4 @@
-"""The order of weights in panels."""
+"""The layout of packed weights."""
 
 import numpy as np
 from support.sweeps import sweep
@@ -24,17 +24,17 @@ def test_every_channel_is_in_a_panel_and_none_beyond(channels: int) -> None:
         assert (lanes == lanes[:, :1] + np.arange(4)).all()
 
 
-@sweep("is_turned", [False, True])
+@sweep("is_transposed", [False, True])
 @sweep("kind", [Scalar.FLOAT32, Scalar.FLOAT16])
-def test_panels_hold_the_weights_of_their_channels_term_by_term(kind: Scalar, is_turned: bool) -> None:
+def test_panels_hold_the_weights_of_their_channels_term_by_term(kind: Scalar, is_transposed: bool) -> None:
     channels, terms = 11, 3
     array = np.random.default_rng(0).standard_normal((2, channels, terms)).astype(kind.dtype)
-    stored = np.ascontiguousarray(array.transpose(0, 2, 1)) if is_turned else array
+    stored = np.ascontiguousarray(array.transpose(0, 2, 1)) if is_transposed else array
     operand = WeightOperand(
         value=Value(stored.shape, kind, stored),
         sets=2,
-        channel_step=1 if is_turned else terms,
-        term_step=channels if is_turned else 1,
+        channel_step=1 if is_transposed else terms,
+        term_step=channels if is_transposed else 1,
     )
     shape = tile(4, 2, channels)
     value = packed(operand, stored, shape, channels, terms)

@@ -1,4 +1,4 @@
-"""Functions that are written once for kernels that are alike."""
+"""The cache of routines for equivalent kernels."""
 
 from dataclasses import replace
 
@@ -25,12 +25,12 @@ def _routine(case: Case) -> Routine:
 
 
 @pytest.fixture(autouse=True)
-def _nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def _empty_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(routine_cache, "_cache", {})
 
 
 @sweep("weights", WEIGHTS)
-def test_contents_do_not_matter(weights: tuple[int, ...]) -> None:
+def test_contents_of_constants_do_not_matter(weights: tuple[int, ...]) -> None:
     cases = [windows((1, 6, 7, 12), weights, pad=1) for _ in range(2)]
     changed = cases[1].kernel.contraction
     assert changed is not None
@@ -48,7 +48,7 @@ def test_contents_do_not_matter(weights: tuple[int, ...]) -> None:
 
 
 @sweep("weights", WEIGHTS)
-def test_all_else_does(weights: tuple[int, ...]) -> None:
+def test_everything_else_matters(weights: tuple[int, ...]) -> None:
     cases = [
         windows((1, 6, 7, 12), weights, pad=1),
         windows((1, 6, 7, 12), weights, pad=2),
@@ -65,7 +65,7 @@ def test_all_else_does(weights: tuple[int, ...]) -> None:
     assert len({each.text for each in routines if each is not None}) == len(kernels)
 
 
-def test_few_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(routine_cache, "_CACHE_SIZE", 2)
     cases = [windows((1, 6, width, 12), WEIGHTS[1], pad=1) for width in (5, 6, 7)]
     texts = [_routine(case).text for case in cases]

@@ -1,4 +1,4 @@
-"""Windows along one dimension: which taps lie on the image, and how places are divided."""
+"""Windows along one dimension: the taps on the image, and the division of positions into tiles."""
 
 from support.sweeps import sweep
 
@@ -15,24 +15,26 @@ SIDES = [
 
 
 @sweep("side", SIDES)
-def test_taps_on_the_image_are_those_whose_place_is_there(side: WindowDimension) -> None:
-    for place in range(side.positions):
-        start = place * side.stride - side.padding_before
+def test_taps_on_the_image(side: WindowDimension) -> None:
+    for position in range(side.positions):
+        start = position * side.stride - side.padding_before
         expected = [tap for tap in range(side.taps) if 0 <= start + tap * side.dilation < side.length]
-        assert list(side.taps_at(place)) == expected
-    assert side.is_inside == all(len(side.taps_at(place)) == side.taps for place in range(side.positions))
+        assert list(side.taps_at(position)) == expected
+    assert side.is_inside == all(
+        len(side.taps_at(position)) == side.taps for position in range(side.positions)
+    )
 
 
 @sweep("side", SIDES)
 @sweep("longest", [1, 4, 14, 200])
-def test_tiles_are_even_and_cover_every_place_once(side: WindowDimension, longest: int) -> None:
+def test_tiles_are_even_and_cover_every_position_once(side: WindowDimension, longest: int) -> None:
     covered, lengths = [], set()
     for run in tile_runs(side, longest):
         lengths.add(run.length)
         for tile in range(run.count):
-            places = [run.first + tile * run.length + place for place in range(run.length)]
-            assert [side.taps_at(place) for place in places] == list(run.taps)
-            covered += places
+            positions = [run.first + tile * run.length + position for position in range(run.length)]
+            assert [side.taps_at(position) for position in positions] == list(run.taps)
+            covered += positions
     assert covered == list(range(side.positions))
     assert max(lengths) <= longest
     assert max(lengths) - min(lengths) <= 1
@@ -45,7 +47,7 @@ def test_tiles_away_from_the_borders_are_one_run() -> None:
     ] == [1, 6, 1]
 
 
-def test_segments_give_each_tap_the_places_that_have_it() -> None:
+def test_segments_map_each_tap_to_its_positions() -> None:
     taps = [range(2, 3), range(1, 3), range(3), range(3), range(2)]
     found = [(segment.taps, sorted(segment.members)) for segment in tap_segments(taps)]
     assert found == [(range(1), [2, 3, 4]), (range(1, 2), [1, 2, 3, 4]), (range(2, 3), [0, 1, 2, 3])]

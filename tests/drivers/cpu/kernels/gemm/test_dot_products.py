@@ -1,4 +1,4 @@
-"""Kernels of few channels with long sums: the graph's results, and not a byte beside their memory."""
+"""Products with few channels give the graph's results and stay inside their memory."""
 
 import numpy as np
 import pytest
@@ -58,8 +58,8 @@ def test_floats(target: Target) -> None:
 
 
 @sweep("target", list(TARGETS.values()), ids=lambda target: target.name)
-def test_what_is_infinite_stays_alone(target: Target) -> None:
-    """What is read beside the terms of a row counts for nothing."""
+def test_infinite_inputs_do_not_spread(target: Target) -> None:
+    """Elements that are read beside the terms of a row do not affect its result."""
     graph = _matrices(2, 1, 1001, is_constant=False)
     source, weights = np.ones((2, 1001), np.float32), np.ones((1, 1001), np.float32)
     source[1, 0] = np.inf

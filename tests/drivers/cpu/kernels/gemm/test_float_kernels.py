@@ -1,4 +1,4 @@
-"""Fast kernels for sums of floats: the same results as the graph computed with NumPy, and not a byte beside their memory."""
+"""Float kernels give the results of the graph interpreted by NumPy and stay inside their memory."""
 
 import math
 
@@ -55,7 +55,7 @@ def test_borders(target: Target) -> None:
     check(cases, target)
 
 
-def test_inputs_that_would_push_each_other_out_of_the_cache(target: Target) -> None:
+def test_aliased_inputs(target: Target) -> None:
     routines = check(
         [
             windows((2, 4, 6, 1024), (112, 1, 1, 1024)),
@@ -66,34 +66,36 @@ def test_inputs_that_would_push_each_other_out_of_the_cache(target: Target) -> N
     assert [routine.scratch_bytes for routine in routines] == [48 * (4096 + 64), 12 * (4096 + 64)]
 
 
-def matrices(rows: int, depth: int, columns: int, *, turned: tuple[bool, bool], is_constant: bool) -> Case:
-    """A product of two matrices."""
+def matrices(
+    rows: int, depth: int, columns: int, *, transposed: tuple[bool, bool], is_constant: bool
+) -> Case:
+    """Returns a product of two matrices."""
     builder = GraphBuilder()
-    left = builder.input(*((depth, rows) if turned[0] else (rows, depth)))
-    shape = (depth, columns) if turned[1] else (columns, depth)
+    left = builder.input(*((depth, rows) if transposed[0] else (rows, depth)))
+    shape = (depth, columns) if transposed[1] else (columns, depth)
     right = builder.weights(*shape) if is_constant else builder.input(*shape)
-    sums = builder.matrix_product(left, right, left_transposed=turned[0], right_transposed=turned[1])
-    return finished(builder, sums, f"{left.shape} * {right.shape}, {turned=} {is_constant=}")
+    sums = builder.matrix_product(left, right, left_transposed=transposed[0], right_transposed=transposed[1])
+    return finished(builder, sums, f"{left.shape} * {right.shape}, {transposed=} {is_constant=}")
 
 
 def test_many_weights(target: Target) -> None:
-    turns = [(False, False), (False, True), (True, False), (True, True)]
+    combinations = [(False, False), (False, True), (True, False), (True, True)]
     check(
         [
-            matrices(33, 520, 197, turned=turned, is_constant=is_constant)
-            for turned in turns
+            matrices(33, 520, 197, transposed=transposed, is_constant=is_constant)
+            for transposed in combinations
             for is_constant in (False, True)
         ],
         target,
     )
 
 
-def test_channels_that_fill_no_vector(target: Target) -> None:
+def test_few_channels(target: Target) -> None:
     channels = (1, 2, 3, 5, 15, 17, 31, 33)
-    check([matrices(5, 9, each, turned=(False, False), is_constant=True) for each in channels], target)
+    check([matrices(5, 9, each, transposed=(False, False), is_constant=True) for each in channels], target)
 
 
-def test_a_range_without_grains_writes_nothing(target: Target) -> None:
+def test_an_empty_range_writes_nothing(target: Target) -> None:
     case = windows((1, 6, 5, 4), (8, 3, 3, 4), pad=1)
     (routine,) = check([case], target)
     empty = Routine(
@@ -107,7 +109,7 @@ def test_a_range_without_grains_writes_nothing(target: Target) -> None:
     assert (result == np.float32(0x55)).all()
 
 
-def test_what_has_no_positions_or_no_terms_is_left_to_the_generic_kernel(target: Target) -> None:
+def test_empty_products_use_the_generic_kernel(target: Target) -> None:
     for rows, depth in ((0, 3), (3, 0)):
         builder = GraphBuilder()
         sums = builder.matrix_product(builder.input(rows, depth), builder.input(4, depth))
@@ -115,7 +117,7 @@ def test_what_has_no_positions_or_no_terms_is_left_to_the_generic_kernel(target:
         assert routine_for(kernel, target) is None
 
 
-def test_the_same_kernel_on_other_memory_has_the_same_text(target: Target) -> None:
+def test_kernels_on_different_memory_have_the_same_text(target: Target) -> None:
     texts = set()
     for _ in range(2):
         routine = routine_for(windows((1, 6, 5, 4), (8, 3, 3, 4), pad=1).kernel, target)

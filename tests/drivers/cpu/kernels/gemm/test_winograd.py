@@ -1,4 +1,4 @@
-"""3 × 3 convolutions with fewer multiplications: the same results as without, within rounding, where it is worthwhile only."""
+"""Winograd convolutions are correct within rounding, and are used where they are faster."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def is_used(case: Case, target: Target) -> bool:
 
 
 def test_results(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Any number of images, of rows and columns, of vectors of channels; any padding."""
+    """Checks various numbers of images, rows, columns and vectors of channels, and paddings."""
     monkeypatch.setattr(winograd, "_MAX_RELATIVE_COST", float("inf"))
     lanes = target.lanes(4)
     cases = [
@@ -37,8 +37,8 @@ def test_results(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
         assert routine.label.startswith("Winograd")
 
 
-def test_any_division_gives_the_same(target: Target) -> None:
-    """Bit for bit, so that results do not depend on the number of threads."""
+def test_results_do_not_depend_on_the_division(target: Target) -> None:
+    """Results are equal bit for bit, so they do not depend on the number of threads."""
     lanes = target.lanes(4)
     case = windows((1, 27, 27, 8 * lanes), (8 * lanes, 3, 3, 8 * lanes), pad=1)
     routine = routine_for(case.kernel, target)
@@ -50,7 +50,7 @@ def test_any_division_gives_the_same(target: Target) -> None:
     np.testing.assert_array_equal(whole, parts)
 
 
-def test_where_it_is_used(target: Target) -> None:
+def test_when_it_is_used(target: Target) -> None:
     lanes = target.lanes(4)
     many = 8 * lanes
     assert is_used(windows((1, 28, 28, many), (many, 3, 3, many), pad=1), target)
@@ -73,7 +73,7 @@ def test_weights_that_would_become_too_large(target: Target, monkeypatch: pytest
 
 
 def test_weights(target: Target) -> None:
-    """What is multiplied gives the window back where a pixel alone is 1."""
+    """An image with a single pixel of 1 reproduces the window."""
     lanes = target.lanes(4)
     case = windows((1, 16, 16, 8 * lanes), (8 * lanes, 3, 3, 8 * lanes), pad=1)
     node = case.kernel.contraction

@@ -1,4 +1,4 @@
-"""Routines for quantised depthwise convolutions: the graph's integers, and not a byte beside their memory."""
+"""Quantised depthwise convolutions give the graph's integers and stay inside their memory."""
 
 import pytest
 from support.cpu.quantized_sums import TYPES, QuantizedSums, check, two_targets, types_and_targets
@@ -11,7 +11,7 @@ from neurald.drivers.cpu.target.target import TARGETS, Target
 @two_targets
 @pytest.mark.parametrize("channels", [3, 24, 86])
 def test_channels(channels: int, target: Target) -> None:
-    """As many as vectors and bundles have, fewer, and more."""
+    """Checks as many channels as vectors and channel blocks have, fewer, and more."""
     sums = QuantizedSums(channels)
     case = sums.depthwise(
         (1, 6, 5, channels), (3, 3, channels), (1, 6, 5, channels), padding=((1, 1), (1, 1))
@@ -57,7 +57,7 @@ def test_windows(kernel: tuple[int, int], dilation: tuple[int, int], multiplier:
     ("taps", "stride", "dilation"), [(3, 1, 1), (3, 2, 1), (3, 1, 2), (2, 3, 1), (1, 2, 1), (5, 1, 1)]
 )
 def test_positions_one_after_another(taps: int, stride: int, dilation: int, target: Target) -> None:
-    """One to four of them in a turn, with columns that several of them see, or none."""
+    """Checks one to four positions per iteration, with shared columns and without."""
     for width in (1, 2, 7, 9, 12):
         sums = QuantizedSums(width)
         before = min(1, taps - 1)
@@ -75,21 +75,21 @@ def test_positions_one_after_another(taps: int, stride: int, dilation: int, targ
 
 
 @two_targets
-def test_sums_as_they_are(target: Target) -> None:
+def test_sums_without_rescaling(target: Target) -> None:
     sums = QuantizedSums(2)
     case = sums.depthwise((1, 3, 4, 77), (2, 2, 77), (1, 2, 3, 77), lambda _, total: total)
     check(case, target)
 
 
-def test_windows_that_are_too_large_to_be_written_out() -> None:
+def test_windows_too_large_to_unroll() -> None:
     sums = QuantizedSums(3)
     case = sums.depthwise((1, 64, 64, 64), (64, 64, 64), (1, 1, 1, 64))
     assert routine_for(case.kernel, TARGETS["generic"]) is None
 
 
 @sweep("target", TARGETS.values(), ids=lambda target: target.name)
-def test_rows_of_other_sizes_share_a_function(target: Target) -> None:
-    """They get to know sizes when they are called."""
+def test_rows_of_different_sizes_share_a_subroutine(target: Target) -> None:
+    """Sizes are arguments of the subroutine."""
     found = []
     for channels, size in ((64, 5), (192, 9)):
         sums = QuantizedSums(1)

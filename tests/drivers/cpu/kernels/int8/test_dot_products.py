@@ -1,4 +1,4 @@
-"""Quantised products of few channels with long sums: the graph's integers, and not a byte beside their memory."""
+"""Quantised products with few channels and many terms give the graph's integers."""
 
 import pytest
 from support.cpu.native import RUNNABLE

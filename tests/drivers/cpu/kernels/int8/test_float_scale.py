@@ -1,11 +1,11 @@
-"""Floats that stand for multipliers in fixed point: the reference's integers for every sum, or no floats at all."""
+"""Float scales give the integers of the fixed-point reference for every sum, or none is found."""
 
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from support.cpu.native import RUNNABLE
-from support.cpu.quantized_sums import QuantizedSums, check
+from support.cpu.quantized_sums import TYPES, QuantizedSums, check, types_and_targets
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.expression import constant
@@ -41,7 +41,7 @@ def _found(rescaling: Rescaling, reach: int = _REACH) -> FloatScale | None:
 
 
 def _sums(rescaling: Rescaling, reach: int) -> Array:
-    """(sums, channels): around those where results change, and the largest."""
+    """Returns (sums, channels): sums around those where results change, and the largest ones."""
     multipliers = np.ldexp(rescaling.mantissas.astype(np.float64), -31 - rescaling.shifts)
     changes = (np.arange(-260, 260)[:, None] - 0.5) / np.maximum(multipliers, 1e-9)
     near = np.clip(np.rint(changes), -reach, reach).astype(np.int64)[:, None] + np.arange(-3, 4)[:, None]
@@ -51,7 +51,7 @@ def _sums(rescaling: Rescaling, reach: int) -> Array:
 
 
 def _results(floats: FloatScale, rescaling: Rescaling, sums: Array) -> Array:
-    """What the instructions give; long doubles hold what they round down."""
+    """Computes what the instructions yield; long doubles hold the numbers before rounding."""
     moved = (sums + floats.moves).astype(np.float32)
     additions = (
         np.where(moved < 0, -floats.additions, floats.additions) if floats.is_signed else floats.additions
@@ -83,13 +83,13 @@ def test_usual_multipliers(zero_point: int, low: int, *, is_by_sign: bool) -> No
     assert floats.is_signed == (is_by_sign and low < zero_point)
 
 
-def test_small_multipliers_need_rests() -> None:
+def test_small_multipliers_need_error_terms() -> None:
     multipliers = 0.0004 * 0.5 ** np.random.default_rng(1).uniform(0, 1, 80)
     assert _check(_rescaling(multipliers, -128, -128)).rests is not None
 
 
 def test_powers_of_two() -> None:
-    """All results change at ties; if those below zero are rounded away from it, not where those above it do."""
+    """All results change at ties, which are rounded away from zero if `is_by_sign`."""
     multipliers = 0.5 ** np.arange(3, 10)
     _check(_rescaling(multipliers, -128, -128))
     assert _found(_rescaling(multipliers, 3, -128)) is None
@@ -102,12 +102,12 @@ def test_large_multipliers() -> None:
 
 @sweep("zero_point", [-128, 5])
 def test_results_that_never_change(zero_point: int) -> None:
-    """Channels without weights, and multipliers of nothing."""
+    """Checks channels without weights, and multipliers of zero."""
     _check(_rescaling(np.array([0.003, 1e-7, 0.0, 2e-6]), zero_point, -128), 20_000)
 
 
 def test_no_floats() -> None:
-    """Where sums are so large that floats leave some of them out, and where there are no instructions."""
+    """Sums beyond the precision of floats, and targets without the instructions, have none."""
     rescaling = _rescaling(np.array([3e-7]), 3, -128)
     assert _found(rescaling, 1 << 30) is None
     rescaling = _rescaling(np.array([0.003]), 3, -128)
@@ -131,3 +131,13 @@ def test_kernels(target: Target, channels: int, zero_point: int, *, has_rests: b
     if channels == 40:
         assert (floats.rests is not None) == has_rests
     check(case, target, channels)
+
+
+@types_and_targets
+def test_a_range_of_one_value(seed: int, target: Target) -> None:
+    """An activation may clamp every result to the zero point, where that is the type's largest value."""
+    source, weights, result = TYPES[seed]
+    sums = QuantizedSums(seed, source=source, weights=weights)
+    high = int(np.iinfo(result.value).max)
+    tail = sums.rescaled(type=result, zero_point=high, low=high)
+    check(sums.convolution((1, 5, 6, 8), (17, 2, 2, 8), (1, 4, 5, 17), tail), target, seed)

@@ -1,4 +1,4 @@
-"""Stored values that are added to rescaled sums: the graph's integers, whether there is a formula for them or not."""
+"""Residual additions give the graph's integers, with a matched formula and without."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def _residual(kernel: Kernel) -> Residual | None:
 @types_and_targets
 @pytest.mark.parametrize("channels", [64, 56, 24, 7])
 def test_additions(seed: int, channels: int, target: Target) -> None:
-    """Pairs of whole vectors, vectors that overlap, and a part of one."""
+    """Checks pairs of whole vectors, overlapping vectors, and a partial vector."""
     source, weights, result = TYPES[seed % 3]
     sums = QuantizedSums(seed, source=source, weights=weights)
     zero = 3 if result is Scalar.INT8 else 130
@@ -35,7 +35,7 @@ def test_additions(seed: int, channels: int, target: Target) -> None:
 
 
 def test_all_pairs() -> None:
-    """The formula gives what the body does for random factors, nearly always."""
+    """The formula equals the body for almost all random factors."""
     random, found = np.random.default_rng(1), 0
     for seed in range(12):
         first, second = (float(each) for each in random.uniform(0.05, 1, 2))
@@ -47,7 +47,7 @@ def test_all_pairs() -> None:
 
 @two_targets
 def test_ties(target: Target) -> None:
-    """Halves are rounded away from zero, which no sum that is rounded down does."""
+    """Ties are rounded away from zero, which no rounded-down sum reproduces."""
     sums = QuantizedSums(9)
     tail = sums.added(sums.rescaled(), zeros=(0, 0), factors=(0.5 / 1.118, 0.25 / 1.118))
     check(sums.convolution((1, 6, 6, 16), (23, 1, 1, 16), (1, 6, 6, 23), tail), target)

@@ -1,4 +1,4 @@
-"""Routines for quantised convolutions and matrix products: the graph's integers, and not a byte beside their memory."""
+"""Quantised products give the graph's integers and stay inside their memory."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def test_pixels(seed: int, target: Target) -> None:
 
 @types_and_targets
 @pytest.mark.parametrize("groups", [1, 2])
-def test_pixels_some_way_apart(seed: int, groups: int, target: Target) -> None:
+def test_strided_pixels(seed: int, groups: int, target: Target) -> None:
     source, weights, result = TYPES[seed]
     sums = QuantizedSums(seed, source=source, weights=weights)
     depth, channels = (1024, 16, 5, 12)[seed] // groups, (40, 16, 6, 34)[seed]
@@ -82,7 +82,7 @@ def test_matrix_products(rows: int, target: Target) -> None:
 
 
 @two_targets
-def test_panels_are_shared_where_there_are_few_rows(target: Target) -> None:
+def test_threads_share_panels_if_there_are_few_rows(target: Target) -> None:
     sums = QuantizedSums(5, source=Scalar.UINT8, weights=Scalar.UINT8)
     case = sums.product((2, 64), (600, 64), sums.rescaled(type=Scalar.UINT8))
     check(case, target)
@@ -92,8 +92,8 @@ def test_panels_are_shared_where_there_are_few_rows(target: Target) -> None:
 
 
 @two_targets
-def test_panels_are_shared_where_weights_are_many(target: Target) -> None:
-    """Seven rows would do for several threads, which all read all weights then."""
+def test_threads_share_panels_if_there_are_many_weights(target: Target) -> None:
+    """Seven rows suffice for several threads, but each thread would read all weights."""
     sums = QuantizedSums(6, zeros=(5, 0))
     padding = ((1, 1), (1, 1))
     case = sums.convolution((1, 7, 7, 16), (520, 3, 3, 16), (1, 7, 7, 520), padding=padding)
@@ -106,7 +106,7 @@ def test_panels_are_shared_where_weights_are_many(target: Target) -> None:
 @two_targets
 @pytest.mark.parametrize("zero_point", [-128, 5])
 def test_relu_and_ties(zero_point: int, target: Target) -> None:
-    """What a fused activation cuts off, and results half way between two others."""
+    """Checks clamping by a fused activation, and results halfway between two integers."""
     sums = QuantizedSums(7, zeros=(0, 0))
     tail = sums.rescaled(zero_point=zero_point, low=zero_point, largest=2.0**-4, op=Op.FIXED_POINT)
     check(sums.product((9, 4), (20, 4), tail), target)
@@ -123,7 +123,7 @@ def test_unusual_multipliers(largest: float, target: Target) -> None:
 
 @two_targets
 def test_a_residual(target: Target) -> None:
-    """A stored value that something else is added to."""
+    """Adds another value to the stored result."""
     sums = QuantizedSums(9)
     rescaled = sums.rescaled()
 
@@ -139,7 +139,7 @@ def test_a_residual(target: Target) -> None:
 
 @two_targets
 @pytest.mark.parametrize("channels", [1, 37])
-def test_sums_as_they_are(channels: int, target: Target) -> None:
+def test_sums_without_rescaling(channels: int, target: Target) -> None:
     sums = QuantizedSums(channels, extreme=True)
     check(sums.product((5, 33), (channels, 33), lambda _, total: total), target, channels)
 
@@ -161,8 +161,8 @@ def test_any_shape(seed: int, target: Target) -> None:
         check(case, target, seed)
 
 
-def test_what_has_no_routine() -> None:
-    """Weights that are not known, and sums that 32 bits do not hold."""
+def test_unsupported_kernels_have_no_routine() -> None:
+    """Weights that are not constant, and sums beyond 32 bits, are not supported."""
     target = TARGETS["generic"]
     sums = QuantizedSums(1, source=Scalar.INT16, zeros=(0, 0), extreme=True)
     assert routine_for(sums.product((1, 4000), (3, 4000), lambda _, total: total).kernel, target) is None
@@ -170,8 +170,8 @@ def test_what_has_no_routine() -> None:
 
 @two_targets
 @pytest.mark.parametrize("channels", [1, 17, 2])
-def test_few_channels_are_all_that_is_written(channels: int, target: Target) -> None:
-    """The last pixel ends where the memory does, and no pixel's bytes are those of another thread's."""
+def test_partial_vectors_write_only_their_channels(channels: int, target: Target) -> None:
+    """The last pixel ends where the memory ends, and pixels of different threads are adjacent."""
     sums = QuantizedSums(12, zeros=(-128, 0))
     case = sums.convolution((1, 9, 11, 96), (channels, 1, 1, 96), (1, 9, 11, channels), sums.rescaled())
     check(case, target)
@@ -179,8 +179,8 @@ def test_few_channels_are_all_that_is_written(channels: int, target: Target) -> 
 
 @two_targets
 @pytest.mark.parametrize("channels", [5, 70])
-def test_only_layers_that_are_alike_share_their_text(channels: int, target: Target) -> None:
-    """Numbers of channels, and of what is added, are read where vectors are stored as a whole; else they are in the text."""
+def test_only_equivalent_layers_share_text(channels: int, target: Target) -> None:
+    """Whole vectors read per-channel constants from memory; otherwise they are in the text."""
     texts = []
     for factor in (0.5, 0.5, 0.625):
         sums = QuantizedSums(4, zeros=(3, 0))

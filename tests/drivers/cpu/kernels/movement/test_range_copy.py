@@ -1,4 +1,4 @@
-"""Kernels that move pieces: the graph's elements, and not a byte beside their memory."""
+"""Range copies give the graph's elements and stay inside their memory."""
 
 import numpy as np
 from support.compiler.graphs import GraphBuilder, random_array
@@ -24,7 +24,7 @@ def _routine(graph: Graph, target: Target) -> Routine | None:
 
 
 def _shifted(kind: Scalar, rows: int, width: int) -> Graph:
-    """All rows but the first, and a new one behind them."""
+    """Returns all rows except the first, followed by a new one."""
     builder = GraphBuilder(rows)
     state, row = builder.input(rows, width, type=kind), builder.input(1, width, type=kind)
 
@@ -35,7 +35,7 @@ def _shifted(kind: Scalar, rows: int, width: int) -> Graph:
 
 
 def _padded(kind: Scalar, shape: tuple[int, int]) -> Graph:
-    """Rows in front and behind."""
+    """Pads with rows before and after."""
     builder = GraphBuilder()
     source = builder.input(*shape, type=kind)
 
@@ -46,7 +46,7 @@ def _padded(kind: Scalar, shape: tuple[int, int]) -> Graph:
 
 
 def _chosen(kind: Scalar) -> Graph:
-    """Rows by a table, and a part of another value, counted in another shape."""
+    """Selects rows by a table, and a part of another value with another shape."""
     builder = GraphBuilder()
     first, second = builder.input(9, 40, type=kind), builder.input(500, type=kind)
     table = builder.constant(np.array([7, 0, 8, 8], np.int64))
@@ -59,7 +59,7 @@ def _chosen(kind: Scalar) -> Graph:
 
 
 @each_target
-def test_pieces(target: Target) -> None:
+def test_ranges(target: Target) -> None:
     graphs = [_shifted(kind, 7, width) for kind, width in zip(KINDS, (40, 17, 100, 9), strict=True)]
     graphs += [_padded(Scalar.INT8, (3, 50)), _padded(Scalar.FLOAT32, (90, 130)), _chosen(Scalar.FLOAT32)]
     routines = [routine for graph in graphs if (routine := _routine(graph, target)) is not None]
@@ -82,10 +82,10 @@ def test_pieces(target: Target) -> None:
         np.testing.assert_array_equal(result, expected, err_msg=routine.label)
 
 
-def test_what_is_no_piece_is_refused() -> None:
+def test_other_kernels_have_no_routine() -> None:
     target = DIFFERENT[0]
     builder = GraphBuilder()
-    source, places = builder.input(64, 64), builder.input(64, type=Scalar.INT32)
+    source, indices = builder.input(64, 64), builder.input(64, type=Scalar.INT32)
 
     def finish(body: object) -> Graph:
         return GraphBuilder.finish(builder, builder.compute((64, 64), body))  # type: ignore[arg-type]
@@ -97,7 +97,7 @@ def test_what_is_no_piece_is_refused() -> None:
         return load(source, (i, j)) + 1.0
 
     def by_data(i: Expression, j: Expression) -> Expression:
-        return load(source, (load(places, (index(0),)).to(Scalar.INDEX) % 64, j))
+        return load(source, (load(indices, (index(0),)).to(Scalar.INDEX) % 64, j))
 
     for body in (transposed, computed, by_data):
         builder.graph.nodes.clear()

@@ -1,4 +1,4 @@
-"""The kernel of transpositions gives what the graph computed with NumPy gives, and touches not a byte beside its memory."""
+"""Transpositions give the graph's elements and stay inside their memory."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,8 @@ from neurald.drivers.cpu.kernels.movement import transposition
 from neurald.drivers.cpu.kernels.select import routine_for
 from neurald.drivers.cpu.target.target import Target
 
-#: Shapes of sources with the order of their axes: whole blocks and not, few and many of them, with other axes around.
+#: Shapes of sources and the order of their axes: whole and partial blocks, few and many blocks, and
+#: other axes.
 SHAPES = (
     ((16, 16), (1, 0)),
     ((64, 64), (1, 0)),
@@ -28,7 +29,7 @@ pytestmark = pytest.mark.parametrize("target", DIFFERENT, ids=lambda target: tar
 generator = np.random.default_rng(11)
 
 
-def turned(shape: tuple[int, ...], order: tuple[int, ...], kind: Scalar) -> tuple[Kernel, Value]:
+def transposed(shape: tuple[int, ...], order: tuple[int, ...], kind: Scalar) -> tuple[Kernel, Value]:
     source = Value(shape, kind)
     output = Value(tuple(shape[each] for each in order), kind)
     axes = tuple(axis(length) for length in output.shape)
@@ -43,7 +44,7 @@ def _index(axes: tuple[Expression, ...], order: tuple[int, ...]) -> tuple[Expres
 def test_transpositions(kind: Scalar, target: Target) -> None:
     found = []
     for shape, order in SHAPES:
-        kernel, source = turned(shape, order, kind)
+        kernel, source = transposed(shape, order, kind)
         routine = routine_for(kernel, target)
         if routine is not None:
             found.append((routine, source, order))
@@ -65,7 +66,7 @@ def test_transpositions(kind: Scalar, target: Target) -> None:
 
 
 def test_a_part_of_the_source(target: Target) -> None:
-    """A slice that is turned, with strides of its own along other axes."""
+    """Transposes a slice, with strides along other axes."""
     source = Value((70, 40, 6), Scalar.INT16)
     output = Value((2, 32, 64), Scalar.INT16)
     at = tuple(axis(length) for length in output.shape)
@@ -81,10 +82,10 @@ def test_a_part_of_the_source(target: Target) -> None:
     np.testing.assert_array_equal(result.reshape(expected.shape), expected)
 
 
-def test_what_is_computed_too_or_too_small_is_not_for_it(target: Target) -> None:
-    kernel, source = turned((64, 64), (1, 0), Scalar.FLOAT32)
+def test_other_kernels_have_no_routine(target: Target) -> None:
+    kernel, source = transposed((64, 64), (1, 0), Scalar.FLOAT32)
     at = kernel.axes
     doubled = Kernel(output=kernel.output, axes=at, body=load(source, (at[1], at[0])) * 2)
     assert transposition.routine(doubled, target) is None
-    assert transposition.routine(turned((64, 3), (1, 0), Scalar.FLOAT32)[0], target) is None
-    assert transposition.routine(turned((64, 64), (0, 1), Scalar.FLOAT32)[0], target) is None
+    assert transposition.routine(transposed((64, 3), (1, 0), Scalar.FLOAT32)[0], target) is None
+    assert transposition.routine(transposed((64, 64), (0, 1), Scalar.FLOAT32)[0], target) is None

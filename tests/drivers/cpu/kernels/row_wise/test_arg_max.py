@@ -1,4 +1,4 @@
-"""The kernel of rankings of one gives what the graph computed with NumPy gives, and touches not a byte beside its memory."""
+"""Arg-max kernels give the graph's indices and stay inside their memory."""
 
 import pytest
 from support.compiler.graphs import GraphBuilder
@@ -11,7 +11,7 @@ from neurald.drivers.cpu.target.target import Target
 
 #: One target for each kind of code.
 TARGETS = {target.vector_bytes: target for target in RUNNABLE}
-#: Rows and their elements: with and without whole vectors, few and many.
+#: Shapes of the rows, and their lengths: whole and partial vectors, short and long.
 SHAPES = (((), 1), ((3,), 7), ((2, 3), 21), ((5,), 64), ((2,), 65), ((3,), 131), ((), 1000), ((2,), 5003))
 
 pytestmark = pytest.mark.parametrize("target", list(TARGETS.values()), ids=lambda target: target.name)
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.parametrize("target", list(TARGETS.values()), ids=lambd
 
 @pytest.mark.parametrize("prefers_lower_index", [False, True])
 @pytest.mark.parametrize("kind", [each for each in Scalar if each is not Scalar.INDEX])
-def test_places_of_the_largest(kind: Scalar, prefers_lower_index: bool, target: Target) -> None:
+def test_indices_of_the_largest(kind: Scalar, prefers_lower_index: bool, target: Target) -> None:
     graphs, arrays = [], []
     for number, (rows, length) in enumerate(SHAPES):
         builder = GraphBuilder()
@@ -29,13 +29,13 @@ def test_places_of_the_largest(kind: Scalar, prefers_lower_index: bool, target: 
     expect_places(graphs, arrays, target)
 
 
-def test_what_follows_is_part_of_the_kernel(target: Target) -> None:
+def test_the_epilogue_is_part_of_the_kernel(target: Target) -> None:
     builder = GraphBuilder()
     source = builder.input(3, 5, 50)
-    places = builder.top_k(source, 1, prefers_lower_index=True)
+    indices = builder.top_k(source, 1, prefers_lower_index=True)
 
     def body(*at: Expression) -> Expression:
-        return load(places, (*at, at[0] * 0)).to(Scalar.INT64) + 1
+        return load(indices, (*at, at[0] * 0)).to(Scalar.INT64) + 1
 
     graph = builder.finish(builder.compute((3, 5), body))
     expect_places([graph], [rows_to_rank(Scalar.FLOAT32, source.shape, 0)], target)

@@ -1,4 +1,4 @@
-"""The kernel of rows gives what the graph computed with NumPy gives, and touches not a byte beside its memory."""
+"""Row-wise kernels give the graph's results and stay inside their memory."""
 
 import numpy as np
 import pytest
@@ -18,15 +18,15 @@ from neurald.drivers.cpu.target.target import Target
 
 #: One target for each kind of code.
 TARGETS = {target.vector_bytes: target for target in RUNNABLE}
-#: Shapes of sources: rows shorter than a vector, of a few vectors, and longer ones, with and without a rest.
+#: Shapes of sources: rows shorter than a vector, of a few vectors, and longer, whole and partial.
 SHAPES = ((5, 2), (3, 3), (2, 2, 7), (1, 8), (3, 17), (2, 21), (4, 64), (3, 65), (2, 3, 197), (2, 1001))
 
 pytestmark = pytest.mark.parametrize("target", list(TARGETS.values()), ids=lambda target: target.name)
 generator = np.random.default_rng(5)
 
 
-def folded(builder: GraphBuilder, source: Value, how: ReductionOp, function: Op | None = None) -> Value:
-    """The fold of each row."""
+def reduced(builder: GraphBuilder, source: Value, how: ReductionOp, function: Op | None = None) -> Value:
+    """Reduces each row."""
 
     def body(*at: Expression) -> Expression:
         along = axis(source.shape[-1], "r")
@@ -39,7 +39,7 @@ def folded(builder: GraphBuilder, source: Value, how: ReductionOp, function: Op 
 def softmax(shape: tuple[int, ...]) -> Graph:
     builder = GraphBuilder()
     source = builder.input(*shape)
-    largest = folded(builder, source, ReductionOp.MAXIMUM)
+    largest = reduced(builder, source, ReductionOp.MAXIMUM)
 
     def power(*at: Expression) -> Expression:
         return apply(Op.EXP, load(source, at) - load(largest, at[:-1]))
@@ -53,11 +53,11 @@ def softmax(shape: tuple[int, ...]) -> Graph:
 
 
 def repeated_softmax(shape: tuple[int, ...]) -> Graph:
-    """Of rows whose elements are all the same."""
+    """Returns a softmax of rows with equal elements."""
     builder = GraphBuilder()
     source = builder.input(*shape[:-1], 1)
     wide = builder.compute(shape, lambda *at: load(source, (*at[:-1], index(0))))
-    largest = folded(builder, wide, ReductionOp.MAXIMUM)
+    largest = reduced(builder, wide, ReductionOp.MAXIMUM)
 
     def power(*at: Expression) -> Expression:
         return apply(Op.EXP, load(wide, at) - load(largest, at[:-1]))
@@ -71,21 +71,21 @@ def repeated_softmax(shape: tuple[int, ...]) -> Graph:
 
 
 def centred(shape: tuple[int, ...]) -> Graph:
-    """Of integers, and nothing is kept."""
+    """Reduces integers, without kept elements."""
     builder = GraphBuilder()
     source = builder.input(*shape, type=Scalar.INT32)
-    sums = folded(builder, source, ReductionOp.SUM)
+    sums = reduced(builder, source, ReductionOp.SUM)
     return builder.finish(
         builder.compute(shape, lambda *at: load(source, at) * shape[-1] - load(sums, at[:-1]))
     )
 
 
 def above_root(shape: tuple[int, ...]) -> Graph:
-    """Two folds that do not need each other, and a result of another type."""
+    """Returns two independent reductions and a result of another type."""
     builder = GraphBuilder()
     source = builder.input(*shape)
-    roots = folded(builder, source, ReductionOp.SUM, Op.ABSOLUTE)
-    least = folded(builder, source, ReductionOp.MINIMUM)
+    roots = reduced(builder, source, ReductionOp.SUM, Op.ABSOLUTE)
+    least = reduced(builder, source, ReductionOp.MINIMUM)
 
     def body(*at: Expression) -> Expression:
         value = load(source, at) * shape[-1]
@@ -129,7 +129,7 @@ def test_rows(make: object, target: Target) -> None:
         np.testing.assert_allclose(result.reshape(expected.shape), expected, rtol=2e-6, atol=1e-6)
 
 
-def test_not_a_number_takes_its_row(target: Target) -> None:
+def test_nan_affects_only_its_row(target: Target) -> None:
     graph = softmax((3, 21))
     (kernel,) = fuse(graph, is_row_wise=is_row_by_row).kernels
     routine = routine_for(kernel, target)
@@ -141,6 +141,6 @@ def test_not_a_number_takes_its_row(target: Target) -> None:
     assert np.isnan(result.reshape(3, 21)[1]).all()
 
 
-def test_long_rows_are_left_to_several_threads(target: Target) -> None:
+def test_long_rows_are_not_row_wise(target: Target) -> None:
     del target
     assert len(fuse(softmax((2, 20_000)), is_row_wise=is_row_by_row).kernels) == 3

@@ -1,4 +1,4 @@
-"""The kernel of rankings gives what the graph computed with NumPy gives, and touches not a byte beside its memory."""
+"""Top-k kernels give the graph's indices and stay inside their memory."""
 
 import pytest
 from support.compiler.graphs import GraphBuilder
@@ -11,7 +11,7 @@ from neurald.drivers.cpu.target.target import Target
 
 #: One target for each kind of code.
 TARGETS = {target.vector_bytes: target for target in RUNNABLE}
-#: Rows, elements of a row, and how many are ranked: with and without whole vectors, few and all.
+#: Shape of the rows, their length, and k: whole and partial vectors, few and all elements.
 SHAPES = (
     ((), 2, 2),
     ((3,), 7, 7),
@@ -27,24 +27,24 @@ pytestmark = pytest.mark.parametrize("target", list(TARGETS.values()), ids=lambd
 
 
 @pytest.mark.parametrize("kind", [each for each in Scalar if each is not Scalar.INDEX])
-def test_rankings(kind: Scalar, target: Target) -> None:
+def test_indices(kind: Scalar, target: Target) -> None:
     graphs, arrays = [], []
     for number, (rows, length, count) in enumerate(SHAPES):
         builder = GraphBuilder()
         source = builder.input(*rows, length, type=kind)
-        places = builder.top_k(source, count, prefers_lower_index=bool(number % 2))
-        graphs.append(builder.finish(places))
+        indices = builder.top_k(source, count, prefers_lower_index=bool(number % 2))
+        graphs.append(builder.finish(indices))
         arrays.append(rows_to_rank(kind, source.shape, (number + 1) % 3 - 1))
     expect_places(graphs, arrays, target)
 
 
-def test_what_follows_is_part_of_the_kernel(target: Target) -> None:
+def test_the_epilogue_is_part_of_the_kernel(target: Target) -> None:
     builder = GraphBuilder()
     source = builder.input(3, 50)
-    places = builder.top_k(source, 4, prefers_lower_index=True)
+    indices = builder.top_k(source, 4, prefers_lower_index=True)
 
     def body(*at: Expression) -> Expression:
-        return load(places, at).to(Scalar.INT64) + 1
+        return load(indices, at).to(Scalar.INT64) + 1
 
-    graph = builder.finish(builder.compute(places.shape, body))
+    graph = builder.finish(builder.compute(indices.shape, body))
     expect_places([graph], [rows_to_rank(Scalar.FLOAT32, source.shape, 0)], target)

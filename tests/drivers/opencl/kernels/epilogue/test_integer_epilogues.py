@@ -1,4 +1,4 @@
-"""What follows sums of integers gives what the interpreter gives, bit for bit, four elements at a time and one by one."""
+"""Epilogues of integers equal the interpreter's results exactly, vectorized and element by element."""
 
 import dataclasses
 import itertools
@@ -25,9 +25,14 @@ from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.opencl.codegen.arguments import KernelArguments
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.template import FUNCTION, resolved
-from neurald.drivers.opencl.kernels.epilogue.epilogue import computing4, epilogue, read_by_fours, used_values
-from neurald.drivers.opencl.kernels.epilogue.four_loads import FourLoads
+from neurald.drivers.opencl.kernels.epilogue.epilogue import (
+    epilogue,
+    used_values,
+    value4_function,
+    vector4_reads,
+)
 from neurald.drivers.opencl.kernels.epilogue.integer_vector import IntegerVector
+from neurald.drivers.opencl.kernels.epilogue.vector4_loads import Vector4Loads
 from neurald.drivers.opencl.kernels.select import candidates
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
 
@@ -44,21 +49,25 @@ def bench() -> Bench:
 
 
 def _as_gpu(*, is_nvidia: bool) -> DeviceFacts:
-    """What kernels for GPUs are made for, without PTX that computes; they run on processors too."""
+    """Returns facts for which GPU kernels are generated whose arithmetic needs no PTX; they also
+    run on CPUs.
+    """
     assert FACTS is not None
     facts = dataclasses.replace(FACTS, kind=DeviceKind.GPU, compute_units=16)
     return dataclasses.replace(facts, is_nvidia=True, compute_capability=(6, 0)) if is_nvidia else facts
 
 
 def rescaled(op: Op | None, value: Expression, mantissa: Expression, exponent: Expression) -> Expression:
-    """An INT64 by a quantised multiplier, rounded as `op` does, or only once."""
+    """Multiplies an INT64 by a quantised multiplier, rounded as `op` does, or only once."""
     if op is None:
         return rounded_once(value, mantissa, exponent)
     return apply(op, value, mantissa, exponent, type=Scalar.INT64)
 
 
 class Rescaled(Cases):
-    """Contractions of 8 bits that end as quantised layers do: bias, multiplier, zero point, limits, and sometimes a residual."""
+    """8-bit contractions with the epilogues of quantised layers: bias, multiplier, zero point,
+    limits, optionally a residual.
+    """
 
     def _finish(self, builder: Builder, sums: Value, kind: Scalar, label: str) -> Case:
         self.op = (Op.FIXED_POINT_UP, Op.FIXED_POINT, None)[self._integer(0, 3)]
@@ -101,7 +110,7 @@ class Rescaled(Cases):
         return Value((channels,), Scalar.INT32, array)
 
     def _exponent(self, channels: int) -> Value | int:
-        """Those that layers have, and sometimes others."""
+        """Returns an exponent that layers have, and sometimes another one."""
         low, high = ((-9, -5), (-9, 0), (-2, 3), (0, 2), (-31, 15))[self._integer(0, 5)]
         if self._is(2):
             return self._integer(low, high)
@@ -113,13 +122,14 @@ class Rescaled(Cases):
 @pytest.mark.parametrize("kind", one_in(2, [Scalar.INT8, Scalar.UINT8]))
 @pytest.mark.parametrize("form", _FORMS)
 def test_quantised_layers(form: str, kind: Scalar, bench: Bench) -> None:
-    """With any number of channels, and with sizes that only the caller of a function knows, as on NVIDIA's."""
+    """For any number of channels, with sizes as numbers and as parameters (NVIDIA)."""
     texts = ""
     for seed in range(4, 10):
         case = getattr(Rescaled(seed), form)(kind)
         sources = candidates(case.kernel, _as_gpu(is_nvidia=seed % 2 == 0), relaxed=False)
         source = sources[seed % len(sources)]
-        # Not every runtime can call a function with barriers, and none but NVIDIA's runs PTX: it only fetches here.
+        # Not every runtime can call a function with barriers, and none but NVIDIA's runs PTX: it
+        # only fetches here.
         text = source.text
         if FACTS is None or not FACTS.is_nvidia:
             text = text.replace("__attribute__((noinline))", "").replace("asm volatile", "//")
@@ -131,7 +141,7 @@ def test_quantised_layers(form: str, kind: Scalar, bench: Bench) -> None:
 
 @on_device
 @pytest.mark.parametrize("form", _FORMS)
-def test_quantised_layers_on_processors(form: str, bench: Bench) -> None:
+def test_quantised_layers_on_cpus(form: str, bench: Bench) -> None:
     assert FACTS is not None
     for seed in range(10, 13):
         case = getattr(Rescaled(seed), form)(Scalar.INT8)
@@ -150,7 +160,7 @@ def _constant(array: np.ndarray) -> Value:
     "exponents", [range(-32, 0), range(-31, 1), range(3), range(-31, 32), (0,), (-1,), (31,)], ids=str
 )
 def test_fixed_point(op: Op | None, exponents: Sequence[int], bench: Bench) -> None:
-    """Of the largest numbers, of those around powers of two and half of them, and of any others."""
+    """For the largest numbers, numbers around powers of two and half of them, and random ones."""
     if op is None:
         # Those that it is defined for; results have to fit in 32 bits.
         exponents = [each for each in exponents if -32 < each <= 0] or [-3]
@@ -179,7 +189,7 @@ def test_fixed_point(op: Op | None, exponents: Sequence[int], bench: Bench) -> N
 
 
 def _compare(rows: np.ndarray, op: Op | None, bench: Bench) -> None:
-    """FIXED_POINT of rows of three numbers, four at a time, and by the interpreter."""
+    """Compares FIXED_POINT of rows of three numbers, vectorized and by the interpreter."""
     count = len(rows)
     values = [_constant(np.ascontiguousarray(rows[:, n]).astype(np.int32)) for n in range(3)]
     row, column = axis(1, "row"), axis(count, "column")
@@ -187,7 +197,7 @@ def _compare(rows: np.ndarray, op: Op | None, bench: Bench) -> None:
     body = rescaled(op, first.to(Scalar.INT64), *rest)
     output = Value((count,), Scalar.INT64)
     arguments = KernelArguments((output, *values))
-    loads = FourLoads(arguments.by_value, {row: "row", column: "column"}, row, column, count)
+    loads = Vector4Loads(arguments.by_value, {row: "row", column: "column"}, row, column, count)
     vector = IntegerVector(loads, RangeAnalysis())
     element = vector.stored(body)
     assert element is not None
@@ -209,7 +219,7 @@ def _compare(rows: np.ndarray, op: Op | None, bench: Bench) -> None:
 def _kernel(
     zero: int = 3, mantissa: int = 1717986918, shift: int = -5, *, has_known_bias: bool = True
 ) -> Kernel:
-    """A product of 5 x 16 and 16 x 8 numbers of 8 bits, rescaled and added to others."""
+    """Returns an 8-bit product of 5 x 16 and 16 x 8 elements, rescaled and added to a residual."""
     builder = GraphBuilder()
     left, right = builder.input(5, 16, type=Scalar.INT8), builder.weights(8, 16, type=Scalar.INT8)
     sums = builder.matrix_product(left, right, type=Scalar.INT32)
@@ -228,7 +238,7 @@ def _kernel(
     return kernel
 
 
-def test_layers_that_differ_in_numbers_share_a_function() -> None:
+def test_layers_with_different_constants_share_a_function() -> None:
     texts = set()
     for zero, mantissa, shift in ((3, 1717986918, -5), (-128, 1100000000, -9), (0, 2000000000, -7)):
         kernel = _kernel(zero, mantissa, shift)
@@ -241,24 +251,24 @@ def test_layers_that_differ_in_numbers_share_a_function() -> None:
     assert len(texts) == 1
 
 
-def test_four_elements_are_read_at_a_time() -> None:
+def test_vector_loads() -> None:
     kernel = _kernel()
-    assert {value.shape for value in read_by_fours(kernel)} == {(8,), (5, 8)}
+    assert {value.shape for value in vector4_reads(kernel)} == {(8,), (5, 8)}
     arguments = KernelArguments((kernel.output, *used_values(kernel)))
     after = epilogue(kernel, arguments, is_vector=True, is_fetched=True)
     assert "convert_int4(*(__global const char4 *)(a" in after.text
     assert after.text.count("prefetch") == 2
     assert after.has_fetch
-    four = computing4(kernel, arguments)
+    four = value4_function(kernel, arguments)
     assert four is not None
     assert "static inline char4 KERNEL_NAME_value4(const int4 sum," in four.text
     assert set(four.sizes) == {"c0", "c1", "c2"}
 
 
-def test_what_may_not_fit_32_bits_is_computed_one_by_one() -> None:
+def test_values_beyond_32_bits_are_not_vectorized() -> None:
     kernel = _kernel(has_known_bias=False)
     after = epilogue(kernel, KernelArguments((kernel.output, *used_values(kernel))), is_vector=True)
     assert "neurald_fixed_point(" in after.text
     assert "neurald_high_product4" not in after.text
     assert after.sizes == {"length": 8}
-    assert read_by_fours(kernel) == ()
+    assert vector4_reads(kernel) == ()

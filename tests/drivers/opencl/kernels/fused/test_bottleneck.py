@@ -1,4 +1,4 @@
-"""Blocks of three layers as one kernel: which there are, and that they compute the same."""
+"""Blocks of three layers as one kernel: which are supported, and that results are the same."""
 
 import dataclasses
 
@@ -20,7 +20,7 @@ from neurald.hal.device import PrepareOptions
 
 
 def facts_of(opencl: DeviceContext) -> DeviceFacts:
-    """A GPU that adds in memory, float by float."""
+    """Returns a GPU that adds floats in memory, one at a time."""
     return dataclasses.replace(
         opencl.facts, kind=DeviceKind.GPU, compute_units=16, is_nvidia=True, compute_capability=(7, 0)
     )
@@ -57,7 +57,7 @@ def test_blocks_compute_the_same(block: Block, opencl: DeviceContext) -> None:
 
         compiled = compile_model(model, {}, facts, precision=Precision.F32, choose=choose)
         labels = [call.label for call in compiled.executable.calls]
-        assert ["zeros" in label for label in labels] == [True, False]
+        assert ["clears" in label for label in labels] == [True, False]
         text = compiled.executable.text
         if not opencl.facts.is_nvidia:
             text = without_ptx(text)
@@ -80,14 +80,14 @@ def test_blocks_compute_the_same(block: Block, opencl: DeviceContext) -> None:
         Block(kernel=(7, 7)),
     ],
 )
-def test_other_layers_are_computed_one_by_one(block: Block, opencl: DeviceContext) -> None:
+def test_unsupported_blocks(block: Block, opencl: DeviceContext) -> None:
     assert not sources_of(block, facts_of(opencl))
 
 
-def test_devices_that_do_not_add_in_memory_compute_layers_one_by_one(opencl: DeviceContext) -> None:
+def test_devices_without_atomic_addition(opencl: DeviceContext) -> None:
     facts = facts_of(opencl)
     for other in (
-        dataclasses.replace(facts, sums=ReductionOrder.ORDERED),
+        dataclasses.replace(facts, reduction_order=ReductionOrder.ORDERED),
         dataclasses.replace(facts, is_nvidia=False),
         dataclasses.replace(facts, kind=DeviceKind.CPU),
         dataclasses.replace(facts, local_memory_bytes=512),

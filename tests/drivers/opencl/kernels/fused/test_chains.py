@@ -1,4 +1,4 @@
-"""Kernels that become one: which pairs there are, and that models with them compute the same."""
+"""Chains of kernels that become one: which are found, and that results are the same."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from neurald.drivers.compiler.frontend.graph_builder import build_graph
 from neurald.drivers.compiler.passes import transform
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.opencl.compiler import compile_model
-from neurald.drivers.opencl.kernels.fused.chains import Chain, chains_of
+from neurald.drivers.opencl.kernels.fused.chains import KernelChain, chains_of
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.precision import Precision
@@ -28,7 +28,7 @@ _RELU6 = 3
 
 
 def facts_of(opencl: DeviceContext) -> DeviceFacts:
-    """A GPU that computes as the device of the tests does."""
+    """Returns a GPU with the other properties of the device."""
     return dataclasses.replace(opencl.facts, kind=DeviceKind.GPU, compute_units=16)
 
 
@@ -38,7 +38,9 @@ class Networks(Models):
     def separable(
         self, source: int, shape: tuple[int, ...], outputs: int, stride: int = 1
     ) -> tuple[int, int, tuple[int, ...]]:
-        """Both convolutions of `source`: the value between, that after, and the latter's shape."""
+        """Appends both convolutions of `source`; returns the values after each one, and the shape
+        of the last one.
+        """
         images, height, width, channels = shape
         random = np.random.default_rng(channels + outputs)
 
@@ -63,11 +65,11 @@ class Networks(Models):
         return between, after, (*size, outputs)
 
 
-def pairs_among(chains: Sequence[Chain]) -> tuple[Chain, ...]:
+def pairs_among(chains: Sequence[KernelChain]) -> tuple[KernelChain, ...]:
     return tuple(each for each in chains if len(each.members) == 2)
 
 
-def pairs(model: Model, facts: DeviceFacts) -> tuple[Chain, ...]:
+def pairs(model: Model, facts: DeviceFacts) -> tuple[KernelChain, ...]:
     graph = build_graph(model, {})
     transform(graph)
     fused = fuse(graph, enabled=True, is_row_wise=lambda _: True)
@@ -75,7 +77,7 @@ def pairs(model: Model, facts: DeviceFacts) -> tuple[Chain, ...]:
 
 
 def chain(seed: int, *, length: int = 3, channels: int = 8) -> Model:
-    """Several in a row, a residual sum around the second."""
+    """Returns a model of several pairs in a row, with a residual sum around the second one."""
     random = np.random.default_rng(seed)
     models = Networks(seed)
     shape: tuple[int, ...] = (int(random.integers(1, 3)), *map(int, random.integers(3, 9, 2)), channels)
@@ -91,9 +93,9 @@ def chain(seed: int, *, length: int = 3, channels: int = 8) -> Model:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_model_of_pairs_computes_the_same(opencl: DeviceContext, seed: int) -> None:
+def test_pairs_compute_the_same(opencl: DeviceContext, seed: int) -> None:
     model = chain(seed)
-    taken: list[Chain] = []
+    taken: list[KernelChain] = []
 
     def choose(kernels, chains):  # type: ignore[no-untyped-def]
         taken.extend(pairs_among(chains))
@@ -114,7 +116,7 @@ def test_a_model_of_pairs_computes_the_same(opencl: DeviceContext, seed: int) ->
 
 
 @pytest.mark.parametrize("seed", one_in(2, range(6)))
-def test_groups_add_their_shares_to_what_is_zero(opencl: DeviceContext, seed: int) -> None:
+def test_split_k_outputs_are_cleared(opencl: DeviceContext, seed: int) -> None:
     model = chain(seed, channels=144)
     facts = dataclasses.replace(facts_of(opencl), compute_units=64)
     if not facts.is_nvidia:
@@ -132,7 +134,7 @@ def test_groups_add_their_shares_to_what_is_zero(opencl: DeviceContext, seed: in
     compiled = compile_model(model, {}, facts, precision=Precision.F32, choose=choose)
     labels = [call.label for call in compiled.executable.calls]
     added = sum("added" in label for label in labels)
-    assert added == sum("zeros" in label for label in labels) > 0
+    assert added == sum("clears" in label for label in labels) > 0
     assert len(labels) == 3 + added
     text = compiled.executable.text
     if not opencl.facts.is_nvidia:
@@ -145,26 +147,24 @@ def test_groups_add_their_shares_to_what_is_zero(opencl: DeviceContext, seed: in
         expect_close(run(prepared, model, inputs), expected, 2e-3)
 
 
-@sweep(("outputs", "is_offered"), [(24, True), (18, False)])
-def test_rows_are_added_to_four_floats_at_a_time(
-    opencl: DeviceContext, outputs: int, is_offered: bool
-) -> None:
+@sweep(("outputs", "is_supported"), [(24, True), (18, False)])
+def test_outputs_are_added_to_as_vectors(opencl: DeviceContext, outputs: int, is_supported: bool) -> None:
     facts = dataclasses.replace(facts_of(opencl), is_nvidia=True, compute_capability=(9, 0))
     models = Networks()
     _, after, _ = models.separable(models.input(FLOAT, (1, 6, 6, 144)), (1, 6, 6, 144), outputs)
     (pair,) = pairs(models.finish(after), facts)
-    assert any(source.adds for source in pair.sources) is is_offered
+    assert any(source.adds for source in pair.sources) is is_supported
 
 
-def test_nothing_is_added_where_sums_are_ordered(opencl: DeviceContext) -> None:
+def test_ordered_reductions_do_not_add_in_memory(opencl: DeviceContext) -> None:
     facts = dataclasses.replace(facts_of(opencl), is_nvidia=True, compute_capability=(9, 0))
     for sums in ReductionOrder:
-        found = pairs(chain(0, channels=144), dataclasses.replace(facts, sums=sums))
+        found = pairs(chain(0, channels=144), dataclasses.replace(facts, reduction_order=sums))
         assert any(source.adds for pair in found for source in pair.sources) is (sums is ReductionOrder.FAST)
 
 
 @sweep("also", ["nobody", "the caller", "an operation"])
-def test_what_somebody_else_reads_is_stored(opencl: DeviceContext, also: str) -> None:
+def test_values_with_other_readers_are_stored(opencl: DeviceContext, also: str) -> None:
     models = Networks()
     between, after, _ = models.separable(models.input(FLOAT, (1, 5, 5, 8)), (1, 5, 5, 8), 12)
     outputs = [after]
@@ -175,7 +175,7 @@ def test_what_somebody_else_reads_is_stored(opencl: DeviceContext, also: str) ->
     assert len(pairs(models.finish(*outputs), facts_of(opencl))) == (also == "nobody")
 
 
-def test_few_columns_make_a_pair_likely(opencl: DeviceContext) -> None:
+def test_pairs_with_few_columns_are_likely(opencl: DeviceContext) -> None:
     found = []
     for outputs in (8, 640):
         models = Networks()
@@ -185,6 +185,6 @@ def test_few_columns_make_a_pair_likely(opencl: DeviceContext) -> None:
     assert found == [True, False]
 
 
-def test_processors_compute_each_kernel_on_its_own(opencl: DeviceContext) -> None:
+def test_cpus_have_no_chains(opencl: DeviceContext) -> None:
     facts = dataclasses.replace(opencl.facts, kind=DeviceKind.CPU)
     assert not pairs(chain(0), facts)

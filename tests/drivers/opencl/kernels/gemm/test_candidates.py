@@ -1,4 +1,4 @@
-"""Every choice for a contraction gives what the expressions say."""
+"""Every candidate for a contraction computes the same as the interpreter."""
 
 import dataclasses
 from collections.abc import Callable
@@ -35,14 +35,14 @@ def bench() -> Bench:
 
 
 def _as_gpu(facts: DeviceFacts) -> DeviceFacts:
-    """What kernels for GPUs are made for; they run on processors too."""
+    """Returns facts for which GPU kernels are generated; they also run on CPUs."""
     return dataclasses.replace(facts, kind=DeviceKind.GPU, compute_units=16)
 
 
 @pytest.mark.parametrize("is_integer", [False, True])
 @pytest.mark.parametrize("form", one_in(2, MAKE))
-def test_processor(form: str, is_integer: bool, bench: Bench) -> None:
-    """Each form with a type of floats and one of integers."""
+def test_cpu(form: str, is_integer: bool, bench: Bench) -> None:
+    """For each form, with one float and one integer type."""
     assert FACTS is not None
     number = list(MAKE).index(form)
     kind = TYPES[2 * is_integer + number % 2]
@@ -60,7 +60,7 @@ def test_processor(form: str, is_integer: bool, bench: Bench) -> None:
 @pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.name)
 @pytest.mark.parametrize("form", ["convolution", "depthwise", "matrices"])
 def test_gpu(form: str, kind: Scalar, bench: Bench) -> None:
-    """Also with sizes that only the caller of a function knows, as on NVIDIA's."""
+    """With sizes as numbers and as parameters (NVIDIA)."""
     assert FACTS is not None
     seed = 100 + TYPES.index(kind)
     case = MAKE[form](Cases(seed), kind)
@@ -69,15 +69,18 @@ def test_gpu(form: str, kind: Scalar, bench: Bench) -> None:
         facts = dataclasses.replace(facts, is_nvidia=True, compute_capability=(7, 0))
     sources = candidates(case.kernel, facts, relaxed=False)
     source = sources[seed % len(sources)]
-    # Not every runtime can call a function with barriers, and none but NVIDIA's runs PTX: it only fetches here.
+    # Not every runtime can call a function with barriers, and none but NVIDIA's runs PTX: it only
+    # fetches here.
     text = source.text.replace("__attribute__((noinline))", "").replace("asm volatile", "//")
     source = dataclasses.replace(source, text=text)
     result, _ = bench.run(source, case.arrays)
     case.assert_equal(result)
 
 
-def test_choices_are_made_once() -> None:
-    """The same kernel has the same texts, so that programs are cached, and its weights are packed once."""
+def test_candidates_are_deterministic() -> None:
+    """The same kernel has the same texts, so that programs are cached, and its weights are packed
+    once.
+    """
     assert FACTS is not None
     case = Cases(7).convolution(Scalar.FLOAT32)
     first, second = (candidates(case.kernel, FACTS, relaxed=False) for _ in range(2))
@@ -86,7 +89,7 @@ def test_choices_are_made_once() -> None:
 
 
 def test_tensor_cores_need_permission_to_round_floats() -> None:
-    """FLOAT32 is rounded only where that is allowed, else taken as a sum of two; halves are exact in any case."""
+    """FLOAT32 is rounded only in relaxed models and otherwise split; float16 is always exact."""
     assert FACTS is not None
     nvidia = dataclasses.replace(_as_gpu(FACTS), is_nvidia=True, compute_capability=(9, 0))
     for kind, relaxed, is_exact in (
@@ -101,7 +104,7 @@ def test_tensor_cores_need_permission_to_round_floats() -> None:
         assert all(("twice" in label) is is_exact for label in found)
 
 
-def test_workspace_is_asked_for_only_where_it_is_given() -> None:
+def test_workspaces_are_used_only_if_provided() -> None:
     assert FACTS is not None
     nvidia = dataclasses.replace(_as_gpu(FACTS), is_nvidia=True, compute_capability=(9, 0))
     kernel = _aligned(Scalar.FLOAT32).kernel
@@ -109,7 +112,9 @@ def test_workspace_is_asked_for_only_where_it_is_given() -> None:
 
 
 def _aligned(kind: Scalar) -> Case:
-    """A product whose depth is a multiple of what is copied at once."""
+    """Returns a product whose depth is a multiple of the number of elements that are copied at a
+    time.
+    """
     seed = 0
     while True:
         case = Cases(seed).matrix_product(kind)
@@ -121,8 +126,8 @@ def _aligned(kind: Scalar) -> Case:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_depthwise_and_products_as_one(seed: int, bench: Bench) -> None:
-    """The kernel of a pair gives what the two kernels give one after the other."""
+def test_fused_depthwise_convolutions(seed: int, bench: Bench) -> None:
+    """The kernel of a pair computes the same as both kernels in order."""
     assert FACTS is not None
     case = Cases(seed).separable(Scalar.FLOAT32)
     first, second = case.kernels

@@ -1,4 +1,4 @@
-"""Batches of matrices, the right ones of which are constants that broadcast."""
+"""Batches of products whose right matrices are broadcast constants."""
 
 import dataclasses
 
@@ -16,7 +16,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.opencl.codegen.kernel_source import Source
-from neurald.drivers.opencl.kernels.gemm.gemm_view import product_of
+from neurald.drivers.opencl.kernels.gemm.gemm_view import gemm_view
 from neurald.drivers.opencl.kernels.select import candidates
 from neurald.drivers.opencl.platform.device_facts import DeviceKind
 
@@ -30,7 +30,7 @@ BATCHES = (((3,), (3,)), ((2, 3), (3,)), ((2, 1), (1, 3)), ((), (2,)))
 def graph_of(
     left_batch: tuple[int, ...], right_batch: tuple[int, ...], kind: Scalar, *, transposed: bool
 ) -> FusedGraph:
-    """Matrices of 5 x 20 and 20 x 12."""
+    """Returns products of 5 x 20 and 20 x 12 matrices."""
     builder = GraphBuilder()
     left = builder.input(*left_batch, 5, 20, type=kind)
     right = builder.weights(*right_batch, *((20, 12) if transposed else (12, 20)), type=kind)
@@ -48,7 +48,7 @@ def graph_of(
 
 @pytest.mark.parametrize("transposed", one_in(2, [True, False]))
 @pytest.mark.parametrize("kind", [Scalar.INT8, Scalar.FLOAT32], ids=lambda kind: kind.name)
-def test_every_kernel_takes_the_matrices_of_its_batch(kind: Scalar, transposed: bool) -> None:
+def test_every_kernel_uses_the_matrix_of_the_batch(kind: Scalar, transposed: bool) -> None:
     assert FACTS is not None
     bench = Bench(FACTS.handle)
     # NVIDIA's have dot products of their own.
@@ -70,11 +70,11 @@ def test_every_kernel_takes_the_matrices_of_its_batch(kind: Scalar, transposed: 
             np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5, err_msg=label)
 
 
-def test_too_many_copies_are_not_made() -> None:
+def test_large_broadcasts_are_not_copied() -> None:
     graph = graph_of((2,), (1,), Scalar.INT8, transposed=False)
     kernel = graph.kernels[0]
-    assert product_of(kernel) is not None
+    assert gemm_view(kernel) is not None
     right = Value((2, 1 << 10, 1 << 10), Scalar.INT8, np.zeros((1, 1, 1), np.int8))
     left, output = (Value((1 << 8, 2, 1, 1 << 10), each) for each in (Scalar.INT8, Scalar.INT32))
     long = MatrixProduct(output=output, left=left, right=right)
-    assert product_of(dataclasses.replace(kernel, contraction=long, output=output)) is None
+    assert gemm_view(dataclasses.replace(kernel, contraction=long, output=output)) is None

@@ -1,4 +1,4 @@
-"""Sums of what is stored, corrected, are those of numbers less their zero point."""
+"""Corrected sums of stored values equal sums of values minus their zero point."""
 
 import numpy as np
 from support.compiler.graphs import GraphBuilder
@@ -12,13 +12,13 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.opencl.kernels.epilogue.epilogue import used_values
 from neurald.drivers.opencl.kernels.gemm.correction import corrected
-from neurald.drivers.opencl.kernels.gemm.gemm_view import product_of
+from neurald.drivers.opencl.kernels.gemm.gemm_view import gemm_view
 
 
 @sweep("form", ["plain", "groups", "batches", "matrix"])
 @sweep("has_bias", [False, True])
-def test_zero_points_are_taken_off_sums(form: str, has_bias: bool) -> None:
-    """A bias that is known takes up what is too much."""
+def test_zero_points_are_subtracted_from_sums(form: str, has_bias: bool) -> None:
+    """A constant bias absorbs the correction."""
     builder = GraphBuilder()
     zero = -7
     if form in ("plain", "groups"):
@@ -43,7 +43,7 @@ def test_zero_points_are_taken_off_sums(form: str, has_bias: bool) -> None:
 
     graph = builder.finish(builder.compute(sums.shape, body))
     (kernel,) = fuse(graph).kernels
-    product = product_of(kernel)
+    product = gemm_view(kernel)
     assert product is not None
     assert weights.constant is not None
     columns = weights.constant.reshape(-1, product.columns, product.depth)

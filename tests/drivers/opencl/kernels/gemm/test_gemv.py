@@ -1,4 +1,4 @@
-"""Products with few rows: quantised convolutions to a few positions, beside the references, bit for bit."""
+"""Products with few rows: quantised convolutions to a few positions equal the references exactly."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.passes import transform
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.opencl.kernels.gemm import gemv
-from neurald.drivers.opencl.kernels.gemm.gemm_view import product_of
+from neurald.drivers.opencl.kernels.gemm.gemm_view import gemm_view
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.device import PrepareOptions
@@ -33,7 +33,7 @@ _RELU6 = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Window:
-    """A convolution of images of `size` × `size`."""
+    """Convolution of images of `size` × `size`."""
 
     size: int = 4
     depth: int = 96
@@ -45,7 +45,7 @@ class Window:
 
     @property
     def length(self) -> int:
-        """Of the output."""
+        """Returns the length of the output."""
         covered = self.size if self.padding == _SAME else self.size - self.kernel + 1
         return -(-covered // self.stride)
 
@@ -68,14 +68,16 @@ WINDOWS = (
 
 
 def input_of(model: Model, seed: int) -> np.ndarray:
-    """Stored values over the whole range."""
+    """Returns stored values over the whole range."""
     operand = model.main.operands[model.main.inputs[0]]
     assert operand.dimensions is not None
     return stored_values(np.random.default_rng(seed), operand.type, operand.dimensions)
 
 
 def model_of(window: Window, types: tuple[OperandType, OperandType], seed: int = 0) -> Model:
-    """CONV_2D with constant weights over their whole range; sums fill most of the output's range."""
+    """Returns a CONV_2D with constant weights over their whole range, whose sums cover most of the
+    output's range.
+    """
     generator = np.random.default_rng(seed)
     builder = nd.ModelBuilder()
     kind, weights_kind = types
@@ -140,13 +142,15 @@ def test_quantised_convolutions_to_few_positions(number: int, device: BatchingDe
     assert len(np.unique(expected)) > 5
 
 
-def test_every_way_to_share_the_work_out(opencl: DeviceContext) -> None:
-    """All choices for the convolution that once went wrong, with windows that reach out of the image."""
+def test_every_distribution_of_the_work(opencl: DeviceContext) -> None:
+    """All candidates for a convolution that has failed before, with windows that extend beyond the
+    image.
+    """
     model = model_of(WINDOWS[0], TYPES[0])
     graph = build_graph(model)
     transform(graph)
     (kernel,) = fuse(graph).kernels
-    found = product_of(kernel)
+    found = gemm_view(kernel)
     assert found is not None
     sources = gemv.candidates(kernel, found, opencl.facts)
     assert len({source.label for source in sources}) == len(sources) >= 3
@@ -159,20 +163,20 @@ def test_every_way_to_share_the_work_out(opencl: DeviceContext) -> None:
         assert status == 0
 
 
-def test_only_few_rows_are_for_it(opencl: DeviceContext) -> None:
+def test_products_with_many_rows_are_not_supported(opencl: DeviceContext) -> None:
     for window, is_for_it in ((Window(), True), (Window(images=2), True), (Window(images=3), False)):
         graph = build_graph(model_of(window, TYPES[0]))
         transform(graph)
         (kernel,) = fuse(graph).kernels
-        found = product_of(kernel)
+        found = gemm_view(kernel)
         assert found is not None
         assert bool(gemv.candidates(kernel, found, opencl.facts)) is is_for_it
 
 
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("depth", one_in(2, [2500, 128, 7, 2048]))
-def test_what_is_asked_for_ahead_and_the_rest(opencl: DeviceContext, depth: int, transposed: bool) -> None:
-    """Depths for which no, some and all vectors of weights are there before a group waits."""
+def test_prefetched_and_other_weights(opencl: DeviceContext, depth: int, transposed: bool) -> None:
+    """Depths for which no, some and all vectors of weights are requested before the grid barrier."""
     builder = GraphBuilder()
     generator = np.random.default_rng(depth)
     source = builder.input(3, depth)
@@ -180,7 +184,7 @@ def test_what_is_asked_for_ahead_and_the_rest(opencl: DeviceContext, depth: int,
     right = builder.constant(generator.normal(size=shape).astype(np.float32))
     sums = builder.matrix_product(source, right, type=Scalar.FLOAT32, right_transposed=transposed)
     (kernel,) = fuse(builder.finish(sums)).kernels
-    product = product_of(kernel)
+    product = gemm_view(kernel)
     assert product is not None
     array = generator.normal(size=(3, depth)).astype(np.float32)
     weights = np.asarray(right.constant)

@@ -1,7 +1,7 @@
-"""Dot products of four bytes: the same integers as without them, and chosen where the device has them only.
+"""Four-byte dot products give the same integers, and are used only on devices that have them.
 
-Functions and instructions that the device of the tests may lack are defined by the tests, in OpenCL C.
-NEURALD_UPDATE_GOLDEN=1 writes the texts to `golden` instead of comparing them.
+The tests define functions and instructions that the device may lack in OpenCL C.
+NEURALD_UPDATE_GOLDEN=1 rewrites the golden files instead of comparing with them.
 """
 
 import os
@@ -23,8 +23,8 @@ from neurald.drivers.compiler.ir.graph import Contraction
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.kernels.gemm import int8_dot
-from neurald.drivers.opencl.kernels.gemm.gemm_view import product_of
-from neurald.drivers.opencl.kernels.gemm.int8_dot import Instruction, instruction_of
+from neurald.drivers.opencl.kernels.gemm.gemm_view import gemm_view
+from neurald.drivers.opencl.kernels.gemm.int8_dot import DotInstruction, instruction_of
 from neurald.drivers.opencl.kernels.select import candidates
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
 
@@ -63,27 +63,27 @@ def bench() -> Bench:
     return Bench(FACTS.handle)
 
 
-def gpu(instruction: Instruction | None) -> DeviceFacts:
-    """A device with that instruction and nothing else that could be chosen for 8 bits."""
+def gpu(instruction: DotInstruction | None) -> DeviceFacts:
+    """Returns a device with this instruction and no other special support for 8 bits."""
     assert FACTS is not None
     facts = replace(FACTS, kind=DeviceKind.GPU, compute_units=16, is_nvidia=False, compute_capability=None)
-    if instruction is Instruction.PTX:
+    if instruction is DotInstruction.PTX:
         return replace(facts, has_dot_product=False, is_nvidia=True, compute_capability=(6, 1))
     return replace(facts, has_dot_product=instruction is not None)
 
 
-def sources_of(case: Case, instruction: Instruction) -> list[Source]:
-    found = product_of(case.kernel)
+def sources_of(case: Case, instruction: DotInstruction) -> list[Source]:
+    found = gemm_view(case.kernel)
     assert found is not None
     return int8_dot.candidates(case.kernel, found, gpu(instruction))
 
 
 def emulated(source: Source, definitions: str = "") -> Source:
-    """The source for a device that has none of it.
+    """Returns the source for a device without the instruction.
 
     Args:
-        source: what to run.
-        definitions: other ones than all that there are.
+        source: the source to run.
+        definitions: replaces the default definitions.
     """
     text = re.sub(
         r'asm\("dp4a\.([su])32\.([su])32 [^;]*;" [^;]*;',
@@ -91,7 +91,8 @@ def emulated(source: Source, definitions: str = "") -> Source:
         source.text,
     )
     assert "asm" not in text
-    # Not every runtime can call a function with barriers, and PoCL's compiler (LLVM 15) crashes on some loops when unrolled.
+    # Not every runtime can call a function with barriers, and PoCL's compiler (LLVM 15) crashes on
+    # some loops when unrolled.
     for hint in ("__attribute__((noinline))", "#pragma unroll\n", '_Pragma("unroll")'):
         text = text.replace(hint, "")
     return replace(source, text=(definitions or _EMULATED) + text)
@@ -101,7 +102,7 @@ def emulated(source: Source, definitions: str = "") -> Source:
 @sweep("kind", [Scalar.INT8, Scalar.UINT8], ids=lambda kind: kind.name)
 @sweep("form", MAKE)
 def test_every_form_gives_the_same_integers(form: str, kind: Scalar, seed: int, bench: Bench) -> None:
-    instruction = list(Instruction)[seed % 2]
+    instruction = list(DotInstruction)[seed % 2]
     # The next one that has such kernels: not all layouts of what is no constant do.
     for number in range(100 * seed, 100 * seed + 100):
         case = MAKE[form](Cases(number), kind)
@@ -115,9 +116,9 @@ def test_every_form_gives_the_same_integers(form: str, kind: Scalar, seed: int, 
 
 
 @sweep("kind", [Scalar.INT8, Scalar.UINT8], ids=lambda kind: kind.name)
-def test_compilers_that_hide_the_functions_give_the_same_integers(kind: Scalar, bench: Bench) -> None:
+def test_compilers_without_the_functions_give_the_same_integers(kind: Scalar, bench: Bench) -> None:
     case = Cases(1).convolution(kind)
-    source = sources_of(case, Instruction.FUNCTION)[0]
+    source = sources_of(case, DotInstruction.FUNCTION)[0]
     hidden = "#undef __opencl_c_integer_dot_product_input_4x8bit_packed\n"
     result, _ = bench.run(emulated(source, hidden), case.arrays)
     case.assert_equal(result, source.label)
@@ -126,7 +127,7 @@ def test_compilers_that_hide_the_functions_give_the_same_integers(kind: Scalar, 
 @pytest.mark.parametrize("rows", [1, 33])
 def test_every_tiling_gives_the_same_integers(rows: int, bench: Bench) -> None:
     case = Cases(rows).matrix_product(Scalar.UINT8, rows=rows)
-    while not (sources := sources_of(case, Instruction.FUNCTION)):
+    while not (sources := sources_of(case, DotInstruction.FUNCTION)):
         rows += 100
         case = Cases(rows).matrix_product(Scalar.UINT8, rows=rows % 100)
     for source in sources:
@@ -141,8 +142,8 @@ def _contraction(case: Case) -> Contraction:
 
 
 @pytest.mark.parametrize("is_constant", [True, False])
-def test_zero_points_that_leave_no_room(is_constant: bool, bench: Bench) -> None:
-    """Weights from 0 to 255 with a zero point of 100 are no 8 bits without it, so that rows are summed too."""
+def test_weights_that_do_not_fit_without_their_zero_point(is_constant: bool, bench: Bench) -> None:
+    """Weights from 0 to 255 minus a zero point of 100 exceed 8 bits, so that rows are summed too."""
     seed = 0
     while True:
         case = Cases(seed).matrix_product(Scalar.UINT8)
@@ -150,7 +151,7 @@ def test_zero_points_that_leave_no_room(is_constant: bool, bench: Bench) -> None
         right = contraction.inputs[1]
         is_wide = right.type is Scalar.UINT8 and 64 < contraction.right_zero < 192  # type: ignore[union-attr]
         is_it = is_wide and contraction.left_zero and (right.constant is not None) is is_constant  # type: ignore[union-attr]
-        if is_it and (sources := sources_of(case, Instruction.FUNCTION)):
+        if is_it and (sources := sources_of(case, DotInstruction.FUNCTION)):
             break
         seed += 1
     for source in sources[:1]:
@@ -161,35 +162,35 @@ def test_zero_points_that_leave_no_room(is_constant: bool, bench: Bench) -> None
 
 
 def test_sums_wrap_around(bench: Bench) -> None:
-    """As they do without dot products; the functions that saturate would not."""
+    """As without dot products; the saturating functions would not."""
     builder, depth = GraphBuilder(), 1 << 17
     left = builder.input(9, depth, type=Scalar.INT8)
     right = builder.constant(np.full((4, depth), -128, np.int8))
     (kernel,) = kernels(builder.finish(builder.matrix_product(left, right, type=Scalar.INT32)))
-    found = product_of(kernel)
+    found = gemm_view(kernel)
     assert found is not None
-    source = int8_dot.candidates(kernel, found, gpu(Instruction.FUNCTION))[0]
+    source = int8_dot.candidates(kernel, found, gpu(DotInstruction.FUNCTION))[0]
     result, _ = bench.run(emulated(source), {left: np.full(left.shape, -128, np.int8)})
     np.testing.assert_array_equal(result, np.full((9, 4), -(2**31), np.int32))
 
 
-def test_what_devices_have() -> None:
-    for instruction in (*Instruction, None):
+def test_instructions_of_devices() -> None:
+    for instruction in (*DotInstruction, None):
         assert instruction_of(gpu(instruction)) is instruction
-    both = replace(gpu(Instruction.PTX), has_dot_product=True)
-    assert instruction_of(both) is Instruction.FUNCTION
-    assert instruction_of(replace(gpu(Instruction.PTX), compute_capability=(6, 0))) is None
-    assert instruction_of(replace(gpu(Instruction.PTX), compute_capability=None)) is None
-    assert instruction_of(replace(gpu(Instruction.FUNCTION), kind=DeviceKind.CPU)) is None
+    both = replace(gpu(DotInstruction.PTX), has_dot_product=True)
+    assert instruction_of(both) is DotInstruction.FUNCTION
+    assert instruction_of(replace(gpu(DotInstruction.PTX), compute_capability=(6, 0))) is None
+    assert instruction_of(replace(gpu(DotInstruction.PTX), compute_capability=None)) is None
+    assert instruction_of(replace(gpu(DotInstruction.FUNCTION), kind=DeviceKind.CPU)) is None
 
 
-def test_they_go_before_other_tiles_and_only_where_they_can_be_used() -> None:
-    def labels(case: Case, instruction: Instruction | None) -> list[str]:
+def test_dot_products_precede_other_tiles() -> None:
+    def labels(case: Case, instruction: DotInstruction | None) -> list[str]:
         sources = candidates(case.kernel, gpu(instruction), relaxed=False)
         return [source.label.split(",")[0].split(" ")[0] for source in sources]
 
     integers, floats = (Cases(3).convolution(kind) for kind in (Scalar.INT8, Scalar.FLOAT32))
-    for instruction in Instruction:
+    for instruction in DotInstruction:
         found = [each for each in labels(integers, instruction) if each in ("dot", "tile")]
         assert found == sorted(found)
         assert set(found) == {"dot", "tile"}
@@ -197,10 +198,10 @@ def test_they_go_before_other_tiles_and_only_where_they_can_be_used() -> None:
     assert "dot" not in labels(integers, None)
 
 
-@sweep("instruction", Instruction)
-def test_the_text_is_what_it_was(instruction: Instruction) -> None:
+@sweep("instruction", DotInstruction)
+def test_golden_texts(instruction: DotInstruction) -> None:
     (kernel,) = kernels(GRAPHS["quantised_product"]())
-    found = product_of(kernel)
+    found = gemm_view(kernel)
     assert found is not None
     facts = replace(gpu(instruction), max_work_group_size=256, local_memory_bytes=32768)
     text = int8_dot.candidates(kernel, found, facts)[0].text

@@ -82,7 +82,7 @@ def random_images(depth: int, seed: int = 1) -> Array:
 @sweep("place", PLACES)
 @sweep("groups", [1, 2])
 @sweep(("scales", "asymmetric"), [(SCALES, True), (SCALES[:1], False), (SCALES[[1] * 6], False)])
-def test_floats_with_weights_of_8_bits(
+def test_floats_with_8_bit_weights(
     place: tuple[int, tuple[int, int], tuple[int, int]], groups: int, scales: Array, *, asymmetric: bool
 ) -> None:
     """Each image has a scale of its own, and a zero point where the weights' scales differ."""
@@ -107,7 +107,7 @@ def short(total: int, real: float) -> int:
 @sweep("place", PLACES)
 @sweep("groups", [1, 2])
 @sweep("bias_type", [INT64, INT32])
-def test_activations_of_16_bits(
+def test_16_bit_activations(
     place: tuple[int, tuple[int, int], tuple[int, int]], groups: int, bias_type: OperandType
 ) -> None:
     generator = np.random.default_rng(4)
@@ -122,7 +122,7 @@ def test_activations_of_16_bits(
         assert result[..., channel].reshape(-1).tolist() == expected
 
 
-def test_sums_of_16_bits_that_float32_does_not_hold() -> None:
+def test_16_bit_sums_beyond_float32_are_exact() -> None:
     x = np.full((1, 1, 1, 900), 32767)
     filter_ = given(SIGNED, np.full((1, 1, 1, 900), 127), 1.0)
     inputs = (given(SHORT, x, 1.0), filter_, given(INT64, [-(32767 * 127 * 900) + 77]), *tail(PLACES[0]))
@@ -196,9 +196,7 @@ def test_layouts_and_activations(*, nchw: bool) -> None:
         (4, (6, 1, 1, 8), "the same depth"),
     ],
 )
-def test_groups_that_do_not_come_out_even(
-    depth: int, filter_shape: tuple[int, int, int, int], message: str
-) -> None:
+def test_refuses_uneven_groups(depth: int, filter_shape: tuple[int, int, int, int], message: str) -> None:
     bias = given(FLOAT32, np.zeros(filter_shape[0]))
     filter_ = given(SIGNED, np.zeros(filter_shape), 1.0)
     inputs = (given(FLOAT32, np.zeros((1, 2, 2, depth))), filter_, bias, *tail(PLACES[0]))

@@ -69,7 +69,7 @@ def test_no_volumes() -> None:
         ((1, 3, 3, 3, 2), (1, 1, 1, 2, 0), (1, 1, 1, 1, 1, 1), "0 output channels"),
     ],
 )
-def test_what_does_not_fit(
+def test_refuses_shapes(
     shape: tuple[int, ...], filter_shape: tuple[int, ...], steps: tuple[int, ...], message: str
 ) -> None:
     inputs = (
@@ -92,7 +92,7 @@ def test_what_does_not_fit(
         ((1, 2**31 - 1, 2**31 - 1, 2**31 - 1, 4), "for an input of"),
     ],
 )
-def test_shapes_that_are_not_those_of_the_input(target: tuple[int, ...], message: str) -> None:
+def test_refuses_output_shapes(target: tuple[int, ...], message: str) -> None:
     inputs = (
         ints(*target),
         given(FLOAT32, np.zeros((1, 3, 3, 3, 2))),

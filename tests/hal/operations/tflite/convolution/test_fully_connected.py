@@ -69,7 +69,7 @@ def test_shapes(shape: tuple[int, ...], expected: tuple[int, ...], *, keep: bool
 @sweep("asymmetric", [False, True])
 @sweep("per_channel", [False, True])
 @sweep("has_bias", [False, True])
-def test_floats_with_weights_of_8_bits(*, asymmetric: bool, per_channel: bool, has_bias: bool) -> None:
+def test_floats_with_8_bit_weights(*, asymmetric: bool, per_channel: bool, has_bias: bool) -> None:
     x = (np.random.default_rng(4).standard_normal((7, 9)) * np.logspace(-2, 3, 7)[:, None]).astype(np.float32)
     weights = weights_of(4, 9, per_channel=per_channel)
     bias = given(FLOAT32, [1, 2, -3, 4]) if has_bias else omitted(FLOAT32)
@@ -90,7 +90,7 @@ def test_floats_with_weights_of_8_bits(*, asymmetric: bool, per_channel: bool, h
 )
 @sweep("per_channel", [False, True])
 @sweep("has_bias", [False, True])
-def test_stored_sums_are_rounded_once(
+def test_quantized_sums_are_rounded_once(
     kind: OperandType, scale: float, zero_point: int, out_scale: float, *, per_channel: bool, has_bias: bool
 ) -> None:
     limits = np.iinfo(kind.dtype.name)
@@ -120,7 +120,7 @@ def test_stored_sums_are_rounded_once(
 
 @sweep("zero_point", [0, 3])
 @sweep("bias", [None, INT32, INT64])
-def test_ties_of_16_bits(bias: OperandType | None, zero_point: int) -> None:
+def test_16_bit_ties(bias: OperandType | None, zero_point: int) -> None:
     """Weights with a zero point and biases of 64 bits take LiteRT's reference kernel, which rounds once."""
     x = given(SHORT, np.arange(-40, 40)[:, None], 0.125)
     offset = omitted(FLOAT32) if bias is None else given(bias, [0], 0.125 if bias is INT32 else 0.0)
@@ -142,14 +142,14 @@ def test_ties_of_16_bits(bias: OperandType | None, zero_point: int) -> None:
         ((SIGNED, SHORT, SIGNED), "expected with the types of the other operands"),
     ],
 )
-def test_types_that_do_not_go_together(kinds: tuple[OperandType, ...], message: str) -> None:
+def test_refuses_mixed_types(kinds: tuple[OperandType, ...], message: str) -> None:
     first, second, output = kinds
     inputs = (given(first, [[1, 2]], 1.0), given(second, [[1, 2]], 1.0), omitted(FLOAT32), *scalars(0))
     with pytest.raises(BadData, match=message):
         evaluate(FULLY_CONNECTED, inputs, wanted(output, 1.0))
 
 
-def test_weights_of_8_bits_with_a_zero_point() -> None:
+def test_8_bit_weights_with_a_zero_point() -> None:
     """It counts where all is stored, and not where the inputs are floats."""
     weights = given(SIGNED, [[1, 2], [3, 4]], 1.0, 10)
     stored = (given(SIGNED, [[5, 6]], 1.0), weights, omitted(FLOAT32), *scalars(0))
@@ -166,7 +166,7 @@ def test_weights_of_8_bits_with_a_zero_point() -> None:
         ((5,), False, "a multiple of 6"),
     ],
 )
-def test_rows_that_do_not_fit(shape: tuple[int, ...], message: str, *, keep: bool) -> None:
+def test_refuses_rows_of_other_lengths(shape: tuple[int, ...], message: str, *, keep: bool) -> None:
     inputs = (
         given(FLOAT32, np.zeros(shape)),
         given(FLOAT32, np.zeros((4, 6))),
@@ -220,7 +220,7 @@ def test_a_scale_for_each_block(depth: int, blocks: int, *, asymmetric: bool, ha
     ("shape", "zero_point", "rule"),
     [((3, 5), 0, "as many scales"), ((2, 4), 0, "3 rows"), ((3, 0), 0, "blocks"), ((3, 4), 1, "zero point")],
 )
-def test_blocks_that_do_not_fit(shape: tuple[int, int], zero_point: int, rule: str) -> None:
+def test_refuses_blocks(shape: tuple[int, int], zero_point: int, rule: str) -> None:
     weights = given(SIGNED, np.ones((3, 12)), 1.0, zero_point)
     inputs = (given(FLOAT32, np.ones((2, 12))), weights, omitted(FLOAT32), *scalars(0, False, False, False))
     call = call_of(FULLY_CONNECTED, (*inputs, given(FLOAT32, np.ones(shape))), wanted(FLOAT32))
@@ -228,7 +228,7 @@ def test_blocks_that_do_not_fit(shape: tuple[int, int], zero_point: int, rule: s
         DEFINITIONS[FULLY_CONNECTED].check(call)
 
 
-def test_blocks_go_with_one_scale_of_weights() -> None:
+def test_blockwise_weights_need_a_single_scale() -> None:
     inputs = (given(FLOAT32, np.ones((2, 12))), weights_of(3, 12, per_channel=True), omitted(FLOAT32))
     scales = given(FLOAT32, np.ones((3, 4)))
     call = call_of(FULLY_CONNECTED, (*inputs, *scalars(0, False, False, False), scales), wanted(FLOAT32))

@@ -35,7 +35,7 @@ def asymmetric(row: Array) -> tuple[list[int], float, int]:
 
 @sweep("is_asymmetric", [False, True])
 @sweep(("low", "high"), [(-1, 1), (0, 3), (-5, 0), (-1, 1e3), (2, 3), (-4, -1), (-1e30, 1e30)])
-def test_rows_by_their_own_range(low: float, high: float, *, is_asymmetric: bool) -> None:
+def test_rows_are_quantized_separately(low: float, high: float, *, is_asymmetric: bool) -> None:
     rows = np.random.default_rng(1).uniform(low, high, (9, 13)).astype(np.float32)
     rows[4] = 0
     rows[5, 1:] = 0
@@ -48,7 +48,7 @@ def test_rows_by_their_own_range(low: float, high: float, *, is_asymmetric: bool
 
 @sweep("is_asymmetric", [False, True])
 @sweep("shape", [(0, 5), (3, 0), (0, 0)])
-def test_nothing_to_quantize(shape: tuple[int, int], *, is_asymmetric: bool) -> None:
+def test_empty_rows(shape: tuple[int, int], *, is_asymmetric: bool) -> None:
     stored, scales, zero_points = quantize_rows(np.zeros(shape, np.float32), asymmetric=is_asymmetric)
     assert stored.shape == shape
     assert scales.tolist() == [1] * shape[0]
@@ -57,7 +57,7 @@ def test_nothing_to_quantize(shape: tuple[int, int], *, is_asymmetric: bool) -> 
 
 @sweep("is_asymmetric", [False, True])
 @sweep("value", [np.nan, np.inf, -np.inf])
-def test_a_row_with_what_is_no_number_leaves_the_others_alone(value: float, *, is_asymmetric: bool) -> None:
+def test_nan_and_infinity_do_not_affect_other_rows(value: float, *, is_asymmetric: bool) -> None:
     rows = np.random.default_rng(2).standard_normal((3, 4)).astype(np.float32)
     expected = quantize_rows(rows, asymmetric=is_asymmetric)
     rows[1, 2] = value

@@ -62,7 +62,7 @@ def test_float16_sums_in_float32() -> None:
 @sweep("asymmetric", [False, True])
 @sweep("adjoint2", [False, True])
 @sweep("per_channel", [False, True])
-def test_floats_times_a_matrix_of_8_bits(
+def test_floats_times_an_8_bit_matrix(
     shapes: tuple[tuple[int, ...], tuple[int, ...]], *, asymmetric: bool, adjoint2: bool, per_channel: bool
 ) -> None:
     generator = np.random.default_rng(2)
@@ -84,7 +84,7 @@ def test_floats_times_a_matrix_of_8_bits(
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_stored_products() -> None:
+def test_quantized_products() -> None:
     generator = np.random.default_rng(3)
     first, second = generator.integers(-128, 128, (2, 9, 7)), generator.integers(-128, 128, (7, 8))
     inputs = given(SIGNED, first, 0.5, 3), given(SIGNED, second, 0.25, -9)
@@ -95,7 +95,7 @@ def test_stored_products() -> None:
 
 
 @sweep("second_type", [SHORT, SIGNED])
-def test_products_of_16_bits(second_type: OperandType) -> None:
+def test_16_bit_products(second_type: OperandType) -> None:
     generator = np.random.default_rng(4)
     limits = np.iinfo(second_type.dtype.name)
     first = generator.integers(-32768, 32768, (9, 7))
@@ -111,7 +111,7 @@ def test_products_of_16_bits(second_type: OperandType) -> None:
 
 
 @sweep(("first", "second"), [((3, 4), (5, 4)), ((2, 3, 4), (3, 4, 5)), ((3, 4), (2, 3, 5))])
-def test_matrices_that_do_not_fit(first: tuple[int, ...], second: tuple[int, ...]) -> None:
+def test_refuses_matrices(first: tuple[int, ...], second: tuple[int, ...]) -> None:
     with pytest.raises(BadData, match="cannot multiply matrices"):
         evaluate(
             BATCH_MATMUL, (given(FLOAT32, np.zeros(first)), given(FLOAT32, np.zeros(second))), wanted(FLOAT32)
@@ -119,7 +119,7 @@ def test_matrices_that_do_not_fit(first: tuple[int, ...], second: tuple[int, ...
 
 
 @sweep(("dimension", "count", "adjoint2"), [(0, 4, False), (1, 5, True)])
-def test_scales_go_with_columns(dimension: int, count: int, *, adjoint2: bool) -> None:
+def test_channel_scales_must_belong_to_columns(dimension: int, count: int, *, adjoint2: bool) -> None:
     quant = ChannelQuant(dimension=dimension, scales=(0.5,) * count)
     second = given(PER_CHANNEL, np.zeros((4, 5)), channel_quant=quant)
     first = given(FLOAT32, np.zeros((3, 5 if adjoint2 else 4)))

@@ -17,7 +17,7 @@ def stored(kind: OperandType, *shape: int) -> Array:
 
 
 @sweep("activation", [0, 1, 3])
-def test_pools_of_16_bits(activation: int) -> None:
+def test_16_bit_pools(activation: int) -> None:
     x = stored(SHORT, 2, 4, 6, 3)
     arguments = (given(SHORT, x, 0.001), *scalars(2, 3, 2, 3, 2, activation))
     windows = x.reshape(2, 2, 2, 2, 3, 3).swapaxes(2, 3).reshape(2, 2, 2, 6, 3)
@@ -31,7 +31,7 @@ def test_pools_of_16_bits(activation: int) -> None:
     np.testing.assert_array_equal(result, np.clip(mean, low, high))
 
 
-def test_the_scale_of_a_pool_is_not_looked_at() -> None:
+def test_scales_of_pools_are_ignored() -> None:
     x = stored(SIGNED, 1, 1, 1, 4)
     result = evaluate(
         MAXIMUM, (given(SIGNED, x, 0.5), *scalars(2, 1, 1, 1, 1, 0)), wanted(SIGNED, 2.0, 7, rank=4)

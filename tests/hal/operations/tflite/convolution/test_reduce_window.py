@@ -41,7 +41,7 @@ def test_all_and_any(function: int, expected: list[bool]) -> None:
     assert got.tolist() == expected
 
 
-def test_windows_that_do_not_fit() -> None:
+def test_windows_larger_than_the_input() -> None:
     inputs = counted(FLOAT32, 2, 5), given(FLOAT32, 0), ints(3, 1), ints(1, 1), ints(1, 1)
     got = evaluate(OperationType.TFLITE_REDUCE_WINDOW, (*inputs, *scalars(1)), wanted(FLOAT32))
     assert got.shape == (0, 5)

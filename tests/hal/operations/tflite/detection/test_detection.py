@@ -64,7 +64,7 @@ def data(classes: int, anchors: int = 40, seed: int = 0) -> tuple[Array, Array, 
 
 @sweep("background", [0, 1])
 @sweep("width", [1, 2, 5])
-def test_one_suppression(background: int, width: int) -> None:
+def test_suppression_of_all_classes_together(background: int, width: int) -> None:
     codes, scores, anchors = data(3 + background)
     boxes, kinds = real_boxes(codes[0], anchors), scores[0][:, background:]
     kept = suppress(boxes, kinds.max(axis=1), 6)
@@ -133,12 +133,12 @@ def test_no_anchors() -> None:
         {"detections": 2**30, "classes_per_detection": 2**30},
     ],
 )
-def test_settings_that_are_refused(changes: dict[str, Any]) -> None:
+def test_refuses_settings(changes: dict[str, Any]) -> None:
     with pytest.raises(BadData):
         evaluate(*(given(FLOAT32, v) for v in data(4)), **changes)
 
 
-def test_shapes_that_are_refused() -> None:
+def test_refuses_shapes() -> None:
     codes, scores, anchors = data(4)
     for values in ((codes[..., :3], scores, anchors), (codes, scores, anchors[:5])):
         with pytest.raises(BadData):

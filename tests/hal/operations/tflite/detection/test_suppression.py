@@ -84,7 +84,7 @@ def test_soft_suppression(sigma: float, threshold: float) -> None:
     assert not found[len(expected) :].any()
 
 
-def test_a_box_without_an_area_is_chosen_again() -> None:
+def test_a_box_without_area_is_selected_again() -> None:
     boxes = np.array([[0, 0, 1, 1], [0.5, 0.5, 0.5, 2]], np.float32)
     arguments = inputs(boxes, np.array([0.9, 0.8], np.float32), 4, 0.5, 0.0)
     indexes, count = evaluate_all(V4, arguments, wanted(INT32), wanted(INT32))
@@ -96,14 +96,14 @@ def test_a_box_without_an_area_is_chosen_again() -> None:
 
 
 @sweep(("count", "limit"), [(0, 3), (3, 0), (0, 0)])
-def test_nothing_to_choose(count: int, limit: int) -> None:
+def test_no_boxes_to_select(count: int, limit: int) -> None:
     arguments = inputs(np.zeros((count, 4)), np.zeros(count), limit, 0.5, 0.1)
     indexes, found = evaluate_all(V4, arguments, wanted(INT32), wanted(INT32))
     assert indexes.tolist() == [0] * limit
     assert found == 0
 
 
-def test_what_is_refused() -> None:
+def test_refusals() -> None:
     boxes, scores = random_boxes(0)
     for arguments, message in (
         (inputs(boxes[:, :3], scores, 3, 0.5, 0.1), "corners"),

@@ -82,7 +82,7 @@ def test_curves(
 
 @sweep(("operation", "more", "function"), CURVES)
 @sweep(("operand_type", "zeros"), [(UINT8, (100, 30)), (INT8, (3, -8))])
-def test_curves_of_stored_numbers(
+def test_curves_of_quantized_values(
     operation: OperationType,
     more: tuple[Given, ...],
     function: Callable[[Array], Array],
@@ -99,9 +99,7 @@ def test_curves_of_stored_numbers(
 
 @sweep(("operation", "function"), [(o, f) for o, more, f in CURVES if not more])
 @sweep("scale", [2.0**-12, 2.0**-11, 0.0003, 0.01, 3.0, 1e-6])
-def test_curves_of_16_bits(
-    operation: OperationType, function: Callable[[Array], Array], scale: float
-) -> None:
+def test_16_bit_curves(operation: OperationType, function: Callable[[Array], Array], scale: float) -> None:
     x = given(INT16, np.arange(-(2**15), 2**15), scale)
     result = evaluate(operation, [x], wanted(INT16, 2.0**-15)).astype(float)
     with np.errstate(over="ignore"):
@@ -110,17 +108,17 @@ def test_curves_of_16_bits(
 
 
 @sweep("operation", [OperationType.TFLITE_LOGISTIC, OperationType.TFLITE_TANH])
-def test_curves_of_16_bits_have_one_scale(operation: OperationType) -> None:
+def test_16_bit_curves_have_a_fixed_scale(operation: OperationType) -> None:
     with pytest.raises(BadData, match=r"3\.05176e-05 is expected"):
         evaluate(operation, [given(INT16, [1], 0.5)], wanted(INT16, 0.5))
 
 
-def test_a_slope_that_is_no_number() -> None:
+def test_refuses_a_slope_of_nan() -> None:
     with pytest.raises(BadData, match="it must be finite"):
         evaluate(OperationType.TFLITE_LEAKY_RELU, [given(FLOAT32, [1]), *scalars(math.nan)], wanted(FLOAT32))
 
 
-def test_slopes_of_8_bits_for_16() -> None:
+def test_8_bit_slopes_for_16_bit_inputs() -> None:
     generator = np.random.default_rng(0)
     x = given(INT16, stored_values(generator, INT16, (2, 1, 3, 1, 40)), 2.0**-9)
     slope = given(INT8, stored_values(generator, INT8, (3, 1, 40)), 2.0**-7, 3)

@@ -47,7 +47,7 @@ def stored(operand_type: OperandType, scale: float, zero_point: int, *shape: int
 @sweep(("first", "second"), SHAPES)
 @sweep(("operation", "function"), [(ADD, np.add), (SUB, np.subtract), (MUL, np.multiply)])
 @sweep("operand_type", [INT32, INT64])
-def test_whole_numbers(
+def test_integers(
     operation: OperationType, function: np.ufunc, operand_type: OperandType, first: Any, second: Any
 ) -> None:
     x, y = whole(operand_type, *first), whole(operand_type, *second, seed=1)
@@ -59,7 +59,7 @@ def test_whole_numbers(
         np.testing.assert_array_equal(result, expected)
 
 
-def test_whole_numbers_wrap_around() -> None:
+def test_integers_wrap_around() -> None:
     x = given(INT64, [2**63 - 1, -(2**63)])
     assert evaluate(ADD, (x, x, *scalars(0)), wanted(INT64)).tolist() == [-2, 0]
     y = given(UINT32, [2**31, 3])
@@ -76,7 +76,7 @@ def test_complex_numbers() -> None:
 
 @sweep(("operation", "sign"), [(ADD, 1), (SUB, -1)])
 @sweep(("operand_type", "shift"), [(UINT8, 20), (INT8, 20), (INT16, 15)])
-def test_stored_sums(operation: OperationType, sign: int, operand_type: OperandType, shift: int) -> None:
+def test_quantized_sums(operation: OperationType, sign: int, operand_type: OperandType, shift: int) -> None:
     zeros = (0, 0, 0) if operand_type is INT16 else (7, 100, 3)
     scales = (0.25, 0.09375, 0.3125)
     x = stored(operand_type, scales[0], zeros[0], 2, 3, 1, 5, 2)
@@ -94,7 +94,7 @@ def test_stored_sums(operation: OperationType, sign: int, operand_type: OperandT
 
 @sweep(("scales", "shifts"), [((0.5, 0.25, 0.5), (0, 1)), ((0.125, 0.5, 0.5), (2, 0))])
 @sweep(("operation", "sign"), [(ADD, 1), (SUB, -1)])
-def test_sums_of_16_bits_with_powers_of_two(
+def test_16_bit_sums_with_power_of_two_scales(
     operation: OperationType, sign: int, scales: tuple[float, ...], shifts: tuple[int, int]
 ) -> None:
     x, y = stored(INT16, scales[0], 0, 50), stored(INT16, scales[1], 0, 50, seed=1)
@@ -107,13 +107,13 @@ def test_sums_of_16_bits_with_powers_of_two(
 
 
 @sweep("scales", [(0.5, 0.5, 0.25), (0.25, 0.25, 0.5)])
-def test_powers_of_two_that_do_not_go_together(scales: tuple[float, ...]) -> None:
+def test_refuses_power_of_two_scales(scales: tuple[float, ...]) -> None:
     x, y = stored(INT16, scales[0], 0, 2), stored(INT16, scales[1], 0, 2)
     with pytest.raises(BadData, match="the larger scale of the inputs"):
         evaluate(ADD, (x, y, *scalars(0, True)), wanted(INT16, scales[2]))
 
 
-def test_products_of_16_bits() -> None:
+def test_16_bit_products() -> None:
     x, y = stored(INT16, 0.5, 0, 4, 1, 5), stored(INT16, 0.25, 0, 3, 1, seed=1)
     result = evaluate(MUL, (x, y, *scalars(0)), wanted(INT16, 2000.0))
     a, b = np.broadcast_arrays(value(x).astype(int), value(y).astype(int))
@@ -124,13 +124,13 @@ def test_products_of_16_bits() -> None:
     assert result.reshape(-1).tolist() == expected
 
 
-def test_whole_quotients_lose_their_fraction() -> None:
+def test_integer_quotients_are_truncated() -> None:
     x, y = given(INT32, [[7, -7, 6]]), given(INT32, [[2], [-2]])
     assert evaluate(DIV, (x, y, *scalars(0)), wanted(INT32)).tolist() == [[3, -3, 3], [-3, 3, -3]]
 
 
 @sweep(("operand_type", "zeros"), [(UINT8, (128, 100, 3)), (INT8, (0, -5, 9)), (INT16, (0, 0, 0))])
-def test_stored_quotients(operand_type: OperandType, zeros: tuple[int, int, int]) -> None:
+def test_quantized_quotients(operand_type: OperandType, zeros: tuple[int, int, int]) -> None:
     x, y = stored(operand_type, 0.5, zeros[0], 30, 1), stored(operand_type, 0.25, zeros[1], 40, seed=1)
     divisor = value(y).astype(int) - zeros[1]
     y = given(operand_type, np.where(divisor == 0, zeros[1] + 3, value(y)), 0.25, zeros[1])
@@ -151,7 +151,7 @@ def test_stored_quotients(operand_type: OperandType, zeros: tuple[int, int, int]
         (OperationType.TFLITE_FLOOR_MOD, INT64),
     ],
 )
-def test_divisors_of_0(operation: OperationType, operand_type: OperandType) -> None:
+def test_refuses_divisors_of_zero(operation: OperationType, operand_type: OperandType) -> None:
     scale = 1.0 if operand_type in (INT8, INT16) else 0.0
     x, y = given(operand_type, [1, 2], scale), given(operand_type, [3, 0], scale)
     more = scalars(0) if operation is DIV else ()
@@ -223,7 +223,7 @@ def test_squared_differences() -> None:
 
 
 @sweep("operation", [ADD, SUB, MUL, DIV, OperationType.TFLITE_POW])
-def test_what_they_widen(operation: OperationType) -> None:
+def test_widened_operations(operation: OperationType) -> None:
     widened = DEFINITIONS[operation].widens
     assert widened is not None
     assert widened.name == operation.name.removeprefix("TFLITE_")

@@ -39,6 +39,6 @@ def test_shift_left(kind: OperandType) -> None:
 
 
 @sweep(("operation", "kind"), [(AND, OperandType.TENSOR_FLOAT32), (SHIFT_LEFT, INT64)])
-def test_types_without_such_bits(operation: OperationType, kind: OperandType) -> None:
+def test_refuses_types(operation: OperationType, kind: OperandType) -> None:
     with pytest.raises(BadData, match=f"has type {kind.name}"):
         evaluate(operation, [given(kind, [1]), given(kind, [1])], wanted(kind))

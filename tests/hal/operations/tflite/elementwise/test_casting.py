@@ -43,14 +43,14 @@ def test_small_numbers(source: OperandType, target: OperandType, shape: tuple[in
 
 
 @sweep("target", WHOLE)
-def test_reals_that_do_not_fit(target: OperandType) -> None:
+def test_reals_out_of_range(target: OperandType) -> None:
     limits = np.iinfo(target.dtype.name)
     x = given(FLOAT32, [np.inf, -np.inf, np.nan, 1e30, -1e30, 3.9, 0.9])
     result = evaluate(CAST, [x], wanted(target, scale_of(target)))
     assert result.tolist() == [limits.max, limits.min, limits.max, limits.max, limits.min, 3, 0]
 
 
-def test_whole_numbers_keep_the_bits_that_fit() -> None:
+def test_integers_keep_their_lowest_bits() -> None:
     x = given(INT32, [-1, 300, -129, 2**31 - 1])
     assert evaluate(CAST, [x], wanted(UINT8, 1.0)).tolist() == [255, 44, 127, 255]
     assert evaluate(CAST, [x], wanted(BOOL)).tolist() == [True] * 4
@@ -79,7 +79,7 @@ def test_bits(source: OperandType, target: OperandType) -> None:
 
 
 @sweep("shape", [(), (3,), (2, 3)])
-def test_bits_that_do_not_fit(shape: tuple[int, ...]) -> None:
+def test_refuses_bitcasts(shape: tuple[int, ...]) -> None:
     with pytest.raises(BadData, match="a last length of 4 is expected"):
         evaluate(BITCAST, [plain(UINT8, np.zeros(shape))], wanted(INT32))
 
@@ -87,7 +87,7 @@ def test_bits_that_do_not_fit(shape: tuple[int, ...]) -> None:
 @sweep("source", STORED)
 @sweep("target", STORED)
 @sweep("shape", [(), (0, 2), (2, 1, 3, 2, 20)])
-def test_another_stored_form(source: OperandType, target: OperandType, shape: tuple[int, ...]) -> None:
+def test_requantization(source: OperandType, target: OperandType, shape: tuple[int, ...]) -> None:
     zeros = {UINT8: 130, INT8: -3, UINT16: 30000, INT16: 0}
     x = given(source, stored_values(np.random.default_rng(0), source, shape), 0.375, zeros[source])
     result = evaluate(QUANTIZE, [x], wanted(target, 0.5, zeros[target])).astype(float)
@@ -98,7 +98,7 @@ def test_another_stored_form(source: OperandType, target: OperandType, shape: tu
 
 @sweep("stored", STORED)
 @sweep("real", [FLOAT32, FLOAT16])
-def test_there_and_back(stored: OperandType, real: OperandType) -> None:
+def test_quantize_and_dequantize(stored: OperandType, real: OperandType) -> None:
     limits = np.iinfo(stored.dtype.name)
     zero = 0 if stored is INT16 else limits.min + 50
     x = given(stored, np.arange(limits.min, limits.min + 200).reshape(2, 1, 5, 1, 20), 0.25, zero)
@@ -116,7 +116,7 @@ def test_scales_of_channels() -> None:
 
 @sweep(("low", "high"), [(-1.0, 1.0), (0.0, 6.0), (-0.3, 5.1), (-3.0, 0.0)])
 @sweep("bits", [2, 8, 16])
-def test_numbers_as_if_they_had_been_stored(low: float, high: float, bits: int) -> None:
+def test_fake_quantization(low: float, high: float, bits: int) -> None:
     x = given(FLOAT32, np.random.default_rng(0).normal(size=(3, 40)) * 4)
     result = evaluate(OperationType.TFLITE_FAKE_QUANT, [x, *scalars(low, high, bits)], wanted(FLOAT32))
     step = (high - low) / (2**bits - 1)
@@ -132,7 +132,7 @@ def test_numbers_as_if_they_had_been_stored(low: float, high: float, bits: int) 
     ("low", "high", "bits"),
     [(1.0, 2.0, 8), (0.0, 0.0, 8), (-1.0, 1.0, 1), (-1.0, 1.0, 17), (-1.0, float("inf"), 8)],
 )
-def test_ranges_that_cannot_be(low: float, high: float, bits: int) -> None:
+def test_refuses_ranges(low: float, high: float, bits: int) -> None:
     with pytest.raises(BadData, match=r"range|bits"):
         evaluate(
             OperationType.TFLITE_FAKE_QUANT, [given(FLOAT32, [0]), *scalars(low, high, bits)], wanted(FLOAT32)

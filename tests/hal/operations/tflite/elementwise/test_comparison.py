@@ -43,7 +43,7 @@ def test_comparisons(operation: OperationType, operand_type: OperandType, first:
 
 
 @sweep("operation", COMPARISONS)
-def test_comparisons_of_stored_values(operation: OperationType) -> None:
+def test_comparisons_of_quantized_values(operation: OperationType) -> None:
     """With scales that are powers of two, at 256 times their values they are exact."""
     generator = np.random.default_rng(0)
     x = given(INT8, stored_values(generator, INT8, (40, 1)), 0.25, 3)
@@ -57,7 +57,7 @@ def test_small_scales_make_numbers_equal() -> None:
     assert evaluate(OperationType.TFLITE_EQUAL, (x, y), wanted(BOOL)).tolist() == [True, True, False, False]
 
 
-def test_scales_of_16_bits_count_for_equality_only() -> None:
+def test_16_bit_scales_matter_for_equality_only() -> None:
     x, y = given(INT16, [2, 4], 0.5), given(INT16, [1, 1], 1.0)
     assert evaluate(OperationType.TFLITE_EQUAL, (x, y), wanted(BOOL)).tolist() == [True, False]
     assert evaluate(OperationType.TFLITE_LESS_EQUAL, (x, y), wanted(BOOL)).tolist() == [False, False]
@@ -75,7 +75,7 @@ def test_extremes(operand_type: OperandType, first: Any, second: Any) -> None:
         np.testing.assert_array_equal(result, function(value(x), value(y)))
 
 
-def test_extremes_are_chosen_as_they_are_stored() -> None:
+def test_extremes_compare_raw_values() -> None:
     x, y = given(INT8, [1, -3], 0.5, 7), given(INT8, [0, 5], 2.0)
     result = evaluate(OperationType.TFLITE_MAXIMUM, (x, y), wanted(INT8, 0.25, 1))
     assert result.tolist() == [1, 5]
@@ -92,7 +92,7 @@ def test_selection(operand_type: OperandType, shape: tuple[int, ...]) -> None:
         np.testing.assert_array_equal(result, np.where(choice, value(x), value(y)))
 
 
-def test_selections_that_do_not_fit() -> None:
+def test_refuses_selections() -> None:
     x, y, condition = small(PLAIN[0], 2, 3), small(PLAIN[0], 3), given(BOOL, [True] * 3)
     with pytest.raises(BadData, match="that of input1"):
         evaluate(OperationType.TFLITE_SELECT, (condition, x, y), wanted(PLAIN[0]))
@@ -102,7 +102,7 @@ def test_selections_that_do_not_fit() -> None:
         evaluate(OperationType.TFLITE_SELECT_V2, (given(BOOL, [True] * 4), x, y), wanted(PLAIN[0]))
 
 
-def test_selection_that_broadcasts() -> None:
+def test_broadcasting_selection() -> None:
     condition = given(BOOL, np.random.default_rng(0).random((4, 1, 3)) < 0.5)
     x, y = small(INT8, 2, 1), small(INT8, seed=1)
     x, y = (given(INT8, value(z), 0.5) for z in (x, y))

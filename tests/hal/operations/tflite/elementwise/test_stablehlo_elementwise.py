@@ -16,7 +16,7 @@ ORDERED = tuple(kind for kind in ELEMENTS if kind is not OperandType.TENSOR_COMP
     ("name", "function"),
     [("ADD", np.add), ("MULTIPLY", np.multiply), ("MAXIMUM", np.maximum), ("MINIMUM", np.minimum)],
 )
-def test_stored_numbers_wrap_around(kind: OperandType, name: str, function: np.ufunc) -> None:
+def test_raw_numbers_wrap_around(kind: OperandType, name: str, function: np.ufunc) -> None:
     x, y = np.array([100, 3, 0]).astype(kind.dtype), np.array([100, 2, 1]).astype(kind.dtype)
     operation = OperationType[f"TFLITE_STABLEHLO_{name}"]
     got = evaluate(operation, (given(kind, x, 0.5), given(kind, y, 2.0)), wanted(kind, 4.0))

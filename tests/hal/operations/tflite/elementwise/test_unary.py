@@ -45,20 +45,20 @@ def test_floats(operation: OperationType, operand_type: OperandType, shape: tupl
     np.testing.assert_allclose(result, expected, rtol=tolerance, atol=tolerance)
 
 
-def test_halves_are_rounded_to_even_numbers() -> None:
+def test_ties_are_rounded_to_even_numbers() -> None:
     x = given(FLOATS[0], [-2.5, -1.5, -0.5, 0.5, 1.5, 2.5])
     result = evaluate(OperationType.TFLITE_ROUND, [x], wanted(FLOATS[0]))
     assert result.tolist() == [-2, -2, 0, 0, 2, 2]
 
 
 @sweep("operation", [OperationType.TFLITE_ABS, OperationType.TFLITE_NEG])
-def test_whole_numbers(operation: OperationType) -> None:
+def test_integers(operation: OperationType) -> None:
     x = given(INT64, [-(2**40), 0, 5])
     expected = FUNCTIONS[operation](value(x))
     np.testing.assert_array_equal(evaluate(operation, [x], wanted(INT64)), expected)
 
 
-def test_stored_numbers_are_negated_as_they_are() -> None:
+def test_raw_numbers_are_negated() -> None:
     x = given(INT8, [-128, 0, 100], 0.5, 3)
     assert evaluate(OperationType.TFLITE_NEG, [x], wanted(INT8, 0.5, 3)).tolist() == [-128, 0, -100]
 
@@ -74,7 +74,7 @@ def test_stored_numbers_are_negated_as_they_are() -> None:
     ],
 )
 @sweep("operand_type", [INT8, INT16])
-def test_stored_numbers(operation: OperationType, operand_type: OperandType) -> None:
+def test_quantized_values(operation: OperationType, operand_type: OperandType) -> None:
     """Within a step; a table of 16 bits needs arguments away from poles, and results that can be stored."""
     zero, result_zero = (-100, -20) if operand_type is INT8 else (0, 0)
     scale = 0.05 if operand_type is INT8 else 2.0**-13
@@ -103,6 +103,6 @@ def test_poles() -> None:
     assert evaluate(OperationType.TFLITE_LOG, [x], wanted(INT8, 0.5)).tolist() == [-128]
 
 
-def test_stored_roots_are_cut_off() -> None:
+def test_quantized_roots_are_truncated() -> None:
     x = given(INT8, [0, 3, 4, 8], 1.0)
     assert evaluate(OperationType.TFLITE_SQRT, [x], wanted(INT8, 1.0, 5)).tolist() == [5, 6, 7, 7]

@@ -30,7 +30,7 @@ def per_row(dimension: int = 0) -> Given:
 
 @sweep("kind", [FLOAT32, FLOAT16])
 @sweep("numbers", [[4, 0, 2, 2], []])
-def test_a_table_of_8_bits_looked_up_as_floats(kind: OperandType, numbers: list[int]) -> None:
+def test_lookup_of_floats_in_an_8_bit_table(kind: OperandType, numbers: list[int]) -> None:
     found = TABLE[np.array(numbers, int)]
     result = evaluate(LOOKUP, (ints(*numbers), given(SIGNED, TABLE, 0.5)), wanted(kind))
     np.testing.assert_array_equal(result, found * 0.5)
@@ -40,7 +40,7 @@ def test_a_table_of_8_bits_looked_up_as_floats(kind: OperandType, numbers: list[
 
 
 @sweep("kind", [OperandType.TENSOR_INT64, OperandType.TENSOR_QUANT16_SYMM, SIGNED])
-def test_a_table_looked_up_as_it_is(kind: OperandType) -> None:
+def test_lookup_of_raw_values(kind: OperandType) -> None:
     scale = 0.0 if kind is OperandType.TENSOR_INT64 else 0.5
     result = evaluate(LOOKUP, (ints(3, 1), given(kind, TABLE, scale)), wanted(kind, scale))
     np.testing.assert_array_equal(result, TABLE[[3, 1]])
@@ -55,7 +55,7 @@ def test_a_table_looked_up_as_it_is(kind: OperandType) -> None:
         ([0], per_row(1), wanted(FLOAT32), "scales along dimension 1"),
     ],
 )
-def test_lookups_that_are_refused(numbers: list[int], table: Given, target: object, message: str) -> None:
+def test_refuses_lookups(numbers: list[int], table: Given, target: object, message: str) -> None:
     with pytest.raises(BadData, match=message):
         evaluate(LOOKUP, (ints(*numbers), table), target)  # type: ignore[arg-type]
 
@@ -121,7 +121,7 @@ def test_rows_are_combined(places: list[list[int]], shape: list[int], combiner: 
         ([0], [[0, 0, 0]], [2**31 - 1, 2**31 - 1, 1], [1.0], 0, "more than 2.32 - 1 bytes"),
     ],
 )
-def test_lists_that_do_not_agree(
+def test_refuses_inconsistent_lists(
     numbers: list[int],
     places: list[list[int]],
     shape: list[int],

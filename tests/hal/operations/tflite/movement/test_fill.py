@@ -32,7 +32,7 @@ def test_range(kind: OperandType, numbers: tuple[int, int, int]) -> None:
     assert got.tolist() == list(range(*numbers))
 
 
-def test_range_of_reals_adds_up() -> None:
+def test_a_range_of_floats_accumulates_rounding_errors() -> None:
     numbers = [given(FLOAT32, number) for number in (0.1, 100.03, 0.1)]
     got = evaluate(OperationType.TFLITE_RANGE, numbers, wanted(FLOAT32))
     value, expected = np.float32(0.1), []
@@ -49,7 +49,7 @@ def test_a_step_in_the_wrong_direction(kind: OperandType, numbers: tuple[int, in
         evaluate(OperationType.TFLITE_RANGE, [given(kind, number) for number in numbers], wanted(kind))
 
 
-def test_a_range_without_end() -> None:
+def test_an_infinite_range() -> None:
     numbers = [given(FLOAT32, number) for number in (0, np.inf, 1)]
     with pytest.raises(BadData, match="inf elements"):
         evaluate(OperationType.TFLITE_RANGE, numbers, wanted(FLOAT32))

@@ -35,7 +35,7 @@ def test_gather(kind: OperandType, indexes: OperandType) -> None:
     np.testing.assert_array_equal(got, x[[1, 0], [2, 0]])
 
 
-def test_gather_of_nothing() -> None:
+def test_gather_with_empty_operands() -> None:
     empty = given(INT32, np.zeros((2, 0)))
     inputs = counted(FLOAT32, 2, 3), *scalars(1), empty, *scalars(1)
     assert evaluate(OperationType.TFLITE_GATHER, inputs, wanted(FLOAT32)).shape == (2, 0)
@@ -53,7 +53,7 @@ def test_gather_of_nothing() -> None:
         (2, [0], 0, "axis"),
     ],
 )
-def test_gather_that_is_refused(axis: int, picked: list[int], batches: int, message: str) -> None:
+def test_gather_refuses(axis: int, picked: list[int], batches: int, message: str) -> None:
     with pytest.raises(BadData, match=message):
         evaluate(
             OperationType.TFLITE_GATHER,
@@ -63,7 +63,7 @@ def test_gather_that_is_refused(axis: int, picked: list[int], batches: int, mess
 
 
 @sweep(("indices", "message"), [([[0, 2]], "indexes into"), ([[0, 0, 0]], "rank 2")])
-def test_gather_nd_that_is_refused(indices: list[list[int]], message: str) -> None:
+def test_gather_nd_refuses(indices: list[list[int]], message: str) -> None:
     with pytest.raises(BadData, match=message):
         evaluate(
             OperationType.TFLITE_GATHER_ND, (counted(FLOAT32, 3, 2), given(INT32, indices)), wanted(FLOAT32)

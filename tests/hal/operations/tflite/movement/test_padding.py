@@ -56,7 +56,7 @@ def test_invalid_paddings_are_refused(
 
 
 @sweep("kind", ELEMENTS)
-def test_padded_between_and_cut_off(kind: OperandType) -> None:
+def test_interior_padding_and_cropping(kind: OperandType) -> None:
     source, value = counted(kind, 3, 4), given(kind, 1, 0.5)
     lists = ints(-1, 2), ints(1, -3), ints(2, 1)
     got = evaluate(OperationType.TFLITE_STABLEHLO_PAD, (source, value, *lists), wanted(kind))
@@ -69,7 +69,7 @@ def test_padded_between_and_cut_off(kind: OperandType) -> None:
             evaluate(OperationType.TFLITE_STABLEHLO_PAD, (source, value, *lists), wanted(kind))
 
 
-def test_paddings_beyond_all_bounds() -> None:
+def test_huge_paddings_are_refused() -> None:
     lists = given(INT64, [0]), given(INT64, [-(2**62)]), given(INT64, [2**62])
     with pytest.raises(BadData, match="larger than any operand"):
         evaluate(

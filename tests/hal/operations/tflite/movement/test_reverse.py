@@ -47,7 +47,7 @@ def test_reversed(kind: OperandType) -> None:
     np.testing.assert_array_equal(got, expected)
 
 
-def test_sequences_that_are_too_long() -> None:
+def test_refuses_sequences_that_are_too_long() -> None:
     inputs = counted(FLOAT32, 2, 3), ints(1, 4), *scalars(1, 0)
     with pytest.raises(BadData, match="from 0 to 3"):
         evaluate(OperationType.TFLITE_REVERSE_SEQUENCE, inputs, wanted(FLOAT32))
@@ -55,7 +55,7 @@ def test_sequences_that_are_too_long() -> None:
         evaluate(OperationType.TFLITE_REVERSE_SEQUENCE, (*inputs[:2], *scalars(1, 1)), wanted(FLOAT32))
 
 
-def test_lengths_of_sequences_may_come_late() -> None:
+def test_the_sequence_lengths_may_be_unknown() -> None:
     inputs = given(FLOAT32, np.zeros((3, 2))), ints(1, 2), *scalars(0, 1)
     late = Given(operand=replace(inputs[1].operand, lifetime=Lifetime.SUBGRAPH_INPUT, value=b""), value=None)
     call = call_of(OperationType.TFLITE_REVERSE_SEQUENCE, (inputs[0], late, *inputs[2:]), wanted(FLOAT32))

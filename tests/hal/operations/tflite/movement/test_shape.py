@@ -53,21 +53,21 @@ def test_shape_and_rank(kind: OperandType, shape: tuple[int, ...]) -> None:
     assert evaluate(OperationType.TFLITE_RANK, (source,), wanted(INT32)) == len(shape)
 
 
-def test_nothing_may_be_left_when_lengths_of_1_go() -> None:
+def test_squeeze_may_remove_all_dimensions() -> None:
     inputs = counted(FLOAT32, 1, 1), omitted(INT32)
     assert evaluate(OperationType.TFLITE_SQUEEZE, inputs, wanted(FLOAT32)).shape == ()
     with pytest.raises(BadData, match=r"axis 1 of .* has length 2"):
         evaluate(OperationType.TFLITE_SQUEEZE, (counted(FLOAT32, 1, 2), ints(1)), wanted(FLOAT32))
 
 
-def test_what_is_stored_with_another_scale_is_copied() -> None:
+def test_values_of_another_scale_are_copied() -> None:
     kind = OperandType.TENSOR_QUANT16_SYMM
     one, other = given(kind, [1, 2], 0.5), given(kind, [3], 0.25)
     got = evaluate(OperationType.TFLITE_CONCATENATION, (one, other, *scalars(0)), wanted(kind, 2.0))
     assert got.tolist() == [1, 2, 3]
 
 
-def test_unpacking_needs_an_output_for_each() -> None:
+def test_unpack_needs_an_output_per_index() -> None:
     with pytest.raises(BadData, match="length 2, one for each output"):
         evaluate_all(
             OperationType.TFLITE_UNPACK,
@@ -77,6 +77,6 @@ def test_unpacking_needs_an_output_for_each() -> None:
         )
 
 
-def test_a_number_that_is_a_list() -> None:
+def test_refuses_a_list_instead_of_a_number() -> None:
     with pytest.raises(BadData, match="exactly one element"):
         evaluate(OperationType.TFLITE_EXPAND_DIMS, (counted(FLOAT32, 3), ints(0, 1)), wanted(FLOAT32))

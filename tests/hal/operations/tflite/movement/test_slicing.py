@@ -49,7 +49,7 @@ def test_parts_of_all_types(kind: OperandType) -> None:
     ("sizes", "message"),
     [((1, 1), "has length 3"), ((-1, -1), "at most once"), ((4, -1), "length 3"), ((-2, 5), "at most once")],
 )
-def test_sizes_that_do_not_split(sizes: tuple[int, int], message: str) -> None:
+def test_refuses_split_sizes(sizes: tuple[int, int], message: str) -> None:
     with pytest.raises(BadData, match=message):
         evaluate_all(
             OperationType.TFLITE_SPLIT_V,
@@ -72,7 +72,7 @@ def strided(
     return evaluate(OperationType.TFLITE_STRIDED_SLICE, inputs, wanted(FLOAT32))
 
 
-def test_strided_slices_are_those_of_numpy() -> None:
+def test_strided_slices_equal_numpy() -> None:
     generator = np.random.default_rng(1)
     for _ in range(200):
         shape = tuple(generator.integers(1, 5, generator.integers(1, 5)).tolist())
@@ -113,7 +113,7 @@ def test_masks() -> None:
         (((0,) * 17, (0,) * 17, (1,) * 17), "at most 16"),
     ],
 )
-def test_strided_slices_that_are_none(arguments: tuple[tuple[int, ...], ...], message: str) -> None:
+def test_refuses_strided_slices(arguments: tuple[tuple[int, ...], ...], message: str) -> None:
     with pytest.raises(BadData, match=message):
         strided(counted(FLOAT32, 3), *arguments)  # type: ignore[arg-type]
 

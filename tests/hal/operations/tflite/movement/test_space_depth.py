@@ -92,7 +92,7 @@ def test_channels_of_other_types(kind: OperandType) -> None:
         (TO_BATCH, (4, 3, 2), (1,), ((2**31 - 1, 2**31 - 1),), "more than 2.32 - 1 bytes"),
     ],
 )
-def test_blocks_that_do_not_fit(
+def test_refuses_blocks(
     code: OperationType,
     shape: tuple[int, ...],
     block: tuple[int, ...],

@@ -57,7 +57,7 @@ def test_gathered_rows() -> None:
         ((ints(1), ints(0), ints(0), *scalars(2), ints(1, 4)), "from 0 to 1"),
     ],
 )
-def test_dimension_numbers_that_cannot_be(numbers: tuple[Given, ...], message: str) -> None:
+def test_refuses_dimension_numbers(numbers: tuple[Given, ...], message: str) -> None:
     with pytest.raises(BadData, match=message):
         evaluate(
             OperationType.TFLITE_STABLEHLO_GATHER,

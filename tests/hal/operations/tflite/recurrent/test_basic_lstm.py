@@ -44,7 +44,7 @@ def arguments(values: list[Array], bias_scale: float = BIAS) -> list[Given]:
 
 
 @sweep("seed", range(5))
-def test_it_is_androids(seed: int) -> None:
+def test_equals_the_operation_of_android(seed: int) -> None:
     values = stored(seed)
     # Gates come in another order there: input, forget, cell, output.
     gates = [np.split(values[position], 4)[gate] for position in (2, 3) for gate in (0, 2, 1, 3)]
@@ -73,14 +73,14 @@ def test_it_is_androids(seed: int) -> None:
         (4, r"cell_state_in of .* has shape \[4, 4\]; \[2, 4\] is expected"),
     ],
 )
-def test_shapes_that_do_not_fit(position: int, message: str) -> None:
+def test_refuses_shapes(position: int, message: str) -> None:
     values = stored(0)
     values[position] = np.repeat(values[position], 2, axis=0)
     with pytest.raises(BadData, match=message):
         evaluate_all(BASIC, arguments(values), *OUTPUTS)
 
 
-def test_scales_that_do_not_fit() -> None:
+def test_refuses_scales() -> None:
     with pytest.raises(BadData, match=r"bias of .* has no scale"):
         evaluate_all(BASIC, arguments(stored(0), 0.0), *OUTPUTS)
     with pytest.raises(BadData, match=r"cell_state_out of .* has scale 0\.000976562; 0\.000488281 is"):

@@ -81,7 +81,7 @@ def test_a_step_is_a_sequence_of_one() -> None:
     assert np.array_equal(step[2], sequence[2])
 
 
-def test_scales_of_the_sums_count_with_normalisation_only() -> None:
+def test_scales_of_the_sums_matter_with_normalization_only() -> None:
     plain, other = evaluate((1, SIZE), batch=1), evaluate((1, SIZE), batch=1, norm_scale=0.0)
     assert np.array_equal(plain[0], other[0])
     with pytest.raises(BadData, match="input_intermediate_scale"):
@@ -95,7 +95,7 @@ def test_hidden_scale(hidden_scale: float) -> None:
 
 
 @sweep("scale", [1e-38, 1e38])
-def test_scales_at_the_ends(scale: float) -> None:
+def test_scales_at_the_ends_of_the_range(scale: float) -> None:
     output, *_ = evaluate((1, SIZE), batch=1, hidden_scale=scale)
     assert output.dtype == np.int8
 

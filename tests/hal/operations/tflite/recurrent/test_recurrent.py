@@ -109,7 +109,7 @@ def test_svdf() -> None:
 
 
 @sweep("asymmetric", [False, True])
-def test_quantised_products_are_near_the_real_ones(*, asymmetric: bool) -> None:
+def test_quantized_products_are_close_to_the_real_ones(*, asymmetric: bool) -> None:
     rng = np.random.default_rng(0)
     stored = rng.integers(-127, 128, (UNITS, SIZE)).astype(np.int8)
     rows = (rng.standard_normal((BATCH, SIZE)) + 3).astype(np.float32)
@@ -126,7 +126,7 @@ def test_quantised_products_are_near_the_real_ones(*, asymmetric: bool) -> None:
     assert (np.abs(result - exact) <= bound + 1e-5).all()
 
 
-def test_weights_of_both_kinds_are_refused() -> None:
+def test_refuses_mixed_weights() -> None:
     cell = [weights(UNITS, SIZE)[0], weights(UNITS, UNITS)[1], floats(UNITS)[0], zeros(BATCH, UNITS)[0]]
     arguments = [given(FLOAT32, np.zeros((BATCH, SIZE))), *cell, *scalars(4, False)]
     with pytest.raises(BadData, match="TENSOR_QUANT8_ASYMM_SIGNED"):

@@ -62,7 +62,7 @@ def test_steps(batch: int, size: int, units: int, rank: int, length: int, *, wit
             assert abs(output[image, unit] - min(max(expected, -128), 127)) <= 1
 
 
-def test_types_that_do_not_go_together() -> None:
+def test_refuses_mixed_types() -> None:
     zeros = np.zeros((1, 2))
     arguments = (
         given(INT8, zeros, INPUT),

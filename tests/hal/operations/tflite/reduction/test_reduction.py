@@ -56,7 +56,7 @@ def test_numbers(
 @sweep("operation", [MEAN, SUM])
 @sweep(("operand_type", "zeros"), [(UINT8, (130, 7)), (INT8, (3, -40)), (INT16, (0, 0))])
 @sweep(("shape", "axes"), CASES)
-def test_stored_sums(
+def test_quantized_sums(
     operation: OperationType, operand_type: OperandType, zeros: tuple[int, int], shape: Any, axes: Any
 ) -> None:
     x = given(operand_type, stored_values(np.random.default_rng(0), operand_type, shape), 0.25, zeros[0])
@@ -68,7 +68,7 @@ def test_stored_sums(
 
 
 @sweep(("operand_type", "zeros"), [(INT8, (3, -40)), (INT16, (0, 0))])
-def test_stored_products(operand_type: OperandType, zeros: tuple[int, int]) -> None:
+def test_quantized_products(operand_type: OperandType, zeros: tuple[int, int]) -> None:
     x = given(operand_type, np.random.default_rng(0).integers(-20, 20, (3, 5, 2)), 0.125, zeros[0])
     output = wanted(operand_type, 0.25, zeros[1])
     result = evaluate(PROD, arguments(x, (0, 2), PROD, keep=False), output).astype(float)
@@ -79,14 +79,14 @@ def test_stored_products(operand_type: OperandType, zeros: tuple[int, int]) -> N
     assert np.abs(result - expected).max() <= 2 + 0.02 * np.abs(real).max()
 
 
-def test_extremes_are_copied_as_they_are_stored() -> None:
+def test_extremes_are_copied_unchanged() -> None:
     x = given(INT8, [[1, 5, -3]], 0.5, 2)
     assert evaluate(MAX, arguments(x, (1,), MAX, keep=False), wanted(INT8, 0.5, 2)).tolist() == [5]
     assert evaluate(MIN, arguments(x, (1,), MIN, keep=False), wanted(INT8, 0.25, 3)).tolist() == [-3]
 
 
 @sweep("keep", [False, True])
-def test_truths(*, keep: bool) -> None:
+def test_booleans(*, keep: bool) -> None:
     x = given(BOOL, np.random.default_rng(0).random((3, 2, 4)) < 0.5)
     functions: tuple[tuple[OperationType, Any], ...] = (
         (OperationType.TFLITE_REDUCE_ALL, np.all),
@@ -99,7 +99,7 @@ def test_truths(*, keep: bool) -> None:
         np.testing.assert_array_equal(result, function(value(x), axis=(1, 2), keepdims=keep))
 
 
-def test_nothing_to_reduce() -> None:
+def test_reductions_of_no_elements() -> None:
     x = given(FLOAT32, np.zeros((2, 0)))
     assert np.isnan(evaluate(MEAN, arguments(x, (1,), MEAN, keep=False), wanted(FLOAT32))).all()
     assert evaluate(SUM, arguments(x, (1,), SUM, keep=False), wanted(FLOAT32)).tolist() == [0, 0]
@@ -125,7 +125,7 @@ def test_cumulative_sums(
 
 
 @sweep("axis", [2, -3, 2**31 - 1])
-def test_a_cumulative_sum_along_no_axis(axis: int) -> None:
+def test_cumulative_sums_refuse_axes(axis: int) -> None:
     x = given(FLOAT32, np.zeros((2, 3)))
     with pytest.raises(BadData, match="one axis of rank 2 is expected"):
         evaluate(CUMSUM, [x, ints(axis), *scalars(False, False)], wanted(FLOAT32))

@@ -44,7 +44,7 @@ def test_no_segments() -> None:
 
 
 @sweep("segments", [[1, 1, 2], [0, 2, 2], [0, 1, 0], [0, 0], [[0], [0], [1]], [-1, 0, 0]])
-def test_sorted_segments_that_cannot_be(segments: Any) -> None:
+def test_refuses_sorted_segments(segments: Any) -> None:
     with pytest.raises(BadData, match="segments"):
         evaluate(SUM, [given(FLOAT32, np.zeros((3, 2))), given(INT32, segments)], wanted(FLOAT32))
 
@@ -77,13 +77,13 @@ def test_unsorted_segments(operation: OperationType, operand_type: OperandType, 
         ([[[[0]]]], [1], "leading lengths"),
     ],
 )
-def test_unsorted_segments_that_cannot_be(segments: Any, count: Any, message: str) -> None:
+def test_refuses_unsorted_segments(segments: Any, count: Any, message: str) -> None:
     arguments = [given(FLOAT32, np.zeros((3, 2))), given(INT32, segments), given(INT32, count)]
     with pytest.raises(BadData, match=message):
         evaluate(OperationType.TFLITE_UNSORTED_SEGMENT_SUM, arguments, wanted(FLOAT32))
 
 
-def test_how_many_segments_there_are_follows_from_values() -> None:
+def test_the_number_of_segments_depends_on_values() -> None:
     data = given(FLOAT32, np.zeros((3, 2)))
     call = call_of(SUM, [data, unknown(ints(0, 0, 1))], wanted(FLOAT32))
     with pytest.raises(UnknownValue):
@@ -104,7 +104,7 @@ def test_buckets(operand_type: OperandType, shape: tuple[int, ...]) -> None:
 
 
 @sweep("boundaries", [[1, 0], [0, float("nan")]])
-def test_boundaries_that_are_not_sorted(boundaries: Any) -> None:
+def test_refuses_unsorted_boundaries(boundaries: Any) -> None:
     with pytest.raises(BadData, match="must be sorted"):
         evaluate(BUCKETIZE, [given(FLOAT32, [1]), given(FLOAT32, boundaries)], wanted(INT32))
 

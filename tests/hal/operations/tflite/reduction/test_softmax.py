@@ -42,7 +42,7 @@ def test_floats(shape: tuple[int, ...], beta: float, axis: int) -> None:
     [(UINT8, 0.05, (1 / 256, 0), 1), (INT8, 0.05, (1 / 256, -128), 1), (INT16, 0.0005, (2.0**-15, 0), 30)],
 )
 @sweep("shape", SHAPES)
-def test_stored_numbers(
+def test_quantized_values(
     operand_type: OperandType, scale: float, result: Any, steps: int, shape: tuple[int, ...]
 ) -> None:
     x = given(operand_type, stored_values(np.random.default_rng(0), operand_type, shape), scale)
@@ -53,7 +53,7 @@ def test_stored_numbers(
 
 
 @sweep(("operand_type", "zero"), [(UINT8, 255), (INT8, 127)])
-def test_stored_logarithms(operand_type: OperandType, zero: int) -> None:
+def test_quantized_logarithms(operand_type: OperandType, zero: int) -> None:
     x = given(operand_type, stored_values(np.random.default_rng(0), operand_type, (3, 2, 40)), 0.02)
     got = evaluate(LOG_SOFTMAX, [x, *scalars(1.0, -1)], wanted(operand_type, 1 / 16, zero)).astype(float)
     expected = np.log(softmax(value(x) * 0.02, 1, -1)) * 16 + zero
@@ -63,17 +63,17 @@ def test_stored_logarithms(operand_type: OperandType, zero: int) -> None:
 
 
 @sweep("beta", [-1.0, float("inf"), float("nan")])
-def test_an_impossible_beta(beta: float) -> None:
+def test_refuses_beta(beta: float) -> None:
     with pytest.raises(BadData, match="beta"):
         evaluate(SOFTMAX, [given(FLOAT32, [1]), *scalars(beta)], wanted(FLOAT32))
 
 
-def test_an_axis_that_is_none() -> None:
+def test_refuses_axes() -> None:
     with pytest.raises(BadData, match="axis"):
         evaluate(SOFTMAX, [given(FLOAT32, [1]), *scalars(1.0, 1)], wanted(FLOAT32))
 
 
-def test_16_bits_have_one_scale() -> None:
+def test_16_bit_outputs_have_a_fixed_scale() -> None:
     with pytest.raises(BadData, match=r"3\.05176e-05 is expected"):
         evaluate(SOFTMAX, [given(INT16, [1], 0.5), *scalars(1.0)], wanted(INT16, 2.0**-14))
 
@@ -81,7 +81,7 @@ def test_16_bits_have_one_scale() -> None:
 @sweep(("operand_type", "zeros"), [(UINT8, (100, 128)), (INT8, (3, 0))])
 @sweep("axis", [0, -1])
 @sweep("shape", [(3,), (2, 1, 3, 2, 7), (0, 2), (2, 0)])
-def test_normalisation(
+def test_normalization(
     operand_type: OperandType, zeros: tuple[int, int], axis: int, shape: tuple[int, ...]
 ) -> None:
     x = given(operand_type, stored_values(np.random.default_rng(0), operand_type, shape), 0.5, zeros[0])

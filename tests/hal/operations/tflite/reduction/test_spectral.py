@@ -26,7 +26,7 @@ RFFT2D = OperationType.TFLITE_RFFT2D
         ((0, 4, 4), (4, 4)),
     ],
 )
-def test_the_sum_itself(shape: tuple[int, ...], lengths: tuple[int, int]) -> None:
+def test_against_the_definition(shape: tuple[int, ...], lengths: tuple[int, int]) -> None:
     x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
     rows, columns = lengths
     filled = np.zeros((*shape[:-2], rows, columns))
@@ -42,11 +42,11 @@ def test_the_sum_itself(shape: tuple[int, ...], lengths: tuple[int, int]) -> Non
     ("lengths", "message"),
     [([3, 4], "power of 2"), ([4, 0], "power of 2"), ([-4, 4], "power of 2"), ([4], r"\[2\] is expected")],
 )
-def test_lengths_that_are_refused(lengths: list[int], message: str) -> None:
+def test_refuses_lengths(lengths: list[int], message: str) -> None:
     with pytest.raises(BadData, match=message):
         evaluate(RFFT2D, (given(FLOAT32, np.zeros((4, 4))), given(INT32, lengths)), wanted(COMPLEX64))
 
 
-def test_a_result_that_is_too_large() -> None:
+def test_refuses_a_result_that_is_too_large() -> None:
     with pytest.raises(BadData, match="bytes"):
         evaluate(RFFT2D, (given(FLOAT32, np.zeros((4, 4))), given(INT32, [2**20, 2**20])), wanted(COMPLEX64))

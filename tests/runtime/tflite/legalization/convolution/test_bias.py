@@ -82,12 +82,12 @@ def _run(folder: Path, code: str, kind: str, shape: tuple[int, ...], *, is_fed: 
     ("code", "kind"),
     [(code, kind) for code in OPERATORS for kind in TYPES if kind == "floats" or "3D" not in code],
 )
-def test_a_bias_that_is_no_vector(tmp_path: Path, code: str, kind: str, shape: tuple[int, ...]) -> None:
+def test_a_bias_of_another_rank(tmp_path: Path, code: str, kind: str, shape: tuple[int, ...]) -> None:
     expected = _run(tmp_path, code, kind, (_CHANNELS,), is_fed=False)
     np.testing.assert_array_equal(_run(tmp_path, code, kind, shape, is_fed=False), expected)
 
 
 @sweep("code", OPERATORS)
-def test_a_bias_that_is_fed(tmp_path: Path, code: str) -> None:
+def test_a_bias_that_is_an_input(tmp_path: Path, code: str) -> None:
     expected = _run(tmp_path, code, "floats", (_CHANNELS,), is_fed=True)
     np.testing.assert_array_equal(_run(tmp_path, code, "floats", (1, 1, 1, _CHANNELS), is_fed=True), expected)

@@ -128,7 +128,7 @@ def test_embedding_lookup(tmp_path: Path, type_: str | int, block: int, result: 
         ({"shape": (_ROWS,), "data": _scales(_LENGTH)}, "one for each block"),
     ],
 )
-def test_scales_that_do_not_do(tmp_path: Path, fields: dict[str, Any], reason: str) -> None:
+def test_invalid_block_scales(tmp_path: Path, fields: dict[str, Any], reason: str) -> None:
     with pytest.raises(BadData, match=reason):
         _fully_connected(tmp_path, 32, (2, _LENGTH), **fields)
 
@@ -138,13 +138,15 @@ def test_scales_that_do_not_do(tmp_path: Path, fields: dict[str, Any], reason: s
     [
         (99, 32, 2, "there are 4"),
         (-1, 32, 2, "there are 4"),
-        (0, 0, 2, "how long"),
-        (0, -32, 2, "how long"),
+        (0, 0, 2, "does not give their length"),
+        (0, -32, 2, "does not give their length"),
         (0, 33, 2, "one for each block"),
         (0, 32, 3, "kind 3"),
     ],
 )
-def test_details_that_cannot_be(tmp_path: Path, scales: int, length: int, details: int, reason: str) -> None:
+def test_invalid_quantization_details(
+    tmp_path: Path, scales: int, length: int, details: int, reason: str
+) -> None:
     file = TfliteModel()
     graph = file.subgraph()
     graph.tensor((_ROWS, 2), "FLOAT16", data=_scales(32))
@@ -158,7 +160,7 @@ def test_details_that_cannot_be(tmp_path: Path, scales: int, length: int, detail
 
 
 @sweep("code", ["DEQUANTIZE", "NEG"])
-def test_operators_that_take_no_blocks(tmp_path: Path, code: str) -> None:
+def test_operators_without_blockwise_quantization(tmp_path: Path, code: str) -> None:
     file = TfliteModel()
     graph = file.subgraph()
     result = graph.tensor((_ROWS, _LENGTH))

@@ -25,7 +25,7 @@ def run(model: Model, *arrays: Array) -> Array:
 
 @pytest.mark.parametrize("asymmetric", [False, True])
 @pytest.mark.parametrize("keeps", [False, True])
-def test_unsigned_bytes_with_floats_are_taken_as_signed(load: Load, *, asymmetric: bool, keeps: bool) -> None:
+def test_unsigned_bytes_with_floats_are_read_as_signed(load: Load, *, asymmetric: bool, keeps: bool) -> None:
     generator = np.random.default_rng(0)
     stored = generator.integers(0, 256, (3, 8)).astype(np.uint8)
     options = {"AsymmetricQuantizeInputs": asymmetric, "KeepNumDims": keeps}
@@ -41,14 +41,14 @@ def test_unsigned_bytes_with_floats_are_taken_as_signed(load: Load, *, asymmetri
     np.testing.assert_array_equal(results[0], results[1])
 
 
-def test_unsigned_bytes_that_are_fed(load: Load) -> None:
+def test_unsigned_bytes_that_are_inputs(load: Load) -> None:
     weights = shaped(3, 4, type_="UINT8", scale=0.5)
     with pytest.raises(BadData, match="must be constants"):
         load("FULLY_CONNECTED", (shaped(2, 4), weights), shaped(2, 3), "FullyConnectedOptions")
 
 
 @pytest.mark.parametrize("bias", [None, "INT32"])
-def test_8_bits_as_16(load: Load, bias: str | None) -> None:
+def test_8_bit_inputs_with_16_bit_outputs(load: Load, bias: str | None) -> None:
     inputs = [
         shaped(1, 2, type_="UINT8", scale=0.5, zero_point=100),
         fixed([[1, 2], [250, 3]], "UINT8", scale=0.25, zero_point=2),
@@ -64,7 +64,7 @@ def test_8_bits_as_16(load: Load, bias: str | None) -> None:
 
 
 @pytest.mark.parametrize("bias", [None, "INT32", "INT64"])
-def test_weights_of_16_bits(load: Load, bias: str | None) -> None:
+def test_16_bit_weights(load: Load, bias: str | None) -> None:
     generator = np.random.default_rng(1)
     stored = generator.integers(-(2**15), 2**15, (3, 8))
     inputs = [shaped(4, 8, type_="INT16", scale=0.5), fixed(stored, "INT16", scale=2.0**-15)]
@@ -80,7 +80,7 @@ def test_weights_of_16_bits(load: Load, bias: str | None) -> None:
 
 
 @pytest.mark.parametrize("type_", ["FLOAT32", "INT8", "INT16"])
-def test_weights_of_2_bits(load: Load, type_: str) -> None:
+def test_2_bit_weights(load: Load, type_: str) -> None:
     stored = np.tile(np.array([-2, -1, 0, 1]), (3, 1))
     scale = {} if type_ == "FLOAT32" else {"scale": 1.0}
     weights = {"shape": (3, 4), "type_": INT2, "data": bytes([0b01001110] * 3), "scale": 1.0}
@@ -128,7 +128,7 @@ def test_shuffled_weights(tmp_path: Any, batches: int, activation: int) -> None:
     np.testing.assert_array_equal(run(load_tflite(path), x), expected)
 
 
-def test_shuffled_weights_that_are_refused(load: Load, tmp_path: Any) -> None:
+def test_refuses_shuffled_weights(load: Load, tmp_path: Any) -> None:
     path = tmp_path / "model.tflite"
     weights = np.zeros((4, 16), np.uint8)
     with pytest.raises(BadData, match="an input of zero point 100; 128 is expected"):

@@ -30,7 +30,7 @@ def whole(*shape: int, seed: int = 0) -> Array:
 
 
 @pytest.mark.parametrize("scales", [0.5, SCALES])
-def test_floats_with_stored_weights(load: Load, scales: Any) -> None:
+def test_floats_with_quantized_weights(load: Load, scales: Any) -> None:
     weights, x = bytes_of(3, 2, 2, 4), random(2, 5, 5, 4, seed=3)
     kernel = fixed(weights, "INT8", scale=scales)
     model = load("CONV_2D", (shaped(2, 5, 5, 4), kernel), shaped(0), "Conv2DOptions", StrideW=1, StrideH=1)
@@ -78,7 +78,7 @@ def test_groups(load: Load, type_: str, scale: Any, dilation: int) -> None:
 
 
 @pytest.mark.parametrize("code", ["CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV"])
-def test_weights_of_float16(load: Load, code: str) -> None:
+def test_float16_weights(load: Load, code: str) -> None:
     weights, bias = random(3, 1, 1, 4), random(3, seed=1)
     x = random(1, 2, 2, 4, seed=2)
     matrix = weights.reshape(3, 4) if code == "FULLY_CONNECTED" else weights
@@ -119,7 +119,7 @@ def test_transpose_conv(load: Load, padding: int, *, is_constant: bool) -> None:
 
 @pytest.mark.parametrize(("code", "bias_type"), [("CONV_2D", "INT64"), ("FULLY_CONNECTED", "INT64")])
 @pytest.mark.parametrize("has_bias", [True, False])
-def test_activations_of_16_bits(load: Load, code: str, bias_type: str, *, has_bias: bool) -> None:
+def test_16_bit_activations(load: Load, code: str, bias_type: str, *, has_bias: bool) -> None:
     weights, x = bytes_of(3, 1, 1, 4), np.random.default_rng(2).integers(-32768, 32768, (1, 2, 2, 4))
     matrix = weights.reshape(3, 4) if code == "FULLY_CONNECTED" else weights
     bias = fixed([1000, -2000, 3000], bias_type) if has_bias else None
@@ -140,7 +140,7 @@ def test_activations_of_16_bits(load: Load, code: str, bias_type: str, *, has_bi
 
 @pytest.mark.parametrize("asymmetric", [False, True])
 @pytest.mark.parametrize("keep", [False, True])
-def test_fully_connected_floats_with_stored_weights(load: Load, *, asymmetric: bool, keep: bool) -> None:
+def test_fully_connected_floats_with_quantized_weights(load: Load, *, asymmetric: bool, keep: bool) -> None:
     weights, x = bytes_of(3, 4), whole(2, 5, 4)
     x[..., 0] = 127
     model = load(
@@ -172,7 +172,7 @@ def test_weights_that_are_computed(load: Load, type_: str, name: str) -> None:
     np.testing.assert_array_equal(run_references(model, x, weights)[0], x @ weights.T)
 
 
-def test_weights_of_which_nothing_is_known(load: Load) -> None:
+def test_weights_of_unknown_shape(load: Load) -> None:
     fed = (shaped(2, 4), shaped(3, 4, shape_signature=(-1, -1)))
     model = load("FULLY_CONNECTED", fed, shaped(2, 3), "FullyConnectedOptions")
     assert types(model) == [OperationType.TFLITE_FULLY_CONNECTED]
@@ -180,7 +180,7 @@ def test_weights_of_which_nothing_is_known(load: Load) -> None:
     np.testing.assert_allclose(run_references(model, x, weights)[0], x @ weights.T, rtol=1e-5)
 
 
-def test_keeping_dimensions_of_which_several_are_open(load: Load) -> None:
+def test_keeping_several_unknown_dimensions(load: Load) -> None:
     source = shaped(1, 1, 4, shape_signature=(-1, -1, 4))
     model = load(
         "FULLY_CONNECTED",
@@ -311,7 +311,7 @@ def test_space_to_batch(load: Load, type_: str, name: str) -> None:
     ("code", "shape"), [("DEPTH_TO_SPACE", (1, 4, 6, 2)), ("SPACE_TO_DEPTH", (1, 1, 1, 32))]
 )
 @pytest.mark.parametrize(("type_", "prefix"), [("FLOAT32", ""), ("INT32", "TFLITE_")])
-def test_blocks_of_channels(load: Load, code: str, shape: tuple[int, ...], type_: str, prefix: str) -> None:
+def test_depth_and_space(load: Load, code: str, shape: tuple[int, ...], type_: str, prefix: str) -> None:
     kind = "DepthToSpaceOptions" if code == "DEPTH_TO_SPACE" else "SpaceToDepthOptions"
     model = load(code, (shaped(1, 2, 2, 8, type_=type_),), shaped(0, type_=type_), kind, BlockSize=2)
     assert types(model) == [OperationType[prefix + code]]
@@ -319,7 +319,7 @@ def test_blocks_of_channels(load: Load, code: str, shape: tuple[int, ...], type_
     assert result.shape == ((1, 4, 4, 2) if code == "DEPTH_TO_SPACE" else shape)
 
 
-def test_lookups_that_are_combined(load: Load) -> None:
+def test_combined_lookups(load: Load) -> None:
     table = random(3, 2)
     model = load(
         "EMBEDDING_LOOKUP_SPARSE",
@@ -340,7 +340,7 @@ def test_lookups_that_are_combined(load: Load) -> None:
 
 @pytest.mark.parametrize("type_", ["FLOAT32", "INT16"])
 @pytest.mark.parametrize("code", ["AVERAGE_POOL_2D", "MAX_POOL_2D"])
-def test_pools_of_16_bits(load: Load, code: str, type_: str) -> None:
+def test_16_bit_pools(load: Load, code: str, type_: str) -> None:
     scale = () if type_ == "FLOAT32" else 0.5
     image = shaped(1, 2, 2, 1, type_=type_, scale=scale)
     sizes = {"StrideW": 2, "StrideH": 2, "FilterWidth": 2, "FilterHeight": 2}

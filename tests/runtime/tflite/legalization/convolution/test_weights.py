@@ -155,13 +155,13 @@ def test_a_fed_bias_cannot_have_two_scales(tmp_path: Path) -> None:
         load_tflite(file.write(tmp_path / "model.tflite"))
 
 
-def test_no_bias_can_be_added_for_unknown_channels(load: Load) -> None:
+def test_a_bias_cannot_be_added_for_unknown_channels(load: Load) -> None:
     weights = shaped(1, 1, 1, 1, shape_signature=(-1, 1, 1, 1))
     with pytest.raises(BadData, match="number of channels must be known"):
         load("CONV_2D", (shaped(1, 1, 1, 1), weights), shaped(1, 1, 1, 1), "Conv2DOptions")
 
 
-def test_a_huge_bias_is_not_made(load: Load) -> None:
+def test_a_huge_bias_is_not_allocated(load: Load) -> None:
     with pytest.raises(BadData, match="too large"):
         load(
             "CONV_2D",
@@ -242,7 +242,7 @@ def test_fully_connected_with_an_open_batch(load: Load, *, keep: bool) -> None:
         (shaped(1, 3, 4), fixed(np.ones((3, 6))), {"KeepNumDims": True}, "must be 6"),
     ],
 )
-def test_fully_connected_that_is_refused(
+def test_fully_connected_refuses(
     load: Load, source: dict[str, Any], weights: dict[str, Any], values: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(BadData, match=message):

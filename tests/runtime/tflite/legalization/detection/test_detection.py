@@ -74,7 +74,7 @@ def test_detection_postprocess(path: Path, *, regular: bool | None) -> None:
         ({**OPTIONS, "num_classes": 7}, "classes"),
     ],
 )
-def test_options_that_are_refused(path: Path, options: dict[str, Any] | bytes, message: str) -> None:
+def test_refuses_options(path: Path, options: dict[str, Any] | bytes, message: str) -> None:
     with pytest.raises(BadData, match=message):
         load_tflite(detector(options).write(path))
 

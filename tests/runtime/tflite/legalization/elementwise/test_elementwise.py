@@ -55,7 +55,7 @@ REDUCTIONS: dict[str, Any] = {
 
 @pytest.mark.parametrize("code", BINARY)
 @pytest.mark.parametrize(("first", "second"), [((2, 3), (2, 3)), ((2, 1, 3, 1, 2), (4, 1, 5, 1)), ((), (2,))])
-def test_of_two_numbers(load: Load, code: str, first: Any, second: Any) -> None:
+def test_binary_operators(load: Load, code: str, first: Any, second: Any) -> None:
     shape = np.broadcast_shapes(first, second)
     x, y = (np.abs(random(*sides, seed=seed)) + 0.5 for seed, sides in enumerate((first, second)))
     is_truth = BINARY[code](np.ones(1), np.ones(1)).dtype == bool
@@ -69,7 +69,7 @@ def test_of_two_numbers(load: Load, code: str, first: Any, second: Any) -> None:
 
 @pytest.mark.parametrize("code", UNARY)
 @pytest.mark.parametrize("shape", [(), (5,), (2, 1, 3, 1, 2, 2)])
-def test_of_one_number(load: Load, code: str, shape: tuple[int, ...]) -> None:
+def test_unary_operators(load: Load, code: str, shape: tuple[int, ...]) -> None:
     x = random(*shape)
     x = np.abs(x) + 0.5 if code in ("LOG", "RSQRT", "SQRT") else x
     (result,) = run_references(load(code, (shaped(*shape),), shaped(*shape)), x)
@@ -95,7 +95,7 @@ def test_reductions(load: Load, code: str, axes: Any, type_: str, *, keep: bool,
 
 
 @pytest.mark.parametrize(("code", "function"), [("REDUCE_ALL", np.all), ("REDUCE_ANY", np.any)])
-def test_reductions_of_truths(load: Load, code: str, function: Callable[..., Array]) -> None:
+def test_reductions_of_booleans(load: Load, code: str, function: Callable[..., Array]) -> None:
     x = random(2, 3) > 2
     model = load(
         code, (shaped(2, 3, type_="BOOL"), fixed([1], "INT32")), shaped(2, type_="BOOL"), "ReducerOptions"
@@ -114,7 +114,7 @@ def test_a_reduction_to_a_scalar(load: Load, shape: tuple[int, ...]) -> None:
     np.testing.assert_allclose(result, random(*shape).sum(), rtol=1e-5)
 
 
-def test_what_android_has_goes_to_it(load: Load) -> None:
+def test_operations_of_android_are_preferred(load: Load) -> None:
     plain, wide = shaped(2, 3), shaped(1, 1, 1, 2, 3)
     assert types(load("ADD", (plain, plain), plain, "AddOptions")) == [OperationType.ADD]
     assert types(load("ADD", (wide, wide), wide, "AddOptions")) == [OperationType.TFLITE_ADD]
@@ -132,7 +132,7 @@ def test_what_android_has_goes_to_it(load: Load) -> None:
 
 
 @pytest.mark.parametrize("is_power_of_two", [False, True])
-def test_sums_of_16_bits(load: Load, *, is_power_of_two: bool) -> None:
+def test_16_bit_sums(load: Load, *, is_power_of_two: bool) -> None:
     """1.5 is 2 where it is rounded before it is added to -1, and 0.5 is 1 where it is rounded after it."""
     x, y = shaped(1, type_="INT16", scale=1.0), shaped(1, type_="INT16", scale=0.5)
     model = load("ADD", (x, y), x, "AddOptions", PotScaleInt16=is_power_of_two)
@@ -148,7 +148,7 @@ def test_gelu(load: Load, options: dict[str, bool]) -> None:
     np.testing.assert_allclose(result, [-0.1587, 0, 1.9545], atol=3e-4)
 
 
-def test_options_that_are_numbers(load: Load) -> None:
+def test_numeric_options(load: Load) -> None:
     leaky = load("LEAKY_RELU", (shaped(2),), shaped(2), "LeakyReluOptions", Alpha=0.25)
     assert run_references(leaky, [-4, 4])[0].tolist() == [-1, 4]
     image = shaped(1, 1, 1, 3)
@@ -193,7 +193,7 @@ def test_options_that_are_numbers(load: Load) -> None:
     assert run_references(sums, [1, 2, 4])[0].tolist() == [6, 4, 0]
 
 
-def test_normalisations(load: Load) -> None:
+def test_normalizations(load: Load) -> None:
     x = random(2, 3)
     norm = load("L2_NORMALIZATION", (shaped(2, 3),), shaped(2, 3), "L2NormOptions")
     np.testing.assert_allclose(
@@ -205,7 +205,7 @@ def test_normalisations(load: Load) -> None:
     np.testing.assert_allclose(run_references(prelu, -np.abs(x))[0], -np.abs(x) * [0.5, 0, 2], rtol=1e-6)
 
 
-def test_truths(load: Load) -> None:
+def test_booleans(load: Load) -> None:
     truth = shaped(2, type_="BOOL")
     x, y = [True, True], [True, False]
     assert run_references(load("LOGICAL_AND", (truth, truth), truth), x, y)[0].tolist() == [True, False]
@@ -240,7 +240,7 @@ def test_segments(load: Load) -> None:
     assert run_references(largest, [1, 5, 3], [1, 0, 1])[0].tolist() == [5, 3]
 
 
-def test_stored_forms(load: Load) -> None:
+def test_quantization_operators(load: Load) -> None:
     source = shaped(2, type_="UINT8", scale=0.5, zero_point=100)
     target = shaped(2, type_="INT16", scale=0.25)
     model = load("QUANTIZE", (source,), target)

@@ -60,9 +60,7 @@ def test_quantize_from_and_to_32_bits(
         ({"type_": "FLOAT32"}, {"type_": "INT32", "scale": 0.5}, "TENSOR_INT32"),
     ],
 )
-def test_quantize_that_is_refused(
-    load: Load, source: dict[str, Any], target: dict[str, Any], message: str
-) -> None:
+def test_quantize_refuses(load: Load, source: dict[str, Any], target: dict[str, Any], message: str) -> None:
     with pytest.raises(BadData, match=message):
         load("QUANTIZE", [shaped(2, **source)], shaped(2, **target))
 
@@ -76,7 +74,7 @@ def test_quantize_that_is_refused(
         ("UINT8", 100, NONE, [228, 36, 100, 101, 0]),
     ],
 )
-def test_products_of_16_bits_as_8_bits(
+def test_16_bit_products_as_8_bits(
     load: Load, kind: str, zero_point: int, activation: int, expected: list[int]
 ) -> None:
     result = run(
@@ -100,7 +98,7 @@ def test_products_of_16_bits_as_8_bits(
         (((3,), (3,)), {"type_": "FLOAT32"}, "TENSOR_FLOAT32"),
     ],
 )
-def test_products_that_are_refused(
+def test_refuses_products(
     load: Load, shapes: tuple[tuple[int, ...], ...], output: dict[str, Any], message: str
 ) -> None:
     inputs = [shaped(*shape, **INT16) for shape in shapes]
@@ -109,12 +107,12 @@ def test_products_that_are_refused(
 
 
 @pytest.mark.parametrize(("code", "expected"), [("ADD", [-25536, 5, -2]), ("MUL", [-31744, 6, 1])])
-def test_whole_numbers_of_16_bits_keep_their_lowest_bits(load: Load, code: str, expected: list[int]) -> None:
+def test_16_bit_integers_wrap_around(load: Load, code: str, expected: list[int]) -> None:
     plain = {"shape": (3,), "type_": "INT16"}
     x, y = np.array([20000, 2, -1], np.int16), np.array([20000, 3, -1], np.int16)
     options = f"{code.title()}Options"
     assert run(load, x, y, code=code, inputs=[plain, plain], output=plain, options=options) == expected
-    with pytest.raises(BadData, match="fused activation 1 of whole numbers"):
+    with pytest.raises(BadData, match="fused activation 1 of 16-bit integers"):
         load(code, [plain, plain], plain, options, FusedActivationFunction=RELU)
 
 
@@ -130,7 +128,7 @@ INT2, UINT4 = 19, 20
         (UINT4, [0, 0, 0, 0, 1, 15, 15]),
     ],
 )
-def test_casts_to_few_bits(load: Load, kind: str | int, expected: list[int]) -> None:
+def test_casts_to_narrow_types(load: Load, kind: str | int, expected: list[int]) -> None:
     x = np.array([-1e20, -9.5, -1.5, 0.5, 1.5, 15.5, np.inf], np.float32)
     assert run(load, x, code="CAST", inputs=[shaped(7)], output=shaped(7, type_=kind)) == expected
 
@@ -138,7 +136,7 @@ def test_casts_to_few_bits(load: Load, kind: str | int, expected: list[int]) -> 
 @pytest.mark.parametrize(
     ("kind", "expected"), [("INT4", [-8, -8, -1, 0, 1, 7]), (UINT4, [0, 0, 0, 0, 1, 15])]
 )
-def test_quantises_to_few_bits(load: Load, kind: str | int, expected: list[int]) -> None:
+def test_quantizes_to_narrow_types(load: Load, kind: str | int, expected: list[int]) -> None:
     x = np.array([-100, -4.5, -0.5, 0.2, 0.5, 9], np.float32)
     output = shaped(6, type_=kind, scale=0.5)
     assert run(load, x, code="QUANTIZE", inputs=[shaped(6)], output=output) == expected
@@ -152,7 +150,7 @@ def test_quantises_to_few_bits(load: Load, kind: str | int, expected: list[int])
         (INT2, [0b11100100, 0b1001], [[0, 1, -2], [-1, 1, -2]]),
     ],
 )
-def test_few_bits_are_moved(
+def test_narrow_types_are_moved(
     load: Load, kind: str | int, stored: list[int], expected: list[list[int]]
 ) -> None:
     table = {"shape": (2, 3), "data": bytes(stored), "type_": kind, "scale": 0.5}

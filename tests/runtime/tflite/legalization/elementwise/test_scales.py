@@ -39,7 +39,7 @@ def results(model: Model, *arrays: Array) -> list[Any]:
         ("FLOOR_MOD", None, [-368, 100, -1, 5, -960, 0]),
     ],
 )
-def test_int16_of_two(load: Load, code: str, options: str | None, expected: list[int]) -> None:
+def test_int16_binary_operators(load: Load, code: str, options: str | None, expected: list[int]) -> None:
     model = load(code, [shaped(2, 3, **INPUT), shaped(2, 3, **OTHER)], shaped(2, 3, **RESULT), options)
     assert results(model, VALUES, OTHERS) == expected
 
@@ -53,7 +53,7 @@ def test_int16_of_two(load: Load, code: str, options: str | None, expected: list
         ("GREATER_EQUAL", [False, False, False, False, True, True]),
     ],
 )
-def test_int16_compared(load: Load, code: str, expected: list[bool]) -> None:
+def test_int16_comparisons(load: Load, code: str, expected: list[bool]) -> None:
     inputs = [shaped(2, 3, **INPUT), shaped(2, 3, **OTHER)]
     assert results(load(code, inputs, shaped(2, 3, type_="BOOL")), VALUES, OTHERS) == expected
 
@@ -101,7 +101,7 @@ def test_int16_compared(load: Load, code: str, expected: list[bool]) -> None:
         ),
     ],
 )
-def test_int16_of_one(
+def test_int16_unary_operators(
     load: Load,
     code: str,
     more: list[dict[str, Any]],
@@ -115,21 +115,21 @@ def test_int16_of_one(
 @pytest.mark.parametrize(
     ("code", "expected"), [("MAX_POOL_2D", [40, 32767]), ("AVERAGE_POOL_2D", [-8256, 8126])]
 )
-def test_int16_pooled(load: Load, code: str, expected: list[int]) -> None:
+def test_int16_pooling(load: Load, code: str, expected: list[int]) -> None:
     lengths = {"StrideW": 1, "StrideH": 1, "FilterWidth": 2, "FilterHeight": 2}
     image, output = shaped(1, 2, 3, 1, **INPUT), shaped(1, 1, 2, 1, **INPUT)
     model = load(code, [image], output, "Pool2DOptions", Padding=1, **lengths)
     assert results(model, VALUES.reshape(1, 2, 3, 1)) == expected
 
 
-def test_int16_resized(load: Load) -> None:
+def test_int16_resizing(load: Load) -> None:
     inputs = [shaped(1, 2, 3, 1, **INPUT), fixed([3, 3], "INT32")]
     model = load("RESIZE_BILINEAR", inputs, shaped(1, 3, 3, 1, **INPUT), "ResizeBilinearOptions")
     expected = [-32768, -300, -5, -10909, -73, 21854, 5, 40, 32767]
     assert results(model, VALUES.reshape(1, 2, 3, 1)) == expected
 
 
-def test_reals_as_int16(load: Load) -> None:
+def test_quantizes_to_int16(load: Load) -> None:
     model = load("QUANTIZE", [shaped(2, 3)], shaped(2, 3, **INPUT))
     expected = [-10918, -95, 3, 7, 18, 10927]
     assert results(model, (VALUES * 0.01).astype(np.float32)) == expected
@@ -148,7 +148,7 @@ def test_reals_as_int16(load: Load) -> None:
         ("QUANTIZE", RESULT, None),
     ],
 )
-def test_what_litert_takes_without_a_zero_point_only(
+def test_operators_that_refuse_zero_points(
     load: Load, code: str, output: dict[str, Any], options: str | None
 ) -> None:
     with pytest.raises(BadData, match=r"has zero point 5; 0 is expected of TENSOR_QUANT16_SYMM"):
@@ -166,7 +166,7 @@ def byte(zero_point: int, scale: float = 0.03) -> dict[str, Any]:
         ("SPACE_TO_DEPTH", (1, 4, 4, 1), (1, 2, 2, 4)),
     ],
 )
-def test_blocks_are_moved_whatever_the_scales(
+def test_blocks_are_moved_for_any_scales(
     load: Load, code: str, source: tuple[int, ...], target: tuple[int, ...]
 ) -> None:
     options = "".join(word.title() for word in code.split("_")) + "Options"
@@ -176,13 +176,13 @@ def test_blocks_are_moved_whatever_the_scales(
     assert results(model, np.arange(-8, 8, dtype=np.int8).reshape(source)) == expected
 
 
-def test_padding_is_0_as_the_output_stores_it(load: Load) -> None:
+def test_padding_is_the_zero_point_of_the_output(load: Load) -> None:
     inputs = [shaped(2, 3, **byte(1)), fixed([[0, 0], [1, 0]], "INT32")]
     model = load("PAD", inputs, shaped(2, 4, **byte(4)), "PadOptions")
     assert results(model, np.arange(6, dtype=np.int8).reshape(2, 3)) == [4, 0, 1, 2, 4, 3, 4, 5]
 
 
-def test_rows_are_looked_up_whatever_the_scales(load: Load) -> None:
+def test_rows_are_looked_up_for_any_scales(load: Load) -> None:
     table = fixed(np.arange(6).reshape(2, 3), **byte(1))
     model = load("EMBEDDING_LOOKUP", [shaped(2, type_="INT32"), table], shaped(2, 3, **byte(4, 0.05)))
     assert results(model, np.array([1, 0], np.int32)) == [3, 4, 5, 0, 1, 2]

@@ -102,7 +102,7 @@ def several(
 
 
 @sweep("kind", DTYPES)
-def test_parts(tmp_path: Path, kind: str) -> None:
+def test_splits(tmp_path: Path, kind: str) -> None:
     x, source = counted(kind, 2, 4, 2), shaped(2, 4, 2, type_=kind)
     model = several(tmp_path, "SPLIT", [fixed(-2, "INT32"), source], 2, "SplitOptions", NumSplits=2)
     for part, expected in zip(run_references(model, x), np.split(x, 2, 1), strict=True):
@@ -150,7 +150,7 @@ def test_padding_with_a_value(load: Load, kind: str, *, is_fed: bool) -> None:
 
 
 @pytest.mark.parametrize("mode", ["reflect", "symmetric"])
-def test_mirrored(load: Load, mode: Any) -> None:
+def test_mirror_pad(load: Load, mode: Any) -> None:
     x, pairs = counted("INT64", 2, 3), [[1, 0], [0, 2]]
     inputs = shaped(2, 3, type_="INT64"), fixed(pairs, "INT64")
     number = ["reflect", "symmetric"].index(mode)
@@ -159,7 +159,7 @@ def test_mirrored(load: Load, mode: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", ["FLOAT32", "INT32", "INT64", "BOOL"])
-def test_made(load: Load, kind: str) -> None:
+def test_fill_range_and_zeros(load: Load, kind: str) -> None:
     model = load("FILL", (fixed([2, 3], "INT64"), fixed(1, kind)), shaped(1, 1, type_=kind))
     check(model, np.full((2, 3), 1, DTYPES[kind]))
     model = load("ZEROS_LIKE", (shaped(2, 3, type_=kind),), shaped(2, 3, type_=kind))
@@ -170,7 +170,7 @@ def test_made(load: Load, kind: str) -> None:
         check(model, np.arange(1, 9, 3).astype(DTYPES[kind]), 1, 9, 3)
 
 
-def test_the_largest(load: Load) -> None:
+def test_top_k(load: Load) -> None:
     x = np.array([3, 7, 7, 1], np.float32)
     model = load("ARG_MAX", (shaped(4), fixed(0, "INT32")), shaped(type_="INT32", has_rank=True))
     check(model, np.array(1, np.int32), x)
@@ -178,7 +178,7 @@ def test_the_largest(load: Load) -> None:
     check(model, np.array([[0], [3]], np.int64), [True, False, False, True])
 
 
-def test_the_first_of_equal_elements_come_first(tmp_path: Path) -> None:
+def test_top_k_prefers_lower_indexes(tmp_path: Path) -> None:
     file = TfliteModel()
     graph = file.subgraph()
     source, k = graph.tensor((4,)), graph.tensor((), "INT32", data=np.array(3))
@@ -206,20 +206,20 @@ def chain(path: Path, signature: tuple[int, ...] | None) -> Any:
     return load_tflite(file.write(path / "chain.tflite"))
 
 
-def test_shapes_that_are_known_are_constants(tmp_path: Path) -> None:
+def test_known_shapes_become_constants(tmp_path: Path) -> None:
     model = chain(tmp_path, None)
     assert types(model) == [OperationType.RESHAPE]
     assert numbers(model) == [[2, -1]]
     check(model, random(2, 3, 4).reshape(2, 12), random(2, 3, 4))
 
 
-def test_shapes_that_come_with_the_inputs(tmp_path: Path) -> None:
+def test_shapes_that_depend_on_inputs(tmp_path: Path) -> None:
     model = chain(tmp_path, (-1, 3, -1))
     assert types(model)[0] is OperationType.TFLITE_SHAPE
     check(model, random(5, 3, 2).reshape(5, 6), random(5, 3, 2))
 
 
-def test_a_constant_that_is_fetched_is_copied(load: Load) -> None:
+def test_an_output_that_is_a_constant_is_copied(load: Load) -> None:
     model = load("SHAPE", (shaped(2, 3),), shaped(2, type_="INT64"), "ShapeOptions", OutType=4)
     check(model, np.array([2, 3], np.int64), random(2, 3))
     model = load("RANK", (shaped(2, 3),), shaped(type_="INT32", has_rank=True))
@@ -227,7 +227,7 @@ def test_a_constant_that_is_fetched_is_copied(load: Load) -> None:
 
 
 @sweep("code", ["SLICE", "GATHER_ND", "TILE"])
-def test_what_cannot_be(tmp_path: Path, code: str) -> None:
+def test_refuses_axes(tmp_path: Path, code: str) -> None:
     lists = {"SLICE": ([3, 0], [1, 1]), "GATHER_ND": ([[0, 0, 0]],), "TILE": ([1, -1],)}[code]
     with pytest.raises(BadData, match=code):
         load_operator(tmp_path, code, (shaped(2, 3), *(fixed(x, "INT32") for x in lists)), shaped(1, 1))

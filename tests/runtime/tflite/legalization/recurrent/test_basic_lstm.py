@@ -65,7 +65,7 @@ def test_numbers(tmp_path: Path, case: tuple[int, float], expected: tuple[list[i
     assert (output.ravel().tolist(), state.ravel().tolist()) == expected
 
 
-def test_what_is_refused(tmp_path: Path) -> None:
+def test_refusals(tmp_path: Path) -> None:
     path = tmp_path / "model.tflite"
     with pytest.raises(BadData, match=r"cell_state_out.* has scale 0\.000976562; 0\.000488281 is"):
         load_tflite(cell(128, 0.001, cell_scale=2.0**-10).write(path))

@@ -221,7 +221,7 @@ def test_svdf(path: Path) -> None:
         np.testing.assert_allclose(compilation.run(value)[0], expected, atol=1e-4)
 
 
-def test_what_is_refused(path: Path) -> None:
+def test_refusals(path: Path) -> None:
     file, cell = TfliteModel(), Lstm(0)
     graph = file.subgraph()
     x = graph.tensor((BATCH, TIME, SIZE))

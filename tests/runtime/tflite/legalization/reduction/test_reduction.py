@@ -59,7 +59,7 @@ def _expect(result: Array, code: str, values: Array) -> None:
 
 @sweep(("code", "type_"), CASES)
 @sweep("rank", [1, 2, 5])
-def test_of_open_lengths(tmp_path: Path, code: str, type_: str, rank: int) -> None:
+def test_inputs_of_unknown_lengths(tmp_path: Path, code: str, type_: str, rank: int) -> None:
     file = TfliteModel()
     _add_reduction(file.subgraph(), code, type_, rank)
     values = _values(type_, rank)

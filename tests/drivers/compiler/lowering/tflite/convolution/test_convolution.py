@@ -57,7 +57,7 @@ def assert_same(kind: OperationType, inputs: Sequence[Given], output: Operand, *
 @sweep("place", PLACES)
 @sweep("groups", [1, 2])
 @sweep("per_channel", [False, True])
-def test_floats_with_weights_of_8_bits(place: Place, groups: int, *, per_channel: bool) -> None:
+def test_floats_with_8_bit_weights(place: Place, groups: int, *, per_channel: bool) -> None:
     filter_ = weights_of(
         (6, 2, 3, 4 // groups), 0, per_channel=per_channel, zero_point=0 if per_channel else 5
     )
@@ -75,9 +75,7 @@ def test_floats_with_weights_of_8_bits(place: Place, groups: int, *, per_channel
 @sweep("groups", [1, 2])
 @sweep("bias_type", [INT64, INT32])
 @sweep("per_channel", [False, True])
-def test_activations_of_16_bits(
-    place: Place, groups: int, bias_type: OperandType, *, per_channel: bool
-) -> None:
+def test_16_bit_activations(place: Place, groups: int, bias_type: OperandType, *, per_channel: bool) -> None:
     generator = np.random.default_rng(4)
     filter_ = weights_of(
         (6, 2, 3, 4 // groups), 0, per_channel=per_channel, zero_point=0 if per_channel else 3
@@ -90,7 +88,7 @@ def test_activations_of_16_bits(
     assert_same(CONV_2D, (values, filter_, bias, *tail(place)), wanted(SHORT, 2.0, rank=4), 0, 1, 2)
 
 
-def test_sums_of_16_bits_that_32_do_not_hold() -> None:
+def test_16_bit_sums_beyond_32_bits() -> None:
     filter_ = given(SIGNED, np.full((1, 1, 1, 900), 127), 1.0)
     bias = given(INT64, [-(32767 * 127 * 900) + 77])
     inputs = (given(SHORT, np.full((1, 1, 1, 900), 32767), 1.0), filter_, bias, *tail(PLACES[0]))

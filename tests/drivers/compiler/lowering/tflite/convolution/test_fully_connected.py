@@ -54,7 +54,7 @@ def test_shapes(shape: tuple[int, ...], *, keep: bool) -> None:
 @sweep("asymmetric", [False, True])
 @sweep("per_channel", [False, True])
 @sweep("has_bias", [False, True])
-def test_floats_with_weights_of_8_bits(*, asymmetric: bool, per_channel: bool, has_bias: bool) -> None:
+def test_floats_with_8_bit_weights(*, asymmetric: bool, per_channel: bool, has_bias: bool) -> None:
     generator = np.random.default_rng(4)
     values = generator.standard_normal((9, 9)) * np.logspace(-2, 3, 9)[:, None]
     values[7], values[8] = 0, np.abs(values[8])
@@ -66,7 +66,7 @@ def test_floats_with_weights_of_8_bits(*, asymmetric: bool, per_channel: bool, h
 
 
 @sweep("asymmetric", [False, True])
-def test_what_is_not_a_number_counts_as_0(*, asymmetric: bool) -> None:
+def test_nan_is_quantized_to_zero(*, asymmetric: bool) -> None:
     values = [[1.0, float("nan"), -3.0], [float("inf"), 2.0, 0.0]]
     weights = weights_of(2, 3, per_channel=False)
     inputs = (given(FLOAT32, values), weights, omitted(FLOAT32), *scalars(0, False, asymmetric))
@@ -89,7 +89,7 @@ STORED = [
 
 @sweep(("kind", "filter_type", "output_type", "bias"), STORED)
 @sweep("rounds_twice", [False, True])
-def test_stored(
+def test_quantized_values(
     kind: OperandType,
     filter_type: OperandType,
     output_type: OperandType,
@@ -117,14 +117,14 @@ def test_stored(
 
 @sweep("zero_point", [0, 3])
 @sweep("bias", [None, INT32, INT64])
-def test_ties_of_16_bits(bias: OperandType | None, zero_point: int) -> None:
+def test_16_bit_ties(bias: OperandType | None, zero_point: int) -> None:
     values = given(SHORT, np.arange(-40, 40)[:, None], 0.125)
     offset = omitted(FLOAT32) if bias is None else given(bias, [0], 0.125 if bias is INT32 else 0.0)
     inputs = (values, given(SIGNED, [[1 + zero_point]], 1.0, zero_point), offset, *scalars(0))
     assert_same(inputs, wanted(SHORT, 1.0), 0)
 
 
-def test_a_multiplier_too_large_to_be_rounded_once_is_refused() -> None:
+def test_a_multiplier_too_large_for_single_rounding_is_refused() -> None:
     inputs = (given(SIGNED, [[1]], 1.0), given(SIGNED, [[1]], 1.0), omitted(FLOAT32), *scalars(0))
     with pytest.raises(Unsupported, match="too large for single rounding"):
         expect_same(FULLY_CONNECTED, inputs, wanted(SIGNED, 1e-6))

@@ -79,7 +79,7 @@ def test_floored_division(operation: OperationType, types: dict[str, OperandType
     expect_same(operation, inputs, result(kind), data=(0, 1), compare=same)
 
 
-def test_quotients_of_floats_are_floored_as_if_they_were_exact() -> None:
+def test_float_quotients_are_floored_exactly() -> None:
     generator = np.random.default_rng(0)
     divisor = generator.uniform(0.01, 7, 4000).astype(np.float32) * generator.choice([-1, 1], 4000)
     near = np.float32(divisor) * generator.integers(-3000, 3000, 4000).astype(np.float32)
@@ -102,7 +102,7 @@ def test_powers(kind: OperandType, shapes: Shapes) -> None:
     expect_same(OperationType.TFLITE_POW, inputs, result(kind), data=(0, 1), compare=same)
 
 
-def test_powers_of_whole_numbers() -> None:
+def test_integer_powers() -> None:
     bases = np.array([*range(-12, 13), 46341, -46341, 2**31 - 1, -(2**31)])[:, np.newaxis]
     exponents = np.array([*range(70), 255, 256, 2**31 - 1, 2**31 - 2])
     inputs = [given(INT32, bases), given(INT32, exponents)]
@@ -116,12 +116,12 @@ def test_powers_of_whole_numbers() -> None:
         (OperationType.TFLITE_FLOOR_DIV, FLOAT),
     ],
 )
-def test_nothing_is_divided_by_zero(operation: OperationType, kind: OperandType) -> None:
-    with pytest.raises(RequirementFailed, match="divided"):
+def test_divisors_of_zero_fail(operation: OperationType, kind: OperandType) -> None:
+    with pytest.raises(RequirementFailed, match="non-zero divisors"):
         lowered_all(operation, [given(kind, [3, 4]), given(kind, [1, 0])], result(kind), data=(0, 1))
 
 
-def test_whole_exponents_are_not_negative() -> None:
+def test_negative_integer_exponents_fail() -> None:
     inputs = [given(INT32, [3, 4]), given(INT32, [1, -1])]
     with pytest.raises(RequirementFailed, match="negative"):
         lowered_all(OperationType.TFLITE_POW, inputs, result(INT32), data=(0, 1))
@@ -134,7 +134,7 @@ def test_sum_of_all(kind: OperandType, count: int) -> None:
     expect_same(OperationType.TFLITE_ADD_N, addends, result(kind), data=tuple(range(count)), compare=same)
 
 
-def test_no_whole_quotient_has_a_divisor_of_zero() -> None:
+def test_integer_divisors_of_zero_fail() -> None:
     inputs = [given(INT32, [3, 4]), given(INT32, [1, 0]), given(OperandType.INT32, 0)]
-    with pytest.raises(RequirementFailed, match="divided"):
+    with pytest.raises(RequirementFailed, match="non-zero divisors"):
         lowered_all(OperationType.TFLITE_DIV, inputs, result(INT32), data=(0, 1))

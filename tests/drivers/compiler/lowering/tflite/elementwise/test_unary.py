@@ -35,7 +35,7 @@ def test_every_type(operation: OperationType, types: dict[str, OperandType], sha
     expect_same(operation, [numbers(kind, shape, scale=scale)], result(kind, 0.8 * scale), compare=same)
 
 
-def test_halves_are_rounded_to_even_numbers() -> None:
+def test_ties_are_rounded_to_even_numbers() -> None:
     x = given(FLOATS[0], [-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, np.inf, np.nan])
     expect_same(OperationType.TFLITE_ROUND, [x], result(FLOATS[0]))
 
@@ -48,7 +48,7 @@ def test_roots_of_reals(operation: OperationType, kind: OperandType) -> None:
 
 @sweep(("kind", "zero_point"), [(INT8, -128), (INT8, -3), (INT16, 0)])
 @sweep("operation", ROOTS)
-def test_roots_of_stored_numbers(operation: OperationType, kind: OperandType, zero_point: int) -> None:
+def test_roots_of_quantized_values(operation: OperationType, kind: OperandType, zero_point: int) -> None:
     stored = np.random.default_rng(0).integers(zero_point, np.iinfo(kind.dtype.name).max + 1, (5, 7))
     stored[0, 0] = zero_point
     expect_same(
@@ -58,6 +58,6 @@ def test_roots_of_stored_numbers(operation: OperationType, kind: OperandType, ze
 
 @sweep("kind", [INT8, INT16])
 @sweep("operation", ROOTS)
-def test_negative_numbers_have_no_root(operation: OperationType, kind: OperandType) -> None:
+def test_roots_of_negative_numbers_fail(operation: OperationType, kind: OperandType) -> None:
     with pytest.raises(RequirementFailed, match="root"):
         lowered_all(operation, [given(kind, [3, -1], 0.5)], wanted(kind, 0.5))

@@ -37,7 +37,7 @@ def test_rows_become_floats(kind: OperandType, data: tuple[int, ...]) -> None:
     expect_same(LOOKUP, [ints(2, 0, 2), table], wanted(kind), data=data)
 
 
-def test_rows_must_be_there() -> None:
+def test_rows_must_exist() -> None:
     with pytest.raises(RequirementFailed, match="from 0 to 2"):
         lowered_all(LOOKUP, [ints(2, 3), given(STORED, TABLE, 0.3)], wanted(FLOAT32))
 
@@ -62,13 +62,13 @@ def test_combined(combiner: int, data: tuple[int, ...]) -> None:
     expect_same(SPARSE, inputs, wanted(FLOAT32), data=data, compare=close)
 
 
-def test_places_that_come_again() -> None:
+def test_destinations_that_are_not_adjacent() -> None:
     places = [[1, 0], [0, 0], [1, 1]]
     expect_same(SPARSE, sparse(places, [3, 0, 1], [2, 2], 0), wanted(FLOAT32), data=(0, 3, 4), compare=close)
     with pytest.raises(Unsupported, match="not grouped by destination"):
         lowered_all(SPARSE, sparse(places, [3, 0, 1], [2, 2], 1), wanted(FLOAT32), data=(0, 3, 4))
 
 
-def test_combined_rows_must_be_there() -> None:
+def test_combined_rows_must_exist() -> None:
     with pytest.raises(RequirementFailed, match="from 0 to 3"):
         lowered_all(SPARSE, sparse([[1, 0]], [4], [2, 2], 0), wanted(FLOAT32), data=(0, 3, 4))

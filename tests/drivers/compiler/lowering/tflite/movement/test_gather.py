@@ -37,7 +37,7 @@ def test_gather_nd(kind: OperandType, data: tuple[int, ...]) -> None:
 
 
 @sweep("wrong", [-1, 3, 2**32, -(2**33) + 1])
-def test_indexes_must_be_inside(wrong: int) -> None:
+def test_indexes_must_be_in_range(wrong: int) -> None:
     values, indices = numbers(FLOAT32, (3, 2)), given(INT64, [[0], [wrong]])
     for data in ((0,), (0, 2)):
         with pytest.raises(RequirementFailed, match="from 0 to 2"):

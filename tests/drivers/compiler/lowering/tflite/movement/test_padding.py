@@ -17,7 +17,7 @@ def test_pad_and_mirror() -> None:
 
 @sweep("data", [(0,), (0, 2)])
 @sweep("kind", kinds(OperationType.TFLITE_PADV2))
-def test_a_value(kind: OperandType, data: tuple[int, ...]) -> None:
+def test_padding_with_a_value(kind: OperandType, data: tuple[int, ...]) -> None:
     for shape in ((2, 3), (0, 3)):
         inputs = [numbers(kind, shape), given(INT32, [[1, 0], [2, 3]]), numbers(kind, (1,), seed=1)]
         expect_same(OperationType.TFLITE_PADV2, inputs, result(kind), data=data)

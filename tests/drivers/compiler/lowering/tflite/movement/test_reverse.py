@@ -26,7 +26,7 @@ def test_reverse_sequence(kind: OperandType, data: tuple[int, ...]) -> None:
 
 
 @sweep("wrong", [-1, 4, 2**33])
-def test_lengths_must_be_inside(wrong: int) -> None:
+def test_lengths_must_be_in_range(wrong: int) -> None:
     inputs = [numbers(FLOAT32, (3, 2)), given(OperandType.TENSOR_INT64, [1, wrong]), *scalars(0, 1)]
     with pytest.raises(RequirementFailed, match="from 0 to 3"):
         lowered_all(SEQUENCE, inputs, result(FLOAT32), data=(0, 1))

@@ -39,7 +39,7 @@ def test_scatter(kind: OperandType, data: tuple[int, ...]) -> None:
 
 
 @sweep("wrong", [-1, 4, 2**33])
-def test_indexes_must_be_inside(wrong: int) -> None:
+def test_indexes_must_be_in_range(wrong: int) -> None:
     indices = given(INT64, [[1], [wrong]])
     with pytest.raises(RequirementFailed, match="into"):
         lowered_all(SCATTER, [indices, numbers(FLOAT32, (2, 3)), ints(4, 3)], result(FLOAT32), data=(0, 1))
@@ -48,7 +48,7 @@ def test_indexes_must_be_inside(wrong: int) -> None:
         lowered_all(DENSE, inputs, result(FLOAT32), data=(0, 2))
 
 
-def test_very_many_unknown_indexes() -> None:
+def test_too_many_unknown_indexes() -> None:
     count = 1 << 16
     inputs = [given(INT32, np.zeros((count, 1))), numbers(FLOAT32, (count, 1)), ints(count, 1)]
     with pytest.raises(Unsupported, match="unknown before execution"):

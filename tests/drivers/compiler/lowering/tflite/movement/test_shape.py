@@ -18,7 +18,7 @@ def test_other_shapes() -> None:
 
 
 @sweep("kind", kinds(OperationType.TFLITE_CONCATENATION))
-def test_joined(kind: OperandType) -> None:
+def test_concatenation_and_pack(kind: OperandType) -> None:
     parts = several(kind, [(1, 2, 1, 2, 3), (1, 2, 4, 2, 3)])
     expect_same(OperationType.TFLITE_CONCATENATION, [*parts, *scalars(2)], result(kind), data=(0, 1))
     expect_same(
@@ -42,7 +42,7 @@ def test_shape_and_rank(kind: OperandType, shape: tuple[int, ...]) -> None:
     expect_same(OperationType.TFLITE_RANK, [numbers(FLOAT32, shape)], wanted(INT32))
 
 
-def test_indexes_of_few_bits() -> None:
+def test_narrow_index_types() -> None:
     expect_moved(
         OperationType.TFLITE_RESHAPE,
         (2, 3),

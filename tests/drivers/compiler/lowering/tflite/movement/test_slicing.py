@@ -36,7 +36,7 @@ def test_strided_slice(
     expect_moved(OperationType.TFLITE_STRIDED_SLICE, (4, 5, 6), *arguments)
 
 
-def test_everything_is_the_tensor_itself() -> None:
+def test_a_slice_of_everything() -> None:
     none = ints(), ints(), ints(), *scalars(0, 0, 0, 0, 0, False)
     expect_moved(OperationType.TFLITE_STRIDED_SLICE, (), *none, kind=FLOAT32)
     expect_moved(OperationType.TFLITE_STRIDED_SLICE, (2, 3), *none, kind=FLOAT32)

@@ -33,6 +33,6 @@ def test_broadcast_args(
     expect_same(ARGS, [given(kind, one), given(kind, other)], wanted(kind), data=data)
 
 
-def test_lengths_that_do_not_go_together() -> None:
+def test_shapes_that_do_not_broadcast_fail() -> None:
     with pytest.raises(RequirementFailed, match="broadcast"):
         lowered_all(ARGS, [ints(2, 3), ints(2)], wanted(INT32), data=(0, 1))

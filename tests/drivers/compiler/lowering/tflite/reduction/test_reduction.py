@@ -28,7 +28,7 @@ generator = np.random.default_rng(2)
 
 @sweep("axes", AXES)
 @sweep("kind", WHOLE)
-def test_whole_numbers(kind: OperandType, axes: tuple[int, ...]) -> None:
+def test_integers(kind: OperandType, axes: tuple[int, ...]) -> None:
     limits = np.iinfo(kind.dtype.name)
     values = given(kind, generator.integers(limits.min, limits.max, (3, 4, 5)))
     for operation in FOLDS:
@@ -39,7 +39,7 @@ def test_whole_numbers(kind: OperandType, axes: tuple[int, ...]) -> None:
 
 @sweep("axes", AXES)
 @sweep("operation", FOLDS)
-def test_truth_values(operation: OperationType, axes: tuple[int, ...]) -> None:
+def test_booleans(operation: OperationType, axes: tuple[int, ...]) -> None:
     kind = OperandType.TENSOR_BOOL8
     values = given(kind, generator.integers(0, 2, (3, 2, 4)).astype(bool))
     expect_same(operation, [values, ints(*axes), *scalars(False)], wanted(kind))
@@ -47,7 +47,7 @@ def test_truth_values(operation: OperationType, axes: tuple[int, ...]) -> None:
 
 @sweep("axes", AXES)
 @sweep("kind", STORED)
-def test_stored_values(kind: OperandType, axes: tuple[int, ...]) -> None:
+def test_quantized_values(kind: OperandType, axes: tuple[int, ...]) -> None:
     zero_point = 0 if kind is OperandType.TENSOR_QUANT16_SYMM else 9
     source = given(kind, stored_values(generator, kind, (3, 4, 5)), 0.02, zero_point)
     for scale in (0.02, 0.7):
@@ -58,7 +58,7 @@ def test_stored_values(kind: OperandType, axes: tuple[int, ...]) -> None:
         expect_same(OperationType.TFLITE_REDUCE_PROD, [*inputs, *scalars(False)], output)
 
 
-def test_a_mean_of_nothing() -> None:
+def test_mean_of_no_elements() -> None:
     for kind in (OperandType.TENSOR_FLOAT32, *WHOLE, *STORED):
         values = given(kind, np.zeros((3, 0)), 1.0 if kind in STORED else 0.0)
         output = wanted(kind, 1.0 if kind in STORED else 0.0)

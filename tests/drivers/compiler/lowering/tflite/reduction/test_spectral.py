@@ -52,6 +52,6 @@ def test_matrices(shape: tuple[int, ...], lengths: tuple[int, int]) -> None:
     expect_transform(np.random.default_rng(0).standard_normal(shape).astype(np.float32), lengths)
 
 
-def test_waves_have_their_place() -> None:
+def test_single_frequencies() -> None:
     place = np.arange(1024)
     expect_transform(np.cos(2 * np.pi * 37 / 1024 * place).astype(np.float32)[None], (1, 1024))

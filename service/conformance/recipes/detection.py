@@ -1,16 +1,16 @@
-"""Recipes: boxes for regions, proposals and detections."""
+"""Recipes for regions of interest, proposals and detections."""
 
 import numpy as np
 
 from neurald.hal.operations.machinery.call import Array
 from neurald.service.conformance.recipes.draw import Draw
-from neurald.service.conformance.recipes.recipe import Arguments, Order, integers
+from neurald.service.conformance.recipes.recipe import RecipeArguments, RecipeRequest, integers
 
 
 def boxes(draw: Draw, count: int, classes: int = 1, size: float = 8.0) -> Array:
-    """Draws boxes (left, top, right, bottom), `classes` per row, in multiples of 1/8.
+    """Draws boxes as an array of shape (count, 4 × classes).
 
-    16 bits represent these exactly.
+    Each box is (left, top, right, bottom), in multiples of 1/8, which 16 bits represent exactly.
     """
     corners = np.array([[draw.integer(0, int(size * 4)) for _ in range(4 * classes)] for _ in range(count)])
     shaped = corners.reshape(count, classes, 2, 2).astype(np.float64) / 8
@@ -18,15 +18,15 @@ def boxes(draw: Draw, count: int, classes: int = 1, size: float = 8.0) -> Array:
     return np.concatenate([shaped[:, :, 0], ends], axis=-1).reshape(count, 4 * classes)
 
 
-def regions(order: Order) -> Arguments:
+def regions(request: RecipeRequest) -> RecipeArguments:
     """Draws a feature map and boxes on it."""
-    draw, nchw = order.draw, order.nchw()
+    draw, nchw = request.draw, request.nchw()
     batches, count = draw.integer(1, 2), draw.integer(1, 4)
-    shape = order.image(batches=batches, height=8, width=8, channels=draw.integer(1, 3), nchw=nchw)
+    shape = request.image(batches=batches, height=8, width=8, channels=draw.integer(1, 3), nchw=nchw)
     return {
         "input": shape,
-        "heatmap": shape if order.has("heatmap") else None,
-        "boxes": boxes(draw, count) if order.has("boxes") else None,
+        "heatmap": shape if request.has("heatmap") else None,
+        "boxes": boxes(draw, count) if request.has("boxes") else None,
         "images": integers(sorted(draw.integer(0, batches - 1) for _ in range(count))),
         "height": draw.integer(1, 3),
         "width": draw.integer(1, 3),
@@ -38,17 +38,17 @@ def regions(order: Order) -> Arguments:
     }
 
 
-def heatmap(order: Order) -> Arguments:
+def heatmap(request: RecipeRequest) -> RecipeArguments:
     """Draws square heatmaps, and a box for each."""
-    draw, nchw = order.draw, order.nchw()
+    draw, nchw = request.draw, request.nchw()
     count, size = draw.integer(1, 4), draw.integer(2, 6)
-    shape = order.image(batches=count, height=size, width=size, channels=draw.integer(1, 3), nchw=nchw)
+    shape = request.image(batches=count, height=size, width=size, channels=draw.integer(1, 3), nchw=nchw)
     return {"heatmap": shape, "boxes": boxes(draw, count), "nchw": nchw}
 
 
-def transformed_boxes(order: Order) -> Arguments:
+def transformed_boxes(request: RecipeRequest) -> RecipeArguments:
     """Draws boxes, and deltas to transform them."""
-    draw = order.draw
+    draw = request.draw
     count, classes, images = draw.integer(1, 4), draw.integer(1, 3), draw.integer(1, 2)
     return {
         "boxes": boxes(draw, count),
@@ -58,9 +58,9 @@ def transformed_boxes(order: Order) -> Arguments:
     }
 
 
-def limited_boxes(order: Order) -> Arguments:
+def limited_boxes(request: RecipeRequest) -> RecipeArguments:
     """Draws boxes with a score for each class."""
-    draw = order.draw
+    draw = request.draw
     count, classes = draw.integer(1, 6), draw.integer(2, 3)
     return {
         "scores": (count, classes),
@@ -75,14 +75,14 @@ def limited_boxes(order: Order) -> Arguments:
     }
 
 
-def proposals(order: Order) -> Arguments:
-    """Draws scores and deltas of anchors at each position."""
-    draw, nchw = order.draw, order.nchw()
+def proposals(request: RecipeRequest) -> RecipeArguments:
+    """Draws scores and deltas of anchors for each pixel."""
+    draw, nchw = request.draw, request.nchw()
     images, anchors, side = draw.integer(1, 2), draw.integer(1, 2), draw.integer(1, 3)
     sides = {"batches": images, "height": side, "width": side}
     return {
-        "scores": order.image(channels=anchors, nchw=nchw, **sides),
-        "deltas": order.image(channels=4 * anchors, nchw=nchw, **sides),
+        "scores": request.image(channels=anchors, nchw=nchw, **sides),
+        "deltas": request.image(channels=4 * anchors, nchw=nchw, **sides),
         "anchors": boxes(draw, anchors),
         "image_sizes": np.full((images, 2), 32.0),
         "height_stride": 4.0,
@@ -95,9 +95,9 @@ def proposals(order: Order) -> Arguments:
     }
 
 
-def detection(order: Order) -> Arguments:
+def detection(request: RecipeRequest) -> RecipeArguments:
     """Draws scores and deltas of anchors."""
-    draw = order.draw
+    draw = request.draw
     count, classes = draw.integer(1, 6), draw.integer(2, 3)
     return {
         "scores": (1, count, classes),
@@ -114,9 +114,9 @@ def detection(order: Order) -> Arguments:
     } | dict.fromkeys(("scale_y", "scale_x", "scale_height", "scale_width"), 10.0)
 
 
-def suppression(order: Order) -> Arguments:
+def suppression(request: RecipeRequest) -> RecipeArguments:
     """Draws boxes with one score each."""
-    draw = order.draw
+    draw = request.draw
     count = draw.integer(1, 6)
     return {
         "boxes": boxes(draw, count),

@@ -11,7 +11,7 @@ from support.waiting import wait_until
 
 from neurald.hal.accounting.limits import Limits
 from neurald.hal.admission.session import Session
-from neurald.hal.compiling.queue import CompileQueue
+from neurald.hal.compiling.compile_admission import CompileAdmission
 from neurald.hal.errors import Cancelled, Error, MissedDeadlineTransient
 from neurald.hal.model.types import Priority
 from neurald.hal.sync.cancellation import Cancellation
@@ -20,19 +20,19 @@ from neurald.hal.sync.cancellation import Cancellation
 class Compilations:
     """Holds turns until told otherwise, and notes whose they were."""
 
-    def __init__(self, queue: CompileQueue) -> None:
+    def __init__(self, queue: CompileAdmission) -> None:
         self._queue = queue
         self.go_on = threading.Event()
         self.begun: list[Session] = []
 
     def compile(self, session: Session, deadline_s: float | None = None) -> None:
-        with self._queue.turn(session, Priority.MEDIUM, deadline_s, None):
+        with self._queue.slot(session, Priority.MEDIUM, deadline_s, None):
             self.begun.append(session)
             assert self.go_on.wait(30)
 
 
 def test_as_many_at_a_time_as_the_limit_says_and_sessions_take_turns() -> None:
-    queue = CompileQueue(Limits(compilers=1))
+    queue = CompileAdmission(Limits(compilers=1))
     compilations = Compilations(queue)
     greedy, modest = Session(Limits()), Session(Limits())
     with ThreadPoolExecutor(10) as threads:
@@ -55,7 +55,7 @@ def test_as_many_at_a_time_as_the_limit_says_and_sessions_take_turns() -> None:
     ids=["session closed", "deadline"],
 )
 def test_nobody_waits_longer_than_the_client(end: Callable[[Session], None], error: type[Error]) -> None:
-    queue = CompileQueue(Limits(compilers=1))
+    queue = CompileAdmission(Limits(compilers=1))
     compilations = Compilations(queue)
     owner, waiter = Session(Limits()), Session(Limits())
     with ThreadPoolExecutor(2) as threads:
@@ -72,15 +72,15 @@ def test_nobody_waits_longer_than_the_client(end: Callable[[Session], None], err
 
 
 def test_the_end_of_a_session_cancels_what_is_compiled_for_it() -> None:
-    queue, session = CompileQueue(Limits()), Session(Limits())
-    with queue.turn(session, Priority.MEDIUM, None, None) as stop:
+    queue, session = CompileAdmission(Limits()), Session(Limits())
+    with queue.slot(session, Priority.MEDIUM, None, None) as stop:
         assert not stop.is_cancelled
         session.close()
         assert stop.is_cancelled
 
 
 def test_the_client_can_cancel() -> None:
-    queue, session, cancellation = CompileQueue(Limits()), Session(Limits()), Cancellation()
-    with queue.turn(session, Priority.MEDIUM, None, cancellation) as stop:
+    queue, session, cancellation = CompileAdmission(Limits()), Session(Limits()), Cancellation()
+    with queue.slot(session, Priority.MEDIUM, None, cancellation) as stop:
         cancellation.cancel()
         assert stop.is_cancelled

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pyopencl as cl
 
 #: Capacity in kernels: those of about twenty large models.
-_MOST: Final = 1024
+_CACHE_SIZE: Final = 1024
 
 
 def source_key(text: str, options: Sequence[str]) -> bytes:
@@ -24,10 +24,10 @@ def source_key(text: str, options: Sequence[str]) -> bytes:
     return hashlib.sha256("\0".join((text, *options)).encode()).digest()
 
 
-class KnownPrograms:
+class ProgramCache:
     """Least-recently-used cache of programs. Thread-safe."""
 
-    def __init__(self, most: int = _MOST) -> None:
+    def __init__(self, most: int = _CACHE_SIZE) -> None:
         self._most = most
         self._lock = forkable_lock()
         self._programs: OrderedDict[bytes, cl.Program] = OrderedDict()

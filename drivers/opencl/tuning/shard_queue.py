@@ -15,20 +15,20 @@ _LOG = logging.getLogger(__name__)
 Shard: TypeAlias = tuple[Source, ...]
 
 #: Seconds between progress messages.
-_SILENCE_S = 2.0
+_PROGRESS_INTERVAL_S = 2.0
 
 
-class Work:
+class ShardQueue:
     """Queue of shards to build and measure, with the results. Thread-safe.
 
     Attributes:
         times_ns: by the names of sources; None for a source that does not build or cannot run.
-        turn: held while measuring, so that no other kernels run.
+        measuring_lock: held while measuring, so that no other kernels run.
     """
 
     def __init__(self, shards: Sequence[Shard]) -> None:
         self.times_ns: dict[str, float | None] = {}
-        self.turn = threading.Lock()
+        self.measuring_lock = threading.Lock()
         self._changed = threading.Condition()
         self._waiting = deque(shards)
         self._returned: list[Shard] = []
@@ -37,16 +37,16 @@ class Work:
         self._count = sum(map(len, shards))
         self._told = time.monotonic()
 
-    def next(self, *, is_here: bool = False) -> Shard | None:
+    def next(self, *, is_local: bool = False) -> Shard | None:
         """Returns the next shard, waiting for it if necessary; None if there will be none.
 
         Args:
-            is_here: whether this process builds it. Other processes do not get shards that were
+            is_local: whether this process builds it. Other processes do not get shards that were
                 given back.
         """
         with self._changed:
             while not self._is_closed:
-                if is_here and self._returned:
+                if is_local and self._returned:
                     shard = self._returned.pop()
                 elif self._waiting:
                     shard = self._waiting.popleft()
@@ -71,7 +71,10 @@ class Work:
             for source, time_ns in zip(shard, known, strict=False):
                 self.times_ns[source.name] = time_ns
             if len(times) < len(shard):
-                _LOG.warning("a candidate for operation %s loses the device", shard[len(times)].operations)
+                _LOG.warning(
+                    "the device was lost while a candidate for operations %s was measured",
+                    shard[len(times)].operations,
+                )
             self._put_back([shard[len(known) :]])
 
     def split(self, shard: Shard, error: str) -> None:
@@ -79,7 +82,7 @@ class Work:
         with self._changed:
             half = len(shard) // 2
             if not half:
-                _LOG.info("a candidate for operation %s does not build: %s", shard[0].operations, error)
+                _LOG.info("a candidate for operations %s does not build: %s", shard[0].operations, error)
                 self.times_ns[shard[0].name] = None
             self._put_back([shard[:half], shard[half:]] if half else [])
 
@@ -89,7 +92,7 @@ class Work:
         self._waiting.extend(part for part in parts if part)
         self._changed.notify_all()
         now = time.monotonic()
-        if now - self._told >= _SILENCE_S:
+        if now - self._told >= _PROGRESS_INTERVAL_S:
             self._told = now
             _LOG.info("compiled and measured %d of %d kernels", len(self.times_ns), self._count)
 

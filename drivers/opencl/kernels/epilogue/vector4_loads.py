@@ -12,7 +12,7 @@ from neurald.drivers.opencl.codegen.statements import Statements
 
 
 @dataclass(frozen=True, slots=True)
-class FourElements:
+class Vector4:
     """Elements that four columns read.
 
     Attributes:
@@ -24,7 +24,7 @@ class FourElements:
     is_one: bool
 
 
-class FourLoads:
+class Vector4Loads:
     """Renders the loads at four columns of a row.
 
     Args:
@@ -48,17 +48,17 @@ class FourLoads:
         #: Addresses of loads from global memory, and whether they depend on the row.
         self.addresses: list[tuple[str, bool]] = []
         #: Values of which four elements are loaded at a time.
-        self.by_fours: list[Value] = []
+        self.vector4_values: list[Value] = []
 
     @property
     def lines(self) -> list[str]:
         """Statements that the addresses need."""
         return self._places.lines
 
-    def load(self, expression: Load) -> FourElements | None:
+    def load(self, expression: Load) -> Vector4 | None:
         """Returns the elements for the columns.
 
-        None if they are neither adjacent nor all the same.
+        Returns None if they are neither adjacent nor all the same.
         """
         if expression.guard is not None:
             return None
@@ -67,14 +67,14 @@ class FourLoads:
         if self._column not in walk(place):
             text = self._places.value(place)
             self._at(read, text, place)
-            return FourElements(read.load(text), is_one=True)
+            return Vector4(read.load(text), is_one=True)
         start = place - self._column
         if self._column in walk(start) or not is_multiple_of_4(start):
             return None
         text = self._matrix_place(start) or self._places.value(place)
         self._at(read, text, place)
-        self.by_fours.append(expression.value)
-        return FourElements(read.load4(text), is_one=False)
+        self.vector4_values.append(expression.value)
+        return Vector4(read.load4(text), is_one=False)
 
     def _at(self, read: KernelArgument, text: str, place: Expression) -> None:
         if read.space == "__global":

@@ -1,7 +1,7 @@
 """Lists the paths that a driver process must be able to write to.
 
-These are the directory of its socket or token, neurald's cache, the caches of OpenCL vendors, and
-devices. All other files are read-only at most; a separate directory is used for temporary files.
+They are the directory of its socket or token, neurald's cache, the caches of OpenCL vendors, and
+devices. All other files are read-only. Temporary files go to a directory of the process's own.
 """
 
 import contextlib
@@ -19,8 +19,8 @@ from neurald.hal.process.address import Address
 from neurald.hal.process.private_directory import make_directory
 from neurald.hal.process.runtime_directory import runtime_directory
 
-#: For each vendor's runtime: the variable that names its cache, and the default below the user's
-#: cache or home.
+#: For each vendor's runtime, the variable that names its cache directory, and the default, which is
+#: below the user's cache directory or home.
 _VENDOR_CACHES = (
     ("POCL_CACHE_DIR", "cache", "pocl"),
     ("CUDA_CACHE_PATH", "home", ".nv"),
@@ -29,7 +29,7 @@ _VENDOR_CACHES = (
     ("NEO_CACHE_DIR", "cache", "neo_compiler_cache"),
     ("AMD_COMGR_CACHE_DIR", "cache", "comgr"),
 )
-#: Devices that hold no data, and compute devices.
+#: Compute devices, and devices that hold no data.
 _DEVICES = (
     *("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"),
     *("/dev/dri", "/dev/kfd", "/dev/accel", "/dev/dma_heap", "/dev/udmabuf", "/dev/mali0"),
@@ -44,33 +44,34 @@ _DEVICES = (
 _NUMBERED_DEVICES = "nvidia[0-9]*"
 
 
-def directory_of(address: Address) -> Path:
+def daemon_directory(address: Address) -> Path:
     """Returns the directory of a daemon's sockets or, if it listens on TCP, of its token."""
     return runtime_directory() if address.path is None else address.path.parent
 
 
-def make_places(address: Address) -> list[Path]:
+def make_writable_paths(address: Address) -> list[Path]:
     """Creates a daemon's missing directories and the installation's secret.
 
-    Returns all writable paths.
+    Returns:
+        All paths that the daemon must be able to write to.
     """
-    places = [directory_of(address)]
-    # Without a home there is no cache.
+    directories = [daemon_directory(address)]
+    # A user without a home directory has no cache.
     with contextlib.suppress(RuntimeError, Error):
         cache = platformdirs.user_cache_path()
-        places += [cache / "neurald", *vendor_caches(cache)]
+        directories += [cache / "neurald", *vendor_caches(cache)]
         installation_secret()
-    places = [place for place in places if place.is_absolute()]
-    for place in places:
-        # The code that needs it will report the error.
+    directories = [directory for directory in directories if directory.is_absolute()]
+    for directory in directories:
+        # The code that uses the directory reports the error.
         with contextlib.suppress(OSError):
-            make_directory(place)
+            make_directory(directory)
     devices = [Path(device) for device in _DEVICES]
-    return [*places, *devices, *Path("/dev").glob(_NUMBERED_DEVICES)]
+    return [*directories, *devices, *Path("/dev").glob(_NUMBERED_DEVICES)]
 
 
 def vendor_caches(cache: Path) -> Iterator[Path]:
-    """Yields the caches of vendors whose runtimes are or were installed.
+    """Yields the cache directories of vendors whose runtimes are or were installed.
 
     Args:
         cache: the user's cache directory.
@@ -84,7 +85,7 @@ def vendor_caches(cache: Path) -> Iterator[Path]:
 
 
 def _has_pocl() -> bool:
-    """Returns True if PoCL, which requires its cache, may be used."""
+    """Returns True if PoCL, which does not work without its cache, may be used."""
     folders = (Path("/etc/OpenCL/vendors"), Path(sys.prefix) / "etc/OpenCL/vendors")
     is_installed = importlib.util.find_spec("pocl_binary_distribution") is not None
     return is_installed or any(True for folder in folders for _ in folder.glob("pocl*"))

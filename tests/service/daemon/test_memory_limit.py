@@ -23,7 +23,7 @@ import resource, sys
 from neurald.hal.errors import OutOfMemory
 from neurald.hal.accounting.limits import Limits
 from neurald.hal.memory.pool import SharedMemory
-from neurald.service.daemon.memory_wall import limited_memory
+from neurald.service.daemon.memory_limit import limited_memory
 from neurald.hal.model.types import DeviceType
 
 class Device:

@@ -1,4 +1,4 @@
-"""Which model a daemon compiles next when more are waiting than it compiles at the same time."""
+"""Decides which model a daemon compiles next when more are waiting than it may compile at once."""
 
 import contextlib
 from collections.abc import Iterator
@@ -10,49 +10,50 @@ from neurald.hal.admission.session import Session
 from neurald.hal.model.types import Priority
 from neurald.hal.sync.cancellation import Cancellation
 
-#: After this long, a compilation no longer counts against other clients, so that theirs can start beside it.
+#: A compilation that takes longer no longer counts for other clients, so that theirs can start
+#: beside it.
 _LONG_S: Final = 5.0
-#: How many compilations may run beyond the limit, where others take that long.
-_EXTRA: Final = 2
+#: How many compilations may run beyond the limit while others take that long.
+_EXTRA_SLOTS: Final = 2
 
 
-class CompileQueue:
-    """Lets models be compiled at the same time, as many as the limits allow. Thread-safe.
+class CompileAdmission:
+    """Admits compilations, up to the limit at the same time. Thread-safe.
 
-    Users, and the sessions of one user, take turns.
+    Users, and the sessions of one user, get equal shares.
 
     Args:
-        limits: `compilers` says how many.
+        limits: `compilers` says how many run at the same time.
     """
 
     def __init__(self, limits: Limits) -> None:
         self._queue = AdmissionQueue(
             limits.compilers,
             long_s=_LONG_S,
-            max_running=limits.compilers + _EXTRA,
+            max_running=limits.compilers + _EXTRA_SLOTS,
             what="compilations",
         )
 
     @property
     def waiting(self) -> int:
-        """How many models wait for their turn."""
+        """How many models wait."""
         return self._queue.waiting
 
     @contextlib.contextmanager
-    def turn(
+    def slot(
         self,
         session: Session,
         priority: Priority,
         deadline_s: float | None,
         cancellation: Cancellation | None,
     ) -> Iterator[Cancellation]:
-        """Waits for a turn and holds it.
+        """Waits until a model may be compiled, and holds its slot for the duration of the context.
 
         Args:
             session: of the client whose model it is.
             priority: of the model.
             deadline_s: on the clock of `time.monotonic()`; None for no limit.
-            cancellation: of the client; None: it cannot cancel.
+            cancellation: of the client; None if it cannot cancel.
 
         Yields:
             A cancellation that the end of the session cancels, too.

@@ -8,7 +8,7 @@ from functools import cached_property
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.kernels.fused.block import Block
 from neurald.drivers.opencl.kernels.fused.patch import Patch, parts_of, patches
-from neurald.drivers.opencl.kernels.fused.tensor_bottleneck_operands import Operands
+from neurald.drivers.opencl.kernels.fused.tensor_bottleneck_operands import PackedOperands
 from neurald.drivers.opencl.kernels.gemm.accumulate import MAX_TILES, split_cycles
 from neurald.drivers.opencl.kernels.gemm.tensor_core import PART_BYTES
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
@@ -19,7 +19,7 @@ _WARPS = ITEMS // 32
 #: Columns whose weights are adjacent, and that a warp multiplies at a time.
 COLUMNS = 16
 #: Limit on a group's local memory.
-_LOCAL_BYTES = 48 * 1024
+_MAX_LOCAL_BYTES = 48 * 1024
 #: Registers of a work-item for weights and accumulators; as many remain for other uses.
 _MAX_REGISTERS = 128
 #: Maximum number of output positions of a group, and of groups that split the wide channels.
@@ -28,10 +28,12 @@ _POWERS = (1, 2, 4, 8)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Warps:
+class WarpLayout:
     """Division of a matrix product among the warps of a group.
 
-    Along columns, rows, and the depth.
+    Attributes:
+        across, down: warps along the columns and the rows.
+        slices: warps that split the depth.
     """
 
     across: int
@@ -41,16 +43,17 @@ class Warps:
 
 @dataclass(frozen=True, kw_only=True)
 class FusedBlockTiling:
-    """Work of a group.
+    """Tiling of a block.
 
-    A part of an image, and of the columns, from a share of the wide channels.
+    A group computes a patch of an image for some of the columns, from a share of the wide channels.
 
     Attributes:
+        shares: the number of groups that share the wide channels.
         column_blocks: the number of blocks of 16 columns.
     """
 
     block: Block
-    operands: Operands
+    operands: PackedOperands
     patch: Patch
     column_blocks: int
     shares: int
@@ -61,7 +64,7 @@ class FusedBlockTiling:
         return self.block.convolution.input.type.size_bytes
 
     @property
-    def is_twice(self) -> bool:
+    def is_split(self) -> bool:
         """Whether elements are represented as sums of two that tensor cores multiply."""
         return self.size == 4
 
@@ -101,34 +104,34 @@ class FusedBlockTiling:
         return self.channels // self.depth_step
 
     @cached_property
-    def wide_warps(self) -> Warps:
+    def wide_warps(self) -> WarpLayout:
         """Division of the wide channels among warps."""
-        choices = (Warps(across=across, down=_WARPS // across) for across in _POWERS)
+        choices = (WarpLayout(across=across, down=_WARPS // across) for across in _POWERS)
         return min(choices, key=lambda warps: (self.wide_turns(warps), self.wide_registers(warps)))
 
-    def wide_turns(self, warps: Warps) -> int:
+    def wide_turns(self, warps: WarpLayout) -> int:
         """Returns how often each warp multiplies 16 rows by 16 columns in the expansion."""
         return steps_of(steps_of(self.patch.positions, 16), warps.down) * steps_of(
             self.channels // COLUMNS, warps.across
         )
 
-    def wide_registers(self, warps: Warps) -> int:
+    def wide_registers(self, warps: WarpLayout) -> int:
         """Returns the number of registers for weights of the expansion."""
-        each = self.wide_steps * 4 + self.is_twice * 24
+        each = self.wide_steps * 4 + self.is_split * 24
         return steps_of(self.channels // COLUMNS, warps.across) * each if self.wide_steps else 0
 
     @cached_property
-    def narrow_warps(self) -> Warps:
+    def narrow_warps(self) -> WarpLayout:
         """Division of the projection among warps."""
         choices = (
-            Warps(across=across, down=down, slices=_WARPS // across // down)
+            WarpLayout(across=across, down=down, slices=_WARPS // across // down)
             for across in _POWERS
             for down in _POWERS
             if across * down <= _WARPS
         )
         return min(choices, key=lambda warps: (self.narrow_cycles(warps), self.narrow_registers(warps)))
 
-    def narrow_cycles(self, warps: Warps) -> int:
+    def narrow_cycles(self, warps: WarpLayout) -> int:
         """Estimates the cycles of multiplying, and of adding up over slices."""
         tiles = steps_of(steps_of(self.patch.rows, 16), warps.down) * steps_of(
             self.column_blocks, warps.across
@@ -140,11 +143,11 @@ class FusedBlockTiling:
         )
         return tiles * (steps_of(self.narrow_steps, warps.slices) * 30 + 100) + gathered
 
-    def narrow_registers(self, warps: Warps) -> int:
+    def narrow_registers(self, warps: WarpLayout) -> int:
         """Returns the number of registers for weights and accumulators of the projection."""
         columns = steps_of(self.column_blocks, warps.across)
         rows = steps_of(steps_of(self.patch.rows, 16), warps.down)
-        return columns * (steps_of(self.narrow_steps, warps.slices) * 4 + rows * 8 + self.is_twice * 16)
+        return columns * (steps_of(self.narrow_steps, warps.slices) * 4 + rows * 8 + self.is_split * 16)
 
     @property
     def registers(self) -> int:
@@ -198,7 +201,7 @@ class FusedBlockTiling:
     def middle_offset(self) -> int:
         """Offset of the depthwise output.
 
-        In place of the input, behind the slices' accumulators.
+        It replaces the input, but lies behind the accumulators of the slices.
         """
         slices = self.narrow_warps.slices
         sums = (
@@ -238,7 +241,7 @@ class FusedBlockTiling:
     def cost(self, facts: DeviceFacts) -> float:
         """Estimates the time in cycles of a compute unit."""
         waves = math.ceil(self.tiles * self.shares / facts.compute_units)
-        step = 100 if self.is_twice else 50
+        step = 100 if self.is_split else 50
         wide = self.wide_turns(self.wide_warps) * (400 + self.wide_steps * step) if self.wide_steps else 0
         taps = self.block.convolution.depth
         depthwise = math.ceil(self.patch.rows * self.channels / 4 / ITEMS) * (150 + taps * 40)
@@ -256,7 +259,7 @@ class FusedBlockTiling:
 def _unit(block: Block) -> int:
     """Returns the granularity of shares of the wide channels.
 
-    A block of columns, or a step of the depth.
+    It is a block of columns or a step of the depth, whichever is larger.
     """
     return max(COLUMNS, PART_BYTES // block.convolution.input.type.size_bytes)
 
@@ -270,15 +273,15 @@ def steps_of(count: int, each: int) -> int:
     return -(-count // each)
 
 
-def tilings_of(block: Block, operands: Operands, facts: DeviceFacts) -> Iterator[FusedBlockTiling]:
+def tilings_of(block: Block, operands: PackedOperands, facts: DeviceFacts) -> Iterator[FusedBlockTiling]:
     """Yields every tiling that fits a device, the best first."""
     parts = steps_of(block.narrow.columns, COLUMNS)
     steps = _channel_parts(block)
-    limit = min(_LOCAL_BYTES, facts.local_memory_bytes)
+    limit = min(_MAX_LOCAL_BYTES, facts.local_memory_bytes)
     most = 3 * facts.compute_units
     tilings = [
         FusedBlockTiling(block=block, operands=operands, patch=patch, column_blocks=each, shares=shares)
-        for patch in patches(block.convolution, most_rows=_MAX_ROWS, most=most)
+        for patch in patches(block.convolution, max_rows=_MAX_ROWS, most=most)
         for each in parts_of(parts)
         for shares in range(1, min(steps, _MAX_SHARES) + 1)
         if steps % shares == 0
