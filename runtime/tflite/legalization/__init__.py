@@ -158,7 +158,6 @@ _FAMILIES: Mapping[str, tuple[int, ...]] = {
         B.PAD,
         B.PADV2,
         B.STABLEHLO_PAD,
-        B.STABLEHLO_PAD,
     ),
     "movement.resizing": (
         B.RESIZE_BILINEAR,

@@ -87,6 +87,5 @@ LEGALIZATIONS: dict[int, Legalization] = {
     BuiltinOperator.MIRROR_PAD: Legalization(rule=mirror_pad, options="MirrorPadOptions", inputs=(2, 2)),
     BuiltinOperator.PAD: Legalization(rule=pad, inputs=(2, 2)),
     BuiltinOperator.PADV2: Legalization(rule=pad_v2, inputs=(3, 3)),
-    BuiltinOperator.STABLEHLO_PAD: Legalization(rule=pad, inputs=(2, 2)),
     BuiltinOperator.STABLEHLO_PAD: Legalization(rule=stablehlo_pad, inputs=(2, 2)),
 }
