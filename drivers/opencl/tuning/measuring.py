@@ -85,4 +85,4 @@ def _measure_here(
         bench = bench or Bench(device)
         with work.measuring_lock:
             times = list(bench.times_ns(program, trials))
-        work.measured(shard, times)
+        work.record_times(shard, times)
