@@ -250,8 +250,8 @@ def element_function(kernel: Kernel, values: Sequence[Value], names: Sequence[st
     """Returns the epilogue function of a contraction: it computes and stores one element.
 
     It is `static inline void KERNEL_NAME_store(const T sum, const int i0, const int i1, ...,
-    <KernelArguments.pointers>)`, T being `float`, `int` or `long`; `i0` and so on are the indices in the
-    contraction's output.
+    <KernelArguments.pointers>)`, T being `float`, `int` or `long`; `i0` and so on are the indices
+    in the contraction's output.
 
     Args:
         kernel: with a contraction.

@@ -70,8 +70,8 @@ def image_over(
         buffer: the buffer that the image shows.
         part: the range of it.
         kind: the type of the elements.
-        supports_sub_buffers: whether the device supports images over sub-buffers; otherwise the range
-            starts at the start of the buffer.
+        supports_sub_buffers: whether the device supports images over sub-buffers; otherwise the
+            range starts at the start of the buffer.
 
     Raises:
         pyopencl.Error: the image cannot be created.

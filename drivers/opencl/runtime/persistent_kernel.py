@@ -45,7 +45,7 @@ ABORTED: Final = _UNITS + _UNIT_COUNT
 #: Size of the synchronisation memory, which is zero before the first launch; the host clears it
 #: after a failure.
 SYNC_BYTES: Final = 4 * ABORTED + 128
-#: Spin limits: about two seconds, or some milliseconds for a trial launch that only runs the barrier.
+#: Spin limits: about two seconds, or some milliseconds for trial launches of the barrier alone.
 _MAX_SPINS, _MAX_TRIAL_SPINS = 1 << 22, 1 << 15
 #: Value of the barrier counter after an abort, which is larger than any number of arrivals.
 _RELEASE_ALL = 1 << 31

@@ -63,8 +63,8 @@ class Staging:
     """Transfers the inputs and outputs of one execution at a time. Reusable.
 
     `writes` and `reads` belong into the `CommandList` of the execution, before and after its
-    kernels. Each execution calls `set_input` for every input and `set_output` for every output, runs
-    the list to its end, and calls `complete`.
+    kernels. Each execution calls `set_input` for every input and `set_output` for every output,
+    runs the list to its end, and calls `complete`.
 
     Attributes:
         writes: the transfers of the inputs, in their order.

@@ -1,9 +1,9 @@
 """8-bit matrix products with four-byte dot products, on GPUs that have them.
 
-The dot products are functions of OpenCL, or the PTX instruction dp4a. Both matrices are read as words of four bytes along the depth. As in `tile`, a group iterates over
-the depth in steps, whose words lie in local memory while those of the next step are loaded into
-registers; work-items accumulate 4 × 4 elements each, and split the depth of a step if a tile has
-fewer.
+The dot products are functions of OpenCL, or the PTX instruction dp4a. Both matrices are read as
+words of four bytes along the depth. As in `tile`, a group iterates over the depth in steps, whose
+words lie in local memory while those of the next step are loaded into registers; work-items
+accumulate 4 × 4 elements each, and split the depth of a step if a tile has fewer.
 
 The stored values are multiplied, with left - left_zero and right - right_zero expanded:
 
