@@ -17,7 +17,6 @@ from neurald.hal.extension_support import refused_operations
 from neurald.hal.memory.pool import Memory
 from neurald.hal.validation.model_rules import operation_levels
 from neurald.service.conformance.cases.case import Case, CaseSignature, generate
-from neurald.service.conformance.cases.depth import ALL_CASES, Depth, default_depth
 from neurald.service.conformance.cases.runner import (
     EXECUTION_MODES,
     Execute,
@@ -28,6 +27,7 @@ from neurald.service.conformance.cases.runner import (
     prepare_options,
     run_sync,
 )
+from neurald.service.conformance.cases.selection import ALL_CASES, CaseSelection, default_selection
 from neurald.service.conformance.cases.variation import base_case, neighbours, reseeded, structural_cases
 from neurald.service.conformance.guard.run import GuardRunner
 from neurald.service.conformance.result import CheckResult, Outcome
@@ -65,7 +65,7 @@ class OperationCheck:
         device: the device to check.
         guard_runner: runs cases of the device between guard pages.
         only: the label of the only case to run; "" runs all.
-        is_thorough: True runs all enumerated cases instead of those of `default_depth`, and all
+        is_thorough: True runs all enumerated cases instead of those of `default_selection`, and all
             passed cases between guard pages as well.
     """
 
@@ -89,15 +89,15 @@ class OperationCheck:
             signature: the signature.
             seeds: the seeds of random cases, which run in addition to the enumerated ones.
         """
-        depth = ALL_CASES if self._is_thorough else default_depth(signature)
+        selection = ALL_CASES if self._is_thorough else default_selection(signature)
         self._passed = {False: 0, True: 0}
-        for case in structural_cases(signature, depth):
+        for case in structural_cases(signature, selection):
             if self._is_wanted(case.label):
                 yield from self._results(case)
                 if self._only:
                     return
-        if depth.has_family:
-            yield from self._family(signature, depth)
+        if selection.has_family:
+            yield from self._family(signature, selection)
         for seed in seeds:
             if self._is_wanted(f"seed {seed}") and (drawn := generate(signature, seed)):
                 for result in self._results(drawn):
@@ -126,7 +126,7 @@ class OperationCheck:
     def _is_wanted(self, label: str) -> bool:
         return not self._only or label == self._only
 
-    def _family(self, signature: CaseSignature, depth: Depth) -> Iterator[CheckResult]:
+    def _family(self, signature: CaseSignature, selection: CaseSelection) -> Iterator[CheckResult]:
         """Runs the base case and its neighbours, which the device must distinguish."""
         if self._only.startswith("seed "):
             return
@@ -137,7 +137,7 @@ class OperationCheck:
         # Neighbours only run while the base model is prepared.
         chosen = (
             each
-            for each in (neighbours(first, depth) if prepared is not None else ())
+            for each in (neighbours(first, selection) if prepared is not None else ())
             if not self._only or self._only.startswith(each.label)
         )
         listed = list(chosen) if self._only else chosen

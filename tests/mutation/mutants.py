@@ -334,15 +334,15 @@ _DRIVERS = (
     Mutant(
         name="cpu-rounding-negative-ties",
         file="drivers/cpu/emit/math/fixed_point.py",
-        text='        limit = v.two("sub", "i32", limit,',
-        replacement='        limit = v.two("add", "i32", limit,',
+        text='        limit = v.binary("sub", "i32", limit,',
+        replacement='        limit = v.binary("add", "i32", limit,',
         breaks="Vectors of negative quantised values are rounded differently from the reference.",
         tests=("tests/drivers/cpu/emit/test_op_table.py",),
     ),
     Mutant(
         name="cpu-kernel-selection",
         file="drivers/cpu/kernels/gemm/winograd.py",
-        text="    if plan.cycles > _WORTHWHILE * choose_tile(product_of(node), target).cycles:\n",
+        text="    if plan.cycles > _MAX_RELATIVE_COST * choose_tile(product_of(node), target).cycles:\n",
         replacement="    if False:\n",
         breaks="Winograd's method is chosen for convolutions that it makes slower.",
         tests=("tests/drivers/cpu/kernels/gemm/test_winograd.py",),

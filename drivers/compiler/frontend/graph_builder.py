@@ -83,14 +83,14 @@ def build_graph(
         call = Call(binding, main.operands, shapes.get, known.get, referenced=model.referenced)
         builder.begin(position)
         try:
-            results_known = None
+            constants = None
             if evaluate is not None and _is_foldable(call, known) and _has_reals(call):
-                results_known = _computed_by_lowering(call, main.operands, shapes, known, given, evaluate)
-            if results_known is None:
-                results_known = fold_constant_operation(call, known)
-            if results_known is not None:
-                known.update(zip(operation.outputs, results_known, strict=True))
-                shapes.update((i, a.shape) for i, a in zip(operation.outputs, results_known, strict=True))
+                constants = _computed_by_lowering(call, main.operands, shapes, known, given, evaluate)
+            if constants is None:
+                constants = fold_constant_operation(call, known)
+            if constants is not None:
+                known.update(zip(operation.outputs, constants, strict=True))
+                shapes.update((i, a.shape) for i, a in zip(operation.outputs, constants, strict=True))
                 continue
             for index, shape in zip(operation.outputs, _output_shapes(call), strict=True):
                 shapes[index] = shape

@@ -268,8 +268,8 @@ def apply(
     Args:
         op: the operation.
         arguments: its operands.
-        type: type of the result; by default BOOL for comparisons, else the type of the last
-        operand.
+        type: the type of the result; by default BOOL for comparisons, otherwise the type of the
+            last operand.
         low, high: bounds of an INDEX; by default those of 64 bits.
     """
     result = type or (Scalar.BOOL if op in COMPARISONS else arguments[-1].type)

@@ -32,7 +32,7 @@ def kernel_text(module: str, file: str, **values: object) -> str:
     Raises:
         FileNotFoundError: the file does not exist.
         ValueError: the file contains an invalid placeholder, or its placeholders are not those in
-        `values`.
+            `values`.
     """
     template = _template(module, file)
     expected, given = set(template.get_identifiers()), set(values)

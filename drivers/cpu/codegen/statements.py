@@ -151,12 +151,12 @@ class Statements:
         else:
             holds = self._vector(condition)
             if self._lanes.mask is not None:
-                missing = v.two("xor", "i1", self._lanes.mask, v.number("i1", 1))
-                holds = v.two("or", "i1", holds, missing)
+                missing = v.binary("xor", "i1", self._lanes.mask, v.number("i1", 1))
+                holds = v.binary("or", "i1", holds, missing)
             holds = v.all_lanes(holds)
         if holds == "true":
             return
-        with self._code.when(self._single.two("xor", "i1", holds, "true")):
+        with self._code.when(self._single.binary("xor", "i1", holds, "true")):
             self._code.effect(f"store i32 {code}, ptr %status, align 4")
 
     def store(self, pointer: str, offset: Expression, element: Expression) -> None:
@@ -215,9 +215,9 @@ class Statements:
         if not load.value.count:
             return self._scalar(load.otherwise)
         guard = self._scalar(load.guard)
-        safe = self._single.choose(guard, "i64", self._scalar(offset), "0")
+        safe = self._single.select(guard, "i64", self._scalar(offset), "0")
         value = self._loaded(self._single, load.value, safe)
-        return self._single.choose(guard, computed(load, 1), value, self._scalar(load.otherwise))
+        return self._single.select(guard, computed(load, 1), value, self._scalar(load.otherwise))
 
     def _loaded(self, v: Vector, value: Value, offset: str) -> str:
         """Loads elements that begin at an offset."""
@@ -231,11 +231,11 @@ class Statements:
         for term, factor in self._order.terms(expression):
             name = names[term]
             if abs(factor) != 1:
-                name = v.two("mul", element, name, v.number(element, factor))
+                name = v.binary("mul", element, name, v.number(element, factor))
             if not total:
-                total = name if factor != -1 else v.two("sub", element, v.number(element, 0), name)
+                total = name if factor != -1 else v.binary("sub", element, v.number(element, 0), name)
             else:
-                total = v.two("sub" if factor == -1 else "add", element, total, name)
+                total = v.binary("sub" if factor == -1 else "add", element, total, name)
         return total
 
     # Vectors.
@@ -277,7 +277,7 @@ class Statements:
     def _lane_indices(self, axis: Axis) -> str:
         v, element = self._lanes.v, computed(axis, self._lanes.v.lanes)
         first = resized(self._single, ("i64", self._names[axis]), element)
-        return v.two("add", element, v.splat(element, first), v.numbers(element, range(v.lanes)))
+        return v.binary("add", element, v.splat(element, first), v.numbers(element, range(v.lanes)))
 
     def _vector_sum(self, expression: Linear) -> str:
         """Computes a linear form; terms that are equal in all lanes are added as scalars first."""
@@ -297,16 +297,18 @@ class Statements:
                 continue
             name = names[term]
             if factor != 1:
-                name = v.two("mul", element, name, v.number(element, wrapped(factor, element)))
-            total = v.two("add", element, total, name) if total else name
+                name = v.binary("mul", element, name, v.number(element, wrapped(factor, element)))
+            total = v.binary("add", element, total, name) if total else name
         base = str(expression.constant) if expression.constant else ""
         for term, factor in self._order.terms(expression):
             if term in same:
-                name = self._single.two("mul", "i64", self._scalar(term), str(factor))
-                base = self._single.two("add", "i64", name, base) if base else name
+                name = self._single.binary("mul", "i64", self._scalar(term), str(factor))
+                base = self._single.binary("add", "i64", name, base) if base else name
         if not base:
             return total
-        return v.two("add", element, total, v.splat(element, resized(self._single, ("i64", base), element)))
+        return v.binary(
+            "add", element, total, v.splat(element, resized(self._single, ("i64", base), element))
+        )
 
     def _vector_load(self, load: Load) -> str:
         lanes, v = self._lanes, self._lanes.v
@@ -322,7 +324,7 @@ class Statements:
             return self._contiguous(load, offset)
         mask = self._mask(guard)
         if stride == 0 and guard is not None:
-            safe = self._single.choose(v.any_lane(mask), "i64", self._scalar(offset), "0")
+            safe = self._single.select(v.any_lane(mask), "i64", self._scalar(offset), "0")
             value = v.splat(element, self._loaded(self._single, load.value, safe))
         elif stride == 1:
             pointer = self._pointers[load.value]
@@ -332,7 +334,7 @@ class Statements:
             value = from_stored(v, kind, self._gathered(load.value, offset, mask))
         if guard is None or load.otherwise is None:
             return value
-        return v.choose(self._vector(guard), element, value, self._vector(load.otherwise))
+        return v.select(self._vector(guard), element, value, self._vector(load.otherwise))
 
     def _gathers(self, offset: Expression) -> bool:
         """Returns True if an offset depends on values computed per lane."""
@@ -344,7 +346,7 @@ class Statements:
         if guard is None:
             return mask or v.number("i1", 1)
         holds = self._vector(guard)
-        return holds if mask is None else v.two("and", "i1", holds, mask)
+        return holds if mask is None else v.binary("and", "i1", holds, mask)
 
     def _contiguous(self, load: Load, offset: Expression) -> str:
         v = self._lanes.v
@@ -359,7 +361,7 @@ class Statements:
             return self._loaded(v, load.value, where)
         # A guard common to all lanes: the loaded value is discarded if it is false.
         guard = self._scalar(load.guard)
-        value = self._loaded(v, load.value, self._single.choose(guard, "i64", where, "0"))
+        value = self._loaded(v, load.value, self._single.select(guard, "i64", where, "0"))
         whole, other = v.type(computed(load, v.lanes)), self._vector(load.otherwise)
         return self._code.value(f"select i1 {guard}, {whole} {value}, {whole} {other}")
 
@@ -385,7 +387,7 @@ class Statements:
             (source,) = number.arguments
             if source.type in (Scalar.INT8, Scalar.UINT8) and number.low + offset == 0:
                 # Flipping the sign bit maps the smallest signed number to 0.
-                first = v.two("xor", "i8", self._vector(source), v.number("i8", -offset & 0xFF))
+                first = v.binary("xor", "i8", self._vector(source), v.number("i8", -offset & 0xFF))
                 return v.cast("zext", "i8", first, "i16")
         return resized(v, (computed(index, v.lanes), self._vector(index)), "i16")
 
@@ -453,7 +455,7 @@ class Statements:
             return v.fma(element, first, second, total)
         value = self.value(body)
         if mask and is_folding:
-            value = v.choose(mask, element, value, identity_text(v, expression))
+            value = v.select(mask, element, value, identity_text(v, expression))
         return combine(v, expression.reduction, expression.type, element, total, value)
 
     def _reduce_along(self, expression: Reduce, along: Axis) -> str:

@@ -130,7 +130,7 @@ _Operation = Callable[[Vector, Apply, str, list[str]], str]
 def _arithmetic(on_integers: str, on_floats: str) -> _Operation:
     def write(v: Vector, expression: Apply, element: str, values: list[str]) -> str:
         operation = on_floats if expression.type.is_float else on_integers
-        return v.two(operation, element, values[0], values[1])
+        return v.binary(operation, element, values[0], values[1])
 
     return write
 
@@ -176,16 +176,16 @@ def extreme(
         second_is_number: True if the second is known not to be NaN.
     """
     if kind is Scalar.BOOL:
-        return v.two("and" if is_minimum else "or", element, first, second)
+        return v.binary("and" if is_minimum else "or", element, first, second)
     if not kind.is_float:
         sign = "s" if is_signed(kind) else "u"
         return v.call(f"llvm.{sign}{'min' if is_minimum else 'max'}", element, first, second)
     # Processors' instructions yield the last operand if either is NaN.
     is_second = v.compare("olt" if is_minimum else "ogt", element, second, first)
-    result = v.choose(is_second, element, second, first)
+    result = v.select(is_second, element, second, first)
     if second_is_number:
         return result
-    return v.choose(v.compare("uno", element, second, second), element, second, result)
+    return v.select(v.compare("uno", element, second, second), element, second, result)
 
 
 def _comparison(signed: str, unsigned: str, ordered: str) -> _Operation:
@@ -200,7 +200,7 @@ def _comparison(signed: str, unsigned: str, ordered: str) -> _Operation:
 def _product(v: Vector, expression: Apply, element: str, values: list[str]) -> str:
     if is_short_product(v, expression):
         return short_product(v, values)
-    return v.two("fmul" if expression.type.is_float else "mul", element, values[0], values[1])
+    return v.binary("fmul" if expression.type.is_float else "mul", element, values[0], values[1])
 
 
 def _division(v: Vector, expression: Apply, element: str, values: list[str]) -> str:
@@ -208,7 +208,7 @@ def _division(v: Vector, expression: Apply, element: str, values: list[str]) -> 
     if kind.is_float and expression.op is Op.MODULO:
         return float_remainder(v, element, values[0], values[1])
     if kind.is_float:
-        quotient = v.two("fdiv", element, values[0], values[1])
+        quotient = v.binary("fdiv", element, values[0], values[1])
         return rounded(v, element, quotient, "trunc" if expression.op is Op.TRUNCATE_DIVIDE else "floor")
     dividend, divisor = expression.arguments
     is_whole = kind is Scalar.INDEX and dividend.low >= 0 and divisor.low > 0
@@ -233,7 +233,7 @@ def _power(v: Vector, expression: Apply, element: str, values: list[str]) -> str
 def _negated(v: Vector, expression: Apply, element: str, values: list[str]) -> str:
     if expression.type.is_float:
         return v.negate(element, values[0])
-    return v.two("sub", element, v.number(element, 0), values[0])
+    return v.binary("sub", element, v.number(element, 0), values[0])
 
 
 def _absolute(v: Vector, expression: Apply, element: str, values: list[str]) -> str:
@@ -245,11 +245,11 @@ def _absolute(v: Vector, expression: Apply, element: str, values: list[str]) -> 
 
 
 def _inverted(v: Vector, expression: Apply, element: str, values: list[str]) -> str:
-    return v.two("xor", element, values[0], v.number(element, 1 if element == "i1" else -1))
+    return v.binary("xor", element, values[0], v.number(element, 1 if element == "i1" else -1))
 
 
 def _shift_right(v: Vector, expression: Apply, element: str, values: list[str]) -> str:
-    return v.two("ashr" if is_signed(expression.type) else "lshr", element, values[0], values[1])
+    return v.binary("ashr" if is_signed(expression.type) else "lshr", element, values[0], values[1])
 
 
 def _sign(v: Vector, expression: Apply, element: str, values: list[str]) -> str:
@@ -259,9 +259,9 @@ def _sign(v: Vector, expression: Apply, element: str, values: list[str]) -> str:
             return v.call("llvm.umin", element, x, one)
         high = v.call("llvm.smin", element, x, one)
         return v.call("llvm.smax", element, high, v.number(element, -1))
-    above = v.choose(v.compare("ogt", element, x, zero), element, one, x)
-    below = v.choose(v.compare("olt", element, x, zero), element, v.number(element, -1), above)
-    return v.choose(v.compare("oeq", element, x, zero), element, zero, below)
+    above = v.select(v.compare("ogt", element, x, zero), element, one, x)
+    below = v.select(v.compare("olt", element, x, zero), element, v.number(element, -1), above)
+    return v.select(v.compare("oeq", element, x, zero), element, zero, below)
 
 
 def _is_nan(v: Vector, expression: Apply, element: str, values: list[str]) -> str:
@@ -274,7 +274,7 @@ def _reinterpreted(v: Vector, expression: Apply, element: str, values: list[str]
     source, kind = expression.arguments[0].type, expression.type
     whole = to_stored(v, source, values[0])
     if stored(source) != stored(kind):
-        whole = v.bits(stored(source), whole, stored(kind))
+        whole = v.bitcast(stored(source), whole, stored(kind))
     return from_stored(v, kind, whole)
 
 
@@ -336,5 +336,5 @@ _OPERATIONS: dict[Op, _Operation] = {
     Op.SIGN: _sign,
     Op.IS_NAN: _is_nan,
     Op.REINTERPRET: _reinterpreted,
-    Op.SELECT: lambda v, _, element, values: v.choose(values[0], element, values[1], values[2]),
+    Op.SELECT: lambda v, _, element, values: v.select(values[0], element, values[1], values[2]),
 }

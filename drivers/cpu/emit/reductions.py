@@ -35,9 +35,9 @@ def combine(v: Vector, fold: ReductionOp, kind: Scalar, element: str, total: str
     if fold in (ReductionOp.MINIMUM, ReductionOp.MAXIMUM):
         return extreme(v, kind, element, total, value, is_minimum=fold is ReductionOp.MINIMUM)
     if kind is Scalar.BOOL:
-        return v.two("or" if fold in (ReductionOp.SUM, ReductionOp.ANY) else "and", element, total, value)
+        return v.binary("or" if fold in (ReductionOp.SUM, ReductionOp.ANY) else "and", element, total, value)
     operation = "add" if fold is ReductionOp.SUM else "mul"
-    return v.two(f"f{operation}" if kind.is_float else operation, element, total, value)
+    return v.binary(f"f{operation}" if kind.is_float else operation, element, total, value)
 
 
 def identity_text(v: Vector, expression: Reduce) -> str:

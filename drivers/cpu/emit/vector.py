@@ -107,7 +107,7 @@ class Vector:
             f"shufflevector {kind} {first}, {kind} poison, <{self.lanes} x i32> zeroinitializer"
         )
 
-    def two(self, operation: str, element: str, first: str, second: str) -> str:
+    def binary(self, operation: str, element: str, first: str, second: str) -> str:
         """Writes an instruction with two operands of one type, such as `add` or `fmul`."""
         known = _known(operation, first, second) if element == "i64" and self.lanes == 1 else None
         return known or self.code.value(f"{operation} {self.type(element)} {first}, {second}")
@@ -119,9 +119,9 @@ class Vector:
     def compare(self, condition: str, element: str, first: str, second: str) -> str:
         """Compares by a condition such as `slt` or `oeq`; the result is i1."""
         operation = "fcmp" if element in _FLOATS else "icmp"
-        return self.two(f"{operation} {condition}", element, first, second)
+        return self.binary(f"{operation} {condition}", element, first, second)
 
-    def choose(self, condition: str, element: str, first: str, second: str) -> str:
+    def select(self, condition: str, element: str, first: str, second: str) -> str:
         """Selects `first` where an i1 is true, else `second`."""
         kind = self.type(element)
         return self.code.value(f"select {self.type('i1')} {condition}, {kind} {first}, {kind} {second}")
@@ -130,7 +130,7 @@ class Vector:
         """Writes a conversion such as `sext` or `fptosi`."""
         return self.code.value(f"{operation} {self.type(source)} {value} to {self.type(element)}")
 
-    def bits(self, source: str, value: str, element: str) -> str:
+    def bitcast(self, source: str, value: str, element: str) -> str:
         """Reinterprets the bits as another type."""
         return self.cast("bitcast", source, value, element)
 

@@ -135,13 +135,13 @@ def gather_from_words(
         mask: lanes to load; all by default.
     """
     scale = _size_bytes(element).bit_length() - 1
-    offset = v.two("shl", "i32", offsets, v.number("i32", scale)) if scale else offsets
+    offset = v.binary("shl", "i32", offsets, v.number("i32", scale)) if scale else offsets
     first = v.call("llvm.smin", "i32", offset, v.number("i32", size_bytes - _WORD_BYTES))
     word = _gathered(v, "i32", "i8", pointer, ("i32", first), mask)
-    shift = v.two("shl", "i32", v.two("sub", "i32", offset, first), v.number("i32", 3))
+    shift = v.binary("shl", "i32", v.binary("sub", "i32", offset, first), v.number("i32", 3))
     # Lanes that are not loaded may have any offset.
-    shift = v.two("and", "i32", shift, v.number("i32", 31))
-    return v.cast("trunc", "i32", v.two("lshr", "i32", word, shift), element)
+    shift = v.binary("and", "i32", shift, v.number("i32", 31))
+    return v.cast("trunc", "i32", v.binary("lshr", "i32", word, shift), element)
 
 
 def is_permuted(target: Target, element: str, size_bytes: int) -> bool:
@@ -189,14 +189,14 @@ def _permuted_words(words: Vector, table: Sequence[str], at: str) -> str:
     kind, name = words.type("i16"), "@llvm.x86.avx512.vpermi2var.hi.512"
     words.code.declarations.add(f"declare {kind} {name}({kind}, {kind}, {kind})")
     one = words.number("i16", 1)
-    pair = words.two("lshr", "i16", at, one)
+    pair = words.binary("lshr", "i16", at, one)
     low, high = (
         words.code.value(f"call {kind} {name}({kind} {table[part]}, {kind} {pair}, {kind} {table[part + 1]})")
         for part in (0, 2)
     )
     is_high = words.compare(
-        "ne", "i16", words.two("and", "i16", at, words.number("i16", 128)), words.number("i16", 0)
+        "ne", "i16", words.binary("and", "i16", at, words.number("i16", 128)), words.number("i16", 0)
     )
-    both = words.choose(is_high, "i16", high, low)
-    shift = words.two("shl", "i16", words.two("and", "i16", at, one), words.number("i16", 3))
-    return words.two("lshr", "i16", both, shift)
+    both = words.select(is_high, "i16", high, low)
+    shift = words.binary("shl", "i16", words.binary("and", "i16", at, one), words.number("i16", 3))
+    return words.binary("lshr", "i16", both, shift)

@@ -20,7 +20,7 @@ from neurald.hal.operations.machinery.call import Array, Call, UnknownValue
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import Form, Parameter, Row
 from neurald.hal.validation.model_rules import validate_model
-from neurald.service.conformance.cases.argument import CONTROL_VALUES
+from neurald.service.conformance.cases.control_values import CONTROL_VALUES
 from neurald.service.conformance.cases.elements import elements
 from neurald.service.conformance.cases.guard_bytes import ConstantPool
 from neurald.service.conformance.recipes.draw import (

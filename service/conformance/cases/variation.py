@@ -21,8 +21,8 @@ from neurald.hal.model.types import FusedActivation, Operand, OperandType, Paddi
 from neurald.hal.operations.machinery.call import Array, Shape, UnknownValue
 from neurald.service.conformance.cases.case import Case, CaseSignature, generate_pinned
 from neurald.service.conformance.cases.comparison import describe_difference
-from neurald.service.conformance.cases.depth import ALL_CASES, Depth
 from neurald.service.conformance.cases.elements import elements
+from neurald.service.conformance.cases.selection import ALL_CASES, CaseSelection
 from neurald.service.conformance.recipes.draw import (
     BROADCAST,
     BROADCASTS,
@@ -63,10 +63,10 @@ _SWAPPED = (
 _PER_CHANNEL = OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL
 
 
-def structural_cases(signature: CaseSignature, depth: Depth = ALL_CASES) -> Iterator[Case]:
+def structural_cases(signature: CaseSignature, selection: CaseSelection = ALL_CASES) -> Iterator[Case]:
     """Yields the selected structural cases of a signature."""
     seen = set()
-    for label, pinned in depth.select(_choices(signature)):
+    for label, pinned in selection.apply(_choices(signature)):
         seed = int(pinned.get("#group", 0))
         case = generate_pinned(signature, seed, {EMPTY: False} | dict(pinned), label, _MAX_ATTEMPTS)
         if case is not None and label not in seen:
@@ -200,17 +200,17 @@ def reseeded(case: Case, seed: int, spread: float = 2.0) -> Case | None:
     return replace(found, model=case.model)
 
 
-def neighbours(case: Case, depth: Depth = ALL_CASES) -> Iterator[Case]:
+def neighbours(case: Case, selection: CaseSelection = ALL_CASES) -> Iterator[Case]:
     """Yields the selected neighbours of a base case."""
     seen = set()
-    for neighbour in depth.select(filter(None, _changes(case))):
+    for neighbour in selection.apply(filter(None, _changes(case))):
         if neighbour.label in seen:
             continue
         found = _distinguishable(case, neighbour)
         if found is not None:
             seen.add(neighbour.label)
             yield found
-    yield from depth.select(_constant_variants(case))
+    yield from selection.apply(_constant_variants(case))
 
 
 def _distinguishable(case: Case, neighbour: Case) -> Case | None:

@@ -69,20 +69,20 @@ def _large_turns(v: Vector, x: str) -> tuple[str, str]:
     """
     if _turns_table() not in v.code.globals:
         v.code.globals.append(_turns_table())
-    bits = v.bits("float", x, "i32")
+    bits = v.bitcast("float", x, "i32")
     shift = v.number("i32", FLOAT.fraction_bits)
-    exponent = v.two("and", "i32", v.two("lshr", "i32", bits, shift), v.number("i32", 0xFF))
+    exponent = v.binary("and", "i32", v.binary("lshr", "i32", bits, shift), v.number("i32", 0xFF))
     first = v.number("i32", int(math.log2(_LARGE)) + FLOAT.bias)
-    row = v.call("llvm.smax", "i32", v.two("sub", "i32", exponent, first), v.number("i32", 0))
+    row = v.call("llvm.smax", "i32", v.binary("sub", "i32", exponent, first), v.number("i32", 0))
     row = v.call("llvm.smin", "i32", row, v.number("i32", FLOAT.bias - int(math.log2(_LARGE))))
-    offset = v.two("mul", "i32", row, v.number("i32", 3))
-    fraction = v.two("and", "i32", bits, v.number("i32", (1 << FLOAT.fraction_bits) - 1))
-    whole = v.two("or", "i32", fraction, v.number("i32", 1 << FLOAT.fraction_bits))
+    offset = v.binary("mul", "i32", row, v.number("i32", 3))
+    fraction = v.binary("and", "i32", bits, v.number("i32", (1 << FLOAT.fraction_bits) - 1))
+    whole = v.binary("or", "i32", fraction, v.number("i32", 1 << FLOAT.fraction_bits))
     d = Floats(v, "double")
     m = v.call("llvm.copysign", "double", v.cast("sitofp", "i32", whole, "double"), d.widened(x))
     parts = []
     for column in range(3):
-        at = v.two("add", "i32", offset, v.number("i32", column))
+        at = v.binary("add", "i32", offset, v.number("i32", column))
         parts.append(d.multiply(m, gather(v, "double", _TURNS, "i32", at)))
     n, quarters = d.nearest(parts[0], 1.0)
     rest = d.add(d.add(d.subtract(parts[0], n), parts[1]), parts[2])
@@ -107,7 +107,7 @@ def _reduced_angle(v: Vector, x: str) -> tuple[str, str]:
         remainder, quarter, far = loop.carried
         is_far = f.is_("oge", f.absolute(far), _SMALL)
         others, quarters = _reduced_as_double(v, far)
-        loop.results = [f.choose(is_far, others, remainder), v.choose(is_far, "i32", quarters, quarter), far]
+        loop.results = [f.select(is_far, others, remainder), v.select(is_far, "i32", quarters, quarter), far]
     return loop.results[0], loop.results[1]
 
 
@@ -118,7 +118,9 @@ def _reduced_as_double(v: Vector, x: str) -> tuple[str, str]:
     remainder = v.cast("fptrunc", "double", remainder, "float")
     quarter = v.cast("trunc", "i64", quarter, "i32")
     f = Floats(v, "float")
-    is_large = v.two("and", "i1", f.is_("oge", f.absolute(x), _LARGE), f.is_("olt", f.absolute(x), math.inf))
+    is_large = v.binary(
+        "and", "i1", f.is_("oge", f.absolute(x), _LARGE), f.is_("olt", f.absolute(x), math.inf)
+    )
     iterations = v.code.value(f"zext i1 {v.any_lane(is_large)} to i64")
     carried = [(v.type("float"), remainder), (v.type("i32"), quarter), (v.type("float"), x)]
     # A loop of at most one iteration acts as a branch, since large floats are rare.
@@ -128,13 +130,13 @@ def _reduced_as_double(v: Vector, x: str) -> tuple[str, str]:
         angle = v.cast("fptrunc", "double", d.multiply(rest, d.number(math.pi / 2)), "float")
         is_large = f.is_("oge", f.absolute(large), _LARGE)
         loop.results = [
-            f.choose(is_large, angle, remainder),
-            v.choose(is_large, "i32", v.cast("trunc", "i64", quarters, "i32"), quarter),
+            f.select(is_large, angle, remainder),
+            v.select(is_large, "i32", v.cast("trunc", "i64", quarters, "i32"), quarter),
             large,
         ]
     remainder, quarter, _ = loop.results
     # Infinities yield NaN.
-    return f.choose(f.is_("oeq", f.absolute(x), math.inf), f.number(math.nan), remainder), quarter
+    return f.select(f.is_("oeq", f.absolute(x), math.inf), f.number(math.nan), remainder), quarter
 
 
 def _near_angle(d: Floats, x: str) -> tuple[str, str]:
@@ -162,8 +164,8 @@ def _circular(v: Vector, element: str, x: str, turned: int) -> str:
     quarter = f.integers("add", quarter, f.whole(turned)) if turned else quarter
     is_odd = v.compare("ne", f.format.integer, f.integers("and", quarter, f.whole(1)), f.whole(0))
     is_negative = v.compare("ne", f.format.integer, f.integers("and", quarter, f.whole(2)), f.whole(0))
-    result = f.choose(is_odd, cosine, sine)
-    return f.choose(is_negative, v.negate(element, result), result)
+    result = f.select(is_odd, cosine, sine)
+    return f.select(is_negative, v.negate(element, result), result)
 
 
 def sin(v: Vector, element: str, x: str) -> str:
@@ -181,8 +183,8 @@ def tan(v: Vector, element: str, x: str) -> str:
     f = Floats(v, element)
     sine, cosine, quarter = _quarters(v, element, x)
     is_odd = v.compare("ne", f.format.integer, f.integers("and", quarter, f.whole(1)), f.whole(0))
-    above = f.choose(is_odd, v.negate(element, cosine), sine)
-    return f.divide(above, f.choose(is_odd, sine, cosine))
+    above = f.select(is_odd, v.negate(element, cosine), sine)
+    return f.divide(above, f.select(is_odd, sine, cosine))
 
 
 def atan2(v: Vector, element: str, y: str, x: str) -> str:
@@ -190,16 +192,16 @@ def atan2(v: Vector, element: str, y: str, x: str) -> str:
     f = Floats(v, element)
     height, width = f.absolute(y), f.absolute(x)
     is_steep = v.compare("ogt", element, height, width)
-    large, small = f.choose(is_steep, height, width), f.choose(is_steep, width, height)
+    large, small = f.select(is_steep, height, width), f.select(is_steep, width, height)
     # 0/0 counts as 0 and ∞/∞ as 1; NaN is handled at the end.
-    ratio = f.divide(small, f.choose(f.is_("oeq", large, 0.0), f.number(1), large))
-    ratio = f.choose(f.is_("oeq", small, math.inf), f.number(1), ratio)
+    ratio = f.divide(small, f.select(f.is_("oeq", large, 0.0), f.number(1), large))
+    ratio = f.select(f.is_("oeq", small, math.inf), f.number(1), ratio)
     angle = _atan(f, ratio)
-    angle = f.choose(is_steep, f.subtract(f.number(math.pi / 2), angle), angle)
+    angle = f.select(is_steep, f.subtract(f.number(math.pi / 2), angle), angle)
     sign = v.compare("slt", f.format.integer, f.to_bits(x), f.whole(0))
-    angle = f.choose(sign, f.subtract(f.number(math.pi), angle), angle)
+    angle = f.select(sign, f.subtract(f.number(math.pi), angle), angle)
     is_nan = v.compare("uno", element, x, y)
-    return f.choose(is_nan, f.add(x, y), f.with_sign(angle, y))
+    return f.select(is_nan, f.add(x, y), f.with_sign(angle, y))
 
 
 def _atan(f: Floats, a: str) -> str:
@@ -208,9 +210,9 @@ def _atan(f: Floats, a: str) -> str:
     is_moved = f.is_("ogt", a, f.format.atan_end)
     if f.format.atan_end < 1:
         other = f.divide(f.subtract(a, f.number(1)), f.add(a, f.number(1)))
-        moved = f.choose(is_moved, other, a)
+        moved = f.select(is_moved, other, a)
     z = f.multiply(moved, moved)
     angle = f.fma(f.multiply(z, moved), f.v.polynomial(f.element, z, f.format.atan), moved)
     if f.format.atan_end < 1:
-        angle = f.choose(is_moved, f.add(angle, f.number(math.pi / 4)), angle)
+        angle = f.select(is_moved, f.add(angle, f.number(math.pi / 4)), angle)
     return angle

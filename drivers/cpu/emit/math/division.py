@@ -26,15 +26,15 @@ def divide(
     quotient = _quotient(v, element, dividend, divisor, known, is_signed=is_signed)
     if op is Op.TRUNCATE_DIVIDE or (op is Op.FLOOR_DIVIDE and not is_signed):
         return quotient
-    rest = v.two("sub", element, dividend, v.two("mul", element, quotient, divisor))
+    rest = v.binary("sub", element, dividend, v.binary("mul", element, quotient, divisor))
     if not is_signed:
         return rest
     zero = v.number(element, 0)
-    differs = v.compare("slt", element, v.two("xor", element, rest, divisor), zero)
-    is_off = v.two("and", "i1", differs, v.compare("ne", element, rest, zero))
+    differs = v.compare("slt", element, v.binary("xor", element, rest, divisor), zero)
+    is_off = v.binary("and", "i1", differs, v.compare("ne", element, rest, zero))
     if op is Op.MODULO:
-        return v.two("add", element, rest, v.choose(is_off, element, divisor, zero))
-    return v.two("add", element, quotient, v.cast("sext", "i1", is_off, element))
+        return v.binary("add", element, rest, v.select(is_off, element, divisor, zero))
+    return v.binary("add", element, quotient, v.cast("sext", "i1", is_off, element))
 
 
 def _quotient(
@@ -43,25 +43,25 @@ def _quotient(
     """Computes a truncated quotient."""
     operation = "sdiv" if is_signed else "udiv"
     if known is not None and known not in (0, -1):
-        return v.two(operation, element, dividend, divisor)
+        return v.binary(operation, element, dividend, divisor)
     zero, one = v.number(element, 0), v.number(element, 1)
     is_zero = v.compare("eq", element, divisor, zero)
     if not is_signed:
-        return _unsafe(v, element, dividend, v.choose(is_zero, element, one, divisor), is_signed=False)
+        return _unsafe(v, element, dividend, v.select(is_zero, element, one, divisor), is_signed=False)
     # Dividing the smallest number by -1 overflows.
     is_minus = v.compare("eq", element, divisor, v.number(element, -1))
-    safe = v.choose(v.two("or", "i1", is_zero, is_minus), element, one, divisor)
+    safe = v.select(v.binary("or", "i1", is_zero, is_minus), element, one, divisor)
     quotient = _unsafe(v, element, dividend, safe, is_signed=True)
-    return v.choose(is_minus, element, v.two("sub", element, zero, dividend), quotient)
+    return v.select(is_minus, element, v.binary("sub", element, zero, dividend), quotient)
 
 
 def _unsafe(v: Vector, element: str, dividend: str, divisor: str, *, is_signed: bool) -> str:
     if v.lanes == 1 or int(element[1:]) > 32:
-        return v.two("sdiv" if is_signed else "udiv", element, dividend, divisor)
+        return v.binary("sdiv" if is_signed else "udiv", element, dividend, divisor)
     # The error of a double quotient is smaller than its distance to the next integer.
     convert, back = ("sitofp", "fptosi") if is_signed else ("uitofp", "fptoui")
     first, second = (v.cast(convert, element, each, "double") for each in (dividend, divisor))
-    wide = v.cast(back, "double", v.two("fdiv", "double", first, second), "i32")
+    wide = v.cast(back, "double", v.binary("fdiv", "double", first, second), "i32")
     return wide if element == "i32" else v.cast("trunc", "i32", wide, element)
 
 
@@ -74,13 +74,13 @@ def float_remainder(v: Vector, element: str, dividend: str, divisor: str) -> str
     x, y = (v.call("llvm.fabs", element, each) for each in (dividend, divisor))
     rest = _float_rest(v, x, y) if element == "float" else _double_rest(v, x, y)
     # Handles dividends smaller than the divisor, which may be infinite.
-    rest = v.choose(v.compare("olt", element, x, y), element, x, rest)
+    rest = v.select(v.compare("olt", element, x, y), element, x, rest)
     rest = v.call("llvm.copysign", element, rest, dividend)
     zero = v.number(element, 0.0)
     is_below = v.compare("olt", element, rest, zero)
-    differs = v.two("xor", "i1", is_below, v.compare("olt", element, divisor, zero))
-    is_off = v.two("and", "i1", differs, v.compare("one", element, rest, zero))
-    return v.choose(is_off, element, v.two("fadd", element, rest, divisor), rest)
+    differs = v.binary("xor", "i1", is_below, v.compare("olt", element, divisor, zero))
+    is_off = v.binary("and", "i1", differs, v.compare("one", element, rest, zero))
+    return v.select(is_off, element, v.binary("fadd", element, rest, divisor), rest)
 
 
 def _float_rest(v: Vector, x: str, y: str) -> str:
@@ -92,17 +92,17 @@ def _float_rest(v: Vector, x: str, y: str) -> str:
     zero = v.number("double", 0.0)
     steps = -(-_FLOAT_QUOTIENT_BITS // _QUOTIENT_BITS)
     for step in reversed(range(steps)):
-        part = v.two("fmul", "double", wide, v.number("double", 2.0 ** (step * _QUOTIENT_BITS)))
-        quotient = rounded(v, "double", v.two("fdiv", "double", rest, part), "trunc")
-        rest = v.two("fsub", "double", rest, v.two("fmul", "double", quotient, part))
+        part = v.binary("fmul", "double", wide, v.number("double", 2.0 ** (step * _QUOTIENT_BITS)))
+        quotient = rounded(v, "double", v.binary("fdiv", "double", rest, part), "trunc")
+        rest = v.binary("fsub", "double", rest, v.binary("fmul", "double", quotient, part))
         # The quotient may have been rounded up to the next integer.
-        corrected = v.two("fadd", "double", rest, part)
-        rest = v.choose(v.compare("olt", "double", rest, zero), "double", corrected, rest)
+        corrected = v.binary("fadd", "double", rest, part)
+        rest = v.select(v.compare("olt", "double", rest, zero), "double", corrected, rest)
     return v.cast("fptrunc", "double", rest, "float")
 
 
 def _double_rest(v: Vector, x: str, y: str) -> str:
-    quotient = rounded(v, "double", v.two("fdiv", "double", x, y), "trunc")
+    quotient = rounded(v, "double", v.binary("fdiv", "double", x, y), "trunc")
     rest = v.fma("double", v.negate("double", quotient), y, x)
-    corrected = v.two("fadd", "double", rest, y)
-    return v.choose(v.compare("olt", "double", rest, v.number("double", 0.0)), "double", corrected, rest)
+    corrected = v.binary("fadd", "double", rest, y)
+    return v.select(v.compare("olt", "double", rest, v.number("double", 0.0)), "double", corrected, rest)

@@ -41,7 +41,7 @@ def fixed_point(v: Vector, expression: Apply, arguments: Sequence[str], element:
         is_known = lowest == highest and -_MAX_ROUNDED_SHIFT <= lowest < 0
         if v.target.has_fma and highest <= 0 and _is_small(expression.arguments[0]):
             # Processors with FMA also have signed 32-bit products.
-            doubled = v.two("shl", "i32", value, v.number("i32", 1))
+            doubled = v.binary("shl", "i32", value, v.number("i32", 1))
             result = rounded_high(v, doubled, mantissa, is_signed=True)
             if is_known:
                 is_away = expression.op is Op.FIXED_POINT
@@ -51,37 +51,39 @@ def fixed_point(v: Vector, expression: Apply, arguments: Sequence[str], element:
         if lowest < 0:
             right = v.number("i32", -lowest)
             if lowest != highest:
-                right = v.call("llvm.smax", "i32", v.two("sub", "i32", zero, exponent), zero)
+                right = v.call("llvm.smax", "i32", v.binary("sub", "i32", zero, exponent), zero)
             result = _shifted_right(v, result, right, is_away=expression.op is Op.FIXED_POINT)
         return resized(v, ("i32", result), element)
-    product = v.two("mul", "i64", v.cast("sext", "i32", value, "i64"), v.cast("sext", "i32", mantissa, "i64"))
+    product = v.binary(
+        "mul", "i64", v.cast("sext", "i32", value, "i64"), v.cast("sext", "i32", mantissa, "i64")
+    )
     if lowest >= 0:
-        nudged = v.two("add", "i64", product, v.number("i64", 1 << 30))
-        result = v.two("ashr", "i64", nudged, v.number("i64", 31))
+        nudged = v.binary("add", "i64", product, v.number("i64", 1 << 30))
+        result = v.binary("ashr", "i64", nudged, v.number("i64", 31))
         return resized(v, ("i64", result), element)
     if lowest == highest:
         shift, half = v.number("i64", 31 - lowest), v.number("i64", 1 << (30 - lowest))
     else:
-        right = v.call("llvm.smax", "i32", v.two("sub", "i32", zero, exponent), zero)
-        shift = v.cast("zext", "i32", v.two("add", "i32", right, v.number("i32", 31)), "i64")
-        half = v.two("shl", "i64", v.number("i64", 1 << 30), v.cast("zext", "i32", right, "i64"))
+        right = v.call("llvm.smax", "i32", v.binary("sub", "i32", zero, exponent), zero)
+        shift = v.cast("zext", "i32", v.binary("add", "i32", right, v.number("i32", 31)), "i64")
+        half = v.binary("shl", "i64", v.number("i64", 1 << 30), v.cast("zext", "i32", right, "i64"))
     nudge = v.number("i32", 1 << 30)
     if expression.op is Op.FIXED_POINT:
-        sign = v.two("or", "i32", v.two("ashr", "i32", value, v.number("i32", 31)), v.number("i32", 1))
-        nudge = v.two("shl", "i32", sign, v.number("i32", 30))
+        sign = v.binary("or", "i32", v.binary("ashr", "i32", value, v.number("i32", 31)), v.number("i32", 1))
+        nudge = v.binary("shl", "i32", sign, v.number("i32", 30))
     if highest >= 0:
-        nudge = v.choose(v.compare("slt", "i32", exponent, zero), "i32", nudge, zero)
-    total = v.two("add", "i64", v.two("add", "i64", product, half), v.cast("sext", "i32", nudge, "i64"))
-    return resized(v, ("i64", v.two("ashr", "i64", total, shift)), element)
+        nudge = v.select(v.compare("slt", "i32", exponent, zero), "i32", nudge, zero)
+    total = v.binary("add", "i64", v.binary("add", "i64", product, half), v.cast("sext", "i32", nudge, "i64"))
+    return resized(v, ("i64", v.binary("ashr", "i64", total, shift)), element)
 
 
 def _shifted_left(v: Vector, value: str, left: str) -> str:
     """Shifts a value left, saturating to i32."""
     lowest, highest = (v.number("i32", each) for each in _INT32)
-    shifted = v.two("shl", "i32", value, left)
-    is_large = v.compare("sgt", "i32", value, v.two("ashr", "i32", highest, left))
-    is_small = v.compare("slt", "i32", value, v.two("ashr", "i32", lowest, left))
-    return v.choose(is_small, "i32", lowest, v.choose(is_large, "i32", highest, shifted))
+    shifted = v.binary("shl", "i32", value, left)
+    is_large = v.compare("sgt", "i32", value, v.binary("ashr", "i32", highest, left))
+    is_small = v.compare("slt", "i32", value, v.binary("ashr", "i32", lowest, left))
+    return v.select(is_small, "i32", lowest, v.select(is_large, "i32", highest, shifted))
 
 
 def _high_product(v: Vector, value: str, mantissa: str) -> str:
@@ -90,9 +92,9 @@ def _high_product(v: Vector, value: str, mantissa: str) -> str:
     With the non-negative u = value + 2^31, it is the upper half of 2·mantissa·u + 2^31, less the
     mantissa.
     """
-    unsigned = v.two("xor", "i32", value, v.number("i32", _INT32[0]))
-    double = v.two("shl", "i32", mantissa, v.number("i32", 1))
-    return v.two("sub", "i32", rounded_high(v, unsigned, double), mantissa)
+    unsigned = v.binary("xor", "i32", value, v.number("i32", _INT32[0]))
+    double = v.binary("shl", "i32", mantissa, v.number("i32", 1))
+    return v.binary("sub", "i32", rounded_high(v, unsigned, double), mantissa)
 
 
 def _is_small(value: Expression) -> bool:
@@ -111,14 +113,14 @@ def rounded_high(v: Vector, first: str, second: str, *, is_signed: bool = False)
     pairs = [v.code.value(f"bitcast {kind} {each} to {double}") for each in (first, second)]
     width, half = wide.number("i64", 32), wide.number("i64", 1 << 31)
     if is_signed:
-        even = [wide.two("ashr", "i64", wide.two("shl", "i64", each, width), width) for each in pairs]
+        even = [wide.binary("ashr", "i64", wide.binary("shl", "i64", each, width), width) for each in pairs]
     else:
         low = wide.number("i64", (1 << 32) - 1)
-        even = [wide.two("and", "i64", each, low) for each in pairs]
-    odd = [wide.two("ashr" if is_signed else "lshr", "i64", each, width) for each in pairs]
+        even = [wide.binary("and", "i64", each, low) for each in pairs]
+    odd = [wide.binary("ashr" if is_signed else "lshr", "i64", each, width) for each in pairs]
     parts = []
     for factors in (even, odd):
-        rounded = wide.two("add", "i64", wide.two("mul", "i64", *factors), half)
+        rounded = wide.binary("add", "i64", wide.binary("mul", "i64", *factors), half)
         parts.append(v.code.value(f"bitcast {double} {rounded} to {kind}"))
     upper = ", ".join(f"i32 {lane // 2 * 2 + 1 + lane % 2 * v.lanes}" for lane in range(v.lanes))
     return v.code.value(f"shufflevector {kind} {parts[0]}, {kind} {parts[1]}, <{v.lanes} x i32> <{upper}>")
@@ -126,19 +128,19 @@ def rounded_high(v: Vector, first: str, second: str, *, is_signed: bool = False)
 
 def _small_shifted(v: Vector, value: str, right: int, *, is_away: bool) -> str:
     """Computes `_shifted_right` for a small value and a constant, non-zero shift."""
-    half = v.two("add", "i32", value, v.number("i32", 1 << (right - 1)))
+    half = v.binary("add", "i32", value, v.number("i32", 1 << (right - 1)))
     if is_away:
-        half = v.two("add", "i32", half, v.two("ashr", "i32", value, v.number("i32", 31)))
-    return v.two("ashr", "i32", half, v.number("i32", right))
+        half = v.binary("add", "i32", half, v.binary("ashr", "i32", value, v.number("i32", 31)))
+    return v.binary("ashr", "i32", half, v.number("i32", right))
 
 
 def _shifted_right(v: Vector, value: str, right: str, *, is_away: bool) -> str:
     """Divides by 2^right, rounded to nearest with ties away from zero or upwards."""
     one = v.number("i32", 1)
-    mask = v.two("sub", "i32", v.two("shl", "i32", one, right), one)
-    rest = v.two("and", "i32", value, mask)
-    limit = v.two("lshr", "i32", mask, one)
+    mask = v.binary("sub", "i32", v.binary("shl", "i32", one, right), one)
+    rest = v.binary("and", "i32", value, mask)
+    limit = v.binary("lshr", "i32", mask, one)
     if is_away:
-        limit = v.two("sub", "i32", limit, v.two("ashr", "i32", value, v.number("i32", 31)))
+        limit = v.binary("sub", "i32", limit, v.binary("ashr", "i32", value, v.number("i32", 31)))
     more = v.cast("sext", "i1", v.compare("sgt", "i32", rest, limit), "i32")
-    return v.two("sub", "i32", v.two("ashr", "i32", value, right), more)
+    return v.binary("sub", "i32", v.binary("ashr", "i32", value, right), more)

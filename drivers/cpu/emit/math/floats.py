@@ -164,19 +164,19 @@ class Floats:
 
     def add(self, first: str, second: str) -> str:
         """Adds floats."""
-        return self.v.two("fadd", self.element, first, second)
+        return self.v.binary("fadd", self.element, first, second)
 
     def subtract(self, first: str, second: str) -> str:
         """Subtracts floats."""
-        return self.v.two("fsub", self.element, first, second)
+        return self.v.binary("fsub", self.element, first, second)
 
     def multiply(self, first: str, second: str) -> str:
         """Multiplies floats."""
-        return self.v.two("fmul", self.element, first, second)
+        return self.v.binary("fmul", self.element, first, second)
 
     def divide(self, first: str, second: str) -> str:
         """Divides floats."""
-        return self.v.two("fdiv", self.element, first, second)
+        return self.v.binary("fdiv", self.element, first, second)
 
     def fma(self, first: str, second: str, third: str) -> str:
         """Computes first × second + third; see `Vector.fma`."""
@@ -190,9 +190,9 @@ class Floats:
         """Compares a float with a number by a condition such as `olt`."""
         return self.v.compare(condition, self.element, first, self.number(second))
 
-    def choose(self, condition: str, first: str, second: str) -> str:
+    def select(self, condition: str, first: str, second: str) -> str:
         """Selects between floats by an i1."""
-        return self.v.choose(condition, self.element, first, second)
+        return self.v.select(condition, self.element, first, second)
 
     def absolute(self, x: str) -> str:
         """Returns the absolute value of a float."""
@@ -204,20 +204,20 @@ class Floats:
 
     def cut(self, x: str, low: float, high: float) -> str:
         """Clamps a float; NaN stays NaN."""
-        x = self.choose(self.is_("olt", x, low), self.number(low), x)
-        return self.choose(self.is_("ogt", x, high), self.number(high), x)
+        x = self.select(self.is_("olt", x, low), self.number(low), x)
+        return self.select(self.is_("ogt", x, high), self.number(high), x)
 
     def integers(self, operation: str, first: str, second: str) -> str:
         """Writes an instruction with two integers of the float's size."""
-        return self.v.two(operation, self.format.integer, first, second)
+        return self.v.binary(operation, self.format.integer, first, second)
 
     def to_bits(self, x: str) -> str:
         """Returns the bits of a float as an integer."""
-        return self.v.bits(self.element, x, self.format.integer)
+        return self.v.bitcast(self.element, x, self.format.integer)
 
     def from_bits(self, x: str) -> str:
         """Returns the float with these bits."""
-        return self.v.bits(self.format.integer, x, self.element)
+        return self.v.bitcast(self.format.integer, x, self.element)
 
     def nearest(self, x: str, factor: float) -> tuple[str, str]:
         """Returns the integer nearest to x × factor, as a float and as an integer."""

@@ -18,7 +18,7 @@ def has_packed_bytes(target: Target) -> bool:
 def packed_bytes(v: Vector, value: str) -> str:
     """Returns the low bytes of 64 integers of type i32, as i8."""
     step = _BYTES // 4
-    low = v.two("and", "i32", value, v.number("i32", 255))
+    low = v.binary("and", "i32", value, v.number("i32", 255))
     parts = v.parts("i32", low, step)
     words = [_packed(v, "packusdw", _INTS, _WORDS, *pair) for pair in (parts[:2], parts[2:])]
     mixed = _packed(v, "packuswb", _WORDS, _ALL, *words)

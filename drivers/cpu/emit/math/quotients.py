@@ -79,14 +79,14 @@ def quotient(v: Vector, of: Quotient, x: str) -> str:
     """Computes the quotient on processors with `has_fma`, in LLVM's type for `of.type`."""
     for limit, condition in ((of.low, "ogt"), (of.high, "olt")):
         bound = v.number("float", limit * of.divisor)
-        x = v.choose(v.compare(condition, "float", bound, x), "float", bound, x)
+        x = v.select(v.compare(condition, "float", bound, x), "float", bound, x)
     inverse = v.number("float", 1 / of.divisor)
-    near = v.two("fmul", "float", x, inverse)
+    near = v.binary("fmul", "float", x, inverse)
     left = v.fma("float", near, v.number("float", -of.divisor), x)
     near = v.fma("float", left, inverse, near)
     half = v.call("llvm.copysign", "float", v.number("float", BELOW_HALF["float"]), x)
-    whole = v.cast("fptosi", "float", v.two("fadd", "float", near, half), "i32")
-    whole = v.choose(v.compare("ord", "float", x, x), "i32", whole, v.number("i32", 0))
+    whole = v.cast("fptosi", "float", v.binary("fadd", "float", near, half), "i32")
+    whole = v.select(v.compare("ord", "float", x, x), "i32", whole, v.number("i32", 0))
     return resized(v, ("i32", whole), f"i{8 * of.type.size_bytes}")
 
 

@@ -22,23 +22,23 @@ def rounded(v: Vector, element: str, x: str, mode: str) -> str:
         return v.call(f"llvm.{mode}", element, x)
     magnitude = v.call("llvm.fabs", element, x)
     large = v.number(element, _WHOLE[element])
-    nearest = v.two("fsub", element, v.two("fadd", element, magnitude, large), large)
+    nearest = v.binary("fsub", element, v.binary("fadd", element, magnitude, large), large)
     one = v.number(element, 1)
     if mode == "trunc":
         is_above = v.compare("ogt", element, nearest, magnitude)
-        nearest = v.choose(is_above, element, v.two("fsub", element, nearest, one), nearest)
+        nearest = v.select(is_above, element, v.binary("fsub", element, nearest, one), nearest)
     result = v.call("llvm.copysign", element, nearest, x)
     if mode in ("floor", "ceil"):
         is_off = v.compare("ogt" if mode == "floor" else "olt", element, result, x)
-        moved = v.two("fsub" if mode == "floor" else "fadd", element, result, one)
-        result = v.call("llvm.copysign", element, v.choose(is_off, element, moved, result), x)
-    return v.choose(v.compare("olt", element, magnitude, large), element, result, x)
+        moved = v.binary("fsub" if mode == "floor" else "fadd", element, result, one)
+        result = v.call("llvm.copysign", element, v.select(is_off, element, moved, result), x)
+    return v.select(v.compare("olt", element, magnitude, large), element, result, x)
 
 
 def round_away(v: Vector, element: str, x: str) -> str:
     """Rounds to the nearest integral float, ties away from zero."""
     half = v.call("llvm.copysign", element, v.number(element, BELOW_HALF[element]), x)
-    return rounded(v, element, v.two("fadd", element, x, half), "trunc")
+    return rounded(v, element, v.binary("fadd", element, x, half), "trunc")
 
 
 def saturated(
@@ -63,63 +63,65 @@ def saturated(
     if bounds is not None and bounds[0] >= lowest and bounds[1] < beyond:
         # NaN is replaced after the conversion, so that preceding rounding can be skipped.
         result = v.cast(convert, element, x, kind)
-        result = v.choose(v.compare("ord", element, x, x), kind, result, v.number(kind, 0))
+        result = v.select(v.compare("ord", element, x, x), kind, result, v.number(kind, 0))
     else:
         is_large = v.compare("oge", element, x, v.number(element, float(beyond)))
         is_small = v.compare("olt", element, x, v.number(element, float(lowest)))
         is_number = v.compare("ord", element, x, x)
-        is_outside = v.two("or", "i1", is_large, is_small)
-        is_safe = v.choose(is_outside, "i1", v.number("i1", 0), is_number)
-        result = v.cast(convert, element, v.choose(is_safe, element, x, zero), kind)
-        result = v.choose(is_large, kind, v.number(kind, beyond - 1), result)
-        result = v.choose(is_small, kind, v.number(kind, lowest), result)
+        is_outside = v.binary("or", "i1", is_large, is_small)
+        is_safe = v.select(is_outside, "i1", v.number("i1", 0), is_number)
+        result = v.cast(convert, element, v.select(is_safe, element, x, zero), kind)
+        result = v.select(is_large, kind, v.number(kind, beyond - 1), result)
+        result = v.select(is_small, kind, v.number(kind, lowest), result)
     return result if bits == width else v.cast("trunc", kind, result, f"i{bits}")
 
 
 def half_to_float(v: Vector, bits: str) -> str:
     """Converts float16, given by its bits, to float."""
     if v.target.has_half:
-        return v.cast("fpext", "half", v.bits("i16", bits, "half"), "float")
+        return v.cast("fpext", "half", v.bitcast("i16", bits, "half"), "float")
     wide = v.cast("zext", "i16", bits, "i32")
-    magnitude = v.two("and", "i32", wide, v.number("i32", 0x7FFF))
-    sign = v.two("shl", "i32", v.two("and", "i32", wide, v.number("i32", 0x8000)), v.number("i32", 16))
-    shifted = v.two("shl", "i32", magnitude, v.number("i32", 13))
+    magnitude = v.binary("and", "i32", wide, v.number("i32", 0x7FFF))
+    sign = v.binary("shl", "i32", v.binary("and", "i32", wide, v.number("i32", 0x8000)), v.number("i32", 16))
+    shifted = v.binary("shl", "i32", magnitude, v.number("i32", 13))
     # Corrects for the difference of the exponent biases.
-    scaled = v.two("fmul", "float", v.bits("i32", shifted, "float"), v.number("float", 2.0**112))
+    scaled = v.binary("fmul", "float", v.bitcast("i32", shifted, "float"), v.number("float", 2.0**112))
     is_finite = v.compare("ult", "i32", magnitude, v.number("i32", 0x7C00))
-    other = v.two("or", "i32", shifted, v.number("i32", 0x7F800000))
-    result = v.choose(is_finite, "i32", v.bits("float", scaled, "i32"), other)
-    return v.bits("i32", v.two("or", "i32", result, sign), "float")
+    other = v.binary("or", "i32", shifted, v.number("i32", 0x7F800000))
+    result = v.select(is_finite, "i32", v.bitcast("float", scaled, "i32"), other)
+    return v.bitcast("i32", v.binary("or", "i32", result, sign), "float")
 
 
 def float_to_half(v: Vector, x: str) -> str:
     """Converts a float to the bits of the nearest float16, ties to even."""
     if v.target.has_half:
-        return v.bits("half", v.cast("fptrunc", "float", x, "half"), "i16")
-    bits = v.bits("float", x, "i32")
-    magnitude = v.two("and", "i32", bits, v.number("i32", 0x7FFFFFFF))
-    absolute = v.bits("i32", magnitude, "float")
+        return v.bitcast("half", v.cast("fptrunc", "float", x, "half"), "i16")
+    bits = v.bitcast("float", x, "i32")
+    magnitude = v.binary("and", "i32", bits, v.number("i32", 0x7FFFFFFF))
+    absolute = v.bitcast("i32", magnitude, "float")
     # Rounds denormal results by an addition whose last bit is that of denormal float16.
-    nudged = v.bits("float", v.two("fadd", "float", absolute, v.number("float", 0.5)), "i32")
-    small = v.two("sub", "i32", nudged, v.number("i32", 0x3F000000))
-    odd = v.two("and", "i32", v.two("lshr", "i32", magnitude, v.number("i32", 13)), v.number("i32", 1))
-    moved = v.two("add", "i32", magnitude, v.number("i32", 0xFFF - (112 << 23)))
-    normal = v.two("lshr", "i32", v.two("add", "i32", moved, odd), v.number("i32", 13))
+    nudged = v.bitcast("float", v.binary("fadd", "float", absolute, v.number("float", 0.5)), "i32")
+    small = v.binary("sub", "i32", nudged, v.number("i32", 0x3F000000))
+    odd = v.binary("and", "i32", v.binary("lshr", "i32", magnitude, v.number("i32", 13)), v.number("i32", 1))
+    moved = v.binary("add", "i32", magnitude, v.number("i32", 0xFFF - (112 << 23)))
+    normal = v.binary("lshr", "i32", v.binary("add", "i32", moved, odd), v.number("i32", 13))
     is_small = v.compare("ult", "i32", magnitude, v.number("i32", 113 << 23))
-    result = v.choose(is_small, "i32", small, normal)
+    result = v.select(is_small, "i32", small, normal)
     is_large = v.compare("uge", "i32", magnitude, v.number("i32", 0x477FF000))
-    result = v.choose(is_large, "i32", v.number("i32", 0x7C00), result)
+    result = v.select(is_large, "i32", v.number("i32", 0x7C00), result)
     is_nan = v.compare("ugt", "i32", magnitude, v.number("i32", 0x7F800000))
-    result = v.choose(is_nan, "i32", v.number("i32", 0x7E00), result)
-    sign = v.two("and", "i32", v.two("lshr", "i32", bits, v.number("i32", 16)), v.number("i32", 0x8000))
-    return v.cast("trunc", "i32", v.two("or", "i32", result, sign), "i16")
+    result = v.select(is_nan, "i32", v.number("i32", 0x7E00), result)
+    sign = v.binary("and", "i32", v.binary("lshr", "i32", bits, v.number("i32", 16)), v.number("i32", 0x8000))
+    return v.cast("trunc", "i32", v.binary("or", "i32", result, sign), "i16")
 
 
 def to_odd_float(v: Vector, x: str) -> str:
     """Converts a double to a float that rounds to the same float16: round to odd."""
-    bits = v.bits("double", x, "i64")
-    dropped = v.two("and", "i64", bits, v.number("i64", (1 << 29) - 1))
+    bits = v.bitcast("double", x, "i64")
+    dropped = v.binary("and", "i64", bits, v.number("i64", (1 << 29) - 1))
     is_odd = v.compare("ne", "i64", dropped, v.number("i64", 0))
-    kept = v.two("sub", "i64", bits, dropped)
-    odd = v.two("or", "i64", kept, v.number("i64", 1 << 29))
-    return v.cast("fptrunc", "double", v.bits("i64", v.choose(is_odd, "i64", odd, kept), "double"), "float")
+    kept = v.binary("sub", "i64", bits, dropped)
+    odd = v.binary("or", "i64", kept, v.number("i64", 1 << 29))
+    return v.cast(
+        "fptrunc", "double", v.bitcast("i64", v.select(is_odd, "i64", odd, kept), "double"), "float"
+    )

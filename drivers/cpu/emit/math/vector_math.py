@@ -51,14 +51,14 @@ def _split(f: Floats, x: str) -> tuple[str, str]:
     """Returns n (a float) and m near 1 with x = m·2^n, for 0 < x < ∞."""
     v, form = f.v, f.format
     is_small = f.is_("olt", x, form.smallest_normal)
-    large = f.choose(is_small, f.multiply(x, f.number(2.0**form.fraction_bits)), x)
+    large = f.select(is_small, f.multiply(x, f.number(2.0**form.fraction_bits)), x)
     bits = f.to_bits(large)
     root = f.to_bits(f.number(math.sqrt(0.5)))
     shift = f.whole(form.fraction_bits)
     exponent = f.integers("ashr", f.integers("sub", bits, root), shift)
     m = f.from_bits(f.integers("sub", bits, f.integers("shl", exponent, shift)))
     lowered = f.integers("sub", exponent, shift)
-    exponent = v.choose(is_small, form.integer, lowered, exponent)
+    exponent = v.select(is_small, form.integer, lowered, exponent)
     return v.cast("sitofp", form.integer, exponent, f.element), m
 
 
@@ -81,13 +81,13 @@ def _log(f: Floats, x: str) -> str:
 
 def _is_finite_above(f: Floats, x: str) -> str:
     """Returns an i1 that is true for 0 < x < ∞."""
-    return f.v.two("and", "i1", f.is_("ogt", x, 0.0), f.is_("olt", x, math.inf))
+    return f.v.binary("and", "i1", f.is_("ogt", x, 0.0), f.is_("olt", x, math.inf))
 
 
 def _log_of_others(f: Floats, x: str) -> str:
     """Returns the logarithm of 0, ∞, NaN and negative numbers."""
-    other = f.choose(f.is_("olt", x, 0.0), f.number(math.nan), x)
-    return f.choose(f.is_("oeq", x, 0.0), f.number(-math.inf), other)
+    other = f.select(f.is_("olt", x, 0.0), f.number(math.nan), x)
+    return f.select(f.is_("oeq", x, 0.0), f.number(-math.inf), other)
 
 
 def log(v: Vector, element: str, x: str) -> str:
@@ -95,7 +95,7 @@ def log(v: Vector, element: str, x: str) -> str:
     f = Floats(v, element)
     if has_wide_floats(v, element):
         return _log(f, x)
-    return f.choose(_is_finite_above(f, x), _log(f, x), _log_of_others(f, x))
+    return f.select(_is_finite_above(f, x), _log(f, x), _log_of_others(f, x))
 
 
 def log1p(v: Vector, element: str, x: str) -> str:
@@ -107,7 +107,7 @@ def log1p(v: Vector, element: str, x: str) -> str:
     lost = f.subtract(x, f.subtract(whole, one))
     result = f.add(_log(f, whole), f.divide(lost, whole))
     result = f.with_sign(result, x)
-    return f.choose(_is_finite_above(f, whole), result, _log_of_others(f, whole))
+    return f.select(_is_finite_above(f, whole), result, _log_of_others(f, whole))
 
 
 def logistic(v: Vector, element: str, x: str) -> str:
@@ -121,7 +121,7 @@ def tanh(v: Vector, element: str, x: str) -> str:
     """Computes the hyperbolic tangent with an error of at most 3 ULP."""
     f = Floats(v, element)
     a, high = f.absolute(x), f.number(20.0)
-    a = f.choose(v.compare("ogt", element, a, high), high, a)
+    a = f.select(v.compare("ogt", element, a, high), high, a)
     # 2a = n·ln 2 + 2r. For floats n is small enough that ln 2 need not be split.
     n, power = f.nearest(a, 2 / LN2)
     r, is_whole = a, element == "float" and v.target.has_fma
@@ -140,13 +140,13 @@ def erf(v: Vector, element: str, x: str) -> str:
     f = Floats(v, element)
     high = f.number(f.format.erfc_end)
     a = f.absolute(x)
-    a = f.choose(v.compare("ogt", element, a, high), high, a)
+    a = f.select(v.compare("ogt", element, a, high), high, a)
     if has_wide_floats(v, element):
         return f.with_sign(piecewise(f, _erf_pieces(), a), x)
     near = f.fma(a, v.polynomial(element, f.multiply(a, a), f.format.erf), a)
     power = v.polynomial(element, a, f.format.erfc)
     far = f.subtract(f.number(1), exp(v, element, v.negate(element, power)))
-    return f.with_sign(f.choose(f.is_("ogt", a, 1.0), far, near), x)
+    return f.with_sign(f.select(f.is_("ogt", a, 1.0), far, near), x)
 
 
 @cache
@@ -158,7 +158,7 @@ def rsqrt(v: Vector, element: str, x: str) -> str:
     """Computes 1 / √x with an error of at most 1.5 ULP."""
     if has_wide_floats(v, element):
         return inverse_root(v, x)
-    return v.two("fdiv", element, v.number(element, 1.0), v.call("llvm.sqrt", element, x))
+    return v.binary("fdiv", element, v.number(element, 1.0), v.call("llvm.sqrt", element, x))
 
 
 def power(v: Vector, element: str, x: str, y: str) -> str:
@@ -170,22 +170,22 @@ def power(v: Vector, element: str, x: str, y: str) -> str:
     base = f.absolute(x)
     logarithm = log(v, element, base)
     result = exp(v, element, f.multiply(y, logarithm))
-    is_one = v.two("or", "i1", f.is_("oeq", base, 1.0), f.is_("oeq", y, 0.0))
-    result = f.choose(is_one, f.number(1), result)
+    is_one = v.binary("or", "i1", f.is_("oeq", base, 1.0), f.is_("oeq", y, 0.0))
+    result = f.select(is_one, f.number(1), result)
     half = f.multiply(y, f.number(0.5))
     is_whole = v.compare("oeq", element, rounded(v, element, y, "trunc"), y)
     is_odd = v.compare("one", element, rounded(v, element, half, "trunc"), half)
-    is_odd = v.two("and", "i1", is_odd, is_whole)
+    is_odd = v.binary("and", "i1", is_odd, is_whole)
     is_negative = v.compare("slt", f.format.integer, f.to_bits(x), f.whole(0))
-    negative = f.choose(is_odd, v.negate(element, result), result)
-    is_undefined = v.two("and", "i1", f.is_("one", base, math.inf), f.is_("one", base, 0.0))
-    is_undefined = v.two("and", "i1", is_undefined, v.two("xor", "i1", is_whole, v.number("i1", 1)))
-    negative = f.choose(is_undefined, f.number(math.nan), negative)
-    result = f.choose(is_negative, negative, result)
+    negative = f.select(is_odd, v.negate(element, result), result)
+    is_undefined = v.binary("and", "i1", f.is_("one", base, math.inf), f.is_("one", base, 0.0))
+    is_undefined = v.binary("and", "i1", is_undefined, v.binary("xor", "i1", is_whole, v.number("i1", 1)))
+    negative = f.select(is_undefined, f.number(math.nan), negative)
+    result = f.select(is_negative, negative, result)
     is_nan = v.compare("uno", element, x, y)
-    is_certain = v.two("or", "i1", f.is_("oeq", x, 1.0), f.is_("oeq", y, 0.0))
-    result = f.choose(is_nan, f.add(x, y), result)
-    return f.choose(is_certain, f.number(1), result)
+    is_certain = v.binary("or", "i1", f.is_("oeq", x, 1.0), f.is_("oeq", y, 0.0))
+    result = f.select(is_nan, f.add(x, y), result)
+    return f.select(is_certain, f.number(1), result)
 
 
 def integer_power(v: Vector, element: str, x: str, y: str) -> str:
@@ -193,8 +193,8 @@ def integer_power(v: Vector, element: str, x: str, y: str) -> str:
     zero, one = v.number(element, 0), v.number(element, 1)
     result = one
     for bit in range(int(element[1:]) - 1):
-        mask = v.two("and", element, y, v.number(element, 1 << bit))
+        mask = v.binary("and", element, y, v.number(element, 1 << bit))
         is_set = v.compare("ne", element, mask, zero)
-        result = v.choose(is_set, element, v.two("mul", element, result, x), result)
-        x = v.two("mul", element, x, x)
-    return v.choose(v.compare("slt", element, y, zero), element, one, result)
+        result = v.select(is_set, element, v.binary("mul", element, result, x), result)
+        x = v.binary("mul", element, x, x)
+    return v.select(v.compare("slt", element, y, zero), element, one, result)

@@ -46,12 +46,12 @@ def significand(v: Vector, x: str) -> str:
 def inverse_root(v: Vector, x: str) -> str:
     """Computes 1 / √x with an error of at most 1 ULP."""
     estimate = _in_registers(v, "rsqrt14.ps", (x,), f"{_REGISTER} zeroinitializer, {_ALL}")
-    root = v.two("fmul", "float", x, estimate)
+    root = v.binary("fmul", "float", x, estimate)
     error = v.fma("float", v.negate("float", root), estimate, v.number("float", 1))
-    half = v.two("fmul", "float", estimate, v.number("float", 0.5))
+    half = v.binary("fmul", "float", estimate, v.number("float", 0.5))
     better = v.fma("float", half, error, estimate)
     # For 0 and ∞ the estimate is exact, and the error is NaN.
-    return v.choose(v.compare("ord", "float", error, error), "float", better, estimate)
+    return v.select(v.compare("ord", "float", error, error), "float", better, estimate)
 
 
 def looked_up(v: Vector, table: Sequence[float], index: str) -> str:

@@ -21,13 +21,13 @@ def taps_on_image(v: Vector, side: WindowDimension, index: str) -> tuple[str, st
         """Returns the first tap that is at least `distance` from the start of the window."""
         whole = v.call("llvm.smax", "i64", distance, "0")
         if side.dilation > 1:
-            rounded_up = v.two("add", "i64", whole, str(side.dilation - 1))
-            whole = v.two("udiv", "i64", rounded_up, str(side.dilation))
+            rounded_up = v.binary("add", "i64", whole, str(side.dilation - 1))
+            whole = v.binary("udiv", "i64", rounded_up, str(side.dilation))
         return v.call("llvm.smin", "i64", whole, str(side.taps))
 
-    start = v.two("mul", "i64", index, str(side.stride))
-    back = v.two("sub", "i64", str(side.padding_before), start)
-    return first_from(back), first_from(v.two("add", "i64", back, str(side.length)))
+    start = v.binary("mul", "i64", index, str(side.stride))
+    back = v.binary("sub", "i64", str(side.padding_before), start)
+    return first_from(back), first_from(v.binary("add", "i64", back, str(side.length)))
 
 
 def write_chosen(

@@ -50,10 +50,12 @@ def routine(kernel: Kernel, node: DepthwiseConvolution, target: Target) -> Routi
     """
     weights = as_floats(node.weights)
     arguments = arguments_with(kernel, (node.input, weights))
-    return shared_routine(kernel, arguments, target, lambda: _made(kernel, node, weights, arguments, target))
+    return shared_routine(
+        kernel, arguments, target, lambda: _new_routine(kernel, node, weights, arguments, target)
+    )
 
 
-def _made(
+def _new_routine(
     kernel: Kernel, node: DepthwiseConvolution, weights: Value, arguments: tuple[Value, ...], target: Target
 ) -> Routine:
     code = Instructions(parameter_names(arguments))

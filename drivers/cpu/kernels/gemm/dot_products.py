@@ -26,7 +26,7 @@ from neurald.drivers.cpu.target.target import Target
 
 #: Channels computed together, and accumulators in flight.
 _CHANNELS = 4
-_SUMS_IN_FLIGHT = 8
+_ACCUMULATORS_IN_FLIGHT = 8
 #: Cycles for summing the lanes and storing a result.
 _END_CYCLES = 12.0
 #: Cycles per term and position with vectors of channels.
@@ -213,7 +213,7 @@ def _sums(
     weights, channels = read
     v, count = Vector(code, target, factors.lanes), len(channels)
     steps = -(-terms // factors.terms)
-    copies = max(1, min(_SUMS_IN_FLIGHT // count, steps))
+    copies = max(1, min(_ACCUMULATORS_IN_FLIGHT // count, steps))
     rows = [address(code, weights, str(channel * factors.row_bytes)) for channel in channels]
 
     def add(sums: Sequence[str], first: str, left: int) -> list[str]:
@@ -249,7 +249,7 @@ def _sums(
         half = -(-len(sums) // 2)
         pairs = zip(sums, sums[half:], strict=False)
         merged = [
-            [v.two(addition, factors.element, one, other) for one, other in zip(a, b, strict=True)]
+            [v.binary(addition, factors.element, one, other) for one, other in zip(a, b, strict=True)]
             for a, b in pairs
         ]
         sums = merged + sums[len(merged) : half]

@@ -89,18 +89,18 @@ class GemmWriter:
             product.columns, product.columns.positions if rows > 1 else tile.positions
         )
         self._is_one_row = product.rows.positions == 1
-        self._is_panel_major = weights.are_many or pack_panel is not None
+        self._is_panel_major = weights.is_panel_major or pack_panel is not None
         self._offsets = tile.offsets(product.channels)
         tiles = self._units * product.images * self._tiles
-        is_fetched = tiles > 1 and weights.are_many and weights.panel_bytes > 0
+        is_prefetched = tiles > 1 and weights.is_panel_major and weights.panel_bytes > 0
         self._sums = FloatMicroKernel(
             code,
             target,
             product,
             tile,
             weights,
-            tiles=tiles if is_fetched else 0,
-            fetches_inputs=tiles > 1 and self._is_one_row and not is_fetched,
+            tiles=tiles if is_prefetched else 0,
+            prefetches_inputs=tiles > 1 and self._is_one_row and not is_prefetched,
         )
 
     @property
@@ -229,8 +229,8 @@ class GemmWriter:
         first = total(code, panel.position, multiple(code, row, product.columns.positions), column)
         if product.terms <= _MAX_PREFETCHED_TERMS and self._kernel.output_offset is None:
             self._prefetch_output(shape, first, panel.channel)
-        ahead = self._sums.ahead(panel.weights, total(code, panel.tile, number))
-        sums = self._sums.of(shape, self._starts(panel), start, (panel.weights, ahead), row)
+        ahead = self._sums.prefetch_address(panel.weights, total(code, panel.tile, number))
+        sums = self._sums.accumulate(shape, self._starts(panel), start, (panel.weights, ahead), row)
         for index in range(shape.positions):
             offset = index // shape.columns * product.columns.positions + index % shape.columns
             position = total(code, first, str(offset))

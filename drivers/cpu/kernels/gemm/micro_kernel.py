@@ -22,7 +22,7 @@ from neurald.drivers.cpu.kernels.common.window import TapSegment
 from neurald.drivers.cpu.target.target import Target
 
 #: Number of accumulators in flight, which hides the latency of additions.
-_SUMS_IN_FLIGHT = 8
+_ACCUMULATORS_IN_FLIGHT = 8
 #: Products per loop body, enough to hide the loop overhead, and the maximum number of unrolled
 #: terms.
 _PRODUCTS_IN_LOOP = 24
@@ -40,7 +40,7 @@ class WeightLayout:
         channel_bytes: stride of a panel's first channel; 0 if panels are packed.
         vectors: offsets of the vectors of a term, in bytes.
         align: of each vector.
-        are_many: True if a panel should be used for all positions before the next one.
+        is_panel_major: True if a panel should be used for all positions before the next one.
     """
 
     pointer: str
@@ -51,7 +51,7 @@ class WeightLayout:
     channel_bytes: int
     vectors: tuple[int, ...]
     align: int
-    are_many: bool
+    is_panel_major: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +90,7 @@ class FloatMicroKernel:
         weights: how they are read.
         tiles: number of consecutive tiles with the same panel, each of which prefetches a part of
         the next one; 0 disables this.
-        fetches_inputs: True if the next tile follows in memory, so that its inputs can be
+        prefetches_inputs: True if the next tile follows in memory, so that its inputs can be
         prefetched.
     """
 
@@ -103,28 +103,28 @@ class FloatMicroKernel:
         weights: WeightLayout,
         *,
         tiles: int,
-        fetches_inputs: bool,
+        prefetches_inputs: bool,
     ) -> None:
         self._code, self._product, self._tile, self._weights = code, product, tile, weights
-        self._fetches_inputs = fetches_inputs
+        self._prefetches_inputs = prefetches_inputs
         self._vector, self._single = Vector(code, target, tile.lanes), Vector(code, target, 1)
         self._unrolled = max(1, min(_MAX_UNROLLED, _PRODUCTS_IN_LOOP // (tile.positions * tile.vectors)))
         # Prefetch size for every `_period` terms: one line, unless the panel needs more.
         most = max(self._unrolled, tiles * LINE_BYTES // weights.term_bytes)
         self._period = next(each for each in range(most, 0, -1) if product.depth % each == 0)
-        self._fetched = -(-weights.term_bytes * self._period // tiles) if tiles else 0
+        self._prefetched_bytes = -(-weights.term_bytes * self._period // tiles) if tiles else 0
 
-    def ahead(self, weights: str, tile: str) -> str:
+    def prefetch_address(self, weights: str, tile: str) -> str:
         """Returns the address of the next panel's part that a tile prefetches.
 
         Args:
             weights: address of the panel.
             tile: number of the tile among those with the panel.
         """
-        part = self._product.terms // self._period * self._fetched
+        part = self._product.terms // self._period * self._prefetched_bytes
         return address(self._code, weights, str(self._weights.panel_bytes), multiple(self._code, tile, part))
 
-    def of(
+    def accumulate(
         self, shape: TileShape, starts: Sequence[str], source: str, weights: tuple[str, str], row: str
     ) -> list[str]:
         """Computes the sums of a tile, one for each position and vector.
@@ -133,17 +133,17 @@ class FloatMicroKernel:
             shape: of the tile.
             starts: initial sums, one per vector.
             source: address of the first tap of the first position, which may be outside the image.
-            weights: addresses of the panel and of the prefetched part, see `ahead`.
+            weights: addresses of the panel and of the prefetched part, see `prefetch_address`.
             row: the first row of the output.
         """
         count = shape.positions * self._tile.vectors
         # If there are few sums, each is split over several accumulators.
-        copies = max(1, min(self._unrolled, _SUMS_IN_FLIGHT // count))
+        copies = max(1, min(self._unrolled, _ACCUMULATORS_IN_FLIGHT // count))
         sums = list(starts) * shape.positions + [self._vector.number("float", 0)] * (copies - 1) * count
         sums = self._add_rows(shape, sums, source, weights, row)
         for copy in range(1, copies):
             for each in range(count):
-                sums[each] = self._vector.two("fadd", "float", sums[each], sums[copy * count + each])
+                sums[each] = self._vector.binary("fadd", "float", sums[each], sums[copy * count + each])
         return sums[:count]
 
     def _carried(self, sums: Sequence[str]) -> list[tuple[str, str]]:
@@ -183,7 +183,7 @@ class FloatMicroKernel:
         """Adds the products of one window row."""
         code, product = self._code, self._product
         source = address(code, source, multiple(code, tap, product.rows.dilation * product.row_bytes))
-        weights = self._further(weights, tap, product.columns.taps * product.depth)
+        weights = self._advance(weights, tap, product.columns.taps * product.depth)
         for segment in shape.column_segments:
             taps, members = segment.taps, shape.members(rows, segment.members)
             if product.is_contiguous:
@@ -203,16 +203,16 @@ class FloatMicroKernel:
         code, product = self._code, self._product
         return (
             address(code, source, multiple(code, tap, product.columns.dilation * product.pixel_bytes)),
-            self._further(weights, tap, product.depth),
+            self._advance(weights, tap, product.depth),
         )
 
-    def _further(self, weights: tuple[str, str], number: str, terms: int) -> tuple[str, str]:
+    def _advance(self, weights: tuple[str, str], number: str, terms: int) -> tuple[str, str]:
         """Advances the weights and the prefetch address by `number` × `terms` terms."""
-        code, (panel, ahead) = self._code, weights
-        fetched = terms // self._period * self._fetched
+        code, (panel, prefetched_at) = self._code, weights
+        prefetched = terms // self._period * self._prefetched_bytes
         return (
             address(code, panel, multiple(code, number, terms * self._weights.term_bytes)),
-            address(code, ahead, multiple(code, number, fetched)),
+            address(code, prefetched_at, multiple(code, number, prefetched)),
         )
 
     def _add_terms(
@@ -226,14 +226,14 @@ class FloatMicroKernel:
     ) -> list[str]:
         """Adds the products of consecutive terms."""
         code, period = self._code, self._period
-        if not self._fetched:
+        if not self._prefetched_bytes:
             return self._add_all(shape, members, sums, (source, weights[0], "0"), count)
         with code.loop("0", str(count // period), self._carried(sums)) as loop:
             first = multiple(code, loop.index, period)
             inner = address(code, source, multiple(code, first, self._product.element_bytes))
-            panel, ahead = self._further(weights, loop.index, period)
-            for line in range(0, self._fetched, LINE_BYTES):
-                prefetch(code, address(code, ahead, str(line)))
+            panel, prefetched_at = self._advance(weights, loop.index, period)
+            for line in range(0, self._prefetched_bytes, LINE_BYTES):
+                prefetch(code, address(code, prefetched_at, str(line)))
             loop.results = self._add_all(shape, members, list(loop.carried), (inner, panel, first), period)
         return loop.results
 
@@ -281,7 +281,7 @@ class FloatMicroKernel:
             kind = v.type(stored(self._weights.type))
             loaded = code.fresh(f"load {kind}, ptr {at}, align {self._weights.align}")
             columns.append(from_stored(v, self._weights.type, loaded))
-        if self._fetches_inputs:
+        if self._prefetches_inputs:
             # Spread over as many terms as this tile has.
             step = shape.positions * product.columns.stride * product.pixel_bytes
             number = multiple(code, counter, (shape.positions - 1) * product.element_bytes)

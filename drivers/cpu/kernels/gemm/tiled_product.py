@@ -50,11 +50,14 @@ def routine(kernel: Kernel, product: WindowedProduct, target: Target) -> Routine
         weights_value = packed(operand, operand.value.constant, tile, product.channels, product.terms)
     arguments = arguments_with(kernel, (product.source, weights_value))
     return shared_routine(
-        kernel, arguments, target, lambda: _made(kernel, product, tile, weights_value, arguments, target)
+        kernel,
+        arguments,
+        target,
+        lambda: _new_routine(kernel, product, tile, weights_value, arguments, target),
     )
 
 
-def _made(
+def _new_routine(
     kernel: Kernel,
     product: WindowedProduct,
     tile: Tile,
@@ -70,7 +73,7 @@ def _made(
     if product.type is not Scalar.FLOAT32:
         seen, scratch_bytes = convert_to_float(code, target, product, source, "%scratch")
         source = "%scratch"
-    elif weights.are_many and is_aliased(product):
+    elif weights.is_panel_major and is_aliased(product):
         seen, scratch_bytes = pad_pixels(code, target, product, source, "%scratch")
         source = "%scratch"
     cycles += scratch_bytes / _COPIED_BYTES_PER_CYCLE
@@ -102,7 +105,7 @@ def _weights(product: WindowedProduct, tile: Tile, pointer: str) -> WeightLayout
     """
     operand = product.weights
     size = operand.value.type.size_bytes
-    are_many = product.channels * product.terms * _FLOAT_BYTES > _MAX_RESIDENT_BYTES
+    is_panel_major = product.channels * product.terms * _FLOAT_BYTES > _MAX_RESIDENT_BYTES
     if operand.value.constant is None and operand.channel_step == 1:
         return WeightLayout(
             pointer=pointer,
@@ -113,7 +116,7 @@ def _weights(product: WindowedProduct, tile: Tile, pointer: str) -> WeightLayout
             channel_bytes=size,
             vectors=tuple(each * size for each in tile.offsets(product.channels)),
             align=size,
-            are_many=are_many,
+            is_panel_major=is_panel_major,
         )
     is_packed = operand.value.constant is not None
     term_bytes = tile.width * _FLOAT_BYTES
@@ -127,7 +130,7 @@ def _weights(product: WindowedProduct, tile: Tile, pointer: str) -> WeightLayout
         channel_bytes=0,
         vectors=tuple(each * tile.lanes * _FLOAT_BYTES for each in range(tile.vectors)),
         align=tile.lanes * _FLOAT_BYTES,
-        are_many=are_many,
+        is_panel_major=is_panel_major,
     )
 
 

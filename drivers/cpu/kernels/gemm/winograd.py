@@ -330,10 +330,10 @@ class _WinogradWriter:
         def transform(lines: Sequence[Sequence[str]]) -> list[list[str]]:
             a, b, c, d = lines
             return [
-                [v.two("fsub", "float", one, other) for one, other in zip(a, c, strict=True)],
-                [v.two("fadd", "float", one, other) for one, other in zip(b, c, strict=True)],
-                [v.two("fsub", "float", one, other) for one, other in zip(c, b, strict=True)],
-                [v.two("fsub", "float", one, other) for one, other in zip(b, d, strict=True)],
+                [v.binary("fsub", "float", one, other) for one, other in zip(a, c, strict=True)],
+                [v.binary("fadd", "float", one, other) for one, other in zip(b, c, strict=True)],
+                [v.binary("fsub", "float", one, other) for one, other in zip(c, b, strict=True)],
+                [v.binary("fsub", "float", one, other) for one, other in zip(b, d, strict=True)],
             ]
 
         with code.loop("0", str(plan.product.depth), step=plan.register_tile.lanes) as loop:
@@ -365,7 +365,7 @@ class _WinogradWriter:
             channel_bytes=0,
             vectors=tuple(each * register_tile.lanes * _FLOAT_BYTES for each in range(register_tile.vectors)),
             align=register_tile.lanes * _FLOAT_BYTES,
-            are_many=True,
+            is_panel_major=True,
         )
         register_tiles = sum(run.count for run in column_runs)
         sums = FloatMicroKernel(
@@ -375,7 +375,7 @@ class _WinogradWriter:
             register_tile,
             weights,
             tiles=register_tiles,
-            fetches_inputs=False,
+            prefetches_inputs=False,
         )
         zeros = [self._v.number("float", 0)] * register_tile.vectors
         taps = tap_segments((range(1),))
@@ -391,10 +391,10 @@ class _WinogradWriter:
                 )
                 with code.loop("0", str(run.count)) as loop:
                     first = total(code, multiple(code, loop.index, run.length), str(run.first))
-                    ahead = sums.ahead(at, total(code, loop.index, str(done)))
+                    ahead = sums.prefetch_address(at, total(code, loop.index, str(done)))
                     begin = address(code, source, multiple(code, first, product.pixel_bytes))
                     to = address(code, target, multiple(code, first, register_tile.width * _FLOAT_BYTES))
-                    found = sums.of(shape, zeros, begin, (at, ahead), "0")
+                    found = sums.accumulate(shape, zeros, begin, (at, ahead), "0")
                     for each, value in enumerate(found):
                         self._store(value, to, str(each * register_tile.lanes))
                 done += run.count
@@ -411,8 +411,8 @@ class _WinogradWriter:
         def transform(lines: Sequence[Sequence[str]]) -> list[list[str]]:
             results: list[list[str]] = [[], []]
             for a, b, c, d in zip(*lines, strict=True):
-                results[0].append(v.two("fadd", "float", v.two("fadd", "float", a, b), c))
-                results[1].append(v.two("fsub", "float", v.two("fsub", "float", b, c), d))
+                results[0].append(v.binary("fadd", "float", v.binary("fadd", "float", a, b), c))
+                results[1].append(v.binary("fsub", "float", v.binary("fsub", "float", b, c), d))
             return results
 
         with self._each_tile(first) as (number, (image, row, column)):

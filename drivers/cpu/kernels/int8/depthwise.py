@@ -41,7 +41,7 @@ class DepthwiseWriter:
         self._output, source, self._weights = (self._names[each] for each in arguments[:3])
         self.code = Instructions(parameter_names(arguments))
         self._single = Vector(self.code, self._scheme.target, 1)
-        self._blocks = InputPacker(self.code, plan.layout, source=source, zero=zero, outside=self._weights)
+        self._blocks = InputPacker(self.code, plan.layout, source=source, zero=zero, padding=self._weights)
         self._interleaving = Interleaving(self.code, plan)
         self._sums = DepthwiseMicroKernel(self.code, plan, epilogue)
 
@@ -56,19 +56,19 @@ class DepthwiseWriter:
             self._write_blocks("0", "%begin", "%end")
             return
         units = str(plan.units)
-        first = v.two("udiv", "i64", "%begin", units)
-        last = v.two("udiv", "i64", v.two("add", "i64", "%end", str(plan.units - 1)), units)
+        first = v.binary("udiv", "i64", "%begin", units)
+        last = v.binary("udiv", "i64", v.binary("add", "i64", "%end", str(plan.units - 1)), units)
         with code.loop(first, last, may_be_empty=True) as images:
             before = multiple(code, images.index, plan.units)
-            begin = v.call("llvm.smax", "i64", v.two("sub", "i64", "%begin", before), "0")
-            end = v.call("llvm.smin", "i64", v.two("sub", "i64", "%end", before), units)
+            begin = v.call("llvm.smax", "i64", v.binary("sub", "i64", "%begin", before), "0")
+            end = v.call("llvm.smin", "i64", v.binary("sub", "i64", "%end", before), units)
             self._write_blocks(images.index, begin, end)
 
     def _write_blocks(self, image: str, begin: str, end: str) -> None:
         """Writes the units of an image from `begin` to before `end`."""
         code, v, block = self.code, self._single, self._plan.layout.block // self._plan.rows
         with code.loop(begin, end, step=block, may_be_empty=True) as blocks:
-            stop = v.call("llvm.smin", "i64", v.two("add", "i64", blocks.index, str(block)), end)
+            stop = v.call("llvm.smin", "i64", v.binary("add", "i64", blocks.index, str(block)), end)
             self._write_block(image, blocks.index, stop)
 
     def _row(self, unit: str) -> str:
@@ -91,16 +91,16 @@ class DepthwiseWriter:
                 weights = opaque(
                     code, address(code, self._weights, str(offset), multiple(code, number, size))
                 )
-                channel = v.two(
+                channel = v.binary(
                     "add", "i64", multiple(code, number, channel_block.channels), str(channel_block.first)
                 )
                 inputs = address(code, source, multiple(code, channel, self._scheme.element_bytes))
                 with code.loop(first, last, may_be_empty=True) as units:
                     row = self._row(units.index)
-                    inner = v.two("sub", "i64", row, begin)
+                    inner = v.binary("sub", "i64", row, begin)
                     step = plan.layout.rows.stride * plan.layout.row_bytes
                     line = opaque(code, address(code, inputs, multiple(code, inner, step)))
-                    top = v.two("add", "i64", multiple(code, image, plan.height), row)
+                    top = v.binary("add", "i64", multiple(code, image, plan.height), row)
                     self._write_unit(channel_block, line, weights, channel, multiple(code, top, plan.width))
             offset += channel_block.count * size
 
@@ -129,7 +129,7 @@ class DepthwiseWriter:
                 column = v.call("llvm.smin", "i64", column, str(plan.width - pixels))
             step = plan.layout.columns.stride * plan.layout.pixel_bytes
             window = self._window(address(code, source, multiple(code, column, step)))
-            at = v.two("add", "i64", position, column)
+            at = v.binary("add", "i64", position, column)
             inputs = partial(self._interleaving.words, channel_block, window)
             totals = self._sums.totals(channel_block, pixels, weights, inputs)
             words = self._sums.epilogue_constants(channel_block, weights)
@@ -158,7 +158,7 @@ class DepthwiseWriter:
             )
 
         def finish(index: str, after: int, totals: list[list[str]]) -> None:
-            at = self._single.two("add", "i64", position, index)
+            at = self._single.binary("add", "i64", position, index)
             self._finish(channel_block, totals, constants, at, after, channel)
 
         write_rolling(
@@ -191,7 +191,7 @@ class DepthwiseWriter:
         """Stores the results of the position `pixel` after another, for each row of a unit."""
         for row, whole in enumerate(self._sums.results(channel_block, totals, words)):
             number = row * self._plan.width + pixel
-            at = self._single.two("add", "i64", position, str(number))
+            at = self._single.binary("add", "i64", position, str(number))
             self._store(channel_block, whole, position, number, at, channel)
 
     def _store(
@@ -205,7 +205,7 @@ class DepthwiseWriter:
         )
         if epilogue.is_stored:
             size = epilogue.kernel.output.type.size_bytes
-            offset = self._single.two("add", "i64", multiple(code, position, plan.channels), channel)
+            offset = self._single.binary("add", "i64", multiple(code, position, plan.channels), channel)
             base = opaque(code, code.value(f"getelementptr {element}, ptr {self._output}, i64 {offset}"))
             to = address(code, base, str(number * plan.channels * size))
             store_lanes(code, whole, element, channel_block.channels, to, stored_channels)
@@ -222,5 +222,5 @@ class DepthwiseWriter:
                 kind = f"<{channel_block.channels} x {element}>"
                 picked = ", ".join(f"i32 {each * lanes + lane}" for lane in range(lanes))
                 part = code.fresh(f"shufflevector {kind} {whole}, {kind} poison, <{lanes} x i32> <{picked}>")
-            axes = (at, self._single.two("add", "i64", channel, str(each * lanes)))
+            axes = (at, self._single.binary("add", "i64", channel, str(each * lanes)))
             self._generic_epilogue.write(part, axes, lanes, mask)

@@ -56,7 +56,7 @@ class DepthwiseMicroKernel:
         totals = [[list(starts) for _ in range(plan.rows)] for _ in range(pixels)]
         steps = (1 + self._epilogue.rows) * channel_block.vectors
         for word in range(plan.words):
-            for column in range(plan.seen(pixels)):
+            for column in range(plan.columns_read(pixels)):
                 uses = [
                     (pixel, tap)
                     for pixel in range(pixels)

@@ -18,7 +18,7 @@ from neurald.drivers.compiler.ir.graph import DepthwiseConvolution
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.kernels.common.window import WindowDimension
-from neurald.drivers.cpu.kernels.int8.layout import BlockLayout, seen_width
+from neurald.drivers.cpu.kernels.int8.layout import BlockLayout, padded_width
 from neurald.drivers.cpu.kernels.int8.panels import head_of
 from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES, Scheme
 
@@ -121,7 +121,7 @@ class DepthwisePlan:
         most = max(1, (self.scheme.target.registers - spare) // (channel_block.vectors * self.rows))
         return max(1, min(most, self.width, 8, _MAX_STEPS // self.steps(channel_block.vectors)))
 
-    def seen(self, pixels: int) -> int:
+    def columns_read(self, pixels: int) -> int:
         """Number of columns that this many positions of a row read."""
         side = self.layout.columns
         return (pixels - 1) * side.stride + (side.taps - 1) * side.dilation + 1
@@ -136,12 +136,14 @@ class DepthwisePlan:
 
     def new_columns(self, pixels: int) -> tuple[int, ...]:
         """Columns that these positions read and previous ones do not, from the first window on."""
-        return self._needed(range(self.seen(1) - self.layout.columns.stride, self.seen(pixels)))
+        return self._needed(
+            range(self.columns_read(1) - self.layout.columns.stride, self.columns_read(pixels))
+        )
 
     @property
     def kept_columns(self) -> tuple[int, ...]:
         """The other columns that a position, or one after it, reads."""
-        return self._needed(range(self.seen(1) - self.layout.columns.stride))
+        return self._needed(range(self.columns_read(1) - self.layout.columns.stride))
 
     def _needed(self, columns: range) -> tuple[int, ...]:
         side = self.layout.columns
@@ -175,7 +177,7 @@ def plan_of(
     channels = node.weights.shape[2]
     shares = rows.stride == rows.dilation == 1 and rows.taps % scheme.group and rows.positions > 1
     unit = 2 if shares else 1
-    row = seen_width(columns) * channels
+    row = padded_width(columns) * channels
     unit_bytes = unit * rows.stride * row * scheme.element_bytes
     block = max(1, min(-(-rows.positions // unit), _MAX_BLOCK_BYTES // unit_bytes))
     layout = BlockLayout(
@@ -233,13 +235,13 @@ def lane_channels(scheme: Scheme, channel_block: ChannelBlock) -> Array:
     return np.asarray(order.reshape(channel_block.vectors, scheme.lanes))
 
 
-def packed(plan: DepthwisePlan, factors: Array, outside: int, starts: Array, rows: Array, name: str) -> Value:
+def packed(plan: DepthwisePlan, factors: Array, padding: int, starts: Array, rows: Array, name: str) -> Value:
     """Packs the constant: a head, and initial sums, epilogue constants and weights of each block.
 
     Args:
         plan: of the kernel.
         factors: (parts, kernel height, kernel width, channels).
-        outside: the padding element.
+        padding: the padding element.
         starts: (channels,), initial sums; only the lower 32 bits count.
         rows: (rows, channels), epilogue constants; only the lower 32 bits count.
         name: for diagnostics.
@@ -253,7 +255,7 @@ def packed(plan: DepthwisePlan, factors: Array, outside: int, starts: Array, row
         words[:, row, row : row + taps] = factors
     words = words.reshape(parts, plan.rows, plan.words, group, columns, channels)
     heads = (np.concatenate((starts[None], rows)) % (1 << 32)).astype(np.uint32)
-    pieces = [head_of(outside, 0)]
+    pieces = [head_of(padding, 0)]
     for channel_block in plan.channel_blocks:
         for number in range(channel_block.count):
             lanes = (

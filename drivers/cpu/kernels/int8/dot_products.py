@@ -67,13 +67,13 @@ class _QuantizedDotOperands:
         loaded = code.fresh(f"load {v.type(stored(source))}, ptr {at}, align {source.size_bytes}")
         if scheme.is_bytes:
             shift = unsigned_shift(source)
-            value = v.two("xor", "i8", loaded, v.number("i8", -shift)) if shift else loaded
+            value = v.binary("xor", "i8", loaded, v.number("i8", -shift)) if shift else loaded
         else:
             value = loaded
             if source.size_bytes == 1:
                 value = v.cast("sext" if is_signed(source) else "zext", "i8", loaded, "i16")
             if self._zero:
-                value = v.two("sub", "i16", value, v.number("i16", self._zero))
+                value = v.binary("sub", "i16", value, v.number("i16", self._zero))
         return code.value(f"bitcast {v.type(scheme.element)} {value} to <{self.lanes} x i32>")
 
     def weights(self, code: Instructions, pointer: str, first: str, count: int) -> str:

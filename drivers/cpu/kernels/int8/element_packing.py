@@ -83,10 +83,10 @@ class ElementPacking:
         """Converts stored values to the scheme's form."""
         kind = self.type
         if self.scheme.is_bytes:
-            return v.two("xor", "i8", value, v.number("i8", -128)) if kind is Scalar.INT8 else value
+            return v.binary("xor", "i8", value, v.number("i8", -128)) if kind is Scalar.INT8 else value
         if kind.size_bytes == 1:
             value = v.cast("sext" if kind is Scalar.INT8 else "zext", "i8", value, "i16")
-        return v.two("sub", "i16", value, v.number("i16", self.zero)) if self.zero else value
+        return v.binary("sub", "i16", value, v.number("i16", self.zero)) if self.zero else value
 
     def fill_all(self, code: Instructions, target: str, value: str, vectors: int) -> None:
         """Fills memory with a vector.
@@ -138,20 +138,20 @@ def _row_packing(packing: ElementPacking) -> Subroutine:
     source, target, value, first, last, height, row, packed_row, before, count, *vectors = names
     code, size = Instructions(names), packing.scheme.target.vector_bytes
     v = Vector(code, packing.scheme.target, 1)
-    outside = code.load(f"load <{size} x i8>, ptr {value}, align {size}")
+    padding = code.load(f"load <{size} x i8>, ptr {value}, align {size}")
     with code.loop(first, last, may_be_empty=True) as loop:
         packed = address(
-            code, target, v.two("mul", "i64", v.two("sub", "i64", loop.index, first), packed_row)
+            code, target, v.binary("mul", "i64", v.binary("sub", "i64", loop.index, first), packed_row)
         )
         is_inside = v.compare("ult", "i64", loop.index, height)
-        left = v.choose(is_inside, "i64", vectors[0], vectors[2])
-        _write_fill(code, packed, outside, size, left)
+        left = v.select(is_inside, "i64", vectors[0], vectors[2])
+        _write_fill(code, packed, padding, size, left)
         with code.when(is_inside):
-            begin = address(code, source, v.two("mul", "i64", loop.index, row))
+            begin = address(code, source, v.binary("mul", "i64", loop.index, row))
             inner = address(code, packed, before)
             _write_copy(code, packing, begin, inner, count)
             end = address(code, inner, multiple(code, count, packing.packed_bytes))
-            _write_fill(code, end, outside, size, vectors[1])
+            _write_fill(code, end, padding, size, vectors[1])
     return subroutine_of(code, _ROWS_PARAMETERS)
 
 
@@ -171,7 +171,7 @@ def _write_copy(code: Instructions, packing: ElementPacking, source: str, target
     done = code.value(f"and i64 {count}, {-unrolled}")
     with code.loop("0", done, step=unrolled, may_be_empty=True) as loop:
         copy(loop.index, UNROLLED)
-    last = v.two("sub", "i64", count, str(lanes))
+    last = v.binary("sub", "i64", count, str(lanes))
     with code.loop(done, last, step=lanes, may_be_empty=True) as loop:
         copy(loop.index, 1)
     # The last vector overlaps the one before if elements do not fill vectors.

@@ -82,10 +82,10 @@ class FloatScale:
         code, kind, floats = v.code, v.type("i32"), v.type("float")
         factor, addition, *rests = rows[self.is_signed :]
         if self.is_signed:
-            addition = v.two("or", "i32", v.two("and", "i32", total, v.number("i32", _SIGN)), addition)
+            addition = v.binary("or", "i32", v.binary("and", "i32", total, v.number("i32", _SIGN)), addition)
         rounding = _TO_ZERO if self.is_signed else _DOWN
         number = v.cast("sitofp", "i32", total, "float")
-        factor, addition, *rests = (v.bits("i32", each, "float") for each in (factor, addition, *rests))
+        factor, addition, *rests = (v.bitcast("i32", each, "float") for each in (factor, addition, *rests))
         for rest in rests:
             addition = v.fma("float", number, rest, addition)
         operands = (number, factor, addition)
@@ -102,7 +102,7 @@ class FloatScale:
         """Adds the zero point to results of `scaled`, vectors of i32."""
         if not self.is_signed:
             return scaled
-        return v.two("add", "i32", scaled, v.two("ashr", "i32", rows[0], v.number("i32", 16)))
+        return v.binary("add", "i32", scaled, v.binary("ashr", "i32", rows[0], v.number("i32", 16)))
 
     def placed_halves(self, v: Vector, halves: str, rows: list[str]) -> str:
         """Adds the zero point to results as i16, with saturation."""

@@ -24,7 +24,7 @@ class BlockLayout:
         is_direct: True if inputs are read in place, without packing.
         unit: output rows computed at a time.
         block: maximum number of output rows whose inputs are packed at a time.
-        picked: movement of single-pixel windows over the image; None if all pixels are packed.
+        gathered: movement of single-pixel windows over the image; None if all pixels are packed.
     """
 
     scheme: Scheme
@@ -38,7 +38,7 @@ class BlockLayout:
     is_direct: bool
     unit: int
     block: int
-    picked: tuple[WindowDimension, WindowDimension] | None = None
+    gathered: tuple[WindowDimension, WindowDimension] | None = None
 
     @property
     def pixel_bytes(self) -> int:
@@ -71,7 +71,7 @@ class BlockLayout:
         return -(-(rows * self.row_bytes + spare) // 64) * 64
 
 
-def seen_width(columns: WindowDimension) -> int:
+def padded_width(columns: WindowDimension) -> int:
     """Returns the width of an input row including the padding that windows read."""
     seen = (columns.positions - 1) * columns.stride + (columns.taps - 1) * columns.dilation + 1
     return max(seen, columns.padding_before + columns.length)

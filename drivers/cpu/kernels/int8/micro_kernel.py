@@ -37,8 +37,10 @@ class QuantizedMicroKernel:
         most = max(plan.unrolled, tiles // plan.vectors)
         self._period = next(each for each in range(most, 0, -1) if plan.run_steps % each == 0)
         # A panel for a single tile is streamed from memory anyway.
-        is_fetched = tiles > 1 and plan.panels * self._panel_bytes > _MAX_RESIDENT_BYTES
-        self._fetched = -(-plan.vectors * self._register * self._period // tiles) if is_fetched else 0
+        is_prefetched = tiles > 1 and plan.panels * self._panel_bytes > _MAX_RESIDENT_BYTES
+        self._prefetched_bytes = (
+            -(-plan.vectors * self._register * self._period // tiles) if is_prefetched else 0
+        )
         row_step = self._product.rows.stride * plan.layout.row_bytes
         column_step = self._product.columns.stride * plan.layout.pixel_bytes
         columns = plan.pixels // plan.rows
@@ -46,7 +48,7 @@ class QuantizedMicroKernel:
             row * row_step + column * column_step for row in range(plan.rows) for column in range(columns)
         ]
 
-    def ahead(self, code: Instructions, panel: str, tile: str) -> str:
+    def prefetch_address(self, code: Instructions, panel: str, tile: str) -> str:
         """Returns the address of the next panel's part that is prefetched during a tile.
 
         The tiles of a block together prefetch the whole panel, in equal parts.
@@ -56,11 +58,17 @@ class QuantizedMicroKernel:
             panel: address of the current panel.
             tile: number of the tile in the block.
         """
-        part = self._plan.steps // self._period * self._fetched
+        part = self._plan.steps // self._period * self._prefetched_bytes
         return address(code, panel, str(self._panel_bytes), multiple(code, tile, part))
 
     def call(
-        self, code: Instructions, source: str, panel: str, ahead: str, common: str | None, totals: str
+        self,
+        code: Instructions,
+        source: str,
+        panel: str,
+        prefetched_at: str,
+        window_sums: str | None,
+        totals: str,
     ) -> None:
         """Calls a function that stores the accumulators to memory; see `write`.
 
@@ -68,40 +76,44 @@ class QuantizedMicroKernel:
 
         Args:
             code: receives the instructions.
-            source, panel, ahead, common: as for `write`.
+            source, panel, prefetched_at, window_sums: as for `write`.
             totals: destination, aligned to a vector; the sums of a position are contiguous.
         """
         if not any(_FUNCTION in each for each in code.globals):
             inner = Instructions(_PARAMETERS)
-            sums = self.write(inner, *_PARAMETERS[:3], _PARAMETERS[3] if common else None)
+            sums = self.write(inner, *_PARAMETERS[:3], _PARAMETERS[3] if window_sums else None)
             spill(Vector(inner, self._scheme.target, self._scheme.lanes), "i32", sums, _PARAMETERS[4])
             head = f"define internal void {_FUNCTION}({_typed(_PARAMETERS)}) noinline nounwind {{"
             code.globals.append("\n".join((head, *inner.lines, "  ret void", "}")))
             code.declarations.update(inner.declarations)
-        code.effect(f"call void {_FUNCTION}({_typed((source, panel, ahead, common or 'null', totals))})")
+        code.effect(
+            f"call void {_FUNCTION}({_typed((source, panel, prefetched_at, window_sums or 'null', totals))})"
+        )
 
-    def write(self, code: Instructions, source: str, panel: str, ahead: str, common: str | None) -> list[str]:
+    def write(
+        self, code: Instructions, source: str, panel: str, prefetched_at: str, window_sums: str | None
+    ) -> list[str]:
         """Computes the sums, vectors of i32; those of a position are consecutive.
 
         Args:
             code: receives the instructions.
             source: address of the first window.
             panel: address of the panel.
-            ahead: see `ahead`.
-            common: address of the shared addends of the positions, if there are any.
+            prefetched_at: see `prefetch_address`.
+            window_sums: address of the shared addends of the positions, if there are any.
         """
         v = self._vector(code)
         starts = self.load_row(code, panel, 0)
         totals: list[str] = []
         for each in range(len(self._offsets)):
-            if common is None:
+            if window_sums is None:
                 totals += starts
                 continue
-            at = address(code, common, str(each * WORD_BYTES))
+            at = address(code, window_sums, str(each * WORD_BYTES))
             word = v.splat("i32", code.fresh(f"load i32, ptr {at}, align 4"))
             totals += [code.fresh(f"add {v.type('i32')} {start}, {word}") for start in starts]
         weights = address(code, panel, str((1 + self._rows) * self._plan.vectors * self._register))
-        return self._add_windows(code, totals, source, weights, ahead)
+        return self._add_windows(code, totals, source, weights, prefetched_at)
 
     def load_row(self, code: Instructions, panel: str, row: int) -> list[str]:
         """Loads the vectors of a row of words of a panel."""
@@ -117,52 +129,52 @@ class QuantizedMicroKernel:
         return [(kind, each) for each in totals]
 
     def _add_windows(
-        self, code: Instructions, totals: list[str], source: str, weights: str, ahead: str
+        self, code: Instructions, totals: list[str], source: str, weights: str, prefetched_at: str
     ) -> list[str]:
         """Adds all products."""
         plan, side = self._plan, self._product.rows
         if side.taps == 1:
-            return self._add_row(code, totals, source, weights, ahead)
+            return self._add_row(code, totals, source, weights, prefetched_at)
         with code.loop("0", str(side.taps), self._carried(totals)) as loop:
             line = address(code, source, multiple(code, loop.index, side.dilation * plan.layout.row_bytes))
-            words = self._further(code, (weights, ahead), loop.index, plan.runs * plan.run_steps)
+            words = self._advance(code, (weights, prefetched_at), loop.index, plan.runs * plan.run_steps)
             loop.results = self._add_row(code, list(loop.carried), line, *words)
         return loop.results
 
-    def _further(
+    def _advance(
         self, code: Instructions, pointers: tuple[str, str], number: str, steps: int
     ) -> tuple[str, str]:
         """Advances the weights and the prefetch address by `number` × `steps` steps."""
-        weights, ahead = pointers
-        fetched = steps // self._period * self._fetched
+        weights, prefetched_at = pointers
+        prefetched = steps // self._period * self._prefetched_bytes
         return (
             address(code, weights, multiple(code, number, steps * self._plan.vectors * self._register)),
-            address(code, ahead, multiple(code, number, fetched)),
+            address(code, prefetched_at, multiple(code, number, prefetched)),
         )
 
     def _add_row(
-        self, code: Instructions, totals: list[str], source: str, weights: str, ahead: str
+        self, code: Instructions, totals: list[str], source: str, weights: str, prefetched_at: str
     ) -> list[str]:
         plan = self._plan
         if plan.runs == 1:
-            return self._add_run(code, totals, source, weights, ahead)
+            return self._add_run(code, totals, source, weights, prefetched_at)
         with code.loop("0", str(plan.runs), self._carried(totals)) as loop:
             step = self._product.columns.dilation * plan.layout.pixel_bytes
             run = address(code, source, multiple(code, loop.index, step))
-            words = self._further(code, (weights, ahead), loop.index, plan.run_steps)
+            words = self._advance(code, (weights, prefetched_at), loop.index, plan.run_steps)
             loop.results = self._add_run(code, list(loop.carried), run, *words)
         return loop.results
 
     def _add_run(
-        self, code: Instructions, totals: list[str], source: str, weights: str, ahead: str
+        self, code: Instructions, totals: list[str], source: str, weights: str, prefetched_at: str
     ) -> list[str]:
         steps, period = self._plan.run_steps, self._period
-        if not self._fetched:
+        if not self._prefetched_bytes:
             return self._add_steps(code, totals, source, weights, steps)
         with code.loop("0", str(steps // period), self._carried(totals)) as loop:
             words = address(code, source, multiple(code, loop.index, period * WORD_BYTES))
-            panel, lines = self._further(code, (weights, ahead), loop.index, period)
-            for line in range(0, self._fetched, LINE_BYTES):
+            panel, lines = self._advance(code, (weights, prefetched_at), loop.index, period)
+            for line in range(0, self._prefetched_bytes, LINE_BYTES):
                 prefetch(code, address(code, lines, str(line)))
             loop.results = self._add_steps(code, list(loop.carried), words, panel, period)
         return loop.results

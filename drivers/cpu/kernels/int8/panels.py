@@ -36,14 +36,14 @@ class QuantizedWeights:
         factors: (groups, channels, terms), within the range of the scheme's elements.
         starts: (groups, channels), initial sums.
         sums: factor for the sum of a window's inputs, added to every channel; 0 if not needed.
-        outside: the padding element.
+        padding: the padding element.
         largest: (groups, channels), bound on the magnitude of sums.
     """
 
     factors: Array
     starts: Array
     sums: int
-    outside: int
+    padding: int
     largest: Array
 
 
@@ -72,14 +72,14 @@ def weights_of(factors: Array, *, source: Scalar, zeros: tuple[int, int], is_byt
     largest = reach_of(source, zeros[0]) * np.abs(exact).sum(axis=-1, dtype=np.int64)
     if not is_bytes:
         starts = np.zeros(exact.shape[:2], np.int64)
-        return QuantizedWeights(factors=exact, starts=starts, sums=0, outside=0, largest=largest)
+        return QuantizedWeights(factors=exact, starts=starts, sums=0, padding=0, largest=largest)
     low, high = (int(exact.min(initial=0)), int(exact.max(initial=0)))
     # Weights that fit in a signed byte need no offset.
     taken = 0 if low >= -128 and high <= 127 else low + 128
-    outside = zeros[0] + unsigned_shift(source)
+    padding = zeros[0] + unsigned_shift(source)
     bytes_ = exact - np.int16(taken)
-    starts = -outside * exact.sum(axis=-1, dtype=np.int64)
-    return QuantizedWeights(factors=bytes_, starts=starts, sums=taken, outside=outside, largest=largest)
+    starts = -padding * exact.sum(axis=-1, dtype=np.int64)
+    return QuantizedWeights(factors=bytes_, starts=starts, sums=taken, padding=padding, largest=largest)
 
 
 def panel_bytes(plan: ProductPlan, rows: int) -> int:
@@ -130,21 +130,21 @@ def packed(
     steps = steps.transpose(0, 1, 4, 2, 3, 5)
     parts = (np.ascontiguousarray(rows_of_words, np.uint32), np.ascontiguousarray(steps, scheme.dtype))
     bodies = np.concatenate([part.reshape(groups * plan.panels, -1).view(np.uint8) for part in parts], axis=1)
-    array = np.concatenate((head_of(weights.outside, weights.sums, residual), bodies.reshape(-1)))
+    array = np.concatenate((head_of(weights.padding, weights.sums, residual), bodies.reshape(-1)))
     return Value(array.shape, Scalar.UINT8, array, name)
 
 
-def head_of(outside: int, factor: int, residual: Sequence[int] = ()) -> Array:
+def head_of(padding: int, factor: int, residual: Sequence[int] = ()) -> Array:
     """Returns the head of a constant.
 
     Args:
-        outside: the padding element. A zero point outside its type's range, as in a matrix product,
+        padding: the padding element. A zero point outside its type's range, as in a matrix product,
         keeps its low byte, since a matrix has no padding.
         factor: for sums of inputs.
         residual: see `packed`.
     """
     head = np.zeros(HEAD_BYTES, np.uint8)
-    head[:FACTOR_OFFSET] = np.uint8(outside & 0xFF)
+    head[:FACTOR_OFFSET] = np.uint8(padding & 0xFF)
     head[FACTOR_OFFSET : FACTOR_OFFSET + WORD_BYTES].view(np.int32)[:] = factor
     head[RESIDUAL_OFFSET : RESIDUAL_OFFSET + len(residual) * WORD_BYTES].view(np.int32)[:] = residual
     return head

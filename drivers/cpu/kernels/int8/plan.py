@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from neurald.drivers.cpu.kernels.common.product import WindowedProduct
 from neurald.drivers.cpu.kernels.common.window import WindowDimension
-from neurald.drivers.cpu.kernels.int8.layout import BlockLayout, seen_width
+from neurald.drivers.cpu.kernels.int8.layout import BlockLayout, padded_width
 from neurald.drivers.cpu.kernels.int8.scheme import Scheme
 
 #: Limits on a block's packed inputs: they stay in the second-level cache, or in the first if
@@ -174,7 +174,7 @@ def is_flat(product: WindowedProduct) -> bool:
     )
 
 
-def _is_picked(product: WindowedProduct) -> bool:
+def _is_gathered(product: WindowedProduct) -> bool:
     """Returns True if windows are single pixels inside images."""
     sides = (product.rows, product.columns)
     return all(side.taps == 1 and side.padding_before == 0 and side.is_inside for side in sides)
@@ -193,17 +193,17 @@ def plan_of(product: WindowedProduct, scheme: Scheme, *, is_direct: bool) -> Pro
         scheme: of the target.
         is_direct: True if elements need no conversion before they are multiplied.
     """
-    rows, columns, images, picked = product.rows, product.columns, product.images, None
-    if not is_flat(product) and not is_direct and _is_picked(product):
-        picked = rows, columns
-    if is_flat(product) or picked:
+    rows, columns, images, gathered = product.rows, product.columns, product.images, None
+    if not is_flat(product) and not is_direct and _is_gathered(product):
+        gathered = rows, columns
+    if is_flat(product) or gathered:
         positions = images * rows.positions * columns.positions
         images, rows, columns = (
             1,
             WindowDimension(length=positions, positions=positions),
             WindowDimension(length=1, positions=1),
         )
-    if picked:
+    if gathered:
         product = replace(product, images=images, rows=rows, columns=columns)
     height, width = rows.positions, columns.positions
     groups = math.prod(each.extent for each in product.batches)
@@ -212,7 +212,7 @@ def plan_of(product: WindowedProduct, scheme: Scheme, *, is_direct: bool) -> Pro
     is_direct = is_direct and rows.is_inside and columns.is_inside and run % scheme.group == 0
     if not is_direct and columns.taps == 1 and pixel * scheme.element_bytes % _ALIASED_BYTES == 0:
         pixel += 64 // scheme.element_bytes
-    row = pixel * (columns.length if is_direct else seen_width(columns))
+    row = pixel * (columns.length if is_direct else padded_width(columns))
     vectors = min(
         range(1, min(_MAX_VECTORS, -(-product.channels // scheme.lanes)) + 1),
         key=lambda count: _cycles(product, scheme, count, height, width),
@@ -248,7 +248,7 @@ def plan_of(product: WindowedProduct, scheme: Scheme, *, is_direct: bool) -> Pro
             is_direct=is_direct,
             unit=unit,
             block=block * unit,
-            picked=picked,
+            gathered=gathered,
         ),
         shares_panels=groups == 1 and (is_heavy or panels > images * units < _MIN_SHARED_UNITS),
     )

@@ -187,12 +187,12 @@ class Rescaling:
         multiplier, offset, below, shift = rows
         moved = _upper(v, total, multiplier, offset)
         if self.minds_sign and self._knows_sign:
-            moved = v.two("add", "i32", moved, v.two("lshr", "i32", total, v.number("i32", 31)))
+            moved = v.binary("add", "i32", moved, v.binary("lshr", "i32", total, v.number("i32", 31)))
         elif self.minds_sign:
             is_below = v.compare("slt", "i32", moved, below)
             less = v.cast("sext", "i1", is_below, "i32")
-            moved = v.two("add", "i32", moved, less)
-        return v.two("ashr", "i32", moved, shift) if self.shifts.any() else moved
+            moved = v.binary("add", "i32", moved, less)
+        return v.binary("ashr", "i32", moved, shift) if self.shifts.any() else moved
 
 
 def _upper(v: Vector, first: str, second: str, added: str) -> str:
@@ -201,16 +201,16 @@ def _upper(v: Vector, first: str, second: str, added: str) -> str:
     kind, double = v.type("i32"), wide.type("i64")
     whole = [v.code.value(f"bitcast {kind} {each} to {double}") for each in (first, second, added)]
     low, half, bits = (wide.number("i64", each) for each in ((1 << 32) - 1, 1 << 31, 32))
-    even = [wide.two("and", "i64", each, low) for each in whole[:2]]
-    odd = [wide.two("lshr", "i64", each, bits) for each in whole[:2]]
+    even = [wide.binary("and", "i64", each, low) for each in whole[:2]]
+    odd = [wide.binary("lshr", "i64", each, bits) for each in whole[:2]]
     upper = (
-        wide.two("shl", "i64", whole[2], bits),
-        wide.two("and", "i64", whole[2], wide.number("i64", -1 << 32)),
+        wide.binary("shl", "i64", whole[2], bits),
+        wide.binary("and", "i64", whole[2], wide.number("i64", -1 << 32)),
     )
     parts = []
     for factors, more in zip((even, odd), upper, strict=True):
-        product = wide.two("mul", "i64", *factors)
-        product = wide.two("add", "i64", product, wide.two("or", "i64", more, half))
+        product = wide.binary("mul", "i64", *factors)
+        product = wide.binary("add", "i64", product, wide.binary("or", "i64", more, half))
         parts.append(v.code.value(f"bitcast {double} {product} to {kind}"))
     order = ", ".join(f"i32 {lane // 2 * 2 + 1 + lane % 2 * v.lanes}" for lane in range(v.lanes))
     return v.code.value(f"shufflevector {kind} {parts[0]}, {kind} {parts[1]}, <{v.lanes} x i32> <{order}>")

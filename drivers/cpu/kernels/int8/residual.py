@@ -100,10 +100,10 @@ class Residual:
             # A single instruction adds the upper half, multiplied by 1.
             total = scheme.step(code, end, total, v.number("i32", 1 << _HALF))
         else:
-            total = v.two("ashr", "i32", total, v.number("i32", _HALF))
-            total = v.two("add", "i32", total, end)
+            total = v.binary("ashr", "i32", total, v.number("i32", _HALF))
+            total = v.binary("add", "i32", total, end)
         total = scheme.step(code, total, pairs, upper)
-        return v.two("ashr", "i32", total, v.number("i32", self.shift))
+        return v.binary("ashr", "i32", total, v.number("i32", self.shift))
 
     def write(
         self, code: Instructions, target: Target, stored_sums: str, others: str, words: Sequence[str]
@@ -119,9 +119,9 @@ class Residual:
         """
         v = Vector(code, target, target.lanes(4))
         wide = v.cast(self._extension, "i8", others, "i32")
-        upper = v.two("shl", "i32", wide, v.number("i32", _HALF))
-        lower = v.two("and", "i32", stored_sums, v.number("i32", _LOWER))
-        result = self.sums(code, target, v.two("or", "i32", upper, lower), words)
+        upper = v.binary("shl", "i32", wide, v.number("i32", _HALF))
+        lower = v.binary("and", "i32", stored_sums, v.number("i32", _LOWER))
+        result = self.sums(code, target, v.binary("or", "i32", upper, lower), words)
         result = v.call("llvm.smax", "i32", result, v.number("i32", self.low))
         result = v.call("llvm.smin", "i32", result, v.number("i32", self.high))
         return v.cast("trunc", "i32", result, "i8")

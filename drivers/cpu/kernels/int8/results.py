@@ -57,7 +57,7 @@ class ResultWriter:
         return Epilogue(self._epilogue.kernel, self._target, self._code, self._names)
 
     def write_kept(self, totals: str, rows: list[list[str]], position: str, channel: str) -> None:
-        """Writes the results of a tile with spilled sums; see `kept_sums`.
+        """Writes the results of a tile with spilled sums; see `accumulator_spill`.
 
         Args:
             totals: address of the sums; those of a position are contiguous.
@@ -66,7 +66,7 @@ class ResultWriter:
         """
 
         def write(first: str, sums: Sequence[str]) -> None:
-            self._write_positions(sums, rows, self._single.two("add", "i64", position, first), channel)
+            self._write_positions(sums, rows, self._single.binary("add", "i64", position, first), channel)
 
         shape = self._plan.pixels, self._plan.vectors
         each_spilled_position(
@@ -77,7 +77,7 @@ class ResultWriter:
         """Writes the results of a tile with sums in registers; see `write_kept`."""
         step = self._together * self._plan.vectors
         for first in range(0, len(totals), step):
-            at = self._single.two("add", "i64", position, str(first // self._plan.vectors))
+            at = self._single.binary("add", "i64", position, str(first // self._plan.vectors))
             self._write_positions(totals[first : first + step], rows, at, channel)
 
     @property
@@ -93,18 +93,18 @@ class ResultWriter:
         if is_packed(self._plan, self._epilogue):
             for vector in range(0, vectors, 2):
                 pairs = [totals[at : at + 2] for at in range(vector, len(totals), vectors)]
-                column = self._single.two("add", "i64", channel, str(vector * self._lanes))
+                column = self._single.binary("add", "i64", channel, str(vector * self._lanes))
                 self._write_bytes(pairs, [row[vector : vector + 2] for row in rows], position, column)
             return
         for number, sums in enumerate(totals):
             offset, vector = divmod(number, vectors)
-            row = self._single.two("add", "i64", position, str(offset))
-            column = self._single.two("add", "i64", channel, str(self._plan.start(0, vector)))
+            row = self._single.binary("add", "i64", position, str(offset))
+            column = self._single.binary("add", "i64", channel, str(self._plan.start(0, vector)))
             self._write_vector(sums, [each[vector] for each in rows], row, column)
 
     def _element(self, pointer: str, kind: str, row: str, column: str, pitch: int) -> str:
         """Returns the address of an element, in a value with this stride of positions."""
-        offset = self._single.two("add", "i64", multiple(self._code, row, pitch), column)
+        offset = self._single.binary("add", "i64", multiple(self._code, row, pitch), column)
         return self._code.value(f"getelementptr {kind}, ptr {pointer}, i64 {offset}")
 
     def _other(self, residual: Residual, row: str, column: str, lanes: int) -> str:
@@ -154,7 +154,7 @@ class ResultWriter:
         """Writes the results of two vectors at one or two positions."""
         code, last, lanes = self._code, self._residual or self._epilogue.rescaling, 2 * self._lanes
         assert last is not None  # noqa: S101 - see `is_packed`
-        offsets = [self._single.two("add", "i64", position, str(number)) for number in range(len(pairs))]
+        offsets = [self._single.binary("add", "i64", position, str(number)) for number in range(len(pairs))]
         halves: list[str] = []
 
         def write(totals: Sequence[str], row: str) -> None:

@@ -130,11 +130,11 @@ def _rolling_row(plan: DepthwisePlan, epilogue: QuantizedEpilogue, channel_block
     words, stored = sums.epilogue_constants(channel_block, weights), plan.channels
 
     def times(name: str, factor: int) -> str:
-        return name if factor == 1 else v.two("mul", "i64", name, str(factor)) if factor else "0"
+        return name if factor == 1 else v.binary("mul", "i64", name, str(factor)) if factor else "0"
 
     def windows(index: str) -> Addresses:
         step = times(pixel, plan.layout.columns.stride)
-        window = source if index == "0" else address(code, source, v.two("mul", "i64", index, step))
+        window = source if index == "0" else address(code, source, v.binary("mul", "i64", index, step))
         lines: dict[int, str] = {}
 
         def at(down: int, across: int) -> str:
@@ -145,7 +145,7 @@ def _rolling_row(plan: DepthwisePlan, epilogue: QuantizedEpilogue, channel_block
         return at
 
     def finish(index: str, after: int, totals: list[list[str]]) -> None:
-        position = address(code, start, v.two("mul", "i64", index, pitch), times(pitch, after))
+        position = address(code, start, v.binary("mul", "i64", index, pitch), times(pitch, after))
         for number, each in enumerate(sums.results(channel_block, totals, words)):
             to = address(code, position, times(line, number))
             store_lanes(code, each, sums.element, channel_block.channels, to, stored)

@@ -127,7 +127,7 @@ def _product(
         key,
         kernel,
         arguments,
-        lambda: _written(kernel, plan, epilogue, arguments, zero=zeros[0], sums=bool(weights.sums)),
+        lambda: _new_routine(kernel, plan, epilogue, arguments, zero=zeros[0], sums=bool(weights.sums)),
     )
 
 
@@ -149,7 +149,7 @@ def _cache_key(
     return replace(plan, product=product), epilogue.rescaling.form, added, values, numbers
 
 
-def _written(
+def _new_routine(
     kernel: Kernel,
     plan: ProductPlan,
     epilogue: QuantizedEpilogue,
@@ -182,10 +182,10 @@ def _depthwise(kernel: Kernel, node: DepthwiseConvolution, constant: Array, targ
     largest = reach_of(node.input.type, node.input_zero) * np.abs(flat).sum(axis=0)
     if not _is_exact(largest, node.input.type, node.input_zero):
         return None
-    outside, parts, starts = 0, factors[None], np.zeros(channels, np.int64)
+    padding, parts, starts = 0, factors[None], np.zeros(channels, np.int64)
     if scheme.is_bytes:
-        outside = node.input_zero + unsigned_shift(node.input.type)
-        starts = -outside * flat.sum(axis=0)
+        padding = node.input_zero + unsigned_shift(node.input.type)
+        starts = -padding * flat.sum(axis=0)
         if factors.min() < -128 or factors.max() > 127:
             # Splits each weight into two bytes.
             parts = np.stack((factors >> 1, factors - (factors >> 1)))
@@ -194,7 +194,7 @@ def _depthwise(kernel: Kernel, node: DepthwiseConvolution, constant: Array, targ
     if not plan.is_small:
         return None
     weights = depthwise_plan.packed(
-        plan, parts, outside, epilogue.starts(starts), epilogue.words(1, channels)[:, 0], node.weights.name
+        plan, parts, padding, epilogue.starts(starts), epilogue.words(1, channels)[:, 0], node.weights.name
     )
     arguments = arguments_with(epilogue.kernel, (node.input, weights))
     writer = DepthwiseWriter(plan, epilogue, arguments, zero=node.input_zero)

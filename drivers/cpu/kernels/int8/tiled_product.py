@@ -50,7 +50,7 @@ class TiledProductWriter:
         self.code = Instructions(parameter_names(arguments))
         self._results = ResultWriter(self.code, plan, epilogue, self._names, head=weights)
         self._single = Vector(self.code, plan.scheme.target, 1)
-        self._blocks = InputPacker(self.code, plan.layout, source=source, zero=zero, outside=weights)
+        self._blocks = InputPacker(self.code, plan.layout, source=source, zero=zero, padding=weights)
         self._sums = QuantizedMicroKernel(plan, rows=epilogue.rows, has_sums=sums)
         self._panel_bytes = panel_bytes(plan, epilogue.rows)
         self._register = plan.scheme.target.vector_bytes
@@ -83,24 +83,24 @@ class TiledProductWriter:
                 self._write_block("0", blocks.index, "%end", ("0", str(plan.panels)))
             return
         units = str(plan.units)
-        first = v.two("udiv", "i64", "%begin", units)
-        last = v.two("udiv", "i64", v.two("add", "i64", "%end", str(plan.units - 1)), units)
+        first = v.binary("udiv", "i64", "%begin", units)
+        last = v.binary("udiv", "i64", v.binary("add", "i64", "%end", str(plan.units - 1)), units)
         with code.loop(first, last, may_be_empty=True) as images:
             before = multiple(code, images.index, plan.units)
-            begin = v.call("llvm.smax", "i64", v.two("sub", "i64", "%begin", before), "0")
-            end = v.call("llvm.smin", "i64", v.two("sub", "i64", "%end", before), units)
+            begin = v.call("llvm.smax", "i64", v.binary("sub", "i64", "%begin", before), "0")
+            end = v.call("llvm.smin", "i64", v.binary("sub", "i64", "%end", before), units)
             with code.loop(begin, end, step=plan.block, may_be_empty=True) as blocks:
                 self._write_block(images.index, blocks.index, end, ("0", str(plan.panels)))
 
     def _write_block(self, image: str, first: str, end: str, panels: tuple[str, str]) -> None:
         plan, code, v = self._plan, self.code, self._single
-        last = v.call("llvm.smin", "i64", v.two("add", "i64", first, str(plan.block)), end)
+        last = v.call("llvm.smin", "i64", v.binary("add", "i64", first, str(plan.block)), end)
         begin = self._row(first)
         rows = v.call("llvm.smin", "i64", multiple(code, last, plan.rows), str(plan.height))
         block = self._blocks.write(image, begin, rows)
         if self._has_sums:
             sums = address(code, "%scratch", str(plan.layout.packed_bytes))
-            count = v.two("sub", "i64", rows, begin)
+            count = v.binary("sub", "i64", rows, begin)
             write_window_sums(code, plan, block, count, head=self._weights, sums=sums)
         if plan.groups == 1:
             self._write_panels(image, block, (first, last, begin), panels, "0")
@@ -118,10 +118,10 @@ class TiledProductWriter:
             start = multiple(code, loop.index, width)
             if plan.panels * width > self._product.channels:
                 start = v.call("llvm.smin", "i64", start, str(plan.start(plan.panels - 1, 0)))
-            number = v.two("add", "i64", multiple(code, group, plan.panels), loop.index)
+            number = v.binary("add", "i64", multiple(code, group, plan.panels), loop.index)
             offset = multiple(code, number, self._panel_bytes)
             panel = address(code, self._weights, offset, str(HEAD_BYTES))
-            channel = v.two("add", "i64", multiple(code, group, self._product.channels), start)
+            channel = v.binary("add", "i64", multiple(code, group, self._product.channels), start)
             source = address(
                 code, block, multiple(code, group, self._product.depth * self._scheme.element_bytes)
             )
@@ -143,16 +143,16 @@ class TiledProductWriter:
         plan, code, v = self._plan, self.code, self._single
         number, begin, first = unit
         row = self._row(number)
-        top = v.two("add", "i64", multiple(code, image, plan.height), row)
+        top = v.binary("add", "i64", multiple(code, image, plan.height), row)
         position = multiple(code, top, plan.width)
-        inner = v.two("sub", "i64", row, begin)
+        inner = v.binary("sub", "i64", row, begin)
         start = address(
             code, source, multiple(code, inner, self._product.rows.stride * plan.layout.row_bytes)
         )
         offset = multiple(code, inner, plan.width)
-        before = multiple(code, v.two("sub", "i64", number, first), plan.row_tiles)
+        before = multiple(code, v.binary("sub", "i64", number, first), plan.row_tiles)
         if plan.rows > 1:
-            memory = start, panel, self._sums.ahead(code, panel, before)
+            memory = start, panel, self._sums.prefetch_address(code, panel, before)
             self._write_tile(memory, (position, channel), offset, group)
             return
         # The last tile overlaps the one before, so that all have the same length.
@@ -162,9 +162,13 @@ class TiledProductWriter:
                 column = v.call("llvm.smin", "i64", column, str(plan.width - plan.pixels))
             step = self._product.columns.stride * plan.layout.pixel_bytes
             window = address(code, start, multiple(code, column, step))
-            memory = window, panel, self._sums.ahead(code, panel, v.two("add", "i64", before, tile))
-            at = v.two("add", "i64", position, column), channel
-            inner = v.two("add", "i64", offset, column)
+            memory = (
+                window,
+                panel,
+                self._sums.prefetch_address(code, panel, v.binary("add", "i64", before, tile)),
+            )
+            at = v.binary("add", "i64", position, column), channel
+            inner = v.binary("add", "i64", offset, column)
             self._write_tile(memory, at, inner, group)
 
     @contextmanager
@@ -185,9 +189,9 @@ class TiledProductWriter:
             group: of channels.
         """
         plan, code = self._plan, self.code
-        common = None
+        window_sums = None
         if self._has_sums:
-            common = address(
+            window_sums = address(
                 code,
                 "%scratch",
                 str(plan.layout.packed_bytes),
@@ -197,10 +201,10 @@ class TiledProductWriter:
         # A unit of several rows is as wide as the output, so its positions are contiguous.
         _, panel, _ = memory
         if plan.spills_accumulators:
-            self._sums.call(code, *memory, common, self._totals)
+            self._sums.call(code, *memory, window_sums, self._totals)
             self._results.write_kept(self._totals, self._rows_of(panel), *at)
         else:
-            totals = self._sums.write(code, *memory, common)
+            totals = self._sums.write(code, *memory, window_sums)
             self._results.write(totals, self._rows_of(panel), *at)
 
     def _rows_of(self, panel: str) -> list[list[str]]:

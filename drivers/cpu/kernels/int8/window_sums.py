@@ -97,21 +97,21 @@ class _Line:
         count, step = _SIZES[:2]
         factor = code.load(f"load i32, ptr {factor}, align {WORD_BYTES}")
         whole = code.value(f"and i64 {count}, {-lanes}")
-        steps = [v.two("mul", "i64", step, str(each)) for each in range(2, _NEIGHBOURS)]
+        steps = [v.binary("mul", "i64", step, str(each)) for each in range(2, _NEIGHBOURS)]
         for first, last, together in (("0", whole, lanes), (whole, count, 1)):
             with code.loop(first, last, step=together, may_be_empty=True) as loop:
-                window = address(code, windows, v.two("mul", "i64", loop.index, step))
+                window = address(code, windows, v.binary("mul", "i64", loop.index, step))
                 slot = address(code, sums, multiple(code, loop.index, WORD_BYTES))
                 starts = [
-                    address(code, window, v.two("mul", "i64", step, str(each)))
+                    address(code, window, v.binary("mul", "i64", step, str(each)))
                     for each in range(0, together, _NEIGHBOURS)
                 ]
                 totals = self._totals(starts, together, ["0", step, *steps])
                 if together == 1:
-                    total = v.two("mul", "i32", self._horizontal_sum(totals[0]), factor)
+                    total = v.binary("mul", "i32", self._horizontal_sum(totals[0]), factor)
                     code.effect(f"store i32 {total}, ptr {slot}, align 4")
                     continue
-                total = self._vector.two(
+                total = self._vector.binary(
                     "mul", "i32", self._transposed_sum(totals), self._vector.splat("i32", factor)
                 )
                 code.effect(f"store {self._kind} {total}, ptr {slot}, align 4")
@@ -131,8 +131,8 @@ class _Line:
             self._add_run(starts, "0", steps, totals)
             return totals
         with self._counted(rows, totals) as (down, row_sums), self._counted(runs, row_sums) as (across, sums):
-            row, run = v.two("mul", "i64", down, row_step), v.two("mul", "i64", across, run_step)
-            self._add_run(starts, v.two("add", "i64", row, run), steps, sums)
+            row, run = v.binary("mul", "i64", down, row_step), v.binary("mul", "i64", across, run_step)
+            self._add_run(starts, v.binary("add", "i64", row, run), steps, sums)
         return totals
 
     def _add_run(self, starts: Sequence[str], run: str, steps: Sequence[str], totals: list[str]) -> None:
@@ -142,10 +142,10 @@ class _Line:
         if self._form.has_whole:
             ones = self._vector.number("i32", 0x01010101)
             with self._counted(whole, totals, step=self._size) as (slot, sums):
-                self._add(starts, v.two("add", "i64", run, slot), steps, ones, sums)
+                self._add(starts, v.binary("add", "i64", run, slot), steps, ones, sums)
         if self._form.has_rest:
-            ones = self._first(v.two("sub", "i64", length, whole))
-            self._add(starts, v.two("add", "i64", run, whole), steps, ones, totals)
+            ones = self._first(v.binary("sub", "i64", length, whole))
+            self._add(starts, v.binary("add", "i64", run, whole), steps, ones, totals)
 
     def _first(self, count: str) -> str:
         """Returns ones for the first bytes of a vector, as i32."""

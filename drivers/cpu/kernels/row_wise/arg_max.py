@@ -152,7 +152,7 @@ class _ArgMaxWriter:
         none, how = v.number(key, (1 << 31) - 1 if is_first else 0), "smin" if is_first else "smax"
         found = none
         for keys, positions in kept:
-            own = v.choose(v.compare("eq", key, keys, largest), key, positions, none)
+            own = v.select(v.compare("eq", key, keys, largest), key, positions, none)
             found = v.call(f"llvm.{how}", key, found, own)
         index = horizontal_extreme(v, key, how, found)
         return index if key == "i32" else code.value(f"trunc {key} {index} to i32")
@@ -164,7 +164,7 @@ class _ArgMaxWriter:
         is_better = v.compare("sgt" if self._node.prefers_lower_index else "sge", key, keys, kept[0])
         return (
             v.call("llvm.smax", key, keys, kept[0]),
-            v.choose(is_better, key, self._indices(index), kept[1]),
+            v.select(is_better, key, self._indices(index), kept[1]),
         )
 
     def _indices(self, first: str) -> str:
@@ -176,4 +176,4 @@ class _ArgMaxWriter:
         narrow = (
             first if key == "i64" or not first.startswith("%") else code.value(f"trunc i64 {first} to {key}")
         )
-        return v.two("add", key, numbers, v.splat(key, narrow))
+        return v.binary("add", key, numbers, v.splat(key, narrow))

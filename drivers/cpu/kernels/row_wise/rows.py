@@ -269,7 +269,7 @@ class _RowWriter:
             if reduction is self._rows.kept:
                 self._keep(begin, value)
             if is_new is not None:
-                value = v.choose(is_new, element, value, start)
+                value = v.select(is_new, element, value, start)
             return [combine(v, reduction.reduction, reduction.type, element, totals[0], value)]
 
         (total,) = self._over_parts([(v.type(element), start)], part)

@@ -30,14 +30,14 @@ def keys_at(v: Vector, kind: Scalar, source: str, index: str) -> str:
     element = "i1" if kind is Scalar.BOOL else stored(kind)
     if int(element[1:]) < bits:
         return v.cast("sext" if is_signed(kind) else "zext", element, value, key)
-    return value if is_signed(kind) else v.two("xor", key, value, v.number(key, -(1 << (bits - 1))))
+    return value if is_signed(kind) else v.binary("xor", key, value, v.number(key, -(1 << (bits - 1))))
 
 
 def _of_floats(v: Vector, element: str, value: str, bits: int) -> str:
     key, largest = f"i{bits}", (1 << (bits - 1)) - 1
     # Adding 0 turns -0.0 into 0.0.
-    plain = v.bits(element, v.two("fadd", element, value, v.number(element, 0)), key)
-    sign = v.two("ashr", key, plain, v.number(key, bits - 1))
+    plain = v.bitcast(element, v.binary("fadd", element, value, v.number(element, 0)), key)
+    sign = v.binary("ashr", key, plain, v.number(key, bits - 1))
     # Negative numbers are ordered by descending magnitude.
-    ordered = v.two("xor", key, plain, v.two("and", key, sign, v.number(key, largest)))
-    return v.choose(v.compare("uno", element, value, value), key, v.number(key, largest), ordered)
+    ordered = v.binary("xor", key, plain, v.binary("and", key, sign, v.number(key, largest)))
+    return v.select(v.compare("uno", element, value, value), key, v.number(key, largest), ordered)

@@ -187,7 +187,7 @@ class _TopKWriter:
                 at = address(code, maxima, multiple(code, group.index, register))
                 keys = code.fresh(f"load {kind}, ptr {at}, align {register}")
                 reached = v.cast("sext", "i1", v.compare("sge", self._key, keys, least), self._key)
-                group.results = [v.two("sub", self._key, group.carried[0], reached)]
+                group.results = [v.binary("sub", self._key, group.carried[0], reached)]
             count = horizontal_sum(v, self._key, group.results[0])
             is_enough = code.fresh(f"icmp sge {self._key} {count}, {self.lengths[1]}")
             bit.results = [code.fresh(f"select i1 {is_enough}, {self._key} {wanted}, {self._key} {known}")]
@@ -212,7 +212,7 @@ class _TopKWriter:
             with code.loop("0", str(whole), [(kind, v.number(mark, 0))], step=v.lanes) as each:
                 marks = code.fresh(f"load {kind}, ptr {self._slot(each.index)}, align {self.mark_bits // 8}")
                 is_before = v.cast("sext", "i1", v.compare("sgt", mark, marks, compared), mark)
-                each.results = [v.two("sub", mark, each.carried[0], is_before)]
+                each.results = [v.binary("sub", mark, each.carried[0], is_before)]
             rank = horizontal_sum(v, mark, each.results[0])
             epilogue(
                 self._kernel,
@@ -227,7 +227,7 @@ class _TopKWriter:
     def _slot_of(self, mark: str) -> str:
         """Returns the index in a mark, as i32."""
         index = self._code.fresh(f"trunc {self._mark} {mark} to i32")
-        return self._single.two("xor", "i32", index, "-1") if self._node.prefers_lower_index else index
+        return self._single.binary("xor", "i32", index, "-1") if self._node.prefers_lower_index else index
 
     def _look(self, source: str, bound: str | None) -> None:
         """Processes the remaining elements of a row.
@@ -317,8 +317,8 @@ class _TopKWriter:
         """Returns the mark of an element."""
         code, single, mark = self._code, self._single, self._mark
         key = single.cast("sext", self._key, keys_at(single, self._kind, source, index), mark)
-        high = single.two("shl", mark, key, str(self._key_bits))
+        high = single.binary("shl", mark, key, str(self._key_bits))
         low = single.cast("trunc", "i64", index, "i32")
         if self._node.prefers_lower_index:
-            low = single.two("xor", "i32", low, "-1")
+            low = single.binary("xor", "i32", low, "-1")
         return code.fresh(f"or {mark} {high}, {single.cast('zext', 'i32', low, mark)}")

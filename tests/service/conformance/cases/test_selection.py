@@ -5,7 +5,7 @@ from support.devices.faulty import create_adding_one
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
 from neurald.service.conformance.cases.case import CaseSignature, signatures
-from neurald.service.conformance.cases.depth import ALL_CASES, default_depth
+from neurald.service.conformance.cases.selection import ALL_CASES, default_selection
 from neurald.service.conformance.cases.variation import base_case, neighbours, structural_cases
 from neurald.service.conformance.guard.run import DisabledGuardRunner
 from neurald.service.conformance.operation_check import OperationCheck
@@ -23,38 +23,38 @@ def _of(operation: OperationType, kind: OperandType) -> CaseSignature:
 def test_one_row_of_each_kind_runs_all_cases() -> None:
     for operation in (OperationType.ADD, OperationType.CONV_2D, OperationType.SOFTMAX):
         for kind in (OperandType.TENSOR_FLOAT32, OperandType.TENSOR_QUANT8_ASYMM):
-            assert default_depth(_of(operation, kind)) == ALL_CASES
-        assert default_depth(_of(operation, OperandType.TENSOR_QUANT8_ASYMM_SIGNED)).every > 1
+            assert default_selection(_of(operation, kind)) == ALL_CASES
+        assert default_selection(_of(operation, OperandType.TENSOR_QUANT8_ASYMM_SIGNED)).every > 1
 
 
 def test_every_android_operation_has_a_row_that_runs_all_cases() -> None:
-    full = {each.definition.type for each in signatures() if default_depth(each) == ALL_CASES}
+    full = {each.definition.type for each in signatures() if default_selection(each) == ALL_CASES}
     drawn = {each.definition.type for each in signatures()}
     assert {each for each in drawn if not each.name.startswith("TFLITE_")} <= full
 
 
 def test_every_extension_operation_has_a_family() -> None:
-    with_family = {each.definition.type for each in signatures() if default_depth(each).has_family}
+    with_family = {each.definition.type for each in signatures() if default_selection(each).has_family}
     assert {each.definition.type for each in signatures()} == with_family
 
 
 def test_selected_cases_are_a_subset_of_all_cases() -> None:
     signature = _of(OperationType.CONV_2D, OperandType.TENSOR_QUANT8_ASYMM_SIGNED)
-    depth = default_depth(signature)
+    selection = default_selection(signature)
     first = base_case(signature)
     assert first is not None
     for some, every in (
-        (structural_cases(signature, depth), structural_cases(signature)),
-        (neighbours(first, depth), neighbours(first)),
+        (structural_cases(signature, selection), structural_cases(signature)),
+        (neighbours(first, selection), neighbours(first)),
     ):
         chosen, known = ([case.label for case in cases] for cases in (some, every))
         assert set(chosen) < set(known)
-        assert len(chosen) >= len(known) // (depth.every + 1)
+        assert len(chosen) >= len(known) // (selection.every + 1)
 
 
 def test_thorough_runs_all_cases() -> None:
     signature = _of(OperationType.FLOOR, OperandType.TENSOR_FLOAT16)
-    assert default_depth(signature) != ALL_CASES
+    assert default_selection(signature) != ALL_CASES
     device = create_adding_one()
     counts = [
         len(

@@ -26,7 +26,7 @@ _SOME, _FEW, _FEWEST = 4, 8, 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Depth:
+class CaseSelection:
     """Selects the cases of a signature that run.
 
     Attributes:
@@ -39,16 +39,16 @@ class Depth:
     first: int = 0
     has_family: bool = True
 
-    def select(self, cases: Iterable[_T]) -> Iterator[_T]:
+    def apply(self, cases: Iterable[_T]) -> Iterator[_T]:
         """Yields the selected cases."""
         return islice(cases, self.first, None, self.every)
 
 
 #: Selects every case.
-ALL_CASES = Depth()
+ALL_CASES = CaseSelection()
 
 
-def default_depth(signature: CaseSignature) -> Depth:
+def default_selection(signature: CaseSignature) -> CaseSelection:
     """Returns the selection of the cases of a signature that run by default."""
     definition = signature.definition
     kinds = _kinds(definition)
@@ -57,13 +57,13 @@ def default_depth(signature: CaseSignature) -> Depth:
     name = definition.type.name
     if name.startswith(_EXTENSION_PREFIX):
         if not is_first or (kind is _OTHER and len(set(kinds)) > 1):
-            return Depth(every=_FEWEST, first=signature.row % _FEWEST, has_family=False)
+            return CaseSelection(every=_FEWEST, first=signature.row % _FEWEST, has_family=False)
         every = _FEWEST if name.removeprefix(_EXTENSION_PREFIX) in OperationType.__members__ else _FEW
     elif is_first and signature.form < _FULL_FORMS and (kind is not _OTHER or len(set(kinds)) == 1):
         return ALL_CASES
     else:
         every = _SOME
-    return Depth(every=every, first=(signature.row + signature.form) % every)
+    return CaseSelection(every=every, first=(signature.row + signature.form) % every)
 
 
 def _kinds(definition: Definition) -> tuple[str, ...]:
